@@ -102,11 +102,20 @@ def _contains(value: Any, mark: str, depth: int) -> bool:
     return False
 
 
+def is_ours(path: str) -> bool:
+    """Return whether a file belongs to this repository, apart from its benchmarks."""
+    real = Path(path).resolve()
+    return real.is_relative_to(ROOT) and not {".venv", "benchmarks"} & {*real.parts}
+
+
 class Counts:
     """The tasks of one request, by the coroutine that they run, and the calls of functions."""
 
     def __init__(self) -> None:
         self.tasks: Counter[str] = Counter()
+        """The tasks that this repository starts."""
+        self.other_tasks: Counter[str] = Counter()
+        """Those that LangGraph and other packages start, even if they run a function of this repository."""
         self.calls = 0
 
     @contextmanager
@@ -126,11 +135,15 @@ class Counts:
         self.calls += event == "call"
 
     def _make_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-        self.tasks[getattr(coroutine, "__qualname__", str(coroutine))] += 1
+        frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+        while frame is not None and "/asyncio/" in frame.f_code.co_filename:
+            frame = frame.f_back
+        tasks = self.tasks if frame is not None and is_ours(frame.f_code.co_filename) else self.other_tasks
+        tasks[getattr(coroutine, "__qualname__", str(coroutine))] += 1
         return asyncio.Task(coroutine, loop=loop, **options)
 
     def __str__(self) -> str:
-        return f"{self.calls:,} calls, {self.tasks.total()} tasks"
+        return f"{self.calls:,} calls, {self.tasks.total()} tasks of ours, {self.other_tasks.total()} of others"
 
 
 class Profile:
@@ -176,9 +189,7 @@ class Profile:
             return ""  # generated code
         name = self._files.get(path)
         if name is None:
-            real = Path(path).resolve()
-            is_ours = real.is_relative_to(ROOT) and not real.is_relative_to(ROOT / "benchmarks")
-            name = self._files[path] = str(real.relative_to(ROOT)) if is_ours and ".venv" not in real.parts else ""
+            name = self._files[path] = str(Path(path).resolve().relative_to(ROOT)) if is_ours(path) else ""
         return name
 
 
@@ -286,7 +297,10 @@ def _list(window: PassedCode) -> str:
 
 
 def main() -> None:
-    """Print the figures; ``--list`` adds the functions of both ways, with a star for those that carry the text."""
+    """Print the figures; ``--list`` adds the functions of both ways and the tasks.
+
+    A star marks functions that carry the text, and tasks of ours.
+    """
     with tempfile.TemporaryDirectory() as folder:
         profile = asyncio.run(_measure(Path(folder)))
     lists = "--list" in sys.argv[1:]
@@ -305,8 +319,9 @@ def main() -> None:
         ("the same graph on the small server", profile.chain_by_hand),
     ):
         print(f"{name}: {counts}")
-        for task, number in counts.tasks.most_common() if lists else ():
-            print(f"    {number} {task}")
+        for mark, tasks in ("*", counts.tasks), (" ", counts.other_tasks):
+            for task, number in tasks.most_common() if lists else ():
+                print(f"  {mark} {number} {task}")
 
 
 if __name__ == "__main__":

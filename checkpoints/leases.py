@@ -11,7 +11,7 @@ write (`ragflow_lg.checkpoints.sqlite.sqlite_saver`), Redis in a script (`ragflo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from contextvars import Context
 from typing import Any, ClassVar, Protocol
@@ -41,7 +41,7 @@ class LeaseTable(Protocol):
     errors: ClassVar[tuple[type[Exception], ...]]
     """Exceptions that the methods raise when the store fails."""
 
-    async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
+    def take(self, session: str, owner: Owner, dead_token: int) -> Awaitable[int | LeaseHolder]:
         """Return the new token, or the current holder. A lease whose token is ``dead_token`` is replaced."""
         ...
 
@@ -140,13 +140,10 @@ class StoredLeases:
             CheckpointError: if the store fails.
         """
         session = session_of_thread(thread_of_session(session))
-        attempt = asyncio.create_task(self._take(session))
         try:
-            result = await asyncio.shield(attempt)
-        except asyncio.CancelledError:
-            # The store may still grant the lease, although nothing would use it.
-            self._track(asyncio.create_task(self._undo(session, attempt)))
-            raise
+            result = await self._take(session, 0)
+            if isinstance(result, LeaseHolder) and result.owner is not None and result.owner.is_dead:
+                result = await self._take(session, result.token)
         except self.table.errors as error:
             raise store_failure("The session cannot be leased", error) from error
         if isinstance(result, LeaseHolder):
@@ -180,14 +177,16 @@ class StoredLeases:
             del self._due[lease]
             lease.begin_renewal()
 
-    async def _take(self, session: str) -> int | LeaseHolder:
-        owner = this_process()
-        result = await self.table.take(session, owner, 0)
-        if isinstance(result, LeaseHolder) and result.owner is not None and result.owner.is_dead:
-            result = await self.table.take(session, owner, result.token)
-        return result
+    async def _take(self, session: str, dead_token: int) -> int | LeaseHolder:
+        attempt = asyncio.ensure_future(self.table.take(session, this_process(), dead_token))
+        try:
+            return await asyncio.shield(attempt)
+        except asyncio.CancelledError:
+            # The store may still grant the lease, although nothing would use it.
+            self._track(asyncio.create_task(self._undo(session, attempt)))
+            raise
 
-    async def _undo(self, session: str, attempt: asyncio.Task[int | LeaseHolder]) -> None:
+    async def _undo(self, session: str, attempt: asyncio.Future[int | LeaseHolder]) -> None:
         with suppress(*self.table.errors):
             token = await attempt
             if not isinstance(token, LeaseHolder):

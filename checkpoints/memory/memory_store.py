@@ -257,6 +257,10 @@ class MemoryCancels:
 
     async def request(self, session: str) -> None:
         """Cancel the session's turn."""
+        self.cancel(session)
+
+    def cancel(self, session: str) -> None:
+        """Cancel the session's turn at once."""
         for on_cancel in self._watchers.pop(hex_session(session), ()):
             on_cancel()
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
+from typing import Any
 
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.memory.memory_store import MemoryCancels
@@ -24,10 +25,11 @@ class SqliteCancels:
     """Flags in a table. A single poll every 0.2 s serves all sessions in this process."""
 
     def __init__(self, file: SqliteFile) -> None:
+        self._file = file
         self._rows = file.rows
         self._local = MemoryCancels()
         self._watched: Counter[str] = Counter()
-        self._polling: asyncio.Task[None] | None = None
+        self._is_polling = False
 
     async def request(self, session: str) -> None:
         """Set the flag; a runner in this process stops immediately."""
@@ -50,25 +52,28 @@ class SqliteCancels:
 
         async with self._local.watch(name, cancel):
             self._watched[name] += 1
-            if self._polling is None:
-                self._polling = asyncio.create_task(self._poll(), context=Context())
+            if not self._is_polling:
+                self._poll_later()
             try:
                 yield
             finally:
-                self._leave(name)
+                self._watched -= Counter((name,))
                 if is_seen:
                     with suppress(sqlite3.Error):
                         await self._rows("DELETE FROM cancels WHERE session = ?", (name,))
 
-    def _leave(self, name: str) -> None:
-        self._watched -= Counter((name,))
-        if not self._watched and self._polling is not None:
-            self._polling.cancel()
-            self._polling = None
+    def _poll_later(self) -> None:
+        self._is_polling = bool(self._watched)
+        if self._is_polling:
+            asyncio.get_running_loop().call_later(POLL_S, self._poll, context=Context())
 
-    async def _poll(self) -> None:
-        while True:
-            await asyncio.sleep(POLL_S)
-            with suppress(sqlite3.Error):  # the next poll retries
-                for (name,) in await self._rows(_FLAGGED, (json.dumps(list(self._watched)),)):
-                    await self._local.request(name)
+    def _poll(self) -> None:
+        names = json.dumps(list(self._watched))
+        polling = self._file.begin(lambda: self._file.connection.execute(_FLAGGED, (names,)).fetchall())
+        polling.add_done_callback(self._cancel_flagged)
+
+    def _cancel_flagged(self, polling: asyncio.Future[list[Any]]) -> None:
+        if not polling.cancelled() and polling.exception() is None:  # otherwise, the next poll retries
+            for (name,) in polling.result():
+                self._local.cancel(name)
+        self._poll_later()

@@ -86,7 +86,11 @@ class SqliteFile:
         if waiting is not None and waiting[0] is self:
             waiting[1].append(work)
             return cast("_T", None)
-        return await self._thread.run(lambda: self._work(work))
+        return await self.begin(work)
+
+    def begin(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
+        """Run work on the file's thread, and return the future of its result. It belongs to no block of `together`."""
+        return self._thread.run(lambda: self._work(work))
 
     @asynccontextmanager
     async def together(self) -> AsyncGenerator[None]:
@@ -102,7 +106,7 @@ class SqliteFile:
         finally:
             _together.reset(mark)
         if works:
-            await asyncio.shield(self._thread.run(lambda: self._work(lambda: self._do_together(works))))
+            await asyncio.shield(self.begin(lambda: self._do_together(works)))
 
     def _do_together(self, works: Sequence[Callable[[], object]]) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,7 +41,7 @@ class SqliteLeaseTable:
         self._clock = clock
         self._lease_ms = int(LEASE_S * 1000)
 
-    async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
+    def take(self, session: str, owner: Owner, dead_token: int) -> asyncio.Future[int | LeaseHolder]:
         """Lease a session if it is free, its lease has expired, or the token of its lease is ``dead_token``.
 
         A request to cancel that is older than the lease is cleared. What the session's holder reads first is read.
@@ -68,7 +69,7 @@ class SqliteLeaseTable:
             row = execute("SELECT token, owner FROM leases WHERE thread_id = ?", (thread,)).fetchone()
             return LeaseHolder(parse_owner(row[1]), int(row[0])) if row else LeaseHolder(None, 0)
 
-        return await self._file.do(take)
+        return self._file.begin(take)
 
     async def find(self, session: str) -> LeaseHolder | None:
         """Return the current holder of a session's lease, or None if the lease has ended or expired."""

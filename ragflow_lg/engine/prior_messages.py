@@ -31,10 +31,8 @@ def merge_by_role(messages: Iterable[tuple[str, str]]) -> list[list[str]]:
     return [[role, "\n".join(texts)] for role, texts in entries[-MAX_PRIOR_ENTRIES:]]
 
 
-def prior_history(state: Mapping[str, Any], prior: Sequence[Sequence[str]] | None) -> list[list[Any]]:
-    """Return the ``history`` entries that a turn adds before its own, or none if the session has a history."""
-    if state.get("history") or not prior:
-        return []
+def prior_history(prior: Sequence[Sequence[str]]) -> list[list[Any]]:
+    """Return the ``history`` entries that the first turn of a session adds before its own."""
     return [[role, text if role == "user" else {"content": text}] for role, text in prior]
 
 

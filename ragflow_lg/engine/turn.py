@@ -33,10 +33,10 @@ async def open_turn(
     """
     globals_: dict[str, Any] = {**plan.globals, **state.get("globals", {})}
     query = to_json(request.get("query"))
-    globals_.update(_request_globals(request))
-    before = prior_history(state, request.get("earlier"))
+    before = [] if state.get("history") else prior_history(request.get("earlier") or ())
     prior_turns = sum(role == "user" for role, _ in before)
     globals_["sys.conversation_turns"] = _count_turns(globals_) + prior_turns + 1
+    globals_.update(_request_globals(request))
     globals_["sys.date"] = turn.services.clock.local_time()
     lines = [*history_lines(before), f"user: {to_text(query)}"]
     globals_["sys.history"] = extend_list(globals_.get("sys.history"), lines)

@@ -42,7 +42,7 @@ async def find_graph_input(
     if intent != "start" or request.get("inputs"):
         await check_canvas(canvas, config, snapshot)
     if intent == "start" and not pauses:
-        return GraphInput(new_turn(request))
+        return GraphInput({"query": "", **request})
     if intent == "resume" and not pauses:
         advice = "Continue it first: its last turn has not finished" if snapshot.tasks else "Start a new turn instead"
         raise ConflictError(f"The session is not waiting for an answer. {advice}.")
@@ -65,11 +65,6 @@ async def find_graph_input(
         record["inputs"] = to_json(request.get("inputs") or {})
     update["turn"] = {**update.get("turn", {}), **record}
     return GraphInput(_command({pause: {"inputs": fields} for pause, fields in answers.items()}, update))
-
-
-def new_turn(request: TurnRequest) -> dict[str, Any]:
-    """Return the input of a new turn."""
-    return {"query": "", **request}
 
 
 def _command(answers: Mapping[str, Any], update: Mapping[str, Any] | None = None) -> Any:

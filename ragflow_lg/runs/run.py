@@ -36,7 +36,7 @@ from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.turn import stored_end
 from ragflow_lg.runs.callbacks import CallbackSet, RunSummary
-from ragflow_lg.runs.graph_input import GraphInput, Intent, find_graph_input, new_turn
+from ragflow_lg.runs.graph_input import GraphInput, Intent, find_graph_input
 from ragflow_lg.runs.pauses import open_pauses
 from ragflow_lg.runs.progress import Progress, read_progress
 from ragflow_lg.runs.run_observer import RunObserver
@@ -403,7 +403,7 @@ class Run:
             return await find_graph_input(self._canvas, self._config, self._turn, self._intent, self._request)
         if self._intent != "start":
             raise ConflictError("The session is not waiting: without a session store, turns are independent.")
-        return GraphInput(new_turn(self._request))
+        return GraphInput({"query": "", **self._request})
 
     async def _finish(
         self, graph: asyncio.Task[None], message_order: MessageOrder, end: TurnFinished | None

@@ -21,13 +21,14 @@ class NewSession(NamedTuple):
 class SessionFields(TypedDict, total=False):
     """What a request says about a new session.
 
-    ``earlier`` contains pairs of role and text for display. The first turn's request passes them to the canvas. As in
-    RAGFlow, only a session that is created before its first question begins with the prologue.
+    Without a ``name``, it is named after its first question. ``earlier`` contains pairs of role and text for display.
+    The first turn's request passes them to the canvas. As in RAGFlow, only a session that is created before its first
+    question begins with the prologue.
     """
 
     user_id: Required[str]
-    name: Required[str]
     source: Required[str]
+    name: str
     exp_user_id: str
     earlier: Sequence[Sequence[str]]
     has_prologue: bool

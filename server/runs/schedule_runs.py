@@ -19,7 +19,7 @@ from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import AgentRow, ScheduleRow
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.due_tasks import DueTasks, is_passing
-from ragflow_lg.server.runs.turn_requests import question_text
+from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.streaming import CONTINUE
 
 if TYPE_CHECKING:
@@ -92,5 +92,5 @@ class ScheduleRuns(DueTasks[ScheduleRow]):
         runner = await turns.runner(agent, new.row, version)
         envelope = Envelope(row.run_id, self._app_state.now_ms() // 1000, session_id, session_id)
         run = runner.play(session_id, "start", request, envelope)
-        await turns.play(agent, new.row, run, question_text(request), CONTINUE, request, new=new)
+        await turns.play(agent, new.row, run, question_text(request), CONTINUE, hash_request(request), new=new)
         audit("schedule.started", tenant=row.tenant, agent=agent.id, schedule=row.id, run=row.run_id)

@@ -130,7 +130,7 @@ class Turns:
             version_id=version.id,
             user_id=_check_user("user_id", fields["user_id"]),
             exp_user_id=_check_user("exp_user_id", fields.get("exp_user_id", "")),
-            name=fields["name"][:NAME_CHARS],
+            name=fields.get("name", "")[:NAME_CHARS],
             source=fields["source"],
             conversation=fields.get("conversation", ""),
             create_ms=now,
@@ -173,11 +173,13 @@ class Turns:
         Raises:
             CompileError: If the canvas has errors.
         """
-        head = None
+        head, request_hash = None, hash_request(request)
         if new is None:
             runs = RunRepository(self._app_state.database, agent.tenant)
             newest = stored.newest_run if stored is not None else await runs.newest(session.id)
-            head = await self._interrupted_run(newest, hash_request(request))
+            head = await self._interrupted_run(newest, request_hash)
+        elif not session.name and isinstance(query := request.get("query"), str):
+            session.name = query[:NAME_CHARS]
         is_known = head is not None and (
             await self._app_state.run_manager.has_events(head.run_id) or await self.is_played(head.run_id)
         )
@@ -192,7 +194,9 @@ class Turns:
         run = runner.start(session.id, request)
         question = question_text(request)
         checkpoint = "" if new is not None else await self.newest_checkpoint(runner, session.id)
-        return await self.play(agent, session, run, question, policy, request, page_key, new=new, checkpoint=checkpoint)
+        return await self.play(
+            agent, session, run, question, policy, request_hash, page_key, new=new, checkpoint=checkpoint
+        )
 
     async def newest_checkpoint(self, runner: Runner, session_id: str) -> str:
         """Return a session's newest checkpoint if a queue needs to know it."""
@@ -238,7 +242,7 @@ class Turns:
         run: Run,
         question: str | None,
         policy: DisconnectPolicy | None = None,
-        request: TurnRequest | None = None,
+        request_hash: str = "",
         page_key: str = "",
         *,
         new: NewSession | None = None,
@@ -247,8 +251,8 @@ class Turns:
     ) -> Turn:
         """Start a run in a session. ``question`` is the user's question as readable text, or None if there is none.
 
-        A new session is stored together with its run. ``policy`` defaults to the one in the settings. If the run is
-        interrupted, it is recognized by its ``request``. ``checkpoint`` is the session's newest one, for the queue.
+        A new session is stored together with its run. ``policy`` defaults to the one in the settings. An interrupted
+        run is recognized by its ``request_hash``. ``checkpoint`` is the session's newest one, for the queue.
         Nobody waits for a run in the background, so others may come first in the queue.
 
         Raises:
@@ -261,7 +265,6 @@ class Turns:
         start_ms = app_state.now_ms()
         row = RunRow(id=run_id, agent_id=agent.id, version_id=session.version_id, session_id=session.id)
         row.start_ms, row.asked, row.page_key = start_ms, question or "", page_key
-        request_hash = hash_request(request) if request is not None else ""
         try:
             leave_start = await self._starts.enter(agent.tenant) if self._orders is None else do_not_release
         except BaseException:

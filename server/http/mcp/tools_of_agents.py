@@ -76,8 +76,7 @@ class ToolsOfAgents:
         version = await self._turns.canvases.version(agent)
         request = read_arguments((await self._turns.canvases.compile(version)).plan, arguments)
         user = self._caller.tenant
-        question = request.get("query", "")
-        new = await self._turns.new_session(agent, version, user_id=user, name=question, source="workflow")
+        new = await self._turns.new_session(agent, version, user_id=user, source="workflow")
         return await self._turns.begin(agent, new.row, {**request, "user_id": user}, CANCEL, new)
 
     async def _tool(self, name: str, agent: AgentRow) -> Tool | None:

@@ -218,7 +218,6 @@ async def _open_session(
         agent,
         version,
         user_id=user_id,
-        name=query,
         source="workflow",
         earlier=earlier,
         conversation=conversation,

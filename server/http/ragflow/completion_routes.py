@@ -42,7 +42,6 @@ from ragflow_lg.server.http.shared.queue_notices import begin_stream
 from ragflow_lg.server.http.shared.request_parsing import (
     build_turn_request,
     parse_flag,
-    read_query,
     read_turn_body,
     require_fields,
     to_text,
@@ -69,7 +68,7 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"], route_class=
 PARAMETERS = (EVENT_IDS, DISCONNECT, *RESUME, COMPAT)
 _ACTION_CHARS = 40
 ERROR_PREFIX = "**ERROR**: "
-_OTHER_AGENT = "Session does not belong to the requested agent."
+OTHER_AGENT = "Session does not belong to the requested agent."
 
 
 @router.post("/agents/chat/completions")
@@ -151,10 +150,12 @@ async def complete_with(
     else:
         policy = read_disconnect_policy(request)
         if session_id:
-            session, new = require_session(agent, rows.session, foreign=_OTHER_AGENT), None
+            session, new = require_session(agent, rows.session, foreign=OTHER_AGENT), None
         else:
             draft = None if parse_flag(body.get("release")) else rows.version
-            session, new = await open_session(request, caller, agent, body, source, conversation, draft)
+            version = draft or await turns.canvases.version(agent, is_released=draft is not rows.version)
+            user_id, name = to_text(body.get("user_id")) or caller.tenant, to_text(body.get("name"))
+            session, new = await _open_session(request, agent, version, user_id, name, source, conversation)
         forwarding = "session" if session.source == "agent" else "all"
         turn_request = build_turn_request(caller, session, body)
         begun = turns.begin(agent, session, turn_request, policy, new, stored=rows if session_id else None)
@@ -236,37 +237,21 @@ async def load_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id:
     return head.envelope, "session" if session.source == "agent" else "all"
 
 
-async def open_session(
-    request: Request,
-    caller: ApiCaller,
-    agent: AgentRow,
-    body: dict[str, Any],
-    source: str,
-    conversation: str = "",
-    version: VersionRow | None = None,
+async def _open_session(
+    request: Request, agent: AgentRow, version: VersionRow, user_id: str, name: str, source: str, conversation: str
 ) -> tuple[SessionRow, NewSession | None]:
-    """Load the session named in the body, or that of the conversation if it has the wanted version, or make a new one.
-
-    A new one has the given version, or else the one that the body selects. It has not been stored.
-    """
-    session_id = to_text(body.get("session_id"))
-    if session_id:
-        return await load_session(request, agent, session_id, foreign=_OTHER_AGENT), None
-    turns = get_turns(request)
-    version = version or await turns.canvases.version(agent, is_released=parse_flag(body.get("release")))
-    query = read_query(body)
-    user_id = to_text(body.get("user_id")) or caller.tenant
+    """Load the session of the conversation if it has the wanted version, or make a new one, which is not stored yet."""
     if conversation:
-        sessions = SessionRepository(get_app_state(request).database, caller.tenant)
+        sessions = SessionRepository(get_app_state(request).database, agent.tenant)
         for session in await sessions.of_conversation(agent.id, user_id, conversation):
             if session.version_id == version.id:
                 return session, None
-    new = await turns.new_session(
+    new = await get_turns(request).new_session(
         agent,
         version,
         user_id=user_id,
         exp_user_id=user_id if source == "workflow" else "",  # RAGFlow's pages do not list sessions of embedded ones
-        name=to_text(body.get("name")) or (query if isinstance(query, str) else ""),
+        name=name,
         source=source,
         conversation=conversation,
     )

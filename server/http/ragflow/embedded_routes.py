@@ -16,11 +16,11 @@ from ragflow_lg.server.agents.agent_versions import PUBLISHED, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.ragflow.completion_routes import (
+    OTHER_AGENT,
     begin_frames,
     collect,
     follow_run,
     load_run,
-    open_session,
     refuse_frames,
 )
 from ragflow_lg.server.http.ragflow.ragflow_frames import AnswerCollector, describe_failure
@@ -36,9 +36,10 @@ from ragflow_lg.server.http.shared.event_stream import (
     read_position,
 )
 from ragflow_lg.server.http.shared.queue_notices import begin_stream
-from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_turn_body
+from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_turn_body, to_text
 from ragflow_lg.server.http.shared.responses import to_request_error
 from ragflow_lg.server.http.shared.route_schemas import Answer
+from ragflow_lg.server.http.shared.row_loading import load_session
 from ragflow_lg.server.observability.audit import audit
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"], route_class=DescribedRoute)
@@ -99,9 +100,15 @@ async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: d
         begun = follow_run(turns, envelope)
     else:
         policy = read_disconnect_policy(request)
-        name = PUBLISHED if parse_flag(body.get("release")) else ""
-        version = None if body.get("session_id") else await find_version(app_state.database, agent, name)
-        session, new = await open_session(request, caller, agent, body, source="agent", version=version)
+        if session_id := to_text(body.get("session_id")):
+            session, new = await load_session(request, agent, session_id, foreign=OTHER_AGENT), None
+        else:
+            version = await find_version(
+                app_state.database, agent, PUBLISHED if parse_flag(body.get("release")) else ""
+            )
+            user_id, name = to_text(body.get("user_id")) or caller.tenant, to_text(body.get("name"))
+            new = await turns.new_session(agent, version, user_id=user_id, name=name, source="agent")
+            session = new.row
         begun = turns.begin(
             agent, session, build_turn_request(caller, session, body), policy, new, page_key=caller.owner.id
         )

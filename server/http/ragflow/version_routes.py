@@ -129,7 +129,7 @@ async def _run_turn(
         answers = {name: _unwrap(value) for name, value in inputs.items()}
         turn = await control.resume_from(run, turn_request, answers)
     else:
-        session, new = await _open_session(request, agent, fields, query)
+        session, new = await _open_session(request, agent, fields)
         turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, new)
     return await respond_with_turn(request, caller, turn, body, is_streamed=is_streamed)
 
@@ -141,19 +141,14 @@ def _unwrap(value: Any) -> Any:
 
 
 async def _open_session(
-    request: Request, agent: AgentRow, fields: dict[str, Any], query: Any
+    request: Request, agent: AgentRow, fields: dict[str, Any]
 ) -> tuple[SessionRow, NewSession | None]:
     """Load the session named in the request, or make one with the requested version."""
     if session_id := to_text(fields.get("session_id")):
         return await load_session(request, agent, session_id), None
     version = await find_version(get_app_state(request).database, agent, to_text(fields.get("version")))
-    new = await get_turns(request).new_session(
-        agent,
-        version,
-        user_id=to_text(fields.get("user_id")) or agent.tenant,
-        name=query if isinstance(query, str) else "",
-        source="workflow",
-    )
+    user_id = to_text(fields.get("user_id")) or agent.tenant
+    new = await get_turns(request).new_session(agent, version, user_id=user_id, source="workflow")
     return new.row, new
 
 

@@ -126,19 +126,15 @@ def _parse_number(value: str | None, default: int) -> int:
     return int(value[:12]) or default
 
 
-def read_query(body: dict[str, Any]) -> Any:
-    """Return a turn's query: a string, or an object that maps field names to values."""
-    query: Any = body.get("query") or body.get("question") or ""
-    return cast("Any", query) if isinstance(query, str | dict) else str(query)
-
-
 def build_turn_request(caller: ApiCaller, session: SessionRow, body: dict[str, Any]) -> TurnRequest:
-    """Build a turn request from a body.
+    """Build a turn request from a body. Its query is a string, or an object that maps field names to values.
 
     Raises:
         RequestError: if a field has the wrong type.
     """
-    request: TurnRequest = {"query": read_query(body), "user_id": session.user_id or caller.tenant}
+    query: Any = body.get("query") or body.get("question") or ""
+    query = cast("Any", query) if isinstance(query, str | dict) else str(query)
+    request: TurnRequest = {"query": query, "user_id": session.user_id or caller.tenant}
     inputs: Any = body.get("inputs")
     if inputs:
         if not isinstance(inputs, dict):

@@ -20,9 +20,8 @@ def test_only_the_last_messages_are_used() -> None:
 
 def test_a_session_with_a_history_ignores_prior_messages() -> None:
     pairs = [["user", "a"], ["assistant", "b"]]
-    assert prior_history({"history": [["user", "x"]]}, pairs) == []
-    assert prior_history({}, None) == []
-    assert prior_history({"history": []}, pairs) == [["user", "a"], ["assistant", {"content": "b"}]]
+    assert prior_history(()) == []
+    assert prior_history(pairs) == [["user", "a"], ["assistant", {"content": "b"}]]
 
 
 def test_history_entries_are_converted_to_lines_and_messages() -> None:

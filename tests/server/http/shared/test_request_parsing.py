@@ -15,7 +15,6 @@ from ragflow_lg.server.http.shared.request_parsing import (
     read_body,
     read_page,
     read_parts,
-    read_query,
     to_text,
 )
 
@@ -106,7 +105,6 @@ FILE: dict[str, Any] = {"id": "f"}
 def test_a_body_becomes_a_turn_request(body: dict[str, Any], expected: dict[str, Any]) -> None:
     assert build_turn_request(CALLER, SessionRow(user_id=""), body) == {**expected, "user_id": "tenant"}
     assert build_turn_request(CALLER, SessionRow(user_id="ada"), body) == {**expected, "user_id": "ada"}
-    assert read_query(body) == expected["query"]
 
 
 @pytest.mark.parametrize("body", [{"inputs": [1]}, {"files": {"id": "f"}}])
