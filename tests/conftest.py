@@ -1,5 +1,6 @@
 """What all tests share: the recorded material, if it is there."""
 
+import asyncio
 import functools
 import gc
 import os
@@ -9,8 +10,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import uvicorn.server
 from hypothesis import settings
 
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
@@ -27,6 +31,16 @@ os.environ.pop("OPENAI_BASE_URL", None)
 
 # Loading the certificates takes longer than most tests, and they open thousands of clients that never use them.
 ssl.create_default_context = functools.lru_cache(ssl.create_default_context)
+
+
+async def _sleep_less(delay: float) -> None:
+    await asyncio.sleep(delay / 10)
+
+
+# Uvicorn looks every 0.1 s whether it has to stop, and whether its connections have ended. Most tests of a server are
+# shorter than these pauses.
+_uvicorn: Any = uvicorn.server
+_uvicorn.asyncio = SimpleNamespace(**{**vars(asyncio), "sleep": _sleep_less})
 
 # A forked process ends without storing what coverage has measured in it: measuring only makes it slow.
 os.register_at_fork(after_in_child=lambda: sys.settrace(None))
