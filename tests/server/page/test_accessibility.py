@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
 from ragflow_lg.server.settings.pauses_section import PausesSection
 from tests.fakes.browsers import needs_chromium
@@ -55,9 +55,9 @@ async def check_widths(page: Page) -> None:
 
 
 @pytest.mark.skipif(AXE is None, reason="axe-playwright-python is not installed")
-async def test_a_form_says_when_it_ends_and_what_happens_then(tmp_path: Path) -> None:
+async def test_a_form_says_when_it_ends_and_what_happens_then(browser: Browser, tmp_path: Path) -> None:
     sections = {"pauses": PausesSection(timeout_s=7500)}
-    async with start_app(tmp_path, sections=sections) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path, sections=sections) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, FORM)
         await ask(page, "hello")
@@ -69,9 +69,9 @@ async def test_a_form_says_when_it_ends_and_what_happens_then(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(AXE is None, reason="axe-playwright-python is not installed")
-async def test_axe_finds_nothing_serious_and_nothing_scrolls_sideways(tmp_path: Path) -> None:
+async def test_axe_finds_nothing_serious_and_nothing_scrolls_sideways(browser: Browser, tmp_path: Path) -> None:
     replies = [Reply(text=f"# Answer\n\n{HOSTILE}\n\n| a | b |\n|-|-|\n| {LONG} | 2 |\n\n`{LONG}`", reasoning="Hm.")]
-    async with start_app(tmp_path, replies) as server, visit(server.url, "") as shown:
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, "") as shown:
         page = shown.page
         await expect(page.get_by_label("API key")).to_be_visible()
         await check_all(page)
@@ -95,8 +95,8 @@ async def test_axe_finds_nothing_serious_and_nothing_scrolls_sideways(tmp_path: 
 
 
 @pytest.mark.skipif(AXE is None, reason="axe-playwright-python is not installed")
-async def test_axe_finds_nothing_serious_in_forms_and_the_reference(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+async def test_axe_finds_nothing_serious_in_forms_and_the_reference(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, FORM)
         await ask(page, "Hi")
@@ -109,10 +109,10 @@ async def test_axe_finds_nothing_serious_in_forms_and_the_reference(tmp_path: Pa
         await check_widths(page)
 
 
-async def test_a_conversation_needs_no_pointer(tmp_path: Path) -> None:
+async def test_a_conversation_needs_no_pointer(browser: Browser, tmp_path: Path) -> None:
     async with (
         start_app(tmp_path, [Reply(text="Fine."), Reply(text="Better.")]) as server,
-        visit(server.url, server.key) as shown,
+        visit(browser, server.url, server.key) as shown,
     ):
         page = shown.page
         await server.agent(MODEL, "Helper")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
 from ragflow_lg.services.chat import NO_USAGE
 from ragflow_lg.services.code import Artifact, CodeResult
@@ -72,11 +72,14 @@ async def texts(page: Page, role: str) -> list[str]:
     return [text.strip() for text in await shown.all_inner_texts()]
 
 
-async def test_a_citation_opens_its_chunk_also_in_a_stored_conversation(tmp_path: Path) -> None:
+async def test_a_citation_opens_its_chunk_also_in_a_stored_conversation(browser: Browser, tmp_path: Path) -> None:
     chunks = [chunk("c-tea", "Tea."), chunk("c-rice", f"Rice needs water. {HOSTILE}", f"{HOSTILE}.pdf")]
     replies = [Reply(text="As written [ID:60], and [ID:61].")]
     knowledge = FakeKnowledge(chunks=chunks)
-    async with start_app(tmp_path, replies, knowledge=knowledge) as server, visit(server.url, server.key) as shown:
+    async with (
+        start_app(tmp_path, replies, knowledge=knowledge) as server,
+        visit(browser, server.url, server.key) as shown,
+    ):
         page = shown.page
         agent = await open_agent(server, page, CITING)
         await ask(page, "rice")
@@ -98,8 +101,8 @@ async def test_a_citation_opens_its_chunk_also_in_a_stored_conversation(tmp_path
         assert agent in page.url
 
 
-async def test_images_and_files_of_programs_are_shown_and_saved(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+async def test_images_and_files_of_programs_are_shown_and_saved(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         files = (Artifact("chart.png", "image/png", PNG), Artifact("table.csv", "text/csv", b"a,b\n1,2\n"))
         replace_services(server, code=ScriptedSandbox(CodeResult("", "", 0, True, 1, files)))
@@ -113,8 +116,8 @@ async def test_images_and_files_of_programs_are_shown_and_saved(tmp_path: Path) 
         assert (await (await waiting.value).path()).read_bytes() == b"a,b\n1,2\n"
 
 
-async def test_downloads_of_a_message_are_saved_under_harmless_names(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+async def test_downloads_of_a_message_are_saved_under_harmless_names(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page, name = shown.page, f"../{HOSTILE}.txt"
         agent = await server.agent(MODEL, "Keeper")
         stored = (await server.client.post(f"/agents/{agent}/upload", files={"file": ("a.txt", b"words")})).json()
@@ -130,7 +133,7 @@ async def test_downloads_of_a_message_are_saved_under_harmless_names(tmp_path: P
         assert await page.evaluate("window.hacked") is None
 
 
-async def test_answers_are_spoken(tmp_path: Path) -> None:
+async def test_answers_are_spoken(browser: Browser, tmp_path: Path) -> None:
     dsl = canvas(
         ("begin", "Begin", {}, ["Message:0"]),
         (
@@ -140,7 +143,7 @@ async def test_answers_are_spoken(tmp_path: Path) -> None:
             [],
         ),
     )
-    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         replace_services(server, speech=Whistle())
         await open_agent(server, page, dsl)
@@ -152,8 +155,8 @@ async def test_answers_are_spoken(tmp_path: Path) -> None:
         await expect(player).to_have_attribute("data-sentence", "3")
 
 
-async def test_a_conversation_begins_with_a_greeting_and_a_form(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+async def test_a_conversation_begins_with_a_greeting_and_a_form(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, TRIP)
         await expect(page.locator(".prologue strong")).to_have_text("travel")
@@ -177,9 +180,9 @@ async def test_a_conversation_begins_with_a_greeting_and_a_form(tmp_path: Path) 
         await expect(page.locator(".message.assistant").last).to_contain_text("Oslo for 3: Or north?")
 
 
-async def test_messages_are_edited_and_sent_again_in_new_conversations(tmp_path: Path) -> None:
+async def test_messages_are_edited_and_sent_again_in_new_conversations(browser: Browser, tmp_path: Path) -> None:
     replies = [Reply(text=word) for word in ("One.", "Two.", "Zwei.", "Uno.", "Due.")]
-    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, MODEL)
         for question, answer in (("First", "One."), ("Second", "Two.")):
@@ -208,9 +211,9 @@ async def test_messages_are_edited_and_sent_again_in_new_conversations(tmp_path:
         assert await texts(page, "assistant") == ["One.", "Two."]
 
 
-async def test_conversations_are_searched_by_name_and_text_and_exported(tmp_path: Path) -> None:
+async def test_conversations_are_searched_by_name_and_text_and_exported(browser: Browser, tmp_path: Path) -> None:
     replies = [Reply(text="Bananas are yellow."), Reply(text=f"Plums {HOSTILE}")]
-    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, MODEL, HOSTILE[:60])
         await ask(page, "A fruit")
@@ -235,8 +238,8 @@ async def test_conversations_are_searched_by_name_and_text_and_exported(tmp_path
         assert await page.evaluate("window.hacked") is None
 
 
-async def test_snippets_have_the_address_and_keys_on_request(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+async def test_snippets_have_the_address_and_keys_on_request(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         agent = await open_agent(server, page, MODEL)
         await page.get_by_role("tab", name="Use it").click()

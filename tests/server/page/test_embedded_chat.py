@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from playwright.async_api import FrameLocator, Page, expect
+from playwright.async_api import Browser, FrameLocator, Page, expect
 
 from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.browsers import needs_chromium
@@ -21,7 +21,7 @@ pytestmark = needs_chromium
 
 @asynccontextmanager
 async def open_shop(
-    folder: Path, dsl: dict[str, Any], replies: list[Reply], *, is_listed: bool = True, **options: Any
+    browser: Browser, folder: Path, dsl: dict[str, Any], replies: list[Reply], *, is_listed: bool = True, **options: Any
 ) -> AsyncGenerator[tuple[AppServer, Page, FrameLocator, list[str]]]:
     """Open a page of another site with the chat in a frame. Yield also the problems, which must be none at the end."""
     shop = HttpServer()
@@ -35,7 +35,7 @@ async def open_shop(
                 f'<!doctype html><link rel=icon href=data:,><iframe src="{address}" width="400" height="600"></iframe>'
             )
             shop.routes.append(Route("/", headers={"content-type": "text/html"}, body=frame))
-            async with visit(server.url, "", site) as shown:
+            async with visit(browser, server.url, "", site) as shown:
                 await shown.page.goto(f"{site}/")
                 yield server, shown.page, shown.page.frame_locator("iframe"), shown.problems
 
@@ -45,11 +45,11 @@ async def ask(frame: FrameLocator, text: str) -> None:
     await frame.get_by_role("button", name="Send").click()
 
 
-async def test_visitors_chat_in_a_frame_of_another_site(tmp_path: Path) -> None:
+async def test_visitors_chat_in_a_frame_of_another_site(browser: Browser, tmp_path: Path) -> None:
     chunks = [chunk("c-rice", f"Rice needs water. {HOSTILE}")]
     replies = [Reply(text=f"Hello {HOSTILE} [ID:61]."), Reply(text="Again.")]
     knowledge = FakeKnowledge(chunks=[chunk("c-tea", "Tea."), *chunks])
-    async with open_shop(tmp_path, CITING, replies, knowledge=knowledge) as (server, page, frame, _):
+    async with open_shop(browser, tmp_path, CITING, replies, knowledge=knowledge) as (server, page, frame, _):
         await expect(frame.get_by_text("Hi there!")).to_be_visible()
         await expect(frame.get_by_role("heading", name=HOSTILE[:60])).to_be_visible()
         await ask(frame, "rice")
@@ -66,8 +66,8 @@ async def test_visitors_chat_in_a_frame_of_another_site(tmp_path: Path) -> None:
         assert len(sessions["data"]) == 1
 
 
-async def test_visitors_answer_forms(tmp_path: Path) -> None:
-    async with open_shop(tmp_path, FORM, []) as (_, _, frame, _):
+async def test_visitors_answer_forms(browser: Browser, tmp_path: Path) -> None:
+    async with open_shop(browser, tmp_path, FORM, []) as (_, _, frame, _):
         await ask(frame, "A shirt")
         await frame.get_by_label("Size").fill("42")
         await frame.get_by_role("button", name="Answer").click()
@@ -75,9 +75,9 @@ async def test_visitors_answer_forms(tmp_path: Path) -> None:
         await expect(frame.locator(".pause")).to_have_count(0)
 
 
-async def test_visitors_stop_an_answer_and_learn_no_reasons(tmp_path: Path) -> None:
+async def test_visitors_stop_an_answer_and_learn_no_reasons(browser: Browser, tmp_path: Path) -> None:
     replies = [Reply(chunks=["Once upon"], hangs=True), Reply(error="internal-host 4711", repeat=True)]
-    async with open_shop(tmp_path, MODEL, replies) as (_, page, frame, _):
+    async with open_shop(browser, tmp_path, MODEL, replies) as (_, page, frame, _):
         await ask(frame, "A story")
         await expect(frame.locator(".message.assistant")).to_contain_text("Once upon")
         await frame.get_by_role("button", name="Stop").click()
@@ -87,8 +87,8 @@ async def test_visitors_stop_an_answer_and_learn_no_reasons(tmp_path: Path) -> N
         assert "4711" not in await page.frames[1].content()
 
 
-async def test_a_site_that_is_not_listed_shows_no_frame(tmp_path: Path) -> None:
-    async with open_shop(tmp_path, MODEL, [], is_listed=False) as (server, _, frame, problems):
+async def test_a_site_that_is_not_listed_shows_no_frame(browser: Browser, tmp_path: Path) -> None:
+    async with open_shop(browser, tmp_path, MODEL, [], is_listed=False) as (server, _, frame, problems):
         await expect(frame.get_by_role("textbox")).to_have_count(0)
         assert "frame-ancestors" in " ".join(problems)
         problems.clear()
@@ -99,8 +99,8 @@ async def test_a_site_that_is_not_listed_shows_no_frame(tmp_path: Path) -> None:
             assert (await client.get("/chat/../page")).headers["content-security-policy"].endswith("'none'")
 
 
-async def test_the_chat_says_what_is_wrong_with_its_address(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, visit(server.url, "") as shown:
+async def test_the_chat_says_what_is_wrong_with_its_address(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, "") as shown:
         page, agent = shown.page, await server.agent(MODEL)
         await page.goto(f"{server.url}/chat/{agent}")
         await expect(page.get_by_role("alert")).to_contain_text("auth")

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from msgspec.structs import replace
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
 from ragflow_lg.services.code import Artifact, CodeResult
 from tests.fakes.browsers import needs_chromium
@@ -36,14 +36,16 @@ COOK = canvas(
 )
 
 
-async def test_the_first_use_leads_from_a_file_to_an_answer_with_sources_and_files(tmp_path: Path) -> None:
+async def test_the_first_use_leads_from_a_file_to_an_answer_with_sources_and_files(
+    browser: Browser, tmp_path: Path
+) -> None:
     words = ["Cook ", "the ", "rice ", "in ", "water ", "[ID:61]."]
     chunks = [chunk("c-tea", "Tea likes hills."), chunk("c-rice", "Rice needs water.")]
     file = tmp_path / "cook.json"
     file.write_text(json.dumps(COOK))
     async with (
         start_app(tmp_path, [Reply(chunks=words, pause_s=0.1)], knowledge=FakeKnowledge(chunks=chunks)) as server,
-        visit(server.url, server.key) as shown,
+        visit(browser, server.url, server.key) as shown,
     ):
         page, state = shown.page, server.app_state
         code = ScriptedSandbox(CodeResult("", "", 0, True, 1, (Artifact("list.csv", "text/csv", b"rice,1\n"),)))
@@ -70,17 +72,16 @@ async def test_the_first_use_leads_from_a_file_to_an_answer_with_sources_and_fil
         assert (await (await waiting.value).path()).read_bytes() == b"rice,1\n"
 
 
-async def test_two_tabs_show_one_conversation(tmp_path: Path) -> None:
+async def test_two_tabs_show_one_conversation(browser: Browser, tmp_path: Path) -> None:
     words = [f"w{at} " for at in range(30)]
     replies = [Reply(chunks=words, pause_s=0.2), Reply(text="Second.")]
-    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         first = shown.page
         await open_agent(server, first, MODEL)
         await ask(first, "Count")
         await expect(first.locator(".message.assistant")).to_contain_text("w2 ")
         place = first.url.partition("#")[2]
-        assert first.context.browser is not None
-        second = await first.context.browser.new_page()
+        second = await browser.new_page()
         second.on("pageerror", lambda error: shown.problems.append(str(error)))
         second.on("console", lambda line: shown.problems.extend([line.text] if line.type == "error" else []))
         await second.goto(f"{server.url}/#key={server.key}")
@@ -96,8 +97,8 @@ async def test_two_tabs_show_one_conversation(tmp_path: Path) -> None:
         await expect(first.locator(".message.user")).to_have_text(["Count", "Again"])
 
 
-async def test_a_hundred_agents_are_listed_and_searched(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+async def test_a_hundred_agents_are_listed_and_searched(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         for at in range(101):  # one more than a page of the server's list
             await server.agent(ECHO, f"Agent {at:03}")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
 from ragflow_lg.services.chat import Usage
 from tests.fakes.browsers import needs_chromium
@@ -48,9 +48,11 @@ def fan_out(count: int) -> dict[str, Any]:
     return canvas(("begin", "Begin", {}, names), *nodes)
 
 
-async def test_an_agent_has_its_rounds_and_calls_in_the_log_and_its_tools_in_the_graph(tmp_path: Path) -> None:
+async def test_an_agent_has_its_rounds_and_calls_in_the_log_and_its_tools_in_the_graph(
+    browser: Browser, tmp_path: Path
+) -> None:
     replies = [Reply(calls=[CALL], usage=Usage(30, 12, 1)), Reply(text="In Bremen."), Reply(text="It is in Bremen.")]
-    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, AGENT)
         await ask(page, "Where is it?")
@@ -67,7 +69,9 @@ async def test_an_agent_has_its_rounds_and_calls_in_the_log_and_its_tools_in_the
         assert await rows.evaluate_all("rows => rows.every((row) => row.querySelector('rect'))")
 
 
-async def test_nodes_that_a_turn_does_not_reach_are_shown_so_and_taken_edges_too(tmp_path: Path) -> None:
+async def test_nodes_that_a_turn_does_not_reach_are_shown_so_and_taken_edges_too(
+    browser: Browser, tmp_path: Path
+) -> None:
     case = {"logical_operator": "and", "items": [{"cpn_id": "sys.query", "operator": "=", "value": "left"}]}
     params = {"conditions": [{**case, "to": ["Message:Left"]}], "end_cpn_ids": ["Message:Right"]}
     dsl = canvas(
@@ -76,7 +80,7 @@ async def test_nodes_that_a_turn_does_not_reach_are_shown_so_and_taken_edges_too
         ("Message:Left", "Message", {"content": ["left"]}, []),
         ("Message:Right", "Message", {"content": ["right"]}, []),
     )
-    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, dsl)
         await ask(page, "left")
@@ -91,8 +95,8 @@ async def place(page: Page) -> str:
     return await page.locator(".sheet").evaluate("sheet => sheet.style.transform")
 
 
-async def test_the_picture_is_moved_zoomed_and_searched_by_mouse_and_keyboard(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+async def test_the_picture_is_moved_zoomed_and_searched_by_mouse_and_keyboard(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, fan_out(40))
         part = page.locator(".minimap")
@@ -122,7 +126,7 @@ async def test_the_picture_is_moved_zoomed_and_searched_by_mouse_and_keyboard(tm
         await expect(page.locator("[data-node='StringTransform:0']")).to_have_attribute("data-selected", "true")
 
 
-async def test_rounds_are_counted_while_they_run(tmp_path: Path) -> None:
+async def test_rounds_are_counted_while_they_run(browser: Browser, tmp_path: Path) -> None:
     outputs = {"notes": {"ref": "LLM:0@content", "type": "Array<string>"}}
     model = {"llm_id": "m", "prompts": [{"role": "user", "content": "{IterationItem:0@item}"}]}
     split = {"method": "split", "split_ref": "sys.query", "delimiters": [","]}
@@ -138,7 +142,7 @@ async def test_rounds_are_counted_while_they_run(tmp_path: Path) -> None:
     for name in ("IterationItem:0", "LLM:0"):
         dsl["components"][name]["parent_id"] = "Iteration:0"
     replies = [Reply(text="one"), Reply(chunks=["two"], hangs=True)]
-    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, dsl)
         await ask(page, "a,b,c")
@@ -148,11 +152,11 @@ async def test_rounds_are_counted_while_they_run(tmp_path: Path) -> None:
         await expect(page.locator("[data-node='Message:0']")).to_have_attribute("data-status", "skipped")
 
 
-async def test_texts_wider_than_the_server_estimates_stay_in_their_boxes(tmp_path: Path) -> None:
+async def test_texts_wider_than_the_server_estimates_stay_in_their_boxes(browser: Browser, tmp_path: Path) -> None:
     transform = {"method": "merge", "script": "x", "delimiters": [","]}
     dsl = canvas(("begin", "Begin", {}, ["StringTransform:0"]), ("StringTransform:0", "StringTransform", transform, []))
     dsl["graph"] = {"nodes": [{"id": "StringTransform:0", "data": {"name": "—" * 20}}], "edges": []}
-    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         await open_agent(server, shown.page, dsl)
         node = shown.page.locator("[data-node='StringTransform:0']")
         await expect(node.locator("text").first).to_have_attribute("lengthAdjust", "spacingAndGlyphs")

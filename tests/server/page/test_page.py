@@ -7,7 +7,7 @@ from os.path import normpath
 from pathlib import Path
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
 from deploy.fetch_page_libraries import FOLDER as VENDORED
 from deploy.fetch_page_libraries import LIBRARIES
@@ -29,8 +29,10 @@ MODEL = canvas(
 )
 
 
-async def test_a_canvas_is_added_runs_and_its_forms_are_answered_after_a_reload(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+async def test_a_canvas_is_added_runs_and_its_forms_are_answered_after_a_reload(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         assert server.key not in page.url
         await page.set_input_files("input[type=file]", ROOT / "examples" / "order_form.json")
@@ -53,8 +55,8 @@ async def test_a_canvas_is_added_runs_and_its_forms_are_answered_after_a_reload(
         await expect(page.locator("[data-node='Message:Order']")).to_have_attribute("data-status", "done")
 
 
-async def test_a_file_that_is_no_canvas_is_explained(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+async def test_a_file_that_is_no_canvas_is_explained(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         wrong = tmp_path / "wrong.json"
         wrong.write_text("{")
         await shown.page.set_input_files("input[type=file]", wrong)
@@ -62,10 +64,10 @@ async def test_a_file_that_is_no_canvas_is_explained(tmp_path: Path) -> None:
         await expect(shown.page.get_by_role("button", name="Add the agent")).to_be_disabled()
 
 
-async def test_a_stream_goes_on_after_a_reload(tmp_path: Path) -> None:
+async def test_a_stream_goes_on_after_a_reload(browser: Browser, tmp_path: Path) -> None:
     words = [f"w{at} " for at in range(40)]
     replies = [Reply(chunks=words, pause_s=0.1)]
-    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         await open_agent(server, shown.page, MODEL)
         await ask(shown.page, "Count")
         await expect(shown.page.locator(".message.assistant")).to_contain_text("w3 ")
@@ -76,9 +78,9 @@ async def test_a_stream_goes_on_after_a_reload(tmp_path: Path) -> None:
         await expect(shown.page.locator(".message.user")).to_have_text(["Count"])
 
 
-async def test_a_run_is_stopped(tmp_path: Path) -> None:
+async def test_a_run_is_stopped(browser: Browser, tmp_path: Path) -> None:
     replies = [Reply(chunks=["Once upon"], hangs=True)]
-    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         await open_agent(server, shown.page, MODEL)
         await ask(shown.page, "A story")
         await expect(shown.page.locator(".message.assistant")).to_contain_text("Once upon")
@@ -87,9 +89,9 @@ async def test_a_run_is_stopped(tmp_path: Path) -> None:
         await expect(shown.page.locator(".message.assistant")).to_have_attribute("data-status", "cancelled")
 
 
-async def test_a_conversation_is_found_again_rerun_and_forked(tmp_path: Path) -> None:
+async def test_a_conversation_is_found_again_rerun_and_forked(browser: Browser, tmp_path: Path) -> None:
     replies = [Reply(text="First."), Reply(text="Second."), Reply(text="Third.")]
-    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, MODEL)
         await ask(page, "One")
@@ -109,7 +111,7 @@ async def test_a_conversation_is_found_again_rerun_and_forked(tmp_path: Path) ->
         await expect(page.locator(".message.assistant").last).to_have_attribute("data-status", "succeeded")
 
 
-async def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
+async def test_hostile_texts_stay_texts(browser: Browser, tmp_path: Path) -> None:
     transform = {"method": "merge", "script": "x", "delimiters": [","]}
     dsl = canvas(
         ("begin", "Begin", {}, ["LLM:0", f"StringTransform:{HOSTILE}"]),
@@ -122,7 +124,7 @@ async def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
         f"{HOSTILE} [link](javascript:window.hacked=1) ![p](http://192.0.2.1/p.png) <style>*{{display:none}}</style>"
     )
     replies = [Reply(text=answer, reasoning=HOSTILE)]
-    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, dsl, HOSTILE[:60])
         await ask(page, HOSTILE)
@@ -134,8 +136,8 @@ async def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
         assert await page.locator(".message a").get_attribute("href") is None
 
 
-async def test_a_wrong_key_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, visit(server.url, "") as shown:
+async def test_a_wrong_key_is_refused_and_leaves_no_trace(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, "") as shown:
         page = shown.page
         await page.get_by_label("API key").fill("ragflow-wrong")
         await page.get_by_role("button", name="Sign in").click()
@@ -147,8 +149,8 @@ async def test_a_wrong_key_is_refused_and_leaves_no_trace(tmp_path: Path) -> Non
         assert server.key not in page.url
 
 
-async def test_the_reference_describes_the_routes(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+async def test_the_reference_describes_the_routes(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await page.goto(f"{server.url}/docs")
         await page.get_by_role("searchbox").fill("Answer a run")
@@ -158,11 +160,11 @@ async def test_the_reference_describes_the_routes(tmp_path: Path) -> None:
         await expect(page.locator(".operation")).to_contain_text("422")
 
 
-async def test_a_large_canvas_is_drawn_and_searched(tmp_path: Path) -> None:
+async def test_a_large_canvas_is_drawn_and_searched(browser: Browser, tmp_path: Path) -> None:
     names = [f"StringTransform:{at}" for at in range(400)]
     params = {"method": "merge", "script": "{sys.query}", "delimiters": [","]}
     nodes = [(name, "StringTransform", params, names[at + 1 : at + 2]) for at, name in enumerate(names)]
-    async with start_app(tmp_path) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         await open_agent(server, shown.page, canvas(("begin", "Begin", {}, names[:1]), *nodes))
         await expect(shown.page.locator("[data-node]")).to_have_count(401)
         search = shown.page.locator(".graph input[type=search]")
@@ -171,7 +173,7 @@ async def test_a_large_canvas_is_drawn_and_searched(tmp_path: Path) -> None:
         await expect(shown.page.get_by_role("complementary")).to_contain_text("StringTransform:399")
 
 
-async def test_the_page_goes_on_when_its_server_is_killed(tmp_path: Path) -> None:
+async def test_the_page_goes_on_when_its_server_is_killed(browser: Browser, tmp_path: Path) -> None:
     words = [f"w{at} " for at in range(30)]
     async with MockLLM([reply(*words, piece_delay_s=0.1)]) as llm:
         settings = tmp_path / "settings.toml"
@@ -183,7 +185,7 @@ async def test_the_page_goes_on_when_its_server_is_killed(tmp_path: Path) -> Non
         address = str(first.client.base_url).removesuffix("/api/v1/")
         made = await first.client.post("/agents", json={"title": "Helper", "dsl": MODEL})
         agent = made.json()["data"]["id"]
-        async with visit(address, first.key) as shown:
+        async with visit(browser, address, first.key) as shown:
             page = shown.page
             await page.goto(f"{address}/#/{agent}")
             await ask(page, "Count")

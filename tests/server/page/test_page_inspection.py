@@ -4,7 +4,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Browser, Locator, Page, expect
 
 from ragflow_lg.services.chat import Usage
 from tests.fakes.browsers import needs_chromium
@@ -43,9 +43,9 @@ async def choose_step(page: Page, text: str) -> Locator:
     return page.locator(".moment")
 
 
-async def test_a_draft_is_run_compared_and_saved_on_request(tmp_path: Path) -> None:
+async def test_a_draft_is_run_compared_and_saved_on_request(browser: Browser, tmp_path: Path) -> None:
     replies = [Reply("First."), Reply("A long answer."), Reply("A short answer.", usage=Usage(5, 3, 1, 0.25))]
-    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         agent = await open_agent(server, page, CHAIN)
         await ask(page, "One")
@@ -81,10 +81,10 @@ async def test_a_draft_is_run_compared_and_saved_on_request(tmp_path: Path) -> N
             assert saved == {**stored, "sys_prompt": "Be brief"}
 
 
-async def test_a_draft_that_changes_an_earlier_node_says_what_stays(tmp_path: Path) -> None:
+async def test_a_draft_that_changes_an_earlier_node_says_what_stays(browser: Browser, tmp_path: Path) -> None:
     async with (
         start_app(tmp_path, [Reply("First."), Reply("Second.")]) as server,
-        visit(server.url, server.key) as shown,
+        visit(browser, server.url, server.key) as shown,
     ):
         page = shown.page
         await open_agent(server, page, CHAIN)
@@ -100,9 +100,9 @@ async def test_a_draft_that_changes_an_earlier_node_says_what_stays(tmp_path: Pa
         await expect(drawer.locator(".meaning")).to_have_count(0)
 
 
-async def test_a_node_runs_alone_with_another_input(tmp_path: Path) -> None:
+async def test_a_node_runs_alone_with_another_input(browser: Browser, tmp_path: Path) -> None:
     replies = [Reply("First."), Reply("Second."), Reply("Alone.")]
-    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, CHAIN)
         await ask(page, "One")
@@ -116,9 +116,9 @@ async def test_a_node_runs_alone_with_another_input(tmp_path: Path) -> None:
         await expect(page.locator(".message")).to_have_count(2)
 
 
-async def test_time_travel_with_a_changed_value(tmp_path: Path) -> None:
+async def test_time_travel_with_a_changed_value(browser: Browser, tmp_path: Path) -> None:
     replies = [Reply("First."), Reply("Second."), Reply("Third.")]
-    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, CHAIN)
         await ask(page, "One")
@@ -138,7 +138,7 @@ async def test_time_travel_with_a_changed_value(tmp_path: Path) -> None:
         await expect(outputs.locator("ins").first).to_contain_text("Changed")
 
 
-async def test_hostile_values_stay_texts_in_the_drawer_and_the_timeline(tmp_path: Path) -> None:
+async def test_hostile_values_stay_texts_in_the_drawer_and_the_timeline(browser: Browser, tmp_path: Path) -> None:
     dsl = copy.deepcopy(MODEL)
     params: dict[str, Any] = dsl["components"]["LLM:0"]["obj"]["params"]
     params["sys_prompt"] = f"System {HOSTILE}"
@@ -146,7 +146,7 @@ async def test_hostile_values_stay_texts_in_the_drawer_and_the_timeline(tmp_path
     dsl["variables"] = {HOSTILE: {"type": "string", "value": HOSTILE}}
     dsl["globals"] = {"sys.query": "", f"env.{HOSTILE}": HOSTILE}
     replies = [Reply(HOSTILE), Reply(f"{HOSTILE}!")]
-    async with start_app(tmp_path, replies) as server, visit(server.url, server.key) as shown:
+    async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         await open_agent(server, page, dsl)
         await ask(page, HOSTILE)

@@ -1,14 +1,12 @@
 """The run file in a real Chromium, opened from disk: it shows the session, sends no request, runs no other script."""
 
 import asyncio
-import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from playwright.async_api import Locator, Page, async_playwright, expect
+from playwright.async_api import Browser, Locator, Page, expect
 
-from ragflow_lg.adapters.browser.chromium_program import NAMES
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.services import Reply
 from tests.server.cli.command import ROOT, invoke
@@ -20,24 +18,21 @@ expect.set_options(timeout=60_000)  # the machine may be busy
 
 
 @asynccontextmanager
-async def open_file(file: Path) -> AsyncGenerator[Page]:
+async def open_file(browser: Browser, file: Path) -> AsyncGenerator[Page]:
     """Open a file from disk, without a network. At the end, nothing was requested and the console is empty."""
-    executable = next(path for name in NAMES if (path := shutil.which(name)))
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        context = await browser.new_context(viewport={"width": 1400, "height": 900}, offline=True)
-        page, problems = await context.new_page(), list[str]()
-        page.on("pageerror", lambda error: problems.append(f"error: {error}"))
-        page.on("console", lambda line: problems.append(line.text))
-        page.on("request", lambda sent: problems.append(sent.url))
-        await page.add_init_script(
-            "addEventListener('securitypolicyviolation', (event) => console.error(event.violatedDirective))"
-        )
+    context = await browser.new_context(viewport={"width": 1400, "height": 900}, offline=True)
+    page, problems = await context.new_page(), list[str]()
+    page.on("pageerror", lambda error: problems.append(f"error: {error}"))
+    page.on("console", lambda line: problems.append(line.text))
+    page.on("request", lambda sent: problems.append(sent.url))
+    await page.add_init_script(
+        "addEventListener('securitypolicyviolation', (event) => console.error(event.violatedDirective))"
+    )
+    try:
         await page.goto(file.as_uri())
-        try:
-            yield page
-        finally:
-            await browser.close()
+        yield page
+    finally:
+        await context.close()
     assert problems == [file.as_uri()]
 
 
@@ -54,9 +49,9 @@ def node(page: Page, id_: str) -> Locator:
     return page.locator(f"[data-node='{id_}']")
 
 
-async def test_a_loop_is_shown_step_by_step(tmp_path: Path) -> None:
+async def test_a_loop_is_shown_step_by_step(browser: Browser, tmp_path: Path) -> None:
     file = await asyncio.to_thread(write_file, tmp_path, ROOT / "examples" / "loop.json")
-    async with open_file(file) as page:
+    async with open_file(browser, file) as page:
         await expect(page.get_by_text("128 after [1, 2, 4, 8, 16, 32, 64]")).to_be_visible()
         await expect(page.locator("[data-rounds]")).to_have_text("round 7")
         await expect(node(page, "Message:Result")).to_have_attribute("data-status", "done")
@@ -75,11 +70,14 @@ async def test_a_loop_is_shown_step_by_step(tmp_path: Path) -> None:
         await expect(page.get_by_role("status")).to_have_text("succeeded")
 
 
-async def test_the_session_on_the_server_is_downloaded_with_hostile_texts(tmp_path: Path) -> None:
+async def test_the_session_on_the_server_is_downloaded_with_hostile_texts(browser: Browser, tmp_path: Path) -> None:
     end = f"</script><script>window.hacked=1</script><!--{HOSTILE}"
     dsl = {**MODEL, "title": end}
     dsl["graph"] = {"nodes": [{"id": "LLM:0", "data": {"name": end}}], "edges": []}
-    async with start_app(tmp_path, [Reply(text=f"Yes. {end}")]) as server, visit(server.url, server.key) as shown:
+    async with (
+        start_app(tmp_path, [Reply(text=f"Yes. {end}")]) as server,
+        visit(browser, server.url, server.key) as shown,
+    ):
         page = shown.page
         await open_agent(server, page, dsl, "Helper </script>")
         await ask(page, end)
@@ -89,7 +87,7 @@ async def test_the_session_on_the_server_is_downloaded_with_hostile_texts(tmp_pa
             async with page.expect_download() as download:
                 await page.get_by_role("button", name=name).click()
             await (await download.value).save_as(tmp_path / f"run.{suffix}")
-    async with open_file(tmp_path / "run.html") as page:
+    async with open_file(browser, tmp_path / "run.html") as page:
         await expect(page.locator(".message.assistant")).to_contain_text("Yes.")
         await expect(page.locator(".message.user")).to_have_text(end)
         await expect(page.locator("h1")).to_contain_text("Helper </script>")

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec import Struct
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Browser, Page, async_playwright, expect
 
 from ragflow_lg.adapters.browser.chromium_program import NAMES
 from tests.server.http.app_server import AppServer
@@ -24,23 +24,30 @@ class Visit(Struct):
 
 
 @asynccontextmanager
-async def visit(url: str, key: str, site: str = "") -> AsyncGenerator[Visit]:
-    """Open the page with a key. At the end, no script has failed, and no request has gone to a server but ``site``."""
+async def start_browser() -> AsyncGenerator[Browser]:
     executable = next(path for name in NAMES if (path := shutil.which(name)))
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        page = await browser.new_page(viewport={"width": 1400, "height": 900})
-        shown = Visit(page, [])
-        page.on("pageerror", lambda error: shown.problems.append(f"error: {error}"))
-        page.on("console", lambda line: shown.problems.extend([line.text] if line.type == "error" else []))
-        page.on(
-            "request", lambda sent: shown.problems.extend([sent.url] if _is_foreign(sent.url, url, site or url) else [])
-        )
+        yield browser
+        await browser.close()
+
+
+@asynccontextmanager
+async def visit(browser: Browser, url: str, key: str, site: str = "") -> AsyncGenerator[Visit]:
+    """Open the page with a key. At the end, no script has failed, and no request has gone to a server but ``site``."""
+    page = await browser.new_page(viewport={"width": 1400, "height": 900})
+    shown = Visit(page, [])
+    page.on("pageerror", lambda error: shown.problems.append(f"error: {error}"))
+    page.on("console", lambda line: shown.problems.extend([line.text] if line.type == "error" else []))
+    page.on(
+        "request", lambda sent: shown.problems.extend([sent.url] if _is_foreign(sent.url, url, site or url) else [])
+    )
+    try:
         await page.goto(f"{url}/#key={key}")
-        try:
-            yield shown
-        finally:
-            await browser.close()
+        yield shown
+    finally:
+        for context in browser.contexts:  # also those of further tabs
+            await context.close()
     assert not shown.problems, shown.problems
 
 
