@@ -67,6 +67,24 @@ class Run:
             await sandbox.aclose()
 
 
+def probe(run: Run, *expressions: str, imports: str = "os") -> list[str]:
+    """Evaluate expressions inside; return the type of each error, or the value as text."""
+    code = (
+        f"import {imports}\n"
+        "def main(expressions):\n"
+        "    results = []\n"
+        "    for text in expressions:\n"
+        "        try:\n"
+        "            results.append(repr(eval(text, globals())))\n"
+        "        except BaseException as error:\n"
+        "            results.append(type(error).__name__)\n"
+        "    return results\n"
+    )
+    result = run(code, arguments={"expressions": list(expressions)})
+    assert isinstance(result.value, list), result.stderr
+    return [str(entry) for entry in result.value]
+
+
 def _shown(result: CodeResult) -> str:
     """Return what a program returned, or its last line of errors."""
     if result.has_value:

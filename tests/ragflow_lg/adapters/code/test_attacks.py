@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import CodeLimitError, ServiceError
-from tests.ragflow_lg.adapters.code.sandboxes import MEBIBYTE, Run
+from tests.ragflow_lg.adapters.code.sandboxes import MEBIBYTE, Run, probe
 
 SECRET = "a-secret-of-the-host"
 
@@ -22,24 +22,6 @@ def limit_of(run: Run, code: str, language: str = "python", **limits: object) ->
         run(code, language, **limits)
     assert f"The limit is {caught.value.limit} in the section [code]" in str(caught.value)
     return caught.value.limit
-
-
-def probe(run: Run, *expressions: str, imports: str = "os") -> list[str]:
-    """Evaluate expressions inside; return the type of each error, or the value as text."""
-    code = (
-        f"import {imports}\n"
-        "def main(expressions):\n"
-        "    results = []\n"
-        "    for text in expressions:\n"
-        "        try:\n"
-        "            results.append(repr(eval(text, globals())))\n"
-        "        except BaseException as error:\n"
-        "            results.append(type(error).__name__)\n"
-        "    return results\n"
-    )
-    result = run(code, arguments={"expressions": list(expressions)})
-    assert isinstance(result.value, list), result.stderr
-    return [str(entry) for entry in result.value]
 
 
 # Limits
@@ -255,26 +237,21 @@ def main(lines):
 }
 
 
-@pytest.mark.parametrize(
-    "name", ["../x.csv", "/etc/x.csv", "a/../../x.csv", "a\\b.csv", "", "a\nb.csv", "x" * 300 + ".csv"]
-)
-def test_names_of_artifacts_cannot_leave_the_folder(run: Run, name: str) -> None:
-    line = json.dumps({"artifact": name, "content": "eA=="})
+def test_names_of_artifacts_cannot_leave_the_folder(run: Run) -> None:
+    line = json.dumps({"artifact": "../x.csv", "content": "eA=="})
     with pytest.raises(ServiceError, match="has a name that cannot be used"):
         run(FORGERS[run.provider], arguments={"lines": [line]})
 
 
-@pytest.mark.parametrize("line", ["nonsense", "[" * 100_000])
-def test_a_report_without_json_is_an_error(run: Run, line: str) -> None:
+def test_a_report_without_json_is_an_error(run: Run) -> None:
     run.omit("deno", "its channel writes the JSON")
     with pytest.raises(ServiceError, match="has damaged the report"):
-        run(FORGERS[run.provider], arguments={"lines": [line]})
+        run(FORGERS[run.provider], arguments={"lines": ["nonsense"]})
 
 
-@pytest.mark.parametrize("line", ["[1]", '{"value": 5}', '{"artifact": 1}'])
-def test_a_damaged_report_is_an_error(run: Run, line: str) -> None:
+def test_a_damaged_report_is_an_error(run: Run) -> None:
     with pytest.raises(ServiceError, match="has damaged the report"):
-        run(FORGERS[run.provider], arguments={"lines": [line]})
+        run(FORGERS[run.provider], arguments={"lines": ["[1]"]})
 
 
 def test_a_forged_marker_remains_text(run: Run) -> None:
@@ -304,28 +281,26 @@ def test_signals_reach_only_the_program(run: Run) -> None:
 
 
 LIBC = "ctypes.CDLL(None, use_errno=True)"
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        "unshare(0x10000000)",  # CLONE_NEWUSER
-        "unshare(0x00020000)",  # CLONE_NEWNS
-        "syscall(56, 0x10000011, 0, 0, 0, 0)",  # clone with CLONE_NEWUSER
-        "ptrace(0, 0, 0, 0)",
-        "ptrace(16, 1, 0, 0)",
-        "mount(b'none', b'/tmp', b'tmpfs', 0, None)",
-        "setns(0, 0)",
-        "syscall(425, 8, 0)",  # io_uring_setup
-        "syscall(321, 0, 0, 0)",  # bpf
-        "syscall(319, b'x', 0)",  # memfd_create
-        "syscall(250, 0, 0, 0)",  # keyctl
-    ],
+CALLS = (
+    "unshare(0x10000000)",  # CLONE_NEWUSER
+    "unshare(0x00020000)",  # CLONE_NEWNS
+    "syscall(56, 0x10000011, 0, 0, 0, 0)",  # clone with CLONE_NEWUSER
+    "ptrace(0, 0, 0, 0)",
+    "ptrace(16, 1, 0, 0)",
+    "mount(b'none', b'/tmp', b'tmpfs', 0, None)",
+    "setns(0, 0)",
+    "syscall(425, 8, 0)",  # io_uring_setup
+    "syscall(321, 0, 0, 0)",  # bpf
+    "syscall(319, b'x', 0)",  # memfd_create
+    "syscall(250, 0, 0, 0)",  # keyctl
 )
+
+
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of system calls are those of x86-64")
-def test_dangerous_system_calls_are_refused(run: Run, call: str) -> None:
+def test_dangerous_system_calls_are_refused(run: Run) -> None:
     run.omit("deno", "WebAssembly makes no system calls")
-    assert probe(run, f"{LIBC}.{call}", imports="ctypes, os") == ["-1"]
+    results = probe(run, *(f"{LIBC}.{call}" for call in CALLS), imports="ctypes, os")
+    assert dict(zip(CALLS, results, strict=True)) == dict.fromkeys(CALLS, "-1")
 
 
 def test_programs_gain_no_privileges(run: Run) -> None:
