@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -9,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.harness.loaded_python import python_command
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
@@ -18,7 +21,11 @@ STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 def _play(script: str, folder: Path) -> list[str]:
     """Run a script in a terminal. Return what it printed after each step."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    program = folder / "bin" / "ragflow-lg"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(python_command("-m", "ragflow_lg"))} "$@"\n')
+    program.chmod(0o755)
+    path = os.pathsep.join(map(str, (program.parent, Path(sys.executable).parent, os.environ["PATH"])))
     environment = {**os.environ, "PATH": path, "COLUMNS": "200", "TERM": "dumb", "PYTHONPATH": str(ROOT)}
     terminal, end = os.openpty()
     with subprocess.Popen(

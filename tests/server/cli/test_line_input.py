@@ -19,6 +19,7 @@ from ragflow_lg.base import extras
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.cli.line_input import require_line_editor
 from tests.fakes.canvas import canvas, node
+from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT
 
 PROMPT = "\x1b[?2004h"
@@ -55,13 +56,13 @@ class Terminal:
 
 @contextmanager
 def chat(file: Path, *options: str) -> Generator[Terminal]:
-    words = [sys.executable, "-m", "ragflow_lg", "chat", str(file), "--session", "anna", *options]
-    words += ["--checkpoint", f"sqlite:///{file.parent}/chat.db"]
+    store = f"sqlite:///{file.parent}/chat.db"
+    words = python_command("-m", "ragflow_lg", "chat", file, "--session", "anna", *options, "--checkpoint", store)
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(file.parent)
         os.execvpe(
-            sys.executable,
+            words[0],
             words,
             {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "200", "PROMPT_TOOLKIT_NO_CPR": "1"},
         )
