@@ -22,7 +22,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run serve test coverage clients databases sandboxes setup-browser attacks test-databases fuzz-api test-elasticsearch lint lint-code lint-page lint-prose site format bench soak conformance shown corpus corpus-table templates tools
+.PHONY: run serve test coverage bytecode clients databases sandboxes setup-browser attacks test-databases fuzz-api test-elasticsearch lint lint-code lint-page lint-prose site format bench soak conformance shown corpus corpus-table templates tools
 .PHONY: hashes pin-images audit sbom crash eject failover workers upgrade noisy fuzz-canvases poisoned-rows regions takeovers properties ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
@@ -42,6 +42,10 @@ test: $(VENV)/.ok clients sandboxes
 # Tracing every line more than doubles the time of Python code, so only those who ask pay for it.
 coverage:
 	@$(MAKE) --no-print-directory test OPTIONS="--cov --cov-report=term:skip-covered $(OPTIONS)"
+
+# Compile the tests and all that they import, in one process: otherwise each process of `make test` does the same.
+bytecode: $(VENV)/.ok
+	@$(PYTEST) --collect-only -qq -n0 >/dev/null
 
 # RAGFlow's SDK in the versions that people have. Most want another Python, and work in this one all the same.
 SDKS := 0.22.1 0.23.1 0.24.0 0.25.0 0.25.1 0.25.6 0.26.4 0.27.3 1.0.0rc2
