@@ -1,7 +1,6 @@
 """What is measured of the process of a sandbox."""
 
 import asyncio
-import os
 import subprocess
 import sys
 
@@ -11,6 +10,14 @@ from ragflow_lg.adapters.code.code_limits import CodeLimits
 from ragflow_lg.adapters.code.process_usage import UsageWatch, read_proc, read_ps
 
 BUSY = "x = bytearray(50_000_000); print(flush=True)\nimport time\nwhile time.process_time() < 30: pass"
+GROWING = """
+first = bytearray(50_000_000)
+print(flush=True)
+input()
+second = bytearray(60_000_000)
+print(flush=True)
+input()
+"""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="compares with Linux's /proc")
@@ -28,11 +35,18 @@ async def test_both_ways_to_measure_agree() -> None:
 
 async def test_only_what_is_used_since_the_start_counts() -> None:
     watch, limits = UsageWatch(), CodeLimits(memory_bytes=30_000_000, cpu_s=10)
-    assert await watch.find_excess(os.getpid(), limits) is None
-    assert await watch.find_excess(os.getpid(), limits) is None
-    block = bytearray(os.urandom(1024)) * 60_000
-    assert await watch.find_excess(os.getpid(), limits) == "memory_bytes"
-    assert len(block) > 0
+    with subprocess.Popen(
+        [sys.executable, "-c", GROWING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        program.stdout.readline()
+        assert await watch.find_excess(program.pid, limits) is None
+        assert await watch.find_excess(program.pid, limits) is None
+        program.stdin.write(b"grow\n")
+        program.stdout.readline()
+        assert await watch.find_excess(program.pid, limits) == "memory_bytes"
+        program.kill()
 
 
 async def test_a_process_that_has_ended_uses_nothing() -> None:
