@@ -65,6 +65,21 @@ def _is_reserved(channel: str) -> bool:
     return channel.startswith("__") and channel != TASKS_CHANNEL
 
 
+def _is_result(part: TaskWrites) -> bool:
+    """Return whether a checkpoint follows these writes.
+
+    None follows a pause, and a caller other than LangGraph (without a path) does not store one.
+    """
+    return bool(part.task_path) and not any(_is_reserved(channel) for channel, _ in part.writes)
+
+
+def _new_checkpoint(
+    config: RunnableConfig, checkpoint: Checkpoint, metadata: Mapping[str, Any], new_versions: ChannelVersions
+) -> NewCheckpoint:
+    run = config.get("metadata", {}).get("run_id")
+    return NewCheckpoint(config, checkpoint, {"run_id": run, **metadata} if run else metadata, new_versions)
+
+
 class CanvasSaver(PruningSaver):
     """A LangGraph checkpointer that wraps another one. It is asynchronous only."""
 
@@ -75,15 +90,17 @@ class CanvasSaver(PruningSaver):
         *,
         errors: tuple[type[Exception], ...] = (),
         transaction: OpenTransaction = _no_transaction,
+        is_volatile: bool = False,
     ) -> None:
         """Wrap a saver that is also an `InnerSaver`.
 
         ``errors`` are the exceptions it raises when its store fails; they become CheckpointError. ``transaction``
-        surrounds every write to a thread.
+        surrounds every write to a thread. ``is_volatile``: the store ends with the process.
         """
         super().__init__(serde=PlainSerializer())
         self.inner = inner
         self._lister = cast("InnerSaver", inner)
+        self._is_volatile = is_volatile
         self._errors = SaverErrors(errors)
         self.values = ThreadValues(blobs, self._errors, transaction)
         self.parts = SessionParts(inner, self.values)
@@ -112,20 +129,19 @@ class CanvasSaver(PruningSaver):
             SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
         """
-        thread = thread_of(config)
-        self._read.pop(thread, None)
-        run = config.get("metadata", {}).get("run_id")
-        complete = {**({"run_id": run} if run else {}), **cast("Mapping[str, Any]", metadata)}
-        new = NewCheckpoint(config, checkpoint, complete, new_versions)
-        if (steps := self._steps_of(config)) is not None:
-            await steps.add(new)
-            stored = key_config(checkpoint_key(config)._replace(checkpoint=checkpoint["id"]))
-            self._seen.remember(stored)
-            return stored
-        with self._results.taken(checkpoint_key(config)) as results:
-            stored = await self._writer.put_checkpoint(new, results)
+        key = checkpoint_key(config)
+        stored = key._replace(checkpoint=checkpoint["id"])
+        if (steps := self.steps_of(config)) is not None:
+            if not self.take_checkpoint(steps, config, checkpoint, cast("Mapping[str, Any]", metadata), new_versions):
+                await steps.flush()
+            return key_config(stored)
+        self._read.pop(key.thread, None)
+        with self._results.taken(key) as results:
+            await self._writer.put_checkpoint(
+                _new_checkpoint(config, checkpoint, cast("Mapping[str, Any]", metadata), new_versions), results
+            )
         self._seen.remember(stored)
-        return stored
+        return key_config(stored)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -138,19 +154,44 @@ class CanvasSaver(PruningSaver):
             SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
         """
-        self._read.pop(thread_of(config), None)
         part = TaskWrites(config, writes, task_id, task_path)
-        # A pause has no next checkpoint, and a caller other than LangGraph (without a path) does not store one.
-        is_result = bool(task_path) and not any(_is_reserved(channel) for channel, _ in writes)
-        if (steps := self._steps_of(config)) is not None:
-            if is_result:
-                return await steps.add(part)
-            await steps.settle()
-        elif is_result and await self._results.wait(checkpoint_key(config), part):
+        if (steps := self.steps_of(config)) is not None:
+            if (is_taken := self.take_writes(steps, *part)) is not True:
+                await steps.flush()
+            if is_taken is not None:
+                return
+        self._read.pop(thread_of(config), None)
+        if steps is None and _is_result(part) and await self._results.wait(checkpoint_key(config), part):
             return
         await self._writer.put_writes(part)
 
-    def _steps_of(self, config: RunnableConfig) -> StepBuffer | None:
+    def take_checkpoint(
+        self,
+        steps: StepBuffer,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: Mapping[str, Any],
+        new_versions: ChannelVersions,
+    ) -> bool:
+        """Add a checkpoint to the steps of its run, and return whether nothing has to wait; see `StepBuffer.take`."""
+        key = checkpoint_key(config)
+        self._read.pop(key.thread, None)
+        self._seen.remember(key._replace(checkpoint=checkpoint["id"]))
+        return steps.take(_new_checkpoint(config, checkpoint, metadata, new_versions))
+
+    def take_writes(
+        self,
+        steps: StepBuffer,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> bool | None:
+        """Add a task's writes in the same way. None: they are added to nothing, since no checkpoint follows them."""
+        part = TaskWrites(config, writes, task_id, task_path)
+        return steps.take(part) if _is_result(part) else None
+
+    def steps_of(self, config: RunnableConfig) -> StepBuffer | None:
         """Return the steps of a run that are not stored yet, if it gathers them."""
         configurable: Any = config.get("configurable", {})
         return self._steps.get(str(configurable.get("thread_id")), {}).get(configurable.get(LEASE_TOKEN))
@@ -166,7 +207,9 @@ class CanvasSaver(PruningSaver):
             if not runs:
                 self._steps.pop(thread, None)
 
-        steps = self._steps.setdefault(thread, {})[token] = StepBuffer(partial(self._writer.put_all, config), forget)
+        write = partial(self._writer.put_all, config)
+        steps = StepBuffer(write, forget, is_volatile=self._is_volatile)
+        self._steps.setdefault(thread, {})[token] = steps
         return steps
 
     async def _settle(self, thread: str | None) -> None:
@@ -174,7 +217,7 @@ class CanvasSaver(PruningSaver):
         runs = self._steps.values() if thread is None else [self._steps.get(thread, {})]
         for steps in [steps for run in runs for steps in run.values()]:
             with suppress(CheckpointError):
-                await steps.settle()
+                await steps.flush()
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the given checkpoint, or the newest one, with its pending writes.
@@ -187,7 +230,7 @@ class CanvasSaver(PruningSaver):
             return None
         unpacked = await unpack_checkpoint(packed, self.values, config["configurable"].get(RECENT_ENTRIES) or {})  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `thread_of`
         advance_ids_past(unpacked.checkpoint["id"])
-        self._seen.remember(unpacked.config)
+        self._seen.remember(checkpoint_key(unpacked.config))
         return unpacked
 
     async def newest_id(self, config: RunnableConfig) -> str:
@@ -343,7 +386,7 @@ class CanvasSaver(PruningSaver):
         """Return the storage for steps within a thread's nodes."""
 
         async def settle() -> None:
-            if (steps := self._steps_of(config)) is not None:
+            if (steps := self.steps_of(config)) is not None:
                 await steps.settle()
 
         return StepResults(self.values, config, settle)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import NamedTuple
 
-from langchain_core.runnables import RunnableConfig
-
-from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey
 
 _MAX_SEEN = 4096
 
@@ -25,9 +23,9 @@ class SeenCheckpoints:
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, str], _Seen] = OrderedDict()
 
-    def remember(self, config: RunnableConfig) -> None:
+    def remember(self, key: CheckpointKey) -> None:
         """Note that a checkpoint has been stored or read."""
-        thread, namespace, checkpoint = checkpoint_key(config)
+        thread, namespace, checkpoint = key
         before = self._seen.pop((thread, namespace), None)
         self._seen[thread, namespace] = _Seen(checkpoint, max(checkpoint, before.newest if before else ""))
         if len(self._seen) > _MAX_SEEN:

@@ -19,6 +19,8 @@ MAX_SKIPPED = 64
 MAX_SMALL_MAP, MAX_SMALL_DEPTH = 16, 6
 """Values that are wider or deeper are encoded part by part."""
 
+_SCALARS = frozenset((int, float, bool))
+
 _T = TypeVar("_T")
 
 
@@ -80,15 +82,28 @@ def _find_size(value: Any, depth: int, limit: int) -> int:
     kind = type(value)  # pyright: ignore[reportUnknownVariableType] - of any value
     if kind is str:
         return len(value) + 3
-    if kind is dict or kind is list or kind is tuple:
-        if not depth or len(value) >= (MAX_SMALL_MAP if kind is dict else BLOCK):  # long lists have a form of their own
+    size = 2
+    if kind is dict:
+        if not depth or len(value) >= MAX_SMALL_MAP:
             return limit
-        size = 2
-        for part in value:
-            size += _find_size(part, depth - 1, limit)
-            if kind is dict:
-                size += _find_size(value[part], depth - 1, limit) if type(part) is str else limit
-            if size >= limit:
+        for key in value:
+            if type(key) is not str:
                 return limit
-        return size
-    return 8 if value is None or kind is int or kind is float or kind is bool else limit
+            size += len(key) + 3
+        value = value.values()
+    elif kind is list or kind is tuple:
+        if not depth or len(value) >= BLOCK:  # long lists have a form of their own
+            return limit
+    else:
+        return 8 if value is None or kind in _SCALARS else limit
+    for part in value:
+        kind = type(part)  # pyright: ignore[reportUnknownVariableType] - of any value
+        if kind is str:  # most parts are: a call for each would take most of the time
+            size += len(part) + 3
+        elif part is None or kind in _SCALARS:
+            size += 8
+        else:
+            size += _find_size(part, depth - 1, limit)
+        if size >= limit:
+            return limit
+    return size

@@ -51,11 +51,19 @@ class StepBuffer:
     """
 
     def __init__(
-        self, write: Callable[[Sequence[Part]], Coroutine[Any, Any, None]], on_close: Callable[[], None]
+        self,
+        write: Callable[[Sequence[Part]], Coroutine[Any, Any, None]],
+        on_close: Callable[[], None],
+        *,
+        is_volatile: bool = False,
     ) -> None:
-        """``write`` stores parts in their order. ``on_close`` is called when the run has ended."""
+        """``write`` stores parts in their order. ``on_close`` is called when the run has ended.
+
+        ``is_volatile``: what is stored ends with the process as well, so that no step has to wait for it.
+        """
         self._write = write
         self._on_close = on_close
+        self._is_volatile = is_volatile
         self._context = request_context()
         """For writes, which must not use what a step has open, such as a transaction, but take the tenant's turns."""
         self._parts: list[Part] = []
@@ -71,7 +79,8 @@ class StepBuffer:
 
     def hurry(self, task: str) -> None:
         """Store the result of a task soon: an effect has finished in it."""
-        self._urgent_tasks.add(task.rpartition(TASK_SEPARATOR)[2])
+        if not self._is_volatile:
+            self._urgent_tasks.add(task.rpartition(TASK_SEPARATOR)[2])
 
     def require(self, task: str) -> None:
         """Let no step follow the one of a task before it is stored."""
@@ -82,27 +91,33 @@ class StepBuffer:
         self._parts.append(work)
         self._added += 1
 
-    async def add(self, part: NewCheckpoint | TaskWrites) -> None:
-        """Add a checkpoint or a result. This waits for the store after `require`, and if too much is waiting."""
+    def take(self, part: NewCheckpoint | TaskWrites) -> bool:
+        """Add a checkpoint or a result, and return whether nothing has to wait for the store. If not, call `flush`."""
         if self._error is not None:
-            raise self._error
+            return False
         self._parts.append(part)
         self._added += 1
         if isinstance(part, TaskWrites):
-            self._is_urgent |= part.task_id in self._urgent_tasks
-            self._urgent_tasks.discard(part.task_id)
-        elif (namespace := checkpoint_key(part.config).namespace) in self._required:
+            if self._urgent_tasks:
+                self._is_urgent |= part.task_id in self._urgent_tasks
+                self._urgent_tasks.discard(part.task_id)
+        elif self._required and (namespace := checkpoint_key(part.config).namespace) in self._required:
             self._required.discard(namespace)
-            await self.settle()
-            return
+            return False
         if len(self._parts) < MAX_PARTS:
             self._schedule()
         elif self._writing is None:
             self._start()
         else:
-            await self.settle()
+            return False
+        return True
 
     async def settle(self) -> None:
+        """Store what has been added before something has an effect; see `flush`."""
+        if not self._is_volatile:
+            await self.flush()
+
+    async def flush(self) -> None:
         """Store what has been added. If the caller is cancelled, the write goes on.
 
         Raises:
@@ -128,7 +143,7 @@ class StepBuffer:
         try:
             for work in works:
                 self.attach(work)
-            await self.settle()
+            await self.flush()
         finally:
             self._stop_timer()
             self._on_close()

@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection,
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.checkpoints.lease_owner import Owner
@@ -14,7 +16,7 @@ from ragflow_lg.checkpoints.leases import LeaseHolder, StoredLeases
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.run_records import MAX_TRACES, hex_session, normalize_record, parse_trace, write_trace
 from ragflow_lg.checkpoints.saver import CanvasSaver
-from ragflow_lg.checkpoints.saver_operations import CheckpointKey, key_config
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key, key_config
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.services.sessions import RunRecord, Trace
 
@@ -29,7 +31,11 @@ def memory_store() -> Store:
 def memory_saver() -> CanvasSaver:
     """Create an in-memory saver."""
     blobs = MemoryBlobs()
-    return CanvasSaver(MemorySaver(blobs), blobs)
+    return CanvasSaver(MemorySaver(blobs), blobs, is_volatile=True)
+
+
+_EMPTY = "empty", b""
+"""What stands for the value of a channel that has none."""
 
 
 class MemorySaver(InMemorySaver):
@@ -38,6 +44,23 @@ class MemorySaver(InMemorySaver):
     def __init__(self, blobs: MemoryBlobs) -> None:
         super().__init__(serde=PlainSerializer())  # pyright: ignore[reportUnknownMemberType] - an untyped dict
         self._blobs = blobs
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint as LangGraph's saver does. The metadata are those of `CanvasSaver`, and complete."""
+        thread, namespace, parent = checkpoint_key(config)
+        dump, rest = self.serde.dumps_typed, {**checkpoint}
+        values: Any = rest.pop("channel_values")
+        for channel, version in new_versions.items():
+            value = dump(values[channel]) if channel in values else _EMPTY
+            self.blobs[thread, namespace, channel, version] = value
+        self.storage[thread][namespace][checkpoint["id"]] = dump(rest), dump(metadata), parent or None
+        return key_config(CheckpointKey(thread, namespace, checkpoint["id"]))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything that belongs to a thread."""

@@ -34,8 +34,8 @@ from ragflow_lg.dsl_compiler.langgraph_internals import (
     convert_graph,
     find_subgraph,
     required_checkpointer,
-    with_cheap_runtime,
 )
+from ragflow_lg.engine.langgraph_internals import with_cheap_runtime
 
 
 class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):

@@ -29,7 +29,7 @@ from ragflow_lg.dsl.forms import Form, form_problems, parse_answers, response_sc
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
 from ragflow_lg.dsl_compiler.langgraph_internals import runtime_of, superstep_of, task_namespace
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE, ROUND_NODE
-from ragflow_lg.engine.compiled_canvas import run_to_end
+from ragflow_lg.engine.langgraph_internals import play
 from ragflow_lg.engine.node import visit
 from ragflow_lg.engine.node_program import NodeProgram
 from ragflow_lg.engine.scope import RegionProgram, Scope, Step, visit_region
@@ -160,14 +160,16 @@ class RegionNode(Node):
     async def _run(
         self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
     ) -> Step:
-        async def play(scope: Scope) -> Mapping[str, Any]:
+        async def play_rounds(scope: Scope) -> Mapping[str, Any]:
             limit = (self._region.round_limit(scope.items) + 1) * self._round_steps + 10
             inner: Any = {**config, "recursion_limit": limit}
             if self._region.max_concurrency > 1:
                 inner["max_concurrency"] = self._region.max_concurrency
-            return await run_to_end(self._graph, {"scope": {}}, inner, context=scope)
+            return await play(self._graph, {"scope": {}}, inner, context=scope)
 
-        return Step(*await visit_region(self._region, state, turn, superstep_of(config), play, runtime.stream_writer))
+        return Step(
+            *await visit_region(self._region, state, turn, superstep_of(config), play_rounds, runtime.stream_writer)
+        )
 
 
 class RegionEntry(_NodeRunnable):
@@ -208,7 +210,7 @@ class ParallelRound(_NodeRunnable):
         if scope.turn.nested is not None:
             scope.turn.nested.number_round(task_namespace(config), state["round"])
         inner: Any = {**config, "recursion_limit": 2 * self._steps + 10}
-        update = round_scope.round_update(await run_to_end(self._graph, {"scope": {}}, inner, context=round_scope))
+        update = round_scope.round_update(await play(self._graph, {"scope": {}}, inner, context=round_scope))
         return Step(update, [self._entry] if round_scope.is_last_of_wave() else [])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from functools import lru_cache
 from typing import NewType
 
 NodeId = NewType("NodeId", str)
@@ -22,6 +23,7 @@ _HEX32 = re.compile(r"[0-9a-fA-F]{32}")
 _NAMESPACE = uuid.UUID("6f0a0f7e-54a4-5d1c-9d5e-6a1f2b7c3d90")
 
 
+@lru_cache(maxsize=1024)
 def thread_of_session(session: SessionId | str) -> ThreadId:
     """Return the thread id for a session id.
 
@@ -36,6 +38,7 @@ def thread_of_session(session: SessionId | str) -> ThreadId:
         return _thread_of_name(session)
 
 
+@lru_cache(maxsize=1024)
 def session_of_thread(thread: ThreadId | str) -> SessionId:
     """Return the 32-digit session id that RAGFlow's API shows for a thread."""
     try:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.values import MAPS
 from ragflow_lg.services.services import StateLimits
 
 _CONVERSATION = "sys.history"
@@ -34,7 +35,9 @@ def size_of(value: Any) -> Size:
         current = pending.pop()
         if isinstance(current, str):
             chars += len(current)
-        elif isinstance(current, Mapping):
+        elif current is None or isinstance(current, int | float):
+            continue
+        elif isinstance(current, MAPS):
             pairs = cast("Mapping[str, Any]", current)
             entries += len(pairs)
             chars += sum(map(len, pairs))

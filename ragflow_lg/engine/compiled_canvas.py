@@ -53,26 +53,13 @@ class CompiledCanvas(Struct, frozen=True, eq=False):
         """
         from langgraph.errors import GraphRecursionError
 
+        from ragflow_lg.engine.langgraph_internals import play
+
         config = {"recursion_limit": self.recursion_limit}
-        run = run_to_end(self.graph, {"query": "", **request}, config, context=turn)
+        run = play(self.graph, {"query": "", **request}, config, context=turn)
         try:
             return await asyncio.create_task(run, context=copy_context_without_run())
         except GraphRecursionError:
             raise RunError("The flow repeated a cycle too often and was stopped.") from None
         finally:
             turn.limits.close()
-
-
-async def run_to_end(graph: Any, state: Mapping[str, Any], config: Any, *, context: Any) -> Any:
-    """Run a graph; return its final state, or None if it has none.
-
-    Unlike LangGraph's ``ainvoke``, this does not collect the writes of every node in every superstep.
-
-    Raises:
-        GraphInterrupt: if a node in an inner graph waits for the user. GraphRecursionError: if the run exceeds the
-        recursion limit in the config.
-    """
-    final = None
-    async for values in graph.astream(state, config, context=context, stream_mode="values"):
-        final = values
-    return final

@@ -454,21 +454,20 @@ class Run:
     async def _invoke(self, request: Any) -> None:
         from langgraph.runtime import RunControl
 
+        from ragflow_lg.engine.langgraph_internals import play
+
         self._control = RunControl()
         if self._is_draining:
             self._control.request_drain()
-        extra: dict[str, Any] = {"durability": "sync"} if self._has_saver else {}
-        graph: Any = self._canvas.graph
-        supersteps = graph.astream(
+        durability = "sync" if self._has_saver else None
+        await play(
+            self._canvas.graph,
             request,
             self._config,
             context=self._turn,
-            stream_mode=[],  # the engine emits its own events
             control=self._control,
-            **extra,
+            durability=durability,
         )
-        async for _ in supersteps:
-            pass
 
     def _end(self, event: TurnFinished, message_order: MessageOrder) -> list[WireEvent]:
         self.status, self.error = event.status, event.error

@@ -17,8 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.constants import END, START
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime, get_runtime
-from langgraph.store.memory import InMemoryStore
+from langgraph.runtime import get_runtime
 from langgraph.types import Command, Send
 from typing_extensions import TypedDict
 
@@ -352,47 +351,6 @@ def commanding() -> Any:
         builder.add_node(node.__name__, node, destinations=("left", "right", "last", END))
     builder.add_edge(START, "first")
     return builder.compile()
-
-
-async def test_a_node_sees_the_same_runtime_if_its_copies_are_cheap() -> None:
-    seen: list[Runtime[Any]] = []
-
-    async def look(state: State) -> State:
-        seen.append(get_runtime())
-        return {"text": "a"}
-
-    inner: Any = StateGraph(State)
-    inner.add_node("look", look)
-    inner.add_edge(START, "look")
-    subgraph = inner.compile()
-
-    async def nest(state: State) -> State:
-        seen.append(get_runtime())
-        return await subgraph.ainvoke(state)
-
-    builder: Any = StateGraph(State, context_schema=State)
-    builder.add_node("nest", nest)
-    builder.add_edge(START, "nest")
-    store = InMemoryStore()
-    graph = builder.compile(checkpointer=InMemorySaver(), store=store)
-    for number in (0, 1):
-        config: Any = {"configurable": {"thread_id": str(number)}}
-        if number:
-            config = internals.with_cheap_runtime(config, graph)
-            assert internals.with_cheap_runtime(config, graph) is config
-        await graph.ainvoke({"text": ""}, config, context={"text": "c"})
-    plain, cheap = seen[:2], seen[2:]
-    for one, other in zip(plain, cheap, strict=True):
-        assert type(one) is Runtime
-        assert type(other) is not Runtime
-        assert (other.context, other.store) == (one.context, one.store) == ({"text": "c"}, store)
-        assert one.execution_info is not None
-        assert other.execution_info is not None
-        assert other.execution_info.checkpoint_ns.count("|") == one.execution_info.checkpoint_ns.count("|")
-        assert other.execution_info.thread_id == "1"
-    assert cheap[0].execution_info != cheap[1].execution_info
-    with pytest.raises(ValueError, match="thread_id"):
-        await graph.ainvoke({"text": ""}, internals.with_cheap_runtime(None, graph))
 
 
 async def test_the_runtime_of_a_config_is_that_of_the_task() -> None:

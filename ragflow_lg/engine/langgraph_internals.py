@@ -1,0 +1,358 @@
+"""Running a compiled graph without the work that LangGraph does for those who watch it.
+
+LangGraph makes callback managers, queues, generators and several copies of a config for every node, even if nobody
+listens. `play` drives LangGraph's own loop with less. Everything here is beyond LangGraph's public interface. For every
+name, `tests/ragflow_lg/engine/test_langgraph_internals.py` has a test that fails if LangGraph changes it.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportPrivateUsage=false
+# Many of these names have open types, and some are private.
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import partial
+from typing import Any, cast
+
+from langchain_core.callbacks.manager import AsyncCallbackManager
+from langchain_core.runnables import RunnableConfig
+from langgraph._internal._config import ensure_config, get_async_callback_manager_for_config
+from langgraph._internal._constants import (
+    CONFIG_KEY_CACHE,
+    CONFIG_KEY_CHECKPOINT_ID,
+    CONFIG_KEY_CHECKPOINT_MAP,
+    CONFIG_KEY_CHECKPOINT_NS,
+    CONFIG_KEY_CHECKPOINTER,
+    CONFIG_KEY_DURABILITY,
+    CONFIG_KEY_NODE_FINISHED,
+    CONFIG_KEY_READ,
+    CONFIG_KEY_RESUME_MAP,
+    CONFIG_KEY_RUNNER_SUBMIT,
+    CONFIG_KEY_RUNTIME,
+    CONFIG_KEY_SCRATCHPAD,
+    CONFIG_KEY_SEND,
+    CONFIG_KEY_STREAM,
+    CONFIG_KEY_TASK_ID,
+    CONFIG_KEY_THREAD_ID,
+    NS_END,
+    NS_SEP,
+    PULL,
+    TASKS,
+)
+from langgraph._internal._typing import MISSING
+from langgraph.errors import GraphDrained, GraphRecursionError, NodeCancelledError
+from langgraph.pregel._algo import (
+    PregelTaskWrites,
+    _proc_input,
+    _scratchpad,
+    _triggers,
+    _xxhash_str,
+    checkpoint_null_version,
+    local_read,
+)
+from langgraph.pregel._loop import AsyncPregelLoop
+from langgraph.pregel._retry import _is_user_raised_cancelled
+from langgraph.pregel._runner import PregelRunner
+from langgraph.runtime import ExecutionInfo, RunControl, Runtime
+from langgraph.types import PregelExecutableTask
+
+STEPS_IN_A_ROW = 16
+"""After how many supersteps other runs go on. Were it a time, the order of events would depend on it."""
+
+_WATCHED = (
+    CONFIG_KEY_STREAM,
+    CONFIG_KEY_NODE_FINISHED,
+    CONFIG_KEY_RUNNER_SUBMIT,
+    CONFIG_KEY_CACHE,
+)
+"""What LangGraph's server, and graphs whose inner graphs are streamed, put into a config."""
+
+
+async def play(
+    graph: Any,
+    state: Any,
+    config: Any,
+    *,
+    context: Any,
+    control: RunControl | None = None,
+    durability: Any = None,
+) -> Any:
+    """Run a graph; return its final state.
+
+    Raises:
+        GraphInterrupt: if a node in an inner graph waits for the user. GraphRecursionError: if the run exceeds the
+        recursion limit in the config. GraphDrained: if ``control`` requests it.
+    """
+    complete = ensure_config(graph.config, config)
+    configurable: dict[str, Any] = complete["configurable"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - set
+    callbacks = get_async_callback_manager_for_config(complete)
+    if callbacks.handlers or any(configurable.get(key) is not None for key in _WATCHED) or not _is_simple(graph):
+        return await _play_watched(graph, state, config, context=context, control=control, durability=durability)
+    if durability is None:
+        durability = configurable.get(CONFIG_KEY_DURABILITY, "async")
+    else:
+        configurable[CONFIG_KEY_DURABILITY] = durability
+    around: Runtime[Any] = configurable.get(CONFIG_KEY_RUNTIME) or _CheapRuntime(store=graph.store)
+    runtime = around.merge(
+        Runtime(context=context, store=around.store, control=control or around.control or RunControl())
+    )
+    configurable[CONFIG_KEY_RUNTIME] = runtime
+    async with _Loop(
+        state,
+        stream=None,
+        config=complete,
+        store=around.store,
+        cache=None,
+        checkpointer=graph._resolve_checkpointer(complete),
+        nodes=graph.nodes,
+        specs=graph.channels,
+        output_keys=graph.stream_channels_asis,
+        input_keys=graph.input_channels,
+        stream_keys=graph.stream_channels_asis,
+        manager=cast("Any", _Unheard(callbacks)),
+        durability=durability,
+        trigger_to_nodes=graph.trigger_to_nodes,
+        migrate_checkpoint=graph._migrate_checkpoint,
+    ) as loop:
+        runner = PregelRunner(submit=weakref.WeakMethod(loop.submit), put_writes=weakref.WeakMethod(loop.put_writes))
+        while loop.tick():
+            tasks = [task for task in loop.tasks.values() if not task.writes]
+            if len(tasks) == 1:
+                await _run_alone(runner, tasks[0])
+            else:
+                async for _ in runner.atick(tasks, schedule_task=loop.aaccept_push):
+                    pass
+            loop.after_tick()
+            if durability == "sync":
+                await loop.stored()
+            if loop.step % STEPS_IN_A_ROW == 0:
+                await asyncio.sleep(0)  # nodes without effects, whose steps are gathered, wait for nothing
+    if loop.status == "out_of_steps":
+        raise GraphRecursionError(f"The recursion limit of {complete.get('recursion_limit')} supersteps is reached.")
+    if loop.status == "draining":
+        raise GraphDrained("shutdown")
+    return loop.output
+
+
+def _is_simple(graph: Any) -> bool:
+    return not (
+        graph.interrupt_before_nodes
+        or graph.interrupt_after_nodes
+        or graph.retry_policy
+        or graph.cache
+        or graph.step_timeout
+        or graph.debug
+        or graph.checkpointer is True
+    )
+
+
+async def _play_watched(graph: Any, state: Any, config: Any, **options: Any) -> Any:
+    """Run a graph as LangGraph does. Unlike its ``ainvoke``, this does not collect the writes of every node."""
+    given = {name: value for name, value in options.items() if value is not None}
+    final = None
+    async for values in graph.astream(state, config, stream_mode="values", **given):
+        final = values
+    return final
+
+
+async def _run_alone(runner: Any, task: Any) -> None:
+    """Run the only task of a superstep."""
+    try:
+        try:
+            await task.proc.ainvoke(task.input, task.config)
+        except asyncio.CancelledError as error:
+            if _is_user_raised_cancelled():
+                raise NodeCancelledError(task.name) from error
+            raise
+        runner.commit(task, None)
+    except Exception as error:
+        runner.commit(task, error)
+        raise
+
+
+class _Unheard:
+    """In place of the manager of a run: all nodes have the same callbacks, which are none."""
+
+    def __init__(self, callbacks: AsyncCallbackManager) -> None:
+        self._callbacks = callbacks
+
+    def get_child(self, tag: str | None = None) -> AsyncCallbackManager:
+        """Return the callbacks of a node."""
+        return self._callbacks
+
+
+class _Loop(AsyncPregelLoop):
+    """LangGraph's loop, which adds to gathered steps at once. LangGraph makes a task for each."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._callbacks = cast("Any", self.manager).get_child()
+        saver: Any = self.checkpointer
+        self._steps: Any = saver.steps_of(self.checkpoint_config) if hasattr(saver, "steps_of") else None
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._done.set_result(None)
+
+    async def stored(self) -> None:
+        """Wait until the last checkpoint is stored or gathered."""
+        await cast("asyncio.Future[Any]", self._put_checkpoint_fut)
+
+    @property
+    def submit(self) -> Any:
+        """What starts a task: a write of the saver, or a node beside others."""
+        return self._submit_or_gather
+
+    @submit.setter
+    def submit(self, submit: Any) -> None:
+        self._submit = submit
+
+    def _prepare_tasks_and_emit_checkpoint(self) -> None:
+        """Prepare the tasks of a superstep that its edges trigger; LangGraph prepares all others."""
+        updated, channels = self.updated_channels, self.channels
+        sends: Any = channels.get(TASKS)
+        if not updated or self.checkpoint["v"] < 2 or (sends is not None and sends.is_available()):
+            super()._prepare_tasks_and_emit_checkpoint()
+            return
+        nodes = {node for channel in updated for node in self.trigger_to_nodes.get(channel, ())}
+        inputs: dict[Any, Any] = {}
+        found = [self._prepare_task(name, inputs) for name in sorted(nodes)]
+        self.tasks = {task.id: task for task in found if task is not None}
+
+    def _prepare_task(self, name: str, inputs: dict[Any, Any]) -> PregelExecutableTask | None:
+        """Return the task of a node if a channel triggers it: the same as LangGraph's, with fewer copies of the config.
+
+        ``inputs`` are those that other nodes of the superstep have read.
+        """
+        node, checkpoint, config = self.nodes[name], self.checkpoint, self.config
+        configurable: dict[str, Any] = config["configurable"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - set
+        null_version: Any = checkpoint_null_version(checkpoint)
+        seen, versions = checkpoint["versions_seen"].get(name), checkpoint["channel_versions"]
+        if node.node is None or not _triggers(self.channels, versions, seen, null_version, node):
+            return None
+        path, triggers = (PULL, name), tuple(sorted(node.triggers))
+        parent: str = configurable.get(CONFIG_KEY_CHECKPOINT_NS, "")
+        around = f"{parent}{NS_SEP}{name}" if parent else name
+        checkpoint_id = bytes.fromhex(checkpoint["id"].replace("-", ""))
+        id_ = _xxhash_str(checkpoint_id, around, str(self.step), name, PULL, *triggers)
+        namespace = f"{around}{NS_END}{id_}"
+        resume, pending = configurable.get(CONFIG_KEY_RESUME_MAP), self.checkpoint_pending_writes
+        outer = configurable.get(CONFIG_KEY_SCRATCHPAD)
+        scratchpad = _scratchpad(outer, pending, id_, namespace, resume, self.step, self.stop)
+        value = _proc_input(
+            node, self.managed, self.channels, for_execution=True, input_cache=inputs, scratchpad=scratchpad
+        )
+        if value is MISSING:
+            return None
+        writes: deque[tuple[str, Any]] = deque()
+        runtime: Runtime[Any] = configurable[CONFIG_KEY_RUNTIME]
+        thread, run = configurable.get(CONFIG_KEY_THREAD_ID), config.get("run_id")
+        info = ExecutionInfo(
+            checkpoint_id=checkpoint["id"],
+            checkpoint_ns=namespace,
+            task_id=id_,
+            thread_id=thread,
+            run_id=str(run) if run else None,
+        )
+        task_config: Any = {
+            **config,
+            "callbacks": self._callbacks,
+            "tags": [*(config.get("tags") or ()), *(node.tags or ())],
+            "metadata": {
+                **(config.get("metadata") or {}),
+                "langgraph_step": self.step,
+                "langgraph_node": name,
+                "langgraph_triggers": triggers,
+                "langgraph_path": path,
+                "langgraph_checkpoint_ns": namespace,
+                **(node.metadata or {}),
+            },
+            "configurable": {
+                **configurable,
+                CONFIG_KEY_TASK_ID: id_,
+                CONFIG_KEY_SEND: writes.extend,
+                CONFIG_KEY_READ: partial(
+                    local_read, scratchpad, self.channels, self.managed, PregelTaskWrites(path, name, writes, triggers)
+                ),
+                CONFIG_KEY_CHECKPOINTER: self.checkpointer or configurable.get(CONFIG_KEY_CHECKPOINTER),
+                CONFIG_KEY_CHECKPOINT_MAP: {
+                    **configurable.get(CONFIG_KEY_CHECKPOINT_MAP, {}),
+                    parent: checkpoint["id"],
+                },
+                CONFIG_KEY_CHECKPOINT_ID: None,
+                CONFIG_KEY_CHECKPOINT_NS: namespace,
+                CONFIG_KEY_SCRATCHPAD: scratchpad,
+                CONFIG_KEY_RUNTIME: runtime.override(store=self.store, execution_info=info),
+            },
+        }
+        return PregelExecutableTask(
+            name,
+            value,
+            node.node,
+            writes,
+            task_config,
+            triggers,
+            node.retry_policy or (),
+            None,
+            id_,
+            path,
+            writers=node.flat_writers,
+            subgraphs=node.subgraphs,
+            timeout=node.timeout,
+        )
+
+    def _submit_or_gather(self, work: Any, *arguments: Any, **options: Any) -> Any:
+        saver: Any = self.checkpointer
+        is_taken: bool | None = None
+        if self._steps is None:
+            return self._submit(work, *arguments, **options)
+        if work == self._checkpointer_put_after_previous:
+            is_taken = saver.take_checkpoint(self._steps, *arguments[2:])
+        elif work == self.checkpointer_put_writes:
+            is_taken = saver.take_writes(self._steps, *arguments)
+        if is_taken is None:
+            return self._submit(work, *arguments, **options)
+        return self._done if is_taken else self._submit(self._steps.flush)
+
+
+def with_cheap_runtime(config: RunnableConfig | None, graph: Any) -> RunnableConfig | None:
+    """Return the config of a run, with a runtime of which LangGraph makes cheap copies for its nodes.
+
+    Its own copies take a tenth of the time of a short node. A runtime that is there already is kept: LangGraph's server
+    and enclosing graphs set one.
+    """
+    configurable: Mapping[str, Any] = (config or {}).get("configurable", {})
+    if CONFIG_KEY_RUNTIME in configurable or (graph.checkpointer and not configurable):
+        return config  # in the second case, LangGraph reports that the thread lacks
+    runtime = _CheapRuntime(store=graph.store)
+    return {**(config or {}), "configurable": {**configurable, CONFIG_KEY_RUNTIME: runtime}}
+
+
+class _CheapRuntime(Runtime[Any]):
+    """A runtime whose copies are not constructed again."""
+
+    __slots__ = ()
+
+    def merge(self, other: Runtime[Any]) -> Runtime[Any]:
+        """Return the runtime of a graph inside this one."""
+        return self._copy(super().merge(other), {})
+
+    def override(self, **overrides: Any) -> Runtime[Any]:  # pyright: ignore[reportIncompatibleMethodOverride] - any field
+        """Return a copy with other values."""
+        return self._copy(self, overrides)
+
+    def patch_execution_info(self, **overrides: Any) -> Runtime[Any]:
+        """Return the runtime itself: attempts are counted by the engine, since no node has a retry policy."""
+        return self
+
+    def _copy(self, runtime: Runtime[Any], overrides: dict[str, Any]) -> Runtime[Any]:
+        copy = object.__new__(_CheapRuntime)
+        for name in _RUNTIME_FIELDS:
+            object.__setattr__(copy, name, overrides[name] if name in overrides else getattr(runtime, name))
+        return copy
+
+
+_RUNTIME_FIELDS = tuple(field.name for field in fields(Runtime))
