@@ -73,7 +73,8 @@ def server(kind: str) -> Generator[str]:
         NotInstalledError: If it is not installed.
     """
     set_up, run = find(kind)
-    with tempfile.TemporaryDirectory(prefix=f"ragflow-lg-{kind}-") as name:
+    parent = os.environ.get("PYTEST_DEBUG_TEMPROOT")
+    with tempfile.TemporaryDirectory(prefix=f"ragflow-lg-{kind}-", dir=parent) as name:
         folder = Path(name)
         if kind == "postgresql" and os.geteuid() == 0:
             os.chown(folder, NOBODY, NOBODY)
