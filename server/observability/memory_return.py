@@ -18,11 +18,17 @@ MMAP_BYTES = 256 * 1024
 """Blocks from this size on are returned as soon as they are freed. By default, the C library raises this size."""
 GROWTH_BYTES = 16 * 1024 * 1024
 """Memory is trimmed while the process has this much more than at its start."""
+LARGE_GROWTH_BYTES = 4 * GROWTH_BYTES
+"""An idle process with so much more memory than at its start collects garbage sooner."""
 INTERVAL_S = 2.0
 MAX_INTERVAL_S = 8.0
 """The interval after trimming that returned little."""
 COLLECTING_SHARE = 1 / 200
 """The share of the time that collecting garbage may take, since nothing else runs meanwhile."""
+IDLE_SHARE = 1 / 10
+"""A process that uses less of a processor is idle: a collection delays almost nobody."""
+IDLE_COLLECTING_SHARE = 1 / 4
+"""The share of the time before that collecting garbage may take in an idle process, but not of the time it was idle."""
 _MMAP_THRESHOLD = -3
 """The number of the option in ``mallopt``."""
 _STATM = Path("/proc/self/statm")
@@ -64,23 +70,39 @@ def read_resident_bytes() -> int:
 class GarbageCollection:
     """Collects large values in cycles. By itself, the collector runs after many objects, no matter how large."""
 
-    def __init__(self, collect: Callable[[], object] = gc.collect, clock: Callable[[], float] = time.monotonic) -> None:
-        """Take the function that collects all garbage, and a clock in seconds."""
+    def __init__(
+        self,
+        collect: Callable[[], object] = gc.collect,
+        clock: Callable[[], float] = time.monotonic,
+        processor_clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """Take the function that collects all garbage, and clocks in seconds: of the time, and of the processor's."""
         self._collect = collect
         self._clock = clock
+        self._processor_clock = processor_clock
         self._next = 0.0
+        self._last, self._last_used = clock(), processor_clock()
+        """The times of the last look."""
+        self._unused_s = 0.0
+        """How much processor time the process has to use before a collection while it is idle."""
 
-    def run(self) -> None:
+    def run(self, *, is_large: bool) -> None:
         """Collect garbage, unless that has taken more than its share of the time.
 
-        With a million objects of turns, one collection stops every stream for a third of a second.
+        With a million objects of turns, one collection stops every stream for a third of a second. The last turns
+        before a pause may leave hundreds of megabytes: if the process ``is_large`` and idle, it collects them once.
         """
-        started = self._clock()
-        if started < self._next:
+        started, used = self._clock(), self._processor_clock()
+        is_idle = used - self._last_used < (started - self._last) * IDLE_SHARE
+        self._unused_s -= used - self._last_used
+        self._last, self._last_used = started, used
+        if started < self._next and not (is_large and is_idle and self._unused_s <= 0):
             return
         self._collect()
-        ended = self._clock()
-        self._next = ended + (ended - started) / COLLECTING_SHARE
+        self._last, self._last_used = self._clock(), self._processor_clock()
+        duration_s = self._last - started
+        self._next = self._last + duration_s / COLLECTING_SHARE
+        self._unused_s = duration_s / IDLE_COLLECTING_SHARE
 
 
 async def _return_memory(trim: Callable[[], object]) -> None:
@@ -91,7 +113,7 @@ async def _return_memory(trim: Callable[[], object]) -> None:
         if before < at_start + GROWTH_BYTES:
             interval_s = INTERVAL_S
             continue
-        garbage.run()
+        garbage.run(is_large=before >= at_start + LARGE_GROWTH_BYTES)
         await asyncio.to_thread(trim)  # without the interpreter's lock
         has_returned = before - read_resident_bytes() > GROWTH_BYTES // 4
         interval_s = INTERVAL_S if has_returned else min(2 * interval_s, MAX_INTERVAL_S)

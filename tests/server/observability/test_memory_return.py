@@ -44,17 +44,49 @@ def test_freed_memory_is_returned(held_by: str):
     assert after < 20_000_000
 
 
-def test_slow_collections_are_rare() -> None:
-    times: list[float] = []
-    now = 100.0
+class Process:
+    """A process with clocks, in which a collection takes a quarter of a second."""
 
-    def collect() -> None:
-        nonlocal now
-        times.append(now)
-        now += 0.25
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.used = 0.0
+        self.collections: list[float] = []
+        self.garbage = GarbageCollection(self.collect, lambda: self.now, lambda: self.used)
 
-    garbage = GarbageCollection(collect, lambda: now)
-    while now < 200.0:
-        garbage.run()
-        now += 2.0
-    assert times == [100.0, 150.25]
+    def collect(self) -> None:
+        self.collections.append(self.now)
+        self.now += 0.25
+        self.used += 0.25
+
+    def look(self, until: float, share: float, *, is_large: bool = True) -> None:
+        """Look for garbage every two seconds, while the process uses a share of a processor."""
+        while self.now < until:
+            self.garbage.run(is_large=is_large)
+            self.now += 2.0
+            self.used += 2.0 * share
+
+
+def test_slow_collections_are_rare_in_a_busy_process() -> None:
+    process = Process()
+    process.look(200.0, share=0.8)
+    assert process.collections == [100.0, 150.25]
+
+
+def test_an_idle_process_collects_the_garbage_of_its_work_once() -> None:
+    process = Process()
+    process.look(110.0, share=0.8)
+    process.look(149.0, share=0.01)
+    assert process.collections == [100.0, 112.25]
+
+
+def test_a_process_with_little_work_collects_garbage_rarely() -> None:
+    process = Process()
+    process.look(149.0, share=0.01)
+    assert process.collections == [100.0]
+
+
+def test_a_process_that_has_grown_little_does_not_collect_garbage_because_it_is_idle() -> None:
+    process = Process()
+    process.look(110.0, share=0.8, is_large=False)
+    process.look(149.0, share=0.01, is_large=False)
+    assert process.collections == [100.0]
