@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache, lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ragflow_lg.base.errors import CompileError, SettingsError
+from ragflow_lg.base.sized_cache import SizedCache
 from ragflow_lg.catalog import load_catalog, spec_of_any_tool
 from ragflow_lg.dsl.compatibility import Compatibility, read_choices
 from ragflow_lg.dsl_compiler import (
@@ -44,8 +45,11 @@ if TYPE_CHECKING:
 Compat: TypeAlias = Literal["ragflow"] | Mapping[str, bool]
 """RAGFlow's behaviours: all of them, or a choice by name as in `ragflow_lg.dsl.compatibility`."""
 
-MAX_CACHED = 64
-"""Maximum number of compiled canvases in the cache."""
+MAX_CACHED_BYTES = 16 * 1024 * 1024
+"""How large the compiled canvases of a cache are together; see `cached_bytes`."""
+
+CANVAS_BYTES = 128 * 1024
+"""What a small compiled canvas takes."""
 
 
 @lru_cache(maxsize=1)
@@ -243,8 +247,13 @@ def sketch_file(path: Path) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
     return check_canvas(read_canvas(path), catalog(), CanvasFiles(_default_settings, path, asks_servers=False))
 
 
-_cache: OrderedDict[bytes, tuple[CompiledCanvas, Mapping[str, object]]] = OrderedDict()
-"""Compiled canvases by content, with the rules under which they were compiled."""
+_cache: SizedCache[bytes, tuple[CompiledCanvas, Mapping[str, object]]] = SizedCache(MAX_CACHED_BYTES)
+"""Compiled canvases by a digest of their content, with the rules under which they were compiled."""
+
+
+def cached_bytes(chars: int) -> int:
+    """Return about how many bytes a compiled canvas takes that has so many characters."""
+    return CANVAS_BYTES + chars
 
 
 def cached_canvas(content: bytes, settings: Settings) -> CompiledCanvas | None:
@@ -253,12 +262,8 @@ def cached_canvas(content: bytes, settings: Settings) -> CompiledCanvas | None:
 
 
 def _find_cached(content: bytes, files: CanvasFiles) -> CompiledCanvas | None:
-    entry = _cache.get(content)
-    if entry is None or not files.matches(entry[1]):
-        return None
-    with suppress(KeyError):  # another thread may have removed it in the meantime
-        _cache.move_to_end(content)
-    return entry[0]
+    entry = _cache.get(_digest(content))
+    return entry[0] if entry is not None and files.matches(entry[1]) else None
 
 
 def _compile(content: bytes, files: CanvasFiles) -> CompiledCanvas:
@@ -266,10 +271,12 @@ def _compile(content: bytes, files: CanvasFiles) -> CompiledCanvas:
         return canvas
     canvas = compile_canvas(content, catalog(), files)
     if not files.has_loaded:  # the canvases that it runs may change at any time
-        _cache[content] = canvas, files.rules
-        if len(_cache) > MAX_CACHED:
-            _cache.popitem(last=False)
+        _cache.put(_digest(content), (canvas, files.rules), cached_bytes(len(content)))
     return canvas
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=16).digest()
 
 
 def _default_settings() -> Settings:

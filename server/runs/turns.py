@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import sys
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -14,10 +13,11 @@ from typing_extensions import Unpack
 
 from ragflow_lg.base.errors import BusyError, RequestError, RunUnknownError, StreamError
 from ragflow_lg.base.request_notes import current_notes
+from ragflow_lg.base.sized_cache import SizedCache
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.agents.quotas import Quotas, find_limits
 from ragflow_lg.server.agents.tenant_services import tenant_services
-from ragflow_lg.server.assembly.library import MAX_CACHED
+from ragflow_lg.server.assembly.library import MAX_CACHED_BYTES, cached_bytes
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
@@ -108,8 +108,8 @@ class Turns:
         self._policy = parse_policy(app_state.settings.server.on_disconnect)
         self._failover = Failover(app_state, self)
         self._starts = TurnStarts()
-        self._runners: OrderedDict[tuple[str, str, bool], tuple[str, Runner]] = OrderedDict()
-        """The runners of the versions that were used last, by tenant, version, and whether a page uses it."""
+        self._runners = SizedCache[tuple[str, str, int, bool], Runner](MAX_CACHED_BYTES)
+        """The runners of the versions used last, by tenant, version and its time, and whether a page uses it."""
         self._orders = ServerQueue(app_state, app_state.queue) if app_state.queue is not None else None
 
     async def new_session(self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]) -> NewSession:
@@ -214,10 +214,8 @@ class Turns:
         """
         app_state = self._app_state
         version = version or await self.canvases.version(agent, session.version_id)
-        key = (agent.tenant, version.id, is_page)
-        dsl, known = self._runners.get(key, ("", None))
-        if known is not None and dsl == version.dsl:
-            self._runners.move_to_end(key)
+        key = (agent.tenant, version.id, version.update_ms, is_page)
+        if (known := self._runners.get(key)) is not None:
             return known
         canvas = await self.canvases.compile(version)
         runner = Runner(
@@ -230,9 +228,7 @@ class Turns:
             busy_s=app_state.settings.server.busy_s,
         )
         if self.canvases.is_cached(version, canvas):
-            self._runners[key] = version.dsl, runner
-            if len(self._runners) > MAX_CACHED:
-                self._runners.popitem(last=False)
+            self._runners.put(key, runner, cached_bytes(len(version.dsl)))
         return runner
 
     async def play(

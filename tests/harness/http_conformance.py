@@ -10,7 +10,6 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import patch
@@ -20,6 +19,7 @@ from pydantic import SecretStr
 
 from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 from ragflow_lg.base.errors import CompileError
+from ragflow_lg.base.sized_cache import SizedCache
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.server.assembly import library
 from ragflow_lg.server.assembly.app_state import AppState, open_run_manager
@@ -74,7 +74,7 @@ async def play_over_http(case: Case, folder: Path) -> list[list[Any]]:
     files, models = BeginFiles(), OneModel(build_model({}))
     with (
         patch.object(library, "catalog", lambda: catalog),
-        patch.object(library, "_cache", OrderedDict[Any, Any]()),
+        patch.object(library, "_cache", SizedCache[Any, Any](2**20)),
         patch.object(turns, "tenant_services", _read_case_files),
     ):
         async with (
