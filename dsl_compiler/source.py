@@ -244,6 +244,8 @@ def _is_bounded(value: Any, reporter: Reporter) -> bool:
 def _children(value: Any) -> Iterable[Any]:
     if isinstance(value, list):
         return cast("list[Any]", value)
+    if isinstance(value, str):  # a check against an abstract class is slow
+        return ()
     return cast("Mapping[str, Any]", value).values() if isinstance(value, MAPS) else ()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from types import NoneType
 from typing import Any, cast
@@ -224,20 +224,18 @@ def _field_names(model: type[BaseModel]) -> tuple[str, ...]:
 
 def _references(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[Reference, tuple[str | int, ...]]]:
     """Yield every reference in typed params, with its path. Unknown parameters are not searched."""
-    if type(value) in _PLAIN:
-        return
+    entries: Iterable[tuple[str | int, Any]] = ()
     if isinstance(value, Reference):
         yield value, path
     elif isinstance(value, Template):
         for reference in value.references:
             yield reference, path
-    elif isinstance(value, BaseModel):
-        for name in _field_names(type(value)):
-            if type(entry := getattr(value, name)) not in _PLAIN:
-                yield from _references(entry, (*path, name))
-    elif isinstance(value, MAPS):
-        for key, entry in cast("Mapping[str, Any]", value).items():
-            yield from _references(entry, (*path, key))
     elif isinstance(value, list | tuple):
-        for index, entry in enumerate(cast("list[Any]", value)):
-            yield from _references(entry, (*path, index))
+        entries = enumerate(cast("list[Any]", value))
+    elif isinstance(value, MAPS):
+        entries = cast("Mapping[str, Any]", value).items()
+    elif isinstance(value, BaseModel):
+        entries = [(name, getattr(value, name)) for name in _field_names(type(value))]
+    for name, entry in entries:
+        if type(entry) not in _PLAIN:
+            yield from _references(entry, (*path, name))
