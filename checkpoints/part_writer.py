@@ -114,8 +114,8 @@ class PartWriter:
             for part, texts in zip(steps, packed, strict=True):
                 if isinstance(part, NewCheckpoint):
                     checkpoint, metadata = texts
-                    changed = part.new_versions.keys() & checkpoint["channel_versions"]
-                    new = {channel: part.new_versions[channel] for channel in changed}
+                    known = checkpoint["channel_versions"]
+                    new: Any = {name: version for name, version in part.new_versions.items() if name in known}
                     stored = await self._inner.aput(part.config, checkpoint, metadata, new)
                 else:
                     await self._inner.aput_writes(part.config, texts, part.task_id, part.task_path)

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
 from ragflow_lg.base.request_notes import RequestNotes, find_tenant, use_notes
 from ragflow_lg.checkpoints import Store, step_buffer
-from ragflow_lg.checkpoints.memory.memory_store import memory_store
+from ragflow_lg.checkpoints.memory.memory_store import MemoryBlobs, MemorySaver, memory_store
 from ragflow_lg.checkpoints.result_buffer import TaskWrites
+from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.checkpoints.saver_operations import CheckpointKey
 from ragflow_lg.checkpoints.step_buffer import Part, StepBuffer
 from ragflow_lg.services.sessions import hold_lease, with_lease_token
@@ -57,9 +59,10 @@ class Recorder:
         self.may_end.set()
         self.error: Exception | None = None
         self.is_closed = False
-        self.steps = StepBuffer(self._write, self._close)
+        self.steps = StepBuffer(self.write, self._close)
 
-    async def _write(self, parts: Sequence[Part]) -> None:
+    async def write(self, parts: Sequence[Part]) -> None:
+        """Record parts."""
         await self.may_end.wait()
         if self.error is not None:
             raise self.error
@@ -87,7 +90,8 @@ async def recorder(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Recorder]:
 
 async def _add(recorder: Recorder, *numbers: int) -> None:
     for number in numbers:
-        await recorder.steps.add(_result(checkpoint_config("t"), number))
+        if not recorder.steps.take(_result(checkpoint_config("t"), number)):
+            await recorder.steps.flush()
 
 
 async def test_steps_wait_until_they_are_needed(recorder: Recorder) -> None:
@@ -105,9 +109,23 @@ async def test_steps_wait_until_they_are_needed(recorder: Recorder) -> None:
 async def test_writes_take_the_turns_of_their_tenant(recorder: Recorder) -> None:
     with use_notes(RequestNotes(tenant="ann")):
         steps = StepBuffer(recorder.note_tenant, lambda: None)
-    await steps.add(_result(checkpoint_config("t"), 1))
+    assert steps.take(_result(checkpoint_config("t"), 1))
     await steps.settle()
     assert recorder.tenants == ["ann"]
+
+
+async def test_steps_in_memory_wait_for_a_reader_or_the_end(recorder: Recorder) -> None:
+    steps = recorder.steps = StepBuffer(recorder.write, lambda: None, is_volatile=True)
+    steps.hurry(_task(1))
+    await _add(recorder, 1)
+    await steps.settle()
+    await asyncio.sleep(0.02)
+    assert recorder.counts == []
+    await steps.flush()
+    assert recorder.counts == [1]
+    await _add(recorder, 2)
+    await steps.close()
+    assert recorder.counts == [1, 1]
 
 
 async def test_the_result_of_an_effect_is_stored_soon(recorder: Recorder) -> None:
@@ -238,7 +256,8 @@ class GatheringSaver(RuleBasedStateMachine):
         for name in ("SOON_S", "LATEST_S"):  # `end_timer` takes the place of time
             self.patches.setattr(step_buffer, name, 3600.0)
         self.loop = asyncio.new_event_loop()
-        self.store = memory_store()
+        blobs = MemoryBlobs()
+        self.store = replace(memory_store(), saver=CanvasSaver(MemorySaver(blobs), blobs))  # as if it were lasting
         inner: Any = self.store.saver.inner
         self.put, self.put_writes = inner.aput, inner.aput_writes
         inner.aput, inner.aput_writes = self._failing(inner.aput), self._failing(inner.aput_writes)
