@@ -33,7 +33,8 @@ from ragflow_lg.server.database.tables import MessageRow
 from ragflow_lg.server.http.app import make_app
 from ragflow_lg.server.http.edge.listening_socket import open_socket
 from ragflow_lg.server.http.edge.uvicorn_server import freeze_objects, run, start_server
-from ragflow_lg.server.settings import ServerSection, Settings
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.server_section import ServerSection
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
 
 NODES = 3

@@ -14,7 +14,8 @@ from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.drawing import sketch_source
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.assembly.library import catalog
-from ragflow_lg.server.settings import McpSection, Settings
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.sections import McpSection
 
 if TYPE_CHECKING:
     from ragflow_lg.services.workers import Workers

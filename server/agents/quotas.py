@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.database import Database
     from ragflow_lg.server.database.tables import Row
-    from ragflow_lg.server.settings import Settings, TenantQuotasSection
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.server.settings.quotas_section import TenantQuotasSection
     from ragflow_lg.services.chat import Usage
 
 RECOUNT_S = 60.0

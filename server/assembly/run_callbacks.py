@@ -14,7 +14,8 @@ from ragflow_lg.base.extras import require
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.callbacks import RunCallbacks
-    from ragflow_lg.server.settings import OtelSection, Settings
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.server.settings.server_section import OtelSection
 
 FLUSH_S = 5.0
 """How long sending the last spans may take."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ragflow_lg.server.observability.operations import Operations
-    from ragflow_lg.server.settings import ServerSection
+    from ragflow_lg.server.settings.server_section import ServerSection
 
 logger = logging.getLogger(__name__)
 

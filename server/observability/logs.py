@@ -19,7 +19,7 @@ from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.dsl.redaction import Redactor
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.settings import ServerSection
+    from ragflow_lg.server.settings.server_section import ServerSection
 
 MAX_CHARS = 8_000
 """Maximum length of each text in a line."""

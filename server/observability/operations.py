@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from ragflow_lg.server.observability.loop_watch import LoopWatch
 from ragflow_lg.server.observability.metrics import Metrics
 from ragflow_lg.server.observability.run_slots import RunSlots
-from ragflow_lg.server.settings import LimitsSection
+from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.services.http import use_traceparent
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
     from ragflow_lg.runs.callbacks import RunCallbacks
-    from ragflow_lg.server.settings import ServerSection
+    from ragflow_lg.server.settings.server_section import ServerSection
 
 
 _LIMITS = LimitsSection()

@@ -90,100 +90,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.settings.account_sections import (
-        ConnectionSection,
-        EmailSection,
-        MailServerSection,
-        SqlSection,
-    )
-    from ragflow_lg.server.settings.code_section import CodeSection
-    from ragflow_lg.server.settings.compat_section import CompatSection
-    from ragflow_lg.server.settings.knowledge_sections import DatasetSection, KnowledgeSection, RetrieverSection
-    from ragflow_lg.server.settings.limits_section import LimitsSection
-    from ragflow_lg.server.settings.quotas_section import PageQuotasSection, QuotasSection, TenantQuotasSection
-    from ragflow_lg.server.settings.sections import (
-        AgentsSection,
-        CrawlerSection,
-        EmbeddingSection,
-        HttpSection,
-        McpSection,
-        ModelSection,
-        ProviderSection,
-        RerankerSection,
-        ToolSection,
-    )
-    from ragflow_lg.server.settings.server_section import OtelSection, RunSection, ServerSection, UserSection
     from ragflow_lg.server.settings.settings import Settings
     from ragflow_lg.server.settings.settings_file import load_settings
-    from ragflow_lg.server.settings.tenant_section import TenantSection
 
-__all__ = [
-    "AgentsSection",
-    "CodeSection",
-    "CompatSection",
-    "ConnectionSection",
-    "CrawlerSection",
-    "DatasetSection",
-    "EmailSection",
-    "EmbeddingSection",
-    "HttpSection",
-    "KnowledgeSection",
-    "LimitsSection",
-    "MailServerSection",
-    "McpSection",
-    "ModelSection",
-    "OtelSection",
-    "PageQuotasSection",
-    "ProviderSection",
-    "QuotasSection",
-    "RerankerSection",
-    "RetrieverSection",
-    "RunSection",
-    "ServerSection",
-    "Settings",
-    "SqlSection",
-    "TenantQuotasSection",
-    "TenantSection",
-    "ToolSection",
-    "UserSection",
-    "load_settings",
-]
-
-_MODULES = {
-    "AgentsSection": "sections",
-    "CodeSection": "code_section",
-    "CompatSection": "compat_section",
-    "ConnectionSection": "account_sections",
-    "CrawlerSection": "sections",
-    "DatasetSection": "knowledge_sections",
-    "EmailSection": "account_sections",
-    "EmbeddingSection": "sections",
-    "HttpSection": "sections",
-    "KnowledgeSection": "knowledge_sections",
-    "LimitsSection": "limits_section",
-    "MailServerSection": "account_sections",
-    "McpSection": "sections",
-    "ModelSection": "sections",
-    "OtelSection": "server_section",
-    "PageQuotasSection": "quotas_section",
-    "ProviderSection": "sections",
-    "QuotasSection": "quotas_section",
-    "RerankerSection": "sections",
-    "RetrieverSection": "knowledge_sections",
-    "RunSection": "server_section",
-    "ServerSection": "server_section",
-    "Settings": "settings",
-    "SqlSection": "account_sections",
-    "TenantQuotasSection": "quotas_section",
-    "TenantSection": "tenant_section",
-    "ToolSection": "sections",
-    "UserSection": "server_section",
-    "load_settings": "settings_file",
-}
+__all__ = ["Settings", "load_settings"]
 
 
 def __getattr__(name: str) -> object:
     """Import the names on first use: every command loads this package, and most of them need no settings."""
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    module = "settings" if name == "Settings" else "settings_file"
+    return getattr(import_module(f"{__name__}.{module}"), name)

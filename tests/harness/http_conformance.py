@@ -29,7 +29,8 @@ from ragflow_lg.server.http.app import make_app
 from ragflow_lg.server.http.edge.listening_socket import open_socket
 from ragflow_lg.server.http.edge.uvicorn_server import start_server
 from ragflow_lg.server.runs import turns
-from ragflow_lg.server.settings import ServerSection, Settings
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.server_section import ServerSection
 from ragflow_lg.services.services import Services
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.memories import FakeMemories

@@ -15,7 +15,8 @@ import pytest
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.server.assembly import library
 from ragflow_lg.server.assembly.open_services import tool_policies
-from ragflow_lg.server.settings import AgentsSection, Settings
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.sections import AgentsSection
 from tests.architecture.sources import ROOT
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.services import FixedClock, Reply

@@ -25,7 +25,7 @@ from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
 from ragflow_lg.server.http.edge.listening_socket import QuietServer, duplicate_socket, get_url
 from ragflow_lg.server.http.edge.thread_priority import lower_threads
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.settings import ServerSection
+from ragflow_lg.server.settings.server_section import ServerSection
 
 if TYPE_CHECKING:
     import socket

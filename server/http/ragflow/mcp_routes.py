@@ -16,7 +16,7 @@ from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app
 from ragflow_lg.server.http.shared.described_routes import PAGES, DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import read_ids, read_page
 from ragflow_lg.server.http.shared.route_schemas import Answer
-from ragflow_lg.server.settings import McpSection
+from ragflow_lg.server.settings.sections import McpSection
 from ragflow_lg.services.tool_policies import ServerTool, ToolDirectory, ToolServer
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: MCP servers"], route_class=DescribedRoute)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.settings import ServerSection
+from ragflow_lg.server.settings.server_section import ServerSection
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -19,7 +19,9 @@ from ragflow_lg.server.agents.canvas_checks import (
     find_diagnostics,
     without_secrets,
 )
-from ragflow_lg.server.settings import AgentsSection, LimitsSection, McpSection, ProviderSection, Settings
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.limits_section import LimitsSection
+from ragflow_lg.server.settings.sections import AgentsSection, McpSection, ProviderSection
 from tests.fakes.canvas import CATALOG, canvas, node, text
 
 

@@ -4,7 +4,8 @@ from pydantic import SecretStr
 
 from ragflow_lg.server.assembly.app_state import open_app_state
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.settings import ServerSection, Settings
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.server_section import ServerSection
 
 
 async def test_the_app_state_is_opened_from_the_settings(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from ragflow_lg.base.errors import CompileError, SettingsError
 from ragflow_lg.dsl_compiler.source import MAX_BYTES
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
 from ragflow_lg.server.assembly.library import check_file, load_canvas
-from ragflow_lg.server.settings import AgentsSection, CompatSection, McpSection, Settings
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.compat_section import CompatSection
+from ragflow_lg.server.settings.sections import AgentsSection, McpSection
 from tests.fakes.canvas import canvas, node
 
 HELLO = canvas({"m": node("Message", {"content": "hello"})})

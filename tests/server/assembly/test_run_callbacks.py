@@ -9,7 +9,8 @@ from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.assembly import run_callbacks
 from ragflow_lg.server.assembly.run_callbacks import open_callbacks
-from ragflow_lg.server.settings import OtelSection, Settings
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.server_section import OtelSection
 from tests.server.cli.command import ROOT, SUPPORT
 
 PLAY = """

@@ -12,7 +12,8 @@ from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.settings import ServerSection, Settings
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.server_section import ServerSection
 from ragflow_lg.services.databases import DatabaseAccount, SqlQuery
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.mail import MailMessage

@@ -20,8 +20,9 @@ from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
 from ragflow_lg.server.http.edge.listening_socket import open_socket
 from ragflow_lg.server.http.edge.uvicorn_server import start_server
-from ragflow_lg.server.settings import ServerSection, Settings
+from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.sections import HttpSection
+from ragflow_lg.server.settings.server_section import ServerSection
 from ragflow_lg.services.memories import NoMemories
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 

@@ -10,7 +10,7 @@ from openai import AsyncOpenAI
 
 from ragflow_lg.base.request_notes import RequestNotes, current_notes, use_notes
 from ragflow_lg.server.observability.logs import escape_controls, open_logs
-from ragflow_lg.server.settings import ServerSection
+from ragflow_lg.server.settings.server_section import ServerSection
 from tests.fakes.mock_llm import MockLLM, reply
 
 LogFormat: TypeAlias = Literal["json", "text"]

@@ -4,7 +4,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
 from ragflow_lg.server.observability.operations import Operations, RateLimiter, RequestSpans
-from ragflow_lg.server.settings import ServerSection
+from ragflow_lg.server.settings.server_section import ServerSection
 from ragflow_lg.services.http import current_traceparent
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

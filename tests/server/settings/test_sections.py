@@ -3,15 +3,16 @@ from typing import Any
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from ragflow_lg.server.settings import (
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.knowledge_sections import KnowledgeSection
+from ragflow_lg.server.settings.sections import (
     EmbeddingSection,
-    KnowledgeSection,
     McpSection,
+    ProviderSection,
     RerankerSection,
-    Settings,
     ToolSection,
+    web_address,
 )
-from ragflow_lg.server.settings.sections import ProviderSection, web_address
 
 
 def test_a_missing_key_is_empty() -> None:

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from ragflow_lg.server.settings import ServerSection
+from ragflow_lg.server.settings.server_section import ServerSection
 
 
 def test_a_metrics_key_has_a_minimum_length() -> None:

@@ -5,7 +5,8 @@ import pytest
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS
-from ragflow_lg.server.settings import CompatSection, load_settings
+from ragflow_lg.server.settings import load_settings
+from ragflow_lg.server.settings.compat_section import CompatSection
 from ragflow_lg.server.settings.settings_file import unknown_variables, variable_name
 from ragflow_lg.server.settings.trusted_folders import trust
 from tests.server.settings.files import FULL, write

@@ -18,7 +18,7 @@ from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
 from ragflow_lg.server.http.edge.request_observer import RequestObserver
 from ragflow_lg.server.observability.operations import Operations, RecentTenants
-from ragflow_lg.server.settings import ServerSection
+from ragflow_lg.server.settings.server_section import ServerSection
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, canvas, start_app
 

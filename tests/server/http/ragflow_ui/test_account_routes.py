@@ -2,7 +2,7 @@ from pathlib import Path
 from typing import Any
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.settings import UserSection
+from ragflow_lg.server.settings.server_section import UserSection
 from tests.server.http.app_server import ECHO
 from tests.server.http.ragflow_ui.ui_server import start_ui
 

@@ -7,7 +7,7 @@ import pytest
 
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.observability.operations import SIGN_INS_PER_MINUTE
-from ragflow_lg.server.settings import UserSection
+from ragflow_lg.server.settings.server_section import UserSection
 from tests.server.http.app_server import ECHO, AppServer
 from tests.server.http.ragflow_ui.ui_server import start_ui
 

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.server.http.shared.body_limits import read_limits
-from ragflow_lg.server.settings import ServerSection, Settings
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.server_section import ServerSection
 from tests.server.http.app_server import canvas
 from tests.server.http.ragflow_ui.ui_server import start_ui
 from tests.server.http.raw_requests import send_unfinished

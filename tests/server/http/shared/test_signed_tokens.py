@@ -4,7 +4,7 @@ import jwt
 
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, describe_key, issue_token, read_token
-from ragflow_lg.server.settings import UserSection
+from ragflow_lg.server.settings.server_section import UserSection
 from tests.server.http.app_server import AppServer, start_app
 from tests.server.http.ragflow_ui.ui_server import start_ui
 
