@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
     from ragflow_lg.server.database.tables import Row
     from ragflow_lg.server.settings import Settings
-    from ragflow_lg.server.settings.quotas_section import TenantQuotasSection
+    from ragflow_lg.server.settings.limits_section import TenantQuotasSection
     from ragflow_lg.services.chat import Usage
 
 RECOUNT_S = 60.0

@@ -6,11 +6,50 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from ragflow_lg.server.assembly.knowledge_sources import endpoint_host
+from ragflow_lg.services.speech import NoSpeech
+
 if TYPE_CHECKING:
     from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer
+    from ragflow_lg.adapters.speech.endpoint_speech import SpeechSettings, TranscriptionSettings
     from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
     from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.speech import Speech
     from ragflow_lg.services.workers import Workers
+
+
+@asynccontextmanager
+async def open_speech(settings: Settings) -> AsyncGenerator[Speech]:
+    """Open the models. Their endpoints may be in the private network, since they are set in the settings."""
+    addresses = [section.address(id_) for id_, section in settings.speech.items()]
+    addresses += [settings.transcription.base_url] if settings.transcription else []
+    if not addresses:
+        yield NoSpeech()
+        return
+    from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+    from ragflow_lg.adapters.speech.endpoint_speech import EndpointSpeech
+
+    hosts = tuple(endpoint_host(address) for address in addresses)
+    http = GuardedHttpClient(replace(settings.http_settings, allow=(*settings.http_settings.allow, *hosts)))
+    try:
+        yield EndpointSpeech(*speech_models(settings), http)
+    finally:
+        await http.aclose()
+
+
+def restrict_speech(speech: Speech, settings: Settings) -> Speech:
+    """Return the models of a tenant, with the connections of all."""
+    from ragflow_lg.adapters.speech.endpoint_speech import EndpointSpeech
+
+    return speech.restrict(*speech_models(settings)) if isinstance(speech, EndpointSpeech) else speech
+
+
+def speech_models(settings: Settings) -> tuple[dict[str, SpeechSettings], TranscriptionSettings | None]:
+    """Return the settings of the models that speak, by id, and of the model that transcribes."""
+    voices = {id_: section.settings(id_) for id_, section in settings.speech.items()}
+    return voices, settings.transcription.settings if settings.transcription else None
 
 
 def connect_accounts(settings: Settings, workers: Workers) -> tuple[ConfiguredDatabases, SmtpMailer]:
@@ -26,7 +65,7 @@ def connect_accounts(settings: Settings, workers: Workers) -> tuple[ConfiguredDa
 @asynccontextmanager
 async def open_accounts(settings: Settings, workers: Workers) -> AsyncGenerator[dict[str, Any]]:
     """Yield them as fields of `ragflow_lg.services.services.Services`."""
-    from ragflow_lg.server.assembly.speech_services import open_speech
+    from ragflow_lg.server.assembly.accounts import open_speech
 
     databases, mailer = connect_accounts(settings, workers)
     try:

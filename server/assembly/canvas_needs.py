@@ -241,7 +241,7 @@ class _Checks:
 
     def _check_speech(self, tts_id: str) -> str:
         from ragflow_lg.adapters.speech.endpoint_speech import find_voice
-        from ragflow_lg.server.assembly.speech_services import speech_models
+        from ragflow_lg.server.assembly.accounts import speech_models
 
         try:
             voice = find_voice(tts_id, speech_models(self._settings)[0])

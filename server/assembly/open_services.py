@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
+from ragflow_lg.adapters.folder_artifacts import FolderArtifacts
+from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_entry_point
+from ragflow_lg.services.code import NoArtifacts
 from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
 
 if TYPE_CHECKING:
@@ -18,6 +22,18 @@ if TYPE_CHECKING:
     from ragflow_lg.adapters.recording.recorder import Recorder
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.services import Clock, Services
+    from ragflow_lg.services.workers import Workers
+
+
+def file_services(settings: Settings, workers: Workers) -> dict[str, Any]:
+    """Return ``browsers``, ``reports`` and ``artifacts``. The server has its own."""
+    folder = settings.run.downloads
+    return {
+        "browsers": ChromiumBrowsers(settings.browser.settings, settings.http.allow),
+        "reports": WorkerReports(settings.reports.settings, workers),
+        "artifacts": NoArtifacts() if folder is None else FolderArtifacts(folder),
+    }
+
 
 GUARD_GROUP = "ragflow_lg.tool_guards"
 
@@ -83,9 +99,9 @@ async def open_services(
     from ragflow_lg.adapters.workers.worker_pool import WorkerPool
     from ragflow_lg.server.assembly.accounts import open_accounts
     from ragflow_lg.server.assembly.code_sandbox import open_sandbox
-    from ragflow_lg.server.assembly.file_services import file_services
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.server.assembly.memories import open_memories
+    from ragflow_lg.server.assembly.open_services import file_services
     from ragflow_lg.services.services import Services
 
     clock, stack = SystemClock(), AsyncExitStack()
@@ -136,7 +152,7 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
     from ragflow_lg.adapters.local_files import LocalFiles
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
     from ragflow_lg.server.assembly.code_sandbox import open_sandbox
-    from ragflow_lg.server.assembly.file_services import file_services
+    from ragflow_lg.server.assembly.open_services import file_services
     from ragflow_lg.services.workers import NoWorkers
 
     workers = NoWorkers()

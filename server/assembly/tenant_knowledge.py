@@ -21,7 +21,7 @@ from ragflow_lg.services.knowledge import (
 )
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.settings.tenant_section import TenantSection
+    from ragflow_lg.server.settings.limits_section import TenantSection
 
 
 class TenantKnowledge:

@@ -62,9 +62,8 @@ class TenantResources:
             return self._with_memories(tenant)
         from ragflow_lg.adapters.http.http_client import GuardedHttpClient
         from ragflow_lg.adapters.mcp.mcp_servers import McpServers
-        from ragflow_lg.server.assembly.accounts import connect_accounts
+        from ragflow_lg.server.assembly.accounts import connect_accounts, restrict_speech
         from ragflow_lg.server.assembly.memories import restrict_memories
-        from ragflow_lg.server.assembly.speech_services import restrict_speech
 
         base, settings = self._services, self.settings(tenant)
         http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
-    from ragflow_lg.server.settings.tenant_section import TenantSection
+    from ragflow_lg.server.settings.limits_section import TenantSection
 
 DEFAULT_TENANT = "default"
 """The tenant of the first key. What the settings describe belongs to it, unless it has a section of its own."""
@@ -25,7 +25,7 @@ def find_section(settings: Settings, tenant: str, only_tenant: str) -> TenantSec
     ``only_tenant`` is the server's only tenant, or ``""`` if there are several: nothing is shared unless the settings
     say so.
     """
-    from ragflow_lg.server.settings.tenant_section import TenantSection
+    from ragflow_lg.server.settings.limits_section import TenantSection
 
     section = settings.tenants.get(tenant)
     if section is None and tenant not in (DEFAULT_TENANT, only_tenant):

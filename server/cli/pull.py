@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -12,7 +14,6 @@ import typer
 from ragflow_lg.base.errors import CompileError, SettingsError
 from ragflow_lg.server.cli.needs_template import write_settings as write_missing
 from ragflow_lg.server.cli.options import AllowPrivate, KeyVariable, ServerAddress, SettingsFile
-from ragflow_lg.server.cli.progress_line import ProgressLine
 from ragflow_lg.server.cli.terminal import count_of, format_command, print_line, print_note
 
 if TYPE_CHECKING:
@@ -25,6 +26,37 @@ if TYPE_CHECKING:
     from ragflow_lg.server.migration.manifest import Manifest
     from ragflow_lg.server.migration.puller import PullReport
     from ragflow_lg.server.settings import Settings
+
+INTERVAL_S = 2.0
+"""Time between two lines where they stay."""
+
+
+class ProgressLine:
+    """Shows the last line of some progress. Call it with each line, and `close` at the end."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._shown_at = -INTERVAL_S
+        self._is_open = False
+
+    def __call__(self, line: str) -> None:
+        """Show a line."""
+        text = "".join(c if c.isprintable() else " " for c in line)[:110]
+        if self._is_terminal:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+            self._is_open = True
+        elif time.monotonic() - self._shown_at >= INTERVAL_S:
+            self._shown_at = time.monotonic()
+            sys.stderr.write(f"{text}\n")
+
+    def close(self) -> None:
+        """Remove the line from a terminal."""
+        if self._is_open:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._is_open = False
+
 
 MAX_SHOWN = 20
 """How many problems are printed; all of them are in the list in the folder."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, MessageRow, RunRow, SessionRow
     from ragflow_lg.server.runs.turns import Turns
-    from ragflow_lg.server.settings.pauses_section import PauseAnswerKind
+    from ragflow_lg.server.settings.limits_section import PauseAnswerKind
     from ragflow_lg.services.sessions import RunRecord
 
 

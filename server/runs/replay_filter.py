@@ -19,13 +19,37 @@ from ragflow_lg.runs.wire.wire_events import (
     WorkflowStarted,
     name_visit,
 )
-from ragflow_lg.server.runs.growing_text import GrowingText
 
 if TYPE_CHECKING:
     from ragflow_lg.component.events import EngineEvent
     from ragflow_lg.component.plan import Plan
     from ragflow_lg.runs.progress import Progress, Visit
     from ragflow_lg.server.streaming import StreamEvent
+
+
+class GrowingText:
+    """A text that is joined only when it is read: appending to a string of megabytes would copy it each time."""
+
+    def __init__(self, text: str = "") -> None:
+        """Initialize with the beginning of the text."""
+        self._pieces = [text]
+        self._length = len(text)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    def append(self, text: str) -> None:
+        """Add a piece."""
+        self._pieces.append(text)
+        self._length += len(text)
+
 
 _TEXT = (Message, MessageEnd, MessageReset)
 _LAST = (WorkflowFinished, UserInputs)

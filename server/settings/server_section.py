@@ -1,4 +1,4 @@
-"""The section for the HTTP server."""
+"""The sections for the HTTP server: its limits, the queue of its runs, and how long it keeps data."""
 
 from __future__ import annotations
 
@@ -8,8 +8,59 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from ragflow_lg.server.settings.body_section import BodySection
 from ragflow_lg.server.settings.sections import Section
+
+Size = Annotated[int, Field(gt=0)]
+
+
+class BodySection(Section):
+    """``[server.body_bytes]``: largest request bodies by what they contain. None exceeds ``max_body_bytes``."""
+
+    sign_in: Size = 16 * 1024
+    """Passwords and keys, which anybody may send."""
+    fields: Size = 1024**2
+    """Names, ids, forms of the editor and everything else that is not listed here."""
+    turn: Size = 4 * 1024**2
+    """Queries, messages, form values."""
+    canvas: Size | None = None
+    """Canvases. Default: ``canvas_bytes`` under ``[limits]``, and 1 MiB for the other fields."""
+    webhook: Size = 10 * 1024**2
+    """Calls of webhooks, which may contain files. A canvas can only lower this limit."""
+    upload: Size | None = None
+    """Uploads with all their files. Default: ``max_body_bytes``."""
+
+
+Share = Annotated[int, Field(ge=1, le=1000)]
+
+
+class QueueSection(Section):
+    """``[queue]``: runs are played by ``ragflow-lg worker`` processes. See ``docs/workers.md``."""
+
+    url: SecretStr = SecretStr("")
+    """A URL of Redis, as for ``checkpoints``. Without it, each server plays its own runs."""
+    silence_s: Annotated[float, Field(ge=0.5, le=3600)] = 1.0
+    """A worker that has been silent for this long is considered dead, and others continue its runs."""
+    max_waiting: Annotated[int, Field(gt=0)] = 1000
+    """How many runs may wait for a worker. Further requests are refused with 429."""
+    max_bytes: Annotated[int, Field(gt=0)] = 256 * 1024**2
+    """How long the requests of all runs that wait or are played may be together."""
+    shares: dict[str, Share] = Field(default_factory=dict[str, Share])
+    """The share of a tenant in the workers while others wait as well. Default: 1."""
+
+
+Days = Annotated[float, Field(ge=0, le=36_500)]
+"""0 stands for no limit."""
+
+
+class RetentionSection(Section):
+    """``[retention]``: the server deletes what is older, every ten minutes."""
+
+    session_days: Days = 0.0
+    """Sessions without a turn for so long, with their messages, runs, checkpoints, traces and events, also if they wait
+    for an answer."""
+    file_days: Days = 0.0
+    """Uploaded files and files of runs that were stored before."""
+
 
 _FRAME_ORIGIN = r"^(\*|https?://(\*\.)?[A-Za-z0-9.-]{1,253}(:([0-9]{1,5}|\*))?)$"
 """An origin as a policy (CSP) can name it."""

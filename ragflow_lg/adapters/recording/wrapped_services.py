@@ -24,8 +24,7 @@ from ragflow_lg.adapters.recording.exchanges import (
     SEARCH,
     DatasetRow,
 )
-from ragflow_lg.adapters.recording.recorded_accounts import RecordedDatabases, RecordedMailer
-from ragflow_lg.adapters.recording.recorded_memories import RecordedMemories
+from ragflow_lg.adapters.recording.recorded_accounts import RecordedDatabases, RecordedMailer, RecordedMemories
 from ragflow_lg.adapters.recording.tape import Tape
 from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatModel, ChatModels, ChatRequest

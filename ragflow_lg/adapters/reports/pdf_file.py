@@ -13,8 +13,7 @@ from ragflow_lg.adapters.reports.markdown_reader import BOXES
 from ragflow_lg.adapters.reports.report_settings import ReportSettings
 from ragflow_lg.adapters.reports.report_tree import Block, Heading, count_cells, plain_text
 from ragflow_lg.adapters.reports.typst_compiler import CODE_FAMILY, compile_source, find_problems, open_fonts
-from ragflow_lg.adapters.reports.typst_literals import literal
-from ragflow_lg.adapters.reports.typst_source import TypstWriter
+from ragflow_lg.adapters.reports.typst_source import TypstWriter, literal
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.reports import Layout
 

@@ -3,20 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from fastapi.dependencies.models import Dependant
 from msgspec.structs import replace
 from pydantic import TypeAdapter
 from starlette.routing import BaseRoute
 
-from ragflow_lg.server.http.document.operational_routes import OPERATIONAL_ROUTES
-from ragflow_lg.server.http.document.refusals import describe_refusals
 from ragflow_lg.server.http.native.native_events import build_event_schema
 from ragflow_lg.server.http.native.problem_details import ProblemAnswer
+from ragflow_lg.server.http.openai.openai_schemas import ChatError
 from ragflow_lg.server.http.shared.auth import authenticate, authenticate_any, authenticate_beta
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, Description, Key
-from ragflow_lg.server.http.shared.route_schemas import Refusal
+from ragflow_lg.server.http.shared.route_schemas import LazyModel, NotHere, Refusal
+from ragflow_lg.server.http.webhooks.webhook_routes import WebhookRefusal
+
+
+class Greeting(LazyModel):
+    """Name and version of the server, and links."""
+
+    name: Literal["ragflow-lg"]
+    version: str
+    openapi: Literal["/openapi.json"]
+    health: Literal["/health"]
+
+
+class Health(LazyModel):
+    """The process is alive."""
+
+    status: Literal["ok"]
+
+
+class Readiness(LazyModel):
+    """Whether the server can handle requests."""
+
+    status: Literal["ready", "starting", "stopping", "failing"]
+    parts: dict[str, Literal["ok", "failed", "timed out", "late", "none"]]
+
+
+OPERATIONAL_ROUTES = {
+    "GET /": Description(surface="none", answer=Greeting),
+    "GET /health": Description(surface="none", answer=Health),
+    "GET /ready": Description(surface="none", answer=Readiness, more={503: Readiness}),
+    "GET /metrics": Description(
+        surface="none", key="MetricsKey", raw={"text/plain": "Metrics in Prometheus's text format."}
+    ),
+}
+
+
+_STATUS_DESCRIPTIONS = {
+    400: "The request is malformed or invalid.",
+    401: "Missing or invalid API key.",
+    404: "Not found. Resources of other tenants look the same.",
+    408: "The body did not arrive in time.",
+    409: "The session is busy, or its canvas has changed.",
+    413: "The body is too large.",
+    422: "The body is nested too deeply.",
+    429: "Too many requests; retry after `Retry-After` seconds.",
+    431: "The headers and the address are too large.",
+    500: "The server or the run failed.",
+}
+_COMMON_STATUSES = (404, 408, 413, 429, 431, 500)
+
+
+def describe_refusals(route: Description) -> dict[int, tuple[str, Any]]:
+    """Return a route's refusal statuses, each with a description and a type."""
+    statuses = {*_COMMON_STATUSES, 401} if route.key else {*_COMMON_STATUSES}
+    shape: Any = Refusal
+    if route.surface == "openai":
+        shape, statuses = ChatError, statuses | {400, 409, 422}
+    elif route.surface == "webhook":
+        statuses |= {400}
+    refusals: dict[int, tuple[str, Any]] = {
+        status: (_STATUS_DESCRIPTIONS[status], shape) for status in sorted(statuses)
+    }
+    if route.surface != "openai":
+        refusals[404] = ("No such path.", NotHere)
+    if route.surface == "webhook":
+        refusals[400] = ("The call is refused, or the turn failed.", WebhookRefusal)
+    return refusals
+
 
 ABOUT = """\
 Agents built from RAGFlow canvases. Routes under `/native/v1` are the native API and use HTTP statuses.

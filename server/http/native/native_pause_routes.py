@@ -15,7 +15,7 @@ from ragflow_lg.server.http.native.native_routing import Agent, make_agent_route
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.settings.pauses_section import MAX_TIMEOUT_S, PauseAnswerKind
+from ragflow_lg.server.settings.limits_section import MAX_TIMEOUT_S, PauseAnswerKind
 
 router = make_agent_router("runs")
 

@@ -14,7 +14,7 @@ from ragflow_lg.checkpoints import open_items
 from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.settings import Settings
-from ragflow_lg.server.settings.memory_section import MemorySection
+from ragflow_lg.server.settings.knowledge_sections import MemorySection
 from ragflow_lg.services.memories import Exchange, MemorySearch, NoMemories
 from tests.fakes.http_server import HttpServer, Route
 

@@ -2,7 +2,7 @@ import pytest
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.assembly.tenant_knowledge import TenantKnowledge
-from ragflow_lg.server.settings.tenant_section import TenantSection
+from ragflow_lg.server.settings.limits_section import TenantSection
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from tests.fakes.knowledge import FakeKnowledge
 

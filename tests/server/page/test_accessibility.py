@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from ragflow_lg.server.settings.pauses_section import PausesSection
+from ragflow_lg.server.settings.limits_section import PausesSection
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.services import Reply
 from tests.server.cli.command import ROOT

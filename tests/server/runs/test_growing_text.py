@@ -1,4 +1,4 @@
-from ragflow_lg.server.runs.growing_text import GrowingText
+from ragflow_lg.server.runs.replay_filter import GrowingText
 
 
 def test_pieces_are_joined_when_the_text_is_read() -> None:

@@ -19,7 +19,7 @@ from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow
 from ragflow_lg.server.runs.pause_timeouts import CANCELLED, NO_DEFAULT, PauseTimeouts
 from ragflow_lg.server.runs.run_control import RunControl
-from ragflow_lg.server.settings.pauses_section import PausesSection
+from ragflow_lg.server.settings.limits_section import PausesSection
 from tests.server.http.app_server import AppServer, canvas, start_app
 from tests.server.http.native.native_client import native, problem
 from tests.server.runs.test_run_control import create_agent, start_server

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from ragflow_lg.runs import speaker
-from ragflow_lg.server.assembly.speech_services import open_speech
+from ragflow_lg.server.assembly.accounts import open_speech
 from ragflow_lg.server.devtools.mock_llm.audio import tone
 from ragflow_lg.server.devtools.mock_llm.rules import AudioReply, AudioRules
 from ragflow_lg.server.settings import Settings

@@ -21,7 +21,7 @@ from ragflow_lg.server.database.session_repository import RunRepository, Session
 from ragflow_lg.server.database.tables import RunRow, ScheduleRow, SessionRow
 from ragflow_lg.server.runs.due_tasks import CLAIM_MS, MAX_TENANT_STARTS, DueTasks, looking_for_due_rows
 from ragflow_lg.server.runs.schedule_runs import ScheduleRuns
-from ragflow_lg.server.settings.quotas_section import QuotasSection
+from ragflow_lg.server.settings.limits_section import QuotasSection
 from tests.server.database.rows import schedule
 from tests.server.http.app_server import ECHO, AppServer, start_app
 from tests.server.http.native.native_client import native

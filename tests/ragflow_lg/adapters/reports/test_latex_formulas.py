@@ -20,7 +20,7 @@ from ragflow_lg.adapters.reports.formula_tree import (
 )
 from ragflow_lg.adapters.reports.html_formula import mathml_element
 from ragflow_lg.adapters.reports.latex_formulas import MAX_CHARS, read_latex
-from ragflow_lg.adapters.reports.typst_formula import typst_equation
+from ragflow_lg.adapters.reports.typst_source import typst_equation
 
 A, B, ONE, TWO = Atom("symbol", "a"), Atom("symbol", "b"), Atom("number", "1"), Atom("number", "2")
 

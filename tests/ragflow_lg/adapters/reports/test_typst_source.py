@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from ragflow_lg.adapters.reports.images import read_picture
 from ragflow_lg.adapters.reports.markdown_reader import read_markdown
-from ragflow_lg.adapters.reports.typst_literals import literal
-from ragflow_lg.adapters.reports.typst_source import TypstWriter
+from ragflow_lg.adapters.reports.typst_source import TypstWriter, literal
 from tests.fakes.images import PNG
 from tests.ragflow_lg.adapters.reports.hostile_texts import HOSTILE_TEXTS
 

@@ -10,7 +10,7 @@ import pytest
 
 from ragflow_lg.adapters.workers import worker_process
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
-from ragflow_lg.adapters.workers.worker_priority import LOWEST, PRIORITY
+from ragflow_lg.adapters.workers.worker_process import LOWEST, PRIORITY
 from ragflow_lg.base.errors import ComponentError, ServiceError, WorkLimitError
 from ragflow_lg.base.worker_tasks import WorkerTask
 from tests.fakes import worker_tasks as tasks

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragflow_lg.dsl_compiler.json_spans import JsonSpans
-from ragflow_lg.server.devtools.language_server.json_cursor import MAX_DEPTH, find_cursor
+from ragflow_lg.server.devtools.language_server.name_completion import MAX_DEPTH, find_cursor
 
 JSON = st.recursive(
     st.text(max_size=6) | st.integers(),

@@ -1,6 +1,6 @@
 from typing import Any
 
-from ragflow_lg.server.http.document.refusals import describe_refusals
+from ragflow_lg.server.http.document.openapi_document import describe_refusals
 from ragflow_lg.server.http.openai.openai_schemas import ChatError
 from ragflow_lg.server.http.shared.described_routes import Description, Key, Surface
 from ragflow_lg.server.http.shared.route_schemas import NotHere, Refusal

@@ -9,7 +9,7 @@ import pytest
 from ragflow_lg.server.assembly.app_state import MAX_WAITING_RUN_FILES
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.native import native_run_file_routes
-from ragflow_lg.server.settings.quotas_section import QuotasSection
+from ragflow_lg.server.settings.limits_section import QuotasSection
 from ragflow_lg.services.chat import Usage
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, canvas, start_app

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.server.settings.pauses_section import PausesSection
+from ragflow_lg.server.settings.limits_section import PausesSection
 from tests.server.http.app_server import FORM, start_app
 from tests.server.http.native.native_client import native, native_agent, problem
 

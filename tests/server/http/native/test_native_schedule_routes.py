@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.server.settings.quotas_section import QuotasSection
+from ragflow_lg.server.settings.limits_section import QuotasSection
 from tests.server.http.app_server import ECHO, FORM, canvas, start_app
 from tests.server.http.native.native_client import native, native_agent, problem
 

@@ -8,7 +8,7 @@ from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
-from ragflow_lg.server.settings.quotas_section import QuotasSection
+from ragflow_lg.server.settings.limits_section import QuotasSection
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.fakes.services import Reply

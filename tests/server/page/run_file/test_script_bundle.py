@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.server import page
-from ragflow_lg.server.page.run_file.script_bundle import join_scripts
+from ragflow_lg.server.page.run_file.run_file_page import join_scripts
 
 SCRIPTS = Path(page.__file__).parent / "js"
 
