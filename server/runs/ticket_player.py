@@ -122,7 +122,7 @@ class TicketPlayer:
                 return "again"
             head = await self._app_state.run_manager.head(run_id)
             await self._turns.end_unplayed(
-                head.envelope, head.owner, head.player, f"No worker can play the run: {error}"
+                head.envelope, head.owner, head.player, "failed", f"No worker can play the run: {error}"
             )
         except RagflowLgError as failure:
             logger.warning("run %s cannot be ended: %s", run_id, failure)
@@ -190,5 +190,5 @@ class TicketPlayer:
         head = await run_manager.head(run_id)
         if head.player not in (QUEUED, run_manager.player) and await run_manager.is_alive(head.player):
             return "again"
-        await self._turns.end_unplayed(order.envelope, order.tenant, head.player, UNPLAYABLE)
+        await self._turns.end_unplayed(order.envelope, order.tenant, head.player, "failed", UNPLAYABLE)
         return "over"

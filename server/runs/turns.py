@@ -440,19 +440,16 @@ class Turns:
         """Cancel a run, wherever it is executed or waits. Return whether there was one to cancel."""
         if self._orders is not None and await self._orders.withdraw(run_id):
             head = await self._app_state.run_manager.head(run_id)
-            await self._end_unplayed(tenant, head.envelope, "cancelled", "", QUEUED)
+            await self.end_unplayed(head.envelope, tenant, QUEUED, "cancelled", "")
             return True
         return await self._app_state.run_manager.cancel(run_id)
 
-    async def end_unplayed(self, envelope: Envelope, tenant: str, player: str, error: str) -> None:
-        """End a run of the queue as failed. ``player`` is the run manager in its head.
+    async def end_unplayed(self, envelope: Envelope, tenant: str, player: str, status: str, error: str) -> None:
+        """End a run of the queue. ``player`` is the run manager in its head.
 
         Raises:
             StreamError: If the journal refuses the run, or the process is shutting down.
         """
-        await self._end_unplayed(tenant, envelope, "failed", error, player)
-
-    async def _end_unplayed(self, tenant: str, envelope: Envelope, status: str, error: str, player: str) -> None:
         run_id, now_ms = envelope.message_id, self._app_state.now_ms()
         run = UnplayedRun(envelope, status, error)
         row = await RunRepository(self._app_state.database, tenant).get(run_id)

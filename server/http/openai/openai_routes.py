@@ -38,7 +38,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     MAX_PAGE_SIZE,
     build_turn_request,
     parse_flag,
-    read_turn_body,
+    read_body,
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import respond_json
@@ -121,7 +121,7 @@ async def list_model(agent_id: str, request: Request, caller: Authenticated) -> 
 @describe(DISCONNECT, body=ChatBody, answer=ChatAnswer, stream=CHAT_STREAM, frame=ChatChunk)
 async def complete(request: Request, caller: Authenticated) -> Response:
     """Run a turn with the agent whose id or title is given as the model."""
-    body = await read_turn_body(request)
+    body = await read_body(request, "turn")
     model: Any = body.get("model")
     is_storable = isinstance(model, str) and "\0" not in model  # no database stores a NUL, so no agent has that name
     agent = await _load_agent_of_model(request, caller, model if is_storable else "")
@@ -133,7 +133,7 @@ async def complete(request: Request, caller: Authenticated) -> Response:
 async def complete_of_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Run a turn with the agent in the path; the model in the body is ignored."""
     agent = await load_agent(request, caller, agent_id)
-    return await run_openai_turn(request, caller, agent, await read_turn_body(request))
+    return await run_openai_turn(request, caller, agent, await read_body(request, "turn"))
 
 
 async def run_openai_turn(request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any]) -> Response:

@@ -42,7 +42,7 @@ from ragflow_lg.server.http.shared.queue_notices import begin_stream
 from ragflow_lg.server.http.shared.request_parsing import (
     build_turn_request,
     parse_flag,
-    read_turn_body,
+    read_body,
     require_fields,
     to_text,
 )
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
     from ragflow_lg.server.database.tables import SessionRow, VersionRow
     from ragflow_lg.server.runs.new_session import NewSession
-    from ragflow_lg.server.runs.turns import Turns
     from ragflow_lg.server.streaming.run_manager import EventPage
 
 
@@ -76,7 +75,7 @@ OTHER_AGENT = "Session does not belong to the requested agent."
 @describe(*PARAMETERS, body=CompletionBody, **COMPLETION)
 async def complete(request: Request, caller: Authenticated) -> Response:
     """Run a turn with the agent ``agent_id``."""
-    body = await read_turn_body(request)
+    body = await read_body(request, "turn")
     agent_id = to_text(body.get("agent_id"))
     if not agent_id:
         raise RequestError("`agent_id` is required.", 101, data=False, has_data=True)
@@ -87,7 +86,7 @@ async def complete(request: Request, caller: Authenticated) -> Response:
 @describe(*PARAMETERS, body=AgentCompletionBody, **COMPLETION)
 async def complete_of_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Run a turn. Clients of RAGFlow 0.25.0 and older use this path."""
-    return await complete_with(request, caller, agent_id, await read_turn_body(request), is_old_path=True)
+    return await complete_with(request, caller, agent_id, await read_body(request, "turn"), is_old_path=True)
 
 
 @router.post("/tasks/{task_id}/cancel")
@@ -102,7 +101,7 @@ async def cancel_task(task_id: str, request: Request, caller: Authenticated) -> 
 @describe(body=TaskChange)
 async def change_task(task_id: str, request: Request, caller: Authenticated) -> Literal[True]:
     """Cancel a session's turn; ``stop`` is the only action."""
-    body = await read_turn_body(request)
+    body = await read_body(request, "turn")
     require_fields(body, "action")
     if body["action"] != "stop":
         action = str(body["action"])[:_ACTION_CHARS]
@@ -146,7 +145,7 @@ async def complete_with(
     forwarding: Forwarding
     if position.run_id:
         envelope, forwarding = await load_run(request, caller, agent, position.run_id)
-        begun = follow_run(turns, envelope)
+        begun = follow_turn(Turn(envelope, turns, ""))
     else:
         policy = read_disconnect_policy(request)
         if session_id:
@@ -174,9 +173,9 @@ async def complete_with(
     return await begin_stream(request, caller.tenant, frames, refuse)
 
 
-async def follow_run(turns: Turns, envelope: Envelope) -> Turn:
-    """Return a run that an earlier request has begun."""
-    return Turn(envelope, turns, "")
+async def follow_turn(turn: Turn) -> Turn:
+    """Return a turn that has begun already."""
+    return turn
 
 
 async def begin_frames(
@@ -219,13 +218,9 @@ async def respond_with_turn(
     if not is_streamed:
         collector = AnswerCollector(envelope, "all", has_trace=has_trace)
         return await await_while_connected(request, collect(turn.events(), collector, envelope, caller))
-    frames = begin_frames(_return(turn), "all", position, 0, has_trace=has_trace)
+    frames = begin_frames(follow_turn(turn), "all", position, 0, has_trace=has_trace)
     refuse = partial(refuse_frames, forwarding="all", position=position)
     return await begin_stream(request, caller.tenant, frames, refuse)
-
-
-async def _return(turn: Turn) -> Turn:
-    return turn
 
 
 async def load_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id: str) -> tuple[Envelope, Forwarding]:

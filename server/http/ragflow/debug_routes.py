@@ -25,7 +25,7 @@ from ragflow_lg.server.http.shared.auth import (
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
 from ragflow_lg.server.http.shared.request_parsing import (
-    read_turn_body,
+    read_body,
     require_fields,
     to_text,
 )
@@ -91,7 +91,7 @@ async def get_input_form(agent_id: str, component_id: str, request: Request, cal
 @describe(body=DebugBody)
 async def debug_component(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> dict[str, Any]:
     """Run a single component from the draft in a run slot, and return its outputs."""
-    body = await read_turn_body(request)
+    body = await read_body(request, "turn")
     agent = await load_agent(request, caller, agent_id)
     values = _read_values(body)
     turns = get_turns(request)

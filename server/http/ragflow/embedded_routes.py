@@ -19,7 +19,7 @@ from ragflow_lg.server.http.ragflow.completion_routes import (
     OTHER_AGENT,
     begin_frames,
     collect,
-    follow_run,
+    follow_turn,
     load_run,
     refuse_frames,
 )
@@ -36,11 +36,12 @@ from ragflow_lg.server.http.shared.event_stream import (
     read_position,
 )
 from ragflow_lg.server.http.shared.queue_notices import begin_stream
-from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_turn_body, to_text
+from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_body, to_text
 from ragflow_lg.server.http.shared.responses import to_request_error
 from ragflow_lg.server.http.shared.route_schemas import Answer
 from ragflow_lg.server.http.shared.row_loading import load_session
 from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.runs.turns import Turn
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"], route_class=DescribedRoute)
 
@@ -63,7 +64,7 @@ class EmbeddedAgent(Answer):
 @describe(EVENT_IDS, DISCONNECT, *RESUME, body=EmbeddedBody, **(RUN | {"answer": TurnAnswer}))
 async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Response:
     """Run a turn with an embedded agent, streamed by default, in a session with source `agent`."""
-    body = await read_turn_body(request)
+    body = await read_body(request, "turn")
     agent = await _load_agent(request, caller, agent_id)
     return await _hide_reason(_respond(request, caller, agent, {**request.query_params, **body}))
 
@@ -97,7 +98,7 @@ async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: d
     position, turns, app_state = read_position(request), get_turns(request), get_app_state(request)
     if position.run_id:
         envelope, _ = await load_run(request, caller, agent, position.run_id)
-        begun = follow_run(turns, envelope)
+        begun = follow_turn(Turn(envelope, turns, ""))
     else:
         policy = read_disconnect_policy(request)
         if session_id := to_text(body.get("session_id")):

@@ -23,7 +23,6 @@ from ragflow_lg.server.http.shared.request_parsing import (
     build_turn_request,
     parse_flag,
     read_body,
-    read_turn_body,
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import format_times
@@ -111,7 +110,7 @@ async def cancel_agent(agent_id: str, request: Request, caller: Authenticated) -
 
 
 async def _read_fields(request: Request) -> dict[str, Any]:
-    return {**request.query_params, **await read_turn_body(request)}
+    return {**request.query_params, **await read_body(request, "turn")}
 
 
 async def _run_turn(

@@ -37,15 +37,6 @@ MAX_PAGE = 1_000_000
 MAX_FIELD_BYTES = 4 * 1024 * 1024
 
 
-async def read_turn_body(request: Request) -> dict[str, Any]:
-    """Read the body of a request for a turn.
-
-    Raises:
-        RequestError: if it is neither a JSON object nor a form, is too large, or has too many entries.
-    """
-    return await read_body(request, "turn")
-
-
 async def read_body(request: Request, kind: BodyKind = "fields") -> dict[str, Any]:
     """Read the body: a JSON object with any content type, or a form. An empty body is ``{}``.
 

@@ -19,7 +19,7 @@ from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.wire_events import MessageReset
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected
-from ragflow_lg.server.http.shared.request_parsing import build_turn_request, read_turn_body, to_text
+from ragflow_lg.server.http.shared.request_parsing import build_turn_request, read_body, to_text
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.http.shared.row_loading import load_agent, load_turn_rows, require_session
 
@@ -48,7 +48,7 @@ async def show_card(agent_id: str, request: Request, caller: Authenticated) -> R
 @router.post("/{agent_id}")
 async def call(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Answer a JSON-RPC request: ``message/send``, ``message/stream`` or ``tasks/cancel``."""
-    body = await read_turn_body(request)
+    body = await read_body(request, "turn")
     id_, method = body.get("id"), body.get("method")
     try:
         params = _read_params(body)
