@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING, cast
 
 from sqlalchemy import Table, bindparam, delete, insert, select, update
 
-from ragflow_lg.server.database.due_rows import as_read, change_due_row, find_due_rows
+from ragflow_lg.server.database.due_rows import as_read
 from ragflow_lg.server.database.tables import AgentRow, PauseTimeoutRow, RunRow
 
 if TYPE_CHECKING:
@@ -51,18 +50,6 @@ async def find_expiry(database: Database, tenant: str, session_id: str) -> int:
     )
     async with database.reading() as db:
         return await db.scalar(selection) or 0
-
-
-async def find_expired(
-    database: Database, now_ms: int, limit: int, without: Collection[str] = ()
-) -> list[PauseTimeoutRow]:
-    """Return sessions that have waited too long; see `find_due_rows`."""
-    return await find_due_rows(database, PauseTimeoutRow, now_ms, limit, without)
-
-
-async def claim_expired(database: Database, row: PauseTimeoutRow, until_ms: int) -> bool:
-    """Claim a session that has waited too long. Return False if another process has, or it waits for something else."""
-    return await change_due_row(database, row, due_ms=until_ms)
 
 
 async def delete_expired(database: Database, row: PauseTimeoutRow, error: str = "") -> None:

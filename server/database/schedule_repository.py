@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, select
 
-from ragflow_lg.server.database.due_rows import change_due_row, count_rows, find_due_rows
+from ragflow_lg.server.database.due_rows import change_due_row, count_rows
 from ragflow_lg.server.database.plain_rows import insert_rows
 from ragflow_lg.server.database.tables import ScheduleRow
 
@@ -43,11 +42,6 @@ class ScheduleRepository:
             selection = selection.where(ScheduleRow.agent_id == agent_id)
         async with self._database.writing() as db:
             return count_rows(await db.execute(selection)) > 0
-
-
-async def find_due(database: Database, now_ms: int, limit: int, without: Collection[str] = ()) -> list[ScheduleRow]:
-    """Return schedules that are due; see `find_due_rows`."""
-    return await find_due_rows(database, ScheduleRow, now_ms, limit, without)
 
 
 async def claim(database: Database, row: ScheduleRow, until_ms: int, run_id: str) -> bool:

@@ -7,12 +7,12 @@ import logging
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Collection
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic
 
 from ragflow_lg.base.errors import BusyError, DatabaseError, QuotaError, RagflowLgError, StreamError
-from ragflow_lg.server.database.due_rows import DueRow
+from ragflow_lg.server.database.due_rows import DueRow, find_due_rows
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
@@ -35,6 +35,7 @@ class DueTasks(ABC, Generic[DueRow]):
 
     name = ""
     """What the log calls a row."""
+    table: type[DueRow]
 
     def __init__(self, app_state: AppState, now_ms: Callable[[], int] | None = None) -> None:
         self._app_state = app_state
@@ -60,7 +61,7 @@ class DueTasks(ABC, Generic[DueRow]):
             return room <= 0
         counts = Counter(self._starts.values())
         without = [tenant for tenant, count in counts.items() if count >= MAX_TENANT_STARTS]
-        due = await self._find(self._now_ms(), room, without)
+        due = await find_due_rows(self._database, self.table, self._now_ms(), room, without)
         for row in due:
             if counts[row.tenant] >= MAX_TENANT_STARTS:
                 continue
@@ -86,10 +87,6 @@ class DueTasks(ABC, Generic[DueRow]):
         del self._starts[task]
         if not task.cancelled() and (error := task.exception()):
             logger.error("a %s has failed", self.name, exc_info=error)
-
-    @abstractmethod
-    async def _find(self, now_ms: int, limit: int, without: Collection[str]) -> list[DueRow]:
-        """Return rows that are due, of all tenants but those in ``without``."""
 
     @abstractmethod
     async def _claim(self, row: DueRow, until_ms: int) -> bool:

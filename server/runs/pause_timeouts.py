@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import AnswerError, QuotaError, RagflowLgError, RequestError, SessionBusyError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.pause_repository import claim_expired, delete_expired, find_expired
+from ragflow_lg.server.database.due_rows import change_due_row
+from ragflow_lg.server.database.pause_repository import delete_expired
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import PauseTimeoutRow
 from ragflow_lg.server.observability.audit import audit
@@ -34,16 +35,14 @@ class PauseTimeouts(DueTasks[PauseTimeoutRow]):
     """Ends the pauses whose time has passed."""
 
     name = "form that nobody answers"
+    table = PauseTimeoutRow
 
     def __init__(self, app_state: AppState, turns: Turns, now_ms: Callable[[], int] | None = None) -> None:
         super().__init__(app_state, now_ms)
         self._turns = turns
 
-    async def _find(self, now_ms: int, limit: int, without: Collection[str]) -> list[PauseTimeoutRow]:
-        return await find_expired(self._database, now_ms, limit, without)
-
     async def _claim(self, row: PauseTimeoutRow, until_ms: int) -> bool:
-        return await claim_expired(self._database, row, until_ms)
+        return await change_due_row(self._database, row, due_ms=until_ms)
 
     async def _start(self, row: PauseTimeoutRow) -> None:
         with use_notes(RequestNotes(run=row.run_id, session=row.session_id, tenant=row.tenant)):

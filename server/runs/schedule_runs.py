@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import orjson
@@ -14,7 +14,7 @@ from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.agents.cron_times import find_times
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim, find_due, set_next
+from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim, set_next
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import AgentRow, ScheduleRow
 from ragflow_lg.server.observability.audit import audit
@@ -38,13 +38,11 @@ class ScheduleRuns(DueTasks[ScheduleRow]):
     """Starts the turns of schedules that are due."""
 
     name = "schedule"
+    table = ScheduleRow
 
     def __init__(self, app_state: AppState, turns: Turns, now_ms: Callable[[], int] | None = None) -> None:
         super().__init__(app_state, now_ms)
         self._turns = turns
-
-    async def _find(self, now_ms: int, limit: int, without: Collection[str]) -> list[ScheduleRow]:
-        return await find_due(self._database, now_ms, limit, without)
 
     async def _claim(self, row: ScheduleRow, until_ms: int) -> bool:
         return await claim(self._database, row, until_ms, self._app_state.new_id())

@@ -5,9 +5,10 @@ import pytest
 
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.database import Database, open_database
-from ragflow_lg.server.database.pause_repository import claim_expired, delete_expired, find_expired, find_expiry
+from ragflow_lg.server.database.due_rows import change_due_row, find_due_rows
+from ragflow_lg.server.database.pause_repository import delete_expired, find_expiry
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
-from ragflow_lg.server.database.tables import RunRow
+from ragflow_lg.server.database.tables import PauseTimeoutRow, RunRow
 from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
 from ragflow_lg.services.chat import Usage
 from tests.server.database.rows import agent, session, version
@@ -38,26 +39,27 @@ async def test_a_session_waits_as_long_as_its_agent_or_the_settings_say(
         await end_run(database, timeout_s=default_s)
         assert await find_expiry(database, "t", "s1") == expire_ms
         assert await find_expiry(database, "other", "s1") == 0
-        assert [row.run_id for row in await find_expired(database, expire_ms, 9)] == ["r1"] * bool(expire_ms)
-        assert await find_expired(database, expire_ms - 1, 9) == []
+        due = await find_due_rows(database, PauseTimeoutRow, expire_ms, 9)
+        assert [row.run_id for row in due] == ["r1"] * bool(expire_ms)
+        assert await find_due_rows(database, PauseTimeoutRow, expire_ms - 1, 9) == []
 
 
 async def test_only_one_of_many_claims_a_session_and_deletes_no_later_row(database_url: str) -> None:
     async with open_database(database_url) as one, open_database(database_url) as other:
         await create(one)
         await end_run(one)
-        copies = [(db, (await find_expired(db, 5000, 9))[0]) for db in (one, other) * 3]
-        claims = await asyncio.gather(*(claim_expired(db, row, 6000) for db, row in copies))
+        copies = [(db, (await find_due_rows(db, PauseTimeoutRow, 5000, 9))[0]) for db in (one, other) * 3]
+        claims = await asyncio.gather(*(change_due_row(db, row, due_ms=6000) for db, row in copies))
         assert sorted(claims) == [False] * 5 + [True]
         _, row = copies[claims.index(True)]
-        assert await find_expired(one, 5999, 9) == []
+        assert await find_due_rows(one, PauseTimeoutRow, 5999, 9) == []
         assert await find_expiry(one, "t", "s1") == 5000  # what users see does not change
         await end_run(one, "r2", timeout_s=9)
         await delete_expired(one, row, "Too late.")
         assert await find_expiry(one, "t", "s1") == 12_000
-        (row,) = await find_expired(one, 12_000, 9)
+        (row,) = await find_due_rows(one, PauseTimeoutRow, 12_000, 9)
         await delete_expired(one, row)
-        assert await find_expired(one, 99_000, 9) == []
+        assert await find_due_rows(one, PauseTimeoutRow, 99_000, 9) == []
         runs = [await RunRepository(one, "t").get(run_id) for run_id in ("r1", "r2")]
         assert [run.error for run in runs if run] == ["Too late.", ""]
 
@@ -71,4 +73,4 @@ async def test_deleted_sessions_and_agents_leave_nothing(database_url: str, what
             await AgentRepository(database, "t").delete("a1")
         else:
             await SessionRepository(database, "t").delete("a1", "s1")
-        assert await find_expired(database, 99_000, 9) == []
+        assert await find_due_rows(database, PauseTimeoutRow, 99_000, 9) == []

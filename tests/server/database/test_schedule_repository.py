@@ -2,7 +2,9 @@ import asyncio
 
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.database import open_database
-from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim, find_due, set_next
+from ragflow_lg.server.database.due_rows import find_due_rows
+from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim, set_next
+from ragflow_lg.server.database.tables import ScheduleRow
 from ragflow_lg.server.database.usage_repository import UsageRepository
 from tests.server.database.rows import agent, schedule, version
 
@@ -25,21 +27,21 @@ async def test_schedules_belong_to_a_tenant_and_an_agent(database_url: str) -> N
 async def test_only_one_of_many_claims_a_schedule_and_the_run_keeps_its_id(database_url: str) -> None:
     async with open_database(database_url) as one, open_database(database_url) as other:
         await ScheduleRepository(one, "us").add(schedule(due_ms=100))
-        copies = [(db, (await find_due(db, 100, 9))[0]) for db in (one, other) * 3]
+        copies = [(db, (await find_due_rows(db, ScheduleRow, 100, 9))[0]) for db in (one, other) * 3]
         claims = await asyncio.gather(*(claim(db, row, 200, f"r{n}") for n, (db, row) in enumerate(copies)))
         assert sorted(claims) == [False] * 5 + [True]
-        assert await find_due(one, 199, 9) == []
+        assert await find_due_rows(one, ScheduleRow, 199, 9) == []
         first = copies[claims.index(True)][1]
-        (second,) = await find_due(other, 200, 9)
+        (second,) = await find_due_rows(other, ScheduleRow, 200, 9)
         assert await claim(other, second, 300, "another")
         assert second.run_id == first.run_id != "another"
         assert not await set_next(one, first, 1000, "")  # it has lost its claim
         assert await set_next(other, second, 1000, "")
-        (row,) = await find_due(one, 1000, 9)
+        (row,) = await find_due_rows(one, ScheduleRow, 1000, 9)
         assert (row.run_id, row.last_run_id, row.error) == ("", first.run_id, "")
         assert await claim(one, row, 2000, "r9")
         assert await set_next(one, row, 3000, "refused")
-        (row,) = await find_due(one, 3000, 9)
+        (row,) = await find_due_rows(one, ScheduleRow, 3000, 9)
         assert (row.run_id, row.last_run_id, row.error) == ("", first.run_id, "refused")
 
 
@@ -49,6 +51,7 @@ async def test_tenants_take_turns(database_url: str) -> None:
             for number in range(count):
                 row = schedule(f"{tenant}{number}", due_ms=number + 100 * (tenant != "big"))
                 await ScheduleRepository(database, tenant).add(row)
-        assert [row.id for row in await find_due(database, 999, 6)] == ["big0", "one0", "two0", "big1", "two1", "big2"]
-        assert [row.id for row in await find_due(database, 999, 9, ["big", "two"])] == ["one0"]
-        assert [row.id for row in await find_due(database, 0, 9)] == ["big0"]
+        due = await find_due_rows(database, ScheduleRow, 999, 6)
+        assert [row.id for row in due] == ["big0", "one0", "two0", "big1", "two1", "big2"]
+        assert [row.id for row in await find_due_rows(database, ScheduleRow, 999, 9, ["big", "two"])] == ["one0"]
+        assert [row.id for row in await find_due_rows(database, ScheduleRow, 0, 9)] == ["big0"]

@@ -14,9 +14,9 @@ import pytest
 
 from ragflow_lg.base.errors import QuotaError, StreamError
 from ragflow_lg.runs.runner import Runner
-from ragflow_lg.server.database.pause_repository import claim_expired, find_expired
+from ragflow_lg.server.database.due_rows import change_due_row, find_due_rows
 from ragflow_lg.server.database.session_repository import RunRepository
-from ragflow_lg.server.database.tables import RunRow
+from ragflow_lg.server.database.tables import PauseTimeoutRow, RunRow
 from ragflow_lg.server.runs.pause_timeouts import CANCELLED, NO_DEFAULT, PauseTimeouts
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.settings.limits_section import PausesSection
@@ -150,7 +150,7 @@ async def test_answers_of_clients_count(tmp_path: Path) -> None:
         time.ms = expire_ms(run) + 10**9
         await end_pauses(server, time)
         assert len(await runs_of(client)) == 3
-        assert await find_expired(server.app_state.database, time.ms + 10**9, 9) == []
+        assert await find_due_rows(server.app_state.database, PauseTimeoutRow, time.ms + 10**9, 9) == []
 
 
 async def test_a_quota_that_is_used_up_only_delays_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,8 +219,8 @@ async def test_a_server_that_died_is_replaced_and_no_form_is_answered_twice(
     async with waiting(tmp_path) as (server, client, run, time):
         time.ms = expire_ms(run)
         database = server.app_state.database
-        (row,) = await find_expired(database, time.ms, 9)
-        assert await claim_expired(database, row, time.ms + CLAIMED_MS)  # and it dies
+        (row,) = await find_due_rows(database, PauseTimeoutRow, time.ms, 9)
+        assert await change_due_row(database, row, due_ms=time.ms + CLAIMED_MS)  # and it dies
         await end_pauses(server, time)
         assert await runs_of(client) == [run]
         time.ms += CLAIMED_MS

@@ -15,8 +15,9 @@ from sqlalchemy import func, select, update
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule
 from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.due_rows import find_due_rows
 from ragflow_lg.server.database.plain_rows import insert_rows
-from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim, find_due
+from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import RunRow, ScheduleRow, SessionRow
 from ragflow_lg.server.runs.due_tasks import CLAIM_MS, MAX_TENANT_STARTS, DueTasks, looking_for_due_rows
@@ -118,7 +119,7 @@ async def test_one_of_two_servers_starts_each_turn(tmp_path: Path, database_url:
 async def test_a_server_that_died_before_the_start_is_replaced(tmp_path: Path) -> None:
     async with scheduled(tmp_path) as (server, agent_id, runs, time):
         time.ms += MINUTE_MS
-        (row,) = await find_due(server.app_state.database, time.ms, 9)
+        (row,) = await find_due_rows(server.app_state.database, ScheduleRow, time.ms, 9)
         assert await claim(server.app_state.database, row, time.ms + CLAIMED_MS, "f" * 32)
         await start_due(runs)
         assert await sessions(server, agent_id) == []
@@ -132,7 +133,7 @@ async def test_a_server_that_died_after_the_start_is_not_repeated(tmp_path: Path
     async with scheduled(tmp_path) as (server, agent_id, runs, time):
         database, run_id = server.app_state.database, "f" * 32
         time.ms += MINUTE_MS
-        (row,) = await find_due(database, time.ms, 9)
+        (row,) = await find_due_rows(database, ScheduleRow, time.ms, 9)
         assert await claim(database, row, time.ms + CLAIMED_MS, run_id)
         run = RunRow(id=run_id, agent_id=agent_id, version_id="v", session_id="s", start_ms=1)
         await RunRepository(database, "tenant").add(run)
@@ -170,7 +171,7 @@ async def test_refused_starts_are_shown_and_the_next_time_is_tried(tmp_path: Pat
         time.ms += MINUTE_MS
         await start_due(runs)
         assert "no time zone" in (await read(server, agent_id)).error
-        assert await find_due(server.app_state.database, time.ms + 10**12, 9) == []
+        assert await find_due_rows(server.app_state.database, ScheduleRow, time.ms + 10**12, 9) == []
         async with native(server, agent_id) as client:
             (shown,) = (await client.get("/schedules")).json()["schedules"]
         assert (shown["next_ms"], "no time zone" in shown["error"]) == ([], True)
