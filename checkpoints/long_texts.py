@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TypeVar
+
+from ragflow_lg.base.computing_threads import compute_in_thread
 
 LONG_BYTES = 256 * 1024
 """From this length on, starting a thread takes less time than others would have to wait."""
@@ -20,4 +21,4 @@ _R = TypeVar("_R")
 
 async def compute(function: Callable[[_T], _R], argument: _T, size: int) -> _R:
     """Call a function; in a thread if ``size``, the number of bytes it reads or writes, is large."""
-    return function(argument) if size < LONG_BYTES else await asyncio.to_thread(function, argument)
+    return function(argument) if size < LONG_BYTES else await compute_in_thread(function, argument)

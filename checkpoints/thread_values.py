@@ -6,13 +6,13 @@ believes to be stored, the write is repeated with all of them.
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 
+from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.long_list import LongList
 from ragflow_lg.checkpoints.channel_values import LONG_LISTS, to_object, to_plain
@@ -127,7 +127,7 @@ class ThreadValues:
         """
         while True:
             try:
-                return await asyncio.to_thread(pack, blobs) if blobs.is_long else pack(blobs)
+                return await compute_in_thread(pack, blobs) if blobs.is_long else pack(blobs)
             except LongTextError:
                 blobs.is_long = True
                 blobs.restart()

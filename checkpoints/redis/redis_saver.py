@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
@@ -30,6 +29,7 @@ from redisvl.exceptions import RedisSearchError, RedisVLError
 from redisvl.query import FilterQuery
 from redisvl.query.filter import FilterExpression, Tag
 
+from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.packed_bytes import LARGE_BYTES, is_packed, pack, unpack
 from ragflow_lg.base.request_notes import current_notes
@@ -73,7 +73,7 @@ class RedisBlobs:
         found = {digest: text for digest, text in zip(digests, texts, strict=True) if text is not None}
         for digest, text in found.items():
             if is_packed(text):
-                found[digest] = await asyncio.to_thread(_unpack, text, digest)
+                found[digest] = await compute_in_thread(_unpack, text, digest)
         return found
 
     async def names(self, thread: str) -> list[str]:
@@ -96,7 +96,7 @@ class RedisBlobs:
 
 
 async def _pack(text: bytes) -> bytes:
-    return text if len(text) < LARGE_BYTES else await asyncio.to_thread(pack, text)
+    return text if len(text) < LARGE_BYTES else await compute_in_thread(pack, text)
 
 
 def _unpack(text: bytes, digest: str) -> bytes:

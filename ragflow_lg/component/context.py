@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from msgspec import Struct
 
+from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.limits import Limit
@@ -154,8 +154,8 @@ class RunContext(NodeValues, NodeSteps):
         self.usage = self.usage.plus(usage)
 
     async def run_in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Run blocking work in a thread."""
-        return await asyncio.to_thread(work, *arguments)
+        """Return the result of work that computes, in a thread, because it would delay others."""
+        return await compute_in_thread(work, *arguments)
 
     async def form_value(self, name: str, submitted: Any, declared: Any, layout_recognize: str) -> JsonValue:
         """Return the value of a form field. Files are read, and object text is parsed."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import orjson
 
+from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CompileError, RequestError
 from ragflow_lg.dsl_compiler import convert_source
 from ragflow_lg.dsl_compiler.dsl_v2 import is_v2
@@ -79,7 +79,7 @@ async def _read_draft(dsl: Any) -> tuple[dict[str, Any], str]:
         fields = fields["dsl"]  # a template: clients expect the graph at the top level of the stored canvas
     if is_v2(fields):
         try:
-            fields = await asyncio.to_thread(convert_source, fields, "v1")
+            fields = await compute_in_thread(convert_source, fields, "v1")
         except CompileError as error:
             refuse(error.diagnostics)
     try:
@@ -108,7 +108,7 @@ async def shown_canvas(dsl: str, version: str) -> Any:
     if version != "v2":
         return orjson.loads(dsl)
     try:
-        return await asyncio.to_thread(convert_source, dsl, "v2")
+        return await compute_in_thread(convert_source, dsl, "v2")
     except CompileError as error:
         refuse(error.diagnostics)
         raise

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
+from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CompileError, RequestError
 from ragflow_lg.server.agents.canvas_checks import SMALL_BYTES, find_diagnostics
 from ragflow_lg.server.assembly.canvas_needs import describe_missing
@@ -48,8 +48,8 @@ class AgentCanvases:
             if len(content) > SMALL_BYTES:
                 # Where it can be stopped, because compiling checks it again in a thread.
                 await find_diagnostics(self._app_state.workers_of(version.tenant), settings, content)
-            canvas = await asyncio.to_thread(_compile, content, settings)
-            missing = await asyncio.to_thread(
+            canvas = await compute_in_thread(_compile, content, settings)
+            missing = await compute_in_thread(
                 describe_missing, canvas.plan, settings, has_model=bool(self._app_state.model)
             )
         if missing:

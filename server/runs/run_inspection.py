@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CheckpointError, ConflictError, RequestError
 from ragflow_lg.component.plan_secrets import find_stored_secrets, make_redacted_view
 from ragflow_lg.runs.stored_variables import ShownVariable, show_variables
@@ -55,7 +55,7 @@ class RunInspection:
                 raise
             raise RequestError("The session has no such checkpoint.", status=404) from error
         view = self._view(runner.plan, *find_stored_secrets(moment.previous_values, moment.values))
-        variables, left_out = await asyncio.to_thread(show_variables, moment, view)
+        variables, left_out = await compute_in_thread(show_variables, moment, view)
         return moment, variables, left_out, runner.plan
 
     async def try_node(

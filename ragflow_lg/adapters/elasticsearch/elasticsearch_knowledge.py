@@ -5,7 +5,6 @@ Source: RAGFlow's ``rag/nlp/search.py``.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -37,6 +36,7 @@ from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, build_text_query, extract_vocabulary_keywords
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Tokenizer
 from ragflow_lg.adapters.knowledge.rerankers import compute_window_size, normalize_scores
+from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.knowledge import (
@@ -120,7 +120,7 @@ class ElasticsearchKnowledge:
         indices = _indices(search.datasets)
         scope = Scope(tuple(dataset.id for dataset in search.datasets), search.document_ids or ())
         vector_weight = 1 - search.keywords_similarity_weight
-        query = await asyncio.to_thread(
+        query = await compute_in_thread(
             build_text_query, search.question, self._weights, vector_weight=vector_weight, synonyms=self._synonyms
         )
         embedder = self._embedders.embedder(search.datasets[0].embedding_model)
@@ -226,7 +226,7 @@ class ElasticsearchKnowledge:
             neighbours = await self._connection.search(indices, build_vectors_request(vector, ids, scope))
             score_by_id = {hit.id: hit.score for hit in neighbours.hits}
             vector_scores = [score_by_id.get(id_, 0.0) for id_ in ids]
-        term_scores = await asyncio.to_thread(self._score_terms, search.question, query, terms)
+        term_scores = await compute_in_thread(self._score_terms, search.question, query, terms)
         return rank(
             candidates,
             term_scores,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from pathlib import PurePath
 
 from ragflow_lg.adapters.knowledge.file_text import SUFFIXES, read_blocks
+from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.services.workers import Workers
@@ -60,7 +60,7 @@ async def file_text(workers: Workers, name: str, mime_type: str, content: bytes)
             raise ServiceError(f"The file {name!r} cannot be read: {str(error).rstrip('.')}.") from None
     if len(content) <= _SMALL_BYTES:
         return _plain_text(name, content)
-    return await asyncio.to_thread(_plain_text, name, content)
+    return await compute_in_thread(_plain_text, name, content)
 
 
 @worker_task("Reading the file", seconds=READ_SECONDS, small_size=0)

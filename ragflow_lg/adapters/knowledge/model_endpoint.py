@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
@@ -89,7 +90,7 @@ class ModelEndpoint:
         for is_last in (*[False] * settings.max_retries, True):
             try:
                 response = await self._send(path, body)
-                return await asyncio.to_thread(parse, response.text)
+                return await compute_in_thread(parse, response.text)
             except ServiceError as error:
                 if is_last or not error.is_retryable or error.retry_after_s > self._longest_pause_s:
                     raise

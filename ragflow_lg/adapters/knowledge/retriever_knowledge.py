@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from msgspec import Struct
 
 from ragflow_lg.adapters.knowledge.document_chunks import chunk_of_document
+from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.base.values import to_text
@@ -96,7 +97,7 @@ class RetrieverKnowledge:
             raise
         except Exception as error:  # third-party code may raise anything
             raise self._failure(f"failed: {type(error).__name__}: {error}") from error
-        chunks = await asyncio.to_thread(self._chunks, scored, search)
+        chunks = await compute_in_thread(self._chunks, scored, search)
         counts = Counter((to_text(chunk["docnm_kwd"]), to_text(chunk["doc_id"])) for chunk in chunks)
         documents = tuple(DocumentCount(name, id_, count) for (name, id_), count in counts.most_common())
         return SearchResult(tuple(chunks[: search.top_n]), documents, len(chunks))

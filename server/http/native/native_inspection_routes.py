@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any
 
 from fastapi import Depends, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.component.parameter_help import parameters_of
 from ragflow_lg.component.spec import AnySpec, ComponentParams
@@ -116,7 +116,7 @@ async def run_node(
     version = await _find_canvas(request, agent, version_id, body.dsl)
     trying = inspection.try_node(version, body.node, body.inputs, feed)
     visited, view = await await_while_connected(request, trying)
-    return respond_model(await asyncio.to_thread(build_node_run, visited, view))
+    return respond_model(await compute_in_thread(build_node_run, visited, view))
 
 
 @component_router.get(
@@ -124,7 +124,7 @@ async def run_node(
 )
 async def get_component(name: Annotated[str, Path(max_length=MAX_NAME_CHARS)], caller: Authenticated) -> Response:
     """Return the parameters of a component, as JSON Schema and in words."""
-    return respond_model(await asyncio.to_thread(_describe_component, name))
+    return respond_model(await compute_in_thread(_describe_component, name))
 
 
 def _describe_component(name: str) -> ComponentAnswer:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import parse_qsl
 
+from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.auth import get_app_state
 from ragflow_lg.server.http.shared.body_limits import BodyKind, limit_body
@@ -114,7 +115,7 @@ async def parse_form(raw: bytes) -> dict[str, str]:
     """Return the fields of a form, of which a `FormScanner` has counted the fields."""
     if len(raw) <= _SMALL_FORM_BYTES:
         return _parse_form(raw)
-    return await asyncio.to_thread(_parse_form, raw)
+    return await compute_in_thread(_parse_form, raw)
 
 
 def _parse_form(raw: bytes) -> dict[str, str]:

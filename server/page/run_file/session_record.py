@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
+from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.long_list import LongList
 from ragflow_lg.component.plan_secrets import find_stored_secrets
 from ragflow_lg.component.state import OPERATIONS
@@ -116,7 +116,7 @@ class SessionReader:
         newest = await self._steps.tuple("")
         entries = list(newest.checkpoint["channel_values"].get("history") or [])
         first = max(0, len(entries) - MAX_MESSAGES)
-        return await asyncio.to_thread(self._messages, entries, first)
+        return await compute_in_thread(self._messages, entries, first)
 
     def _messages(self, entries: list[Any], first: int) -> list[dict[str, Any]]:
         return [
@@ -141,7 +141,7 @@ class SessionReader:
                 continue  # no node runs next, only the entry into the graph
             info = self._steps.describe(snapshot, namespace, checkpoint)
             # In a thread, because the state may have megabytes to look for secrets in.
-            steps.append(await asyncio.to_thread(self._step, snapshot, info, turn))
+            steps.append(await compute_in_thread(self._step, snapshot, info, turn))
         return steps, max(0, len(places) - MAX_STEPS)
 
     def _step(self, snapshot: Any, info: CheckpointInfo, turn: int) -> dict[str, Any]:

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from ragflow_lg.server.http.edge.thread_priority import PRIORITY, lower_threads
+from ragflow_lg.base.computing_threads import PRIORITY
+from ragflow_lg.server.http.edge.thread_priority import lower_threads
 
 
 def _own_priority() -> int:

@@ -1,0 +1,122 @@
+import asyncio
+import os
+import sys
+import threading
+from concurrent.futures import Future
+
+import pytest
+
+from ragflow_lg.base.computing_threads import PRIORITY, ComputingThreads, compute_in_thread
+from ragflow_lg.base.request_notes import RequestNotes, use_notes
+from ragflow_lg.base.shared_resources import undelayed
+
+LIMIT_S = 20.0
+
+
+class Gate:
+    """Work that counts those who are in it, until it is opened."""
+
+    def __init__(self) -> None:
+        self.inside: list[str] = []
+        self.opened = threading.Event()
+        self._changed = threading.Condition()
+
+    def enter(self, name: str) -> str:
+        with self._changed:
+            self.inside.append(name)
+            self._changed.notify_all()
+        assert self.opened.wait(LIMIT_S)
+        return name
+
+    def wait_for(self, count: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.inside) >= count, LIMIT_S)
+
+
+def _submit(threads: ComputingThreads, gate: Gate, tenant: str, name: str) -> Future[str]:
+    with use_notes(RequestNotes(tenant=tenant)):
+        return threads.submit(gate.enter, name)
+
+
+def test_a_tenant_has_one_call_at_a_time_and_another_tenant_does_not_wait_for_it() -> None:
+    gate = Gate()
+    with ComputingThreads(4) as threads:
+        calls = [_submit(threads, gate, "busy", name) for name in ("first", "second", "third")]
+        gate.wait_for(1)
+        calls.append(_submit(threads, gate, "other", "other"))
+        gate.wait_for(2)
+        inside = sorted(gate.inside)
+        gate.opened.set()
+
+        assert inside == ["first", "other"]
+        assert [call.result(LIMIT_S) for call in calls] == ["first", "second", "third", "other"]
+
+
+def test_tenants_take_turns() -> None:
+    gate = Gate()
+    with ComputingThreads(1) as threads:
+        calls = [_submit(threads, gate, "busy", name) for name in ("first", "second", "third")]
+        calls.append(_submit(threads, gate, "other", "other"))
+        gate.opened.set()
+        for call in calls:
+            call.result(LIMIT_S)
+
+    assert gate.inside == ["first", "other", "second", "third"]
+
+
+def test_calls_for_nobody_do_not_wait_for_each_other() -> None:
+    gate = Gate()
+    with ComputingThreads(2) as threads:
+        calls = [_submit(threads, gate, "", name) for name in ("one", "two")]
+        gate.wait_for(2)
+        gate.opened.set()
+        assert [call.result(LIMIT_S) for call in calls] == ["one", "two"]
+
+
+def test_a_call_that_is_cancelled_while_it_waits_does_not_run_and_the_next_one_does() -> None:
+    gate = Gate()
+    with ComputingThreads(1) as threads:
+        first, second, third = (_submit(threads, gate, "busy", name) for name in ("first", "second", "third"))
+        gate.wait_for(1)
+        assert second.cancel()
+        gate.opened.set()
+
+        assert first.result(LIMIT_S) == "first"
+        assert third.result(LIMIT_S) == "third"
+    assert gate.inside == ["first", "third"]
+
+
+def test_what_has_been_accepted_runs_after_the_threads_accept_nothing_more() -> None:
+    gate = Gate()
+    threads = ComputingThreads(1)
+    calls = [_submit(threads, gate, "busy", name) for name in ("first", "second", "third")]
+    threads.shutdown(wait=False)
+    gate.opened.set()
+
+    assert [call.result(LIMIT_S) for call in calls] == ["first", "second", "third"]
+
+
+async def test_an_error_is_the_callers_and_the_next_call_runs() -> None:
+    with use_notes(RequestNotes(tenant="busy")):
+        with pytest.raises(ValueError, match="invalid literal"):
+            await compute_in_thread(int, "no number")
+        assert await compute_in_thread(int, "12", base=8) == 10
+
+
+async def test_a_call_that_holds_what_all_share_waits_for_no_other_call_of_its_tenant() -> None:
+    gate = Gate()
+    with use_notes(RequestNotes(tenant="busy")):
+        held = asyncio.create_task(compute_in_thread(gate.enter, "held"))
+        await asyncio.to_thread(gate.wait_for, 1)
+        async with undelayed():
+            assert await asyncio.wait_for(compute_in_thread(str, 1), LIMIT_S) == "1"
+        gate.opened.set()
+        assert await held == "held"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others have no priorities of threads")
+async def test_a_computing_thread_has_a_lower_priority() -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+
+    assert await compute_in_thread(os.getpriority, os.PRIO_PROCESS, 0) == min(own + PRIORITY, 19)
+    assert os.getpriority(os.PRIO_PROCESS, 0) == own
