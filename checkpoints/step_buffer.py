@@ -23,7 +23,7 @@ from ragflow_lg.services.sessions import StoreWork
 
 LATEST_S = 0.1
 """How long a step waits."""
-SOON_S = 0.002
+SOON_S = 0.005
 """How long the result of an effect waits: usually, the checkpoint after it follows at once."""
 MAX_PARTS = 64
 """Maximum number of checkpoints and results that wait."""
@@ -70,6 +70,8 @@ class StepBuffer:
         self._added = self._written = 0
         """How many parts have been added and written."""
         self._writing: asyncio.Task[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        """Who waits for the end of the write."""
         self._timer: asyncio.TimerHandle | None = None
         self._error: BaseException | None = None
         self._urgent_tasks: set[str] = set()
@@ -129,7 +131,8 @@ class StepBuffer:
             self._start()
             if self._writing is None:
                 break  # what waited has been dropped
-            await asyncio.wait([self._writing])
+            self._waiting.append(end := asyncio.get_running_loop().create_future())
+            await end
         if self._error is not None:
             raise self._error
 
@@ -184,7 +187,11 @@ class StepBuffer:
         if error is not None:
             self._error = error
             self._parts.clear()
-            return
-        self._written += count
-        if self._parts:
-            self._schedule()
+        else:
+            self._written += count
+            if self._parts:
+                self._schedule()
+        waiting, self._waiting = self._waiting, []
+        for end in waiting:
+            if not end.done():
+                end.set_result(None)
