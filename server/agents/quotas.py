@@ -27,6 +27,8 @@ RECOUNT_S = 60.0
 NEAR_RECOUNT_S = 1.0
 """The same for a count near its quota, so that refused requests cost little."""
 _NEAR = 0.9
+MAX_TENANTS = 10_000
+"""For how many tenants quotas are remembered."""
 
 _ADVICE: dict[StoredQuota, str] = {
     "agents": "Delete agents that are not needed.",
@@ -113,6 +115,16 @@ class Quotas:
         self._app_state = app_state
         self._counts = StoredCounts(app_state.database)
         self._on_refusal = on_refusal
+        self._limits: dict[str, Limits] = {}
+
+    def limits(self, tenant: str) -> Limits:
+        """Return a tenant's quotas, which do not change while the server runs."""
+        found = self._limits.get(tenant)
+        if found is None:
+            if len(self._limits) >= MAX_TENANTS:
+                self._limits.clear()
+            found = self._limits[tenant] = find_limits(self._app_state.settings, tenant)
+        return found
 
     async def begin_turn(self, tenant: str, page_key: str = "", *rows: Row) -> None:
         """Count a turn, and store the ``rows`` that begin with it: its run, and its session if it is new.
@@ -122,7 +134,7 @@ class Quotas:
         Raises:
             QuotaError: if a quota is used up. Nothing is stored in that case.
         """
-        now_ms, limits = self._app_state.now_ms(), find_limits(self._app_state.settings, tenant)
+        now_ms, limits = self._app_state.now_ms(), self.limits(tenant)
         if limits.checkpoint_bytes:
             await self._require(tenant, "checkpoint_bytes", limits.checkpoint_bytes)
         owners = [DailyLimits(limits.turns_day, limits.tokens_day, limits.cost_day)]
@@ -144,7 +156,7 @@ class Quotas:
         Raises:
             QuotaError: if a quota is used up.
         """
-        limits = find_limits(self._app_state.settings, tenant)
+        limits = self.limits(tenant)
         for quota in quotas:
             if limit := getattr(limits, quota):
                 await self._require(tenant, quota, limit)
@@ -157,7 +169,7 @@ class Quotas:
         Raises:
             QuotaError: if a quota is used up.
         """
-        if limit := find_limits(self._app_state.settings, tenant).checkpoint_bytes:
+        if limit := self.limits(tenant).checkpoint_bytes:
             await self._require(tenant, "checkpoint_bytes", limit)
         await self.require(tenant, "sessions")
 

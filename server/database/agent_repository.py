@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, func, literal, 
 from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError, RequestError
-from ragflow_lg.server.database.plain_rows import select_first
+from ragflow_lg.server.database.plain_rows import make_row, select_first
 from ragflow_lg.server.database.prepared_statements import PreparedStatement
 from ragflow_lg.server.database.tables import (
     AgentRow,
@@ -105,7 +105,7 @@ class AgentRepository:
     async def get(self, agent_id: str) -> AgentRow | None:
         """Return an agent, or None."""
         values = await self._database.read(select_first(SELECT_AGENT, {"tenant": self._tenant, "id": agent_id}))
-        return AgentRow(**values) if values is not None else None
+        return make_row(AgentRow, values) if values is not None else None
 
     async def find(self, query: AgentQuery) -> tuple[list[AgentRow], int]:
         """Return a page of agents and the total number across all pages."""
@@ -176,7 +176,7 @@ class AgentRepository:
         """Return one of an agent's versions, or None. Other agents' versions are not found."""
         key = {"tenant": self._tenant, "agent_id": agent_id, "id": version_id}
         values = await self._database.read(select_first(SELECT_VERSION, key))
-        return VersionRow(**values) if values is not None else None
+        return make_row(VersionRow, values) if values is not None else None
 
     async def versions(self, ids: Sequence[str]) -> dict[str, VersionRow]:
         """Return versions by id."""

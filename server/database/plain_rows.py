@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import Table, insert
+from sqlalchemy.orm.attributes import manager_of_class
 
 from ragflow_lg.server.database.prepared_statements import PreparedStatement
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.database.tables import Row
 
+_Row = TypeVar("_Row", bound="Row")
 _INSERTS: dict[Table, PreparedStatement] = {}
 
 
@@ -22,6 +24,13 @@ def select_first(
 ) -> Callable[[Connection], dict[str, Any] | None]:
     """Return a function for `Database.read` that selects the first row and returns its values by column, or None."""
     return lambda connection: statement.first(connection, values)
+
+
+def make_row(kind: type[_Row], values: Mapping[str, Any]) -> _Row:
+    """Return a row with the values that have been selected. The ORM's constructor takes as long as the selection."""
+    row: Any = manager_of_class(kind).new_instance()
+    row.__dict__.update(values)
+    return row
 
 
 def insert_rows(*rows: Row) -> Callable[[Connection], None]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from sqlalchemy import Select, bindparam, delete, func, select, update
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.database.plain_rows import insert_rows, select_first
+from ragflow_lg.server.database.plain_rows import insert_rows, make_row, select_first
 from ragflow_lg.server.database.prepared_statements import PreparedStatement
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, PauseTimeoutRow, RunRow, SessionRow
 
@@ -78,7 +78,7 @@ class SessionRepository:
     async def get(self, session_id: str) -> SessionRow | None:
         """Return a session, or None."""
         values = await self._database.read(select_first(SELECT_SESSION, {"tenant": self._tenant, "id": session_id}))
-        return SessionRow(**values) if values is not None else None
+        return make_row(SessionRow, values) if values is not None else None
 
     async def find(self, agent_id: str, query: SessionQuery) -> tuple[list[SessionRow], int]:
         """Return a page of an agent's sessions and the total number across all pages.
@@ -215,7 +215,7 @@ class RunRepository:
         """Return the run in a session that started last, or None."""
         key = {"tenant": self._tenant, "session_id": session_id}
         values = await self._database.read(select_first(SELECT_NEWEST_RUN, key))
-        return RunRow(**values) if values is not None else None
+        return make_row(RunRow, values) if values is not None else None
 
     async def find(self, agent_id: str, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
         """Return a page of an agent's runs, newest first, and the total number across all pages.

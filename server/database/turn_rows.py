@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragflow_lg.server.database.agent_repository import SELECT_AGENT, SELECT_VERSION
+from ragflow_lg.server.database.plain_rows import make_row
 from ragflow_lg.server.database.session_repository import SELECT_NEWEST_RUN, SELECT_SESSION
 from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow, VersionRow
 
@@ -45,10 +46,10 @@ async def read_turn_rows(database: Database, tenant: str, agent_id: str, session
         version = version or find_version(agent["version_id"])
         run = first(SELECT_NEWEST_RUN, session_id=session_id) if session else None
         return TurnRows(
-            AgentRow(**agent),
-            SessionRow(**session) if session else None,
-            VersionRow(**version) if version else None,
-            RunRow(**run) if run else None,
+            make_row(AgentRow, agent),
+            make_row(SessionRow, session) if session else None,
+            make_row(VersionRow, version) if version else None,
+            make_row(RunRow, run) if run else None,
         )
 
     return await database.read(read)

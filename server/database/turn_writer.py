@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
-from sqlalchemy import Table, bindparam, func, insert, select, update
+from sqlalchemy import BigInteger, Table, bindparam, case, func, insert, or_, select, update
 
 from ragflow_lg.server.database.pause_repository import write_pause_timeout
 from ragflow_lg.server.database.prepared_statements import PreparedStatement
@@ -54,32 +54,26 @@ _ADD_TURN = PreparedStatement(
         update_ms=bindparam("update_ms"),
     )
 )
+_ADDED_COST = bindparam("added_cost", type_=BigInteger())
 _ADD_USAGE = PreparedStatement(
     update(_USAGE)
     .where(
         _USAGE.c.tenant == bindparam("at_tenant"),
         _USAGE.c.day == bindparam("at_day"),
-        _USAGE.c.page_key == "",
+        or_(
+            _USAGE.c.page_key == "",
+            _USAGE.c.page_key
+            == select(_RUNS.c.page_key)
+            .where(_RUNS.c.tenant == bindparam("at_tenant"), _RUNS.c.id == bindparam("at_id"))
+            .scalar_subquery(),
+        ),
     )
     .values(
-        tokens=_USAGE.c.tokens + bindparam("added_tokens"), micro_cost=_USAGE.c.micro_cost + bindparam("added_cost")
+        tokens=_USAGE.c.tokens + bindparam("added_tokens"),
+        micro_cost=_USAGE.c.micro_cost + case((_USAGE.c.page_key == "", _ADDED_COST), else_=0),
     )
 )
-"""For the day on which the turn began."""
-_ADD_PAGE_USAGE = PreparedStatement(
-    update(_USAGE)
-    .where(
-        _USAGE.c.tenant == bindparam("at_tenant"),
-        _USAGE.c.day == bindparam("at_day"),
-        _USAGE.c.page_key != "",
-        _USAGE.c.page_key
-        == select(_RUNS.c.page_key)
-        .where(_RUNS.c.tenant == bindparam("at_tenant"), _RUNS.c.id == bindparam("at_id"))
-        .scalar_subquery(),
-    )
-    .values(tokens=_USAGE.c.tokens + bindparam("added_tokens"))
-)
-"""For the key of the embedded page that began the run, if one did."""
+"""For the day on which the turn began. The key of the embedded page that began the run, if one did, has no costs."""
 _COUNTED = PreparedStatement(
     select((_RUNS.c.prompt_tokens + _RUNS.c.completion_tokens).label("tokens")).where(
         _RUNS.c.tenant == bindparam("at_tenant"),
@@ -169,10 +163,10 @@ async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
         if turn.status == "waiting":
             of_turn = (tenant, turn.session_id, turn.run_id, turn.end_ms)
             write_pause_timeout(connection, *of_turn, turn.pause_timeout_s)
-        used: dict[str, Any] = {"at_tenant": tenant, "at_day": turn.start_ms // DAY_MS}
-        used |= {"added_tokens": session["added_tokens"]}
-        _ADD_USAGE.execute(connection, used | {"added_cost": round(cost * 1e6)})
-        _ADD_PAGE_USAGE.execute(connection, used | {"at_id": turn.run_id})
+        added_tokens, added_cost = session["added_tokens"], round(cost * 1e6)
+        if added_tokens or added_cost:
+            day = {"at_tenant": tenant, "at_day": turn.start_ms // DAY_MS, "at_id": turn.run_id}
+            _ADD_USAGE.execute(connection, day | {"added_tokens": added_tokens, "added_cost": added_cost})
         if turn.is_taken_over and _replace_answer(connection, tenant, turn, session):
             return
         # Update the session first: the lock keeps other writers from numbering messages until this one has done so.

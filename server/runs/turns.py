@@ -15,7 +15,7 @@ from ragflow_lg.base.errors import BusyError, RequestError, RunUnknownError, Str
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.sized_cache import SizedCache
 from ragflow_lg.runs.runner import Runner
-from ragflow_lg.server.agents.quotas import Quotas, find_limits
+from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.assembly.library import MAX_CACHED_BYTES, cached_bytes
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
@@ -304,12 +304,12 @@ class Turns:
             BusyError: If no slot becomes free.
         """
         settings = self._app_state.settings
-        slots, page_slots = find_limits(settings, tenant).runs, settings.quotas.pages.runs
+        slots, page_slots = self.quotas.limits(tenant).runs, settings.quotas.pages.runs
         return await self._slots.acquire(Places(tenant, slots, page_key, page_slots, input_chars, run_id))
 
     def may_wait(self, tenant: str) -> bool:
         """Return whether a run of a tenant that begins now could have to wait for its place."""
-        slots = find_limits(self._app_state.settings, tenant).runs
+        slots = self.quotas.limits(tenant).runs
         return self._orders is not None or self._slots.is_near_limit(Places(tenant, slots))
 
     async def queue_position(self, run_id: str) -> int:

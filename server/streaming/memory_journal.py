@@ -172,6 +172,8 @@ class MemoryJournal:
 
     def _shrink(self, writing: _Run) -> None:
         owner = writing.head.owner
+        if self._owner_bytes[owner] <= self._max_owner_bytes and self.bytes <= self._max_bytes:
+            return
         for run_id, run in list(self._finished_runs.items()):
             if self._owner_bytes[owner] <= self._max_owner_bytes:
                 break

@@ -135,9 +135,13 @@ class RunManager:
         )
         task = RunTask(spec, head, self._journal, arrival_s=self._arrival_s, away_s=BEATS * self._heartbeat_s)
         self._tasks[run_id] = task
-        task.task.add_done_callback(lambda _: self._tasks.pop(run_id, None))
-        await asyncio.shield(task.start_result)
+        task.task.add_done_callback(lambda _: self._end(task))
+        await task.start_result  # a caller that is cancelled does not stop the run
         return run_id
+
+    def _end(self, task: RunTask) -> None:
+        self._tasks.pop(task.head.run_id, None)
+        task.start_result.cancel()
 
     async def order(self, envelope: Envelope, owner: str, request_hash: str) -> None:
         """Create the stream of a run that waits for a worker. Followers can come before it is played.

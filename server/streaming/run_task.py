@@ -218,7 +218,6 @@ class RunTask:
         self.start_result: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done as soon as the journal has accepted the run. Contains the error if it was refused."""
         self.task = asyncio.create_task(self._play())
-        self.task.add_done_callback(lambda _: self.start_result.cancel())
 
     def join(self) -> None:
         """Count a follower."""
@@ -247,10 +246,12 @@ class RunTask:
         try:
             await self._open()
         except StreamError as error:
-            self.start_result.set_exception(error)
-            self.start_result.exception()  # the caller may be gone: mark the exception as retrieved
+            if not self.start_result.done():
+                self.start_result.set_exception(error)
+                self.start_result.exception()  # the caller may be gone: mark the exception as retrieved
             return
-        self.start_result.set_result(None)
+        if not self.start_result.done():
+            self.start_result.set_result(None)
         if self._journal.is_shared:
             self._backlog = Backlog(self._journal, self.head.run_id, self._cut)
         if not self._followers:
