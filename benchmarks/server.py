@@ -155,14 +155,19 @@ async def _first_events() -> None:
             _print_times("10 starts a second, 100 runs open", await asyncio.gather(*times))
             for task in streams:
                 task.cancel()
-        async with start_server("ours", Path(name)) as server:
-            body = {"agent_id": await server.agent(canvas(), "Chain"), "query": "q", "stream": True}
-            streams = []
-            await first_event(server, body, streams)
-            _print_times(
-                "a burst of 100", await asyncio.gather(*(first_event(server, body, streams) for _ in range(BURST)))
-            )
-            await asyncio.gather(*streams)
+        for which, label in (("ours", "ragflow-lg"), ("theirs", "by hand, our saver")):
+            async with start_server(which, Path(name)) as server:
+                path, body = "/chat", {"query": "q"}
+                if which == "ours":
+                    path, agent = COMPLETIONS, await server.agent(canvas(), "Chain")
+                    body = {"agent_id": agent, "query": "q", "stream": True}
+                streams = []
+                await first_event(server, body, streams, path)
+                start = time.perf_counter()
+                times = [first_event(server, body, streams, path) for _ in range(BURST)]
+                _print_times(f"a burst of 100, {label}", await asyncio.gather(*times))
+                await asyncio.gather(*streams)
+                print(f"  all streams ended after {(time.perf_counter() - start) * 1000:.0f} ms")
 
 
 def _print_times(name: str, times: Sequence[float]) -> None:

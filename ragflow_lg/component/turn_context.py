@@ -44,14 +44,14 @@ class Call:
     def __enter__(self) -> None:
         """Begin the call."""
         self._turn.calls += 1
-        self._turn.has_no_calls.clear()
 
     def __exit__(self, *error: object) -> None:
         """End the call. The last one lets an interruption go on."""
         turn = self._turn
         turn.calls -= 1
         if not turn.calls:
-            turn.has_no_calls.set()
+            if turn.has_no_calls is not None:
+                turn.has_no_calls.set()
             if turn.is_stopping:
                 asyncio.get_running_loop().call_later(STORE_S, turn.cancel)
 
@@ -116,8 +116,8 @@ class TurnContext(Struct, eq=False):
     """Whether the turn stops as soon as no call to a service is running."""
     calls: int = 0
     """The number of running calls to services."""
-    has_no_calls: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the last running call has ended."""
+    has_no_calls: asyncio.Event | None = None
+    """Set when the last running call has ended; created for the first who waits for that."""
     outer: TurnContext | None = None
     """The context of the turn that contains this one, for a nested turn."""
     limits: Limits = field(default_factory=Limits)
@@ -163,6 +163,7 @@ class TurnContext(Struct, eq=False):
         turn = self.outermost
         if turn.is_stopping:
             if turn.calls:
+                turn.has_no_calls = turn.has_no_calls or asyncio.Event()
                 await turn.has_no_calls.wait()  # an exception would stop them
             await asyncio.sleep(STORE_S)
             raise RunCancelled

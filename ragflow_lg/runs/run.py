@@ -98,6 +98,7 @@ class Run:
         See `Runner.take_over` for the ``progress`` of an interrupted one.
         """
         canvas, services, store = options.canvas, options.services, options.store
+        self._options = options
         self._progress = progress
         self._canvas = canvas
         self._services = services
@@ -105,10 +106,7 @@ class Run:
         self._request = request
         entries = needed_entries(canvas.plan, replaces_message=bool(request.get("message_id")))
         self._config = with_recent_entries(thread_config(canvas, session), entries)
-        self._has_saver = options.has_saver
         self._store = store
-        self._running = options.running
-        self._busy_s = options.busy_s
         self._sink = EventSink(options.event_limit)
         self._turn = TurnContext(services, self._sink, step_store(canvas, self._config))
         self._control: Any = None
@@ -231,7 +229,7 @@ class Run:
 
     async def _play(self, with_records: bool) -> AsyncIterator[WireEvent | AgentRecord]:
         """Yield the events. This is a single generator, because each event would pass through every additional one."""
-        self._running.add(self)
+        self._options.running.add(self)
         self._began_s = self._services.clock.monotonic()
         inputs = self._request.get("inputs")
         message_order = MessageOrder(self._canvas.plan, created_at=float(self.envelope.created_at), inputs=inputs)
@@ -264,7 +262,7 @@ class Run:
             self._fail(error)
             raise
         finally:
-            self._running.discard(self)
+            self._options.running.discard(self)
             if self.status == "running":
                 self.status = "cancelled"
             elapsed_s = self._elapsed_s()
@@ -285,7 +283,7 @@ class Run:
             yield
             return
         lease = self._lease = await acquire_lease(
-            store.leases, self.record.session, self._on_lease_lost, self._services.clock, self._busy_s
+            store.leases, self.record.session, self._on_lease_lost, self._services.clock, self._options.busy_s
         )
         has_failed = True
         try:
@@ -362,7 +360,7 @@ class Run:
     @asynccontextmanager
     async def _playing(self, message_order: MessageOrder) -> AsyncGenerator[asyncio.Task[None] | None]:
         """Run the graph in its own task. Yield None if the user must be asked again first."""
-        if self._has_saver and (self._is_taken_over or self._intent == "continue"):
+        if self._options.has_saver and (self._is_taken_over or self._intent == "continue"):
             await self._recall(message_order)
         found = await self._graph_input()
         if found.unanswered:
@@ -399,7 +397,7 @@ class Run:
         message_order.recall(progress.values.get("turn", {}).get("inputs", {}), self.usage)
 
     async def _graph_input(self) -> GraphInput:
-        if self._has_saver:
+        if self._options.has_saver:
             return await find_graph_input(self._canvas, self._config, self._turn, self._intent, self._request)
         if self._intent != "start":
             raise ConflictError("The session is not waiting: without a session store, turns are independent.")
@@ -435,14 +433,14 @@ class Run:
                 await self._store_success(end)
             return self._end(end, message_order)
         if self.status == "running" and message_order.waiting:
-            if self._has_saver and not open_pauses(await self._canvas.graph.aget_state(self._config)):
+            if self._options.has_saver and not open_pauses(await self._canvas.graph.aget_state(self._config)):
                 raise CheckpointError("The session store has lost this pause. Continue the session to be asked again.")
             return [self._wait_for_user(message_order)]
         return []
 
     async def _stored_end(self) -> TurnFinished | None:
         """Return the end of a turn whose closing node ran in an interrupted run, just before it was interrupted."""
-        if not self._has_saver:
+        if not self._options.has_saver:
             return None
         config = with_recent_entries(self._config, {**NO_ENTRIES, "history": 1})
         return stored_end((await self._canvas.graph.aget_state(config)).values)
@@ -459,7 +457,7 @@ class Run:
         self._control = RunControl()
         if self._is_draining:
             self._control.request_drain()
-        durability = "sync" if self._has_saver else None
+        durability = "sync" if self._options.has_saver else None
         await play(
             self._canvas.graph,
             request,

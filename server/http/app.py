@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -83,6 +85,8 @@ from ragflow_lg.server.observability.operations import Operations
 from ragflow_lg.server.runs.turns import Turns
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from ragflow_lg.server.assembly.app_state import AppState
 
 RETRY_S = 60.0
@@ -145,6 +149,17 @@ logger = logging.getLogger(__name__)
 
 
 class _Application(FastAPI):
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return what a request passes, without what `RequestObserver` does as well: errors of ours, and large bodies.
+
+        An open stream would keep the frames of each middleware around it.
+        """
+        handlers: Any = self.exception_handlers
+        app: ASGIApp = ExceptionMiddleware(AsyncExitStackMiddleware(self.router), handlers=handlers)
+        for middleware in reversed(self.user_middleware):
+            app = middleware.cls(app, *middleware.args, **middleware.kwargs)
+        return app
+
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document of all routes; it is built on first use."""
         if self.openapi_schema is None:
