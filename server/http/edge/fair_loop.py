@@ -5,7 +5,7 @@ step of another tenant's run waits for a hundred others. Here, every tenant has 
 used the least time is next, and after a short time the loop looks for new data.
 
 Being next is not enough: a turn has hundreds of steps, and each would wait until the call that is running returns. A
-tenant with a backlog therefore uses at most a share of the time that others without one leave, while they are present.
+tenants with a backlog therefore use at most a share of the time that others without one leave, while they are present.
 The loop is then often idle when their next step becomes ready. Nothing can interrupt a long call, such as one for a
 value of megabytes: after it, its tenant waits the longer, so that the others have had many steps before the next one.
 Long work in a thread counts as a long call, because it holds the interpreter, or a processor.
@@ -35,7 +35,9 @@ ROUND_S = 0.0005
 """How long calls run before the loop looks for new data."""
 
 SHARE = 0.25
-"""The share that a tenant with a backlog may use of the time that light tenants leave, while they are present.
+"""The share that tenants with a backlog may use of the time that light tenants leave, while they are present.
+
+Those that have calls divide it.
 
 Of all time, it would be too much for a loop that is busy with light tenants: they would get a backlog themselves.
 """
@@ -122,9 +124,9 @@ class _Queue:
         """Return whether its calls may run while light tenants are present."""
         return self.credit_s > 0 and self.owed_s <= 0
 
-    def refill(self, now: float, left_s: float) -> None:
-        """Count the time since the last look, and how much of it light tenants have left."""
-        self.credit_s = min(self.credit_s + (left_s - self.left_s) * SHARE, CREDIT_S)
+    def refill(self, now: float, left_s: float, share: float = SHARE) -> None:
+        """Count the time since the last look, and the share of what light tenants have left of it."""
+        self.credit_s = min(self.credit_s + (left_s - self.left_s) * share, CREDIT_S)
         self.left_s = left_s
         self.wait_until(now)
 
@@ -249,8 +251,9 @@ class FairCalls:
     def _look_at_others(self, now: float, left_s: float) -> None:
         """Count the time for queues that are not light, and put those that have become light among the light ones."""
         others, self._others = self._others, []
+        share = SHARE / len(others)
         for queue in others:
-            queue.refill(now, left_s)
+            queue.refill(now, left_s, share)
             self._put(queue)
 
     def _put(self, queue: _Queue) -> None:

@@ -224,6 +224,30 @@ def test_a_tenant_with_a_backlog_uses_a_share_of_the_time_beside_one_without(
     assert least_s <= used_s["first"] - before_s <= most_s
 
 
+def test_all_tenants_with_a_backlog_together_use_the_share_of_one() -> None:
+    clock, pass_time = _clock()
+    calls, loop = FairCalls(clock, clock), asyncio.new_event_loop()
+    used_s = defaultdict[str, float](float)
+
+    def work(tenant: str) -> None:
+        used_s[tenant] += 0.001
+        pass_time(0.001)
+        calls.add(tenant, Call(work, (tenant,), loop, Context()))
+
+    for number in range(4):
+        calls.add(f"busy {number}", Call(work, (f"busy {number}",), loop, Context()))
+    before_s = 0.0
+    while clock() < 4:
+        if clock() < 2:  # meanwhile, each of them gets a backlog
+            before_s = sum(used_s.values())
+        calls.add("quiet", Call(lambda: None, (), loop, Context()))
+        if not calls.run():
+            pass_time(PAUSE_S)
+    loop.close()
+    assert 0.4 <= sum(used_s.values()) - before_s <= 0.6
+    assert min(used_s.values()) >= max(used_s.values()) * 0.7
+
+
 @pytest.mark.parametrize(
     ("others", "call_s", "least_s", "most_s"),
     [
