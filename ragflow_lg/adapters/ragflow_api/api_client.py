@@ -12,8 +12,10 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from ragflow_lg.adapters.ragflow_api.answer_values import as_list, as_map, as_rows, read_text
+from ragflow_lg.adapters.workers.fair_permits import FairPermits
 from ragflow_lg.base.errors import RefusalError, ServiceError
 from ragflow_lg.base.foreign_text import foreign_line
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 
@@ -57,7 +59,7 @@ class RagflowApi:
         self._address = address
         self._http = http
         self._sleep = sleep
-        self._permits = asyncio.Semaphore(MAX_SIDE_BY_SIDE)
+        self._permits = FairPermits(MAX_SIDE_BY_SIDE)
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
         """Return the ``data`` of an answer.
@@ -83,10 +85,12 @@ class RagflowApi:
             json=body,
             max_response_bytes=MAX_BODY_BYTES,
         )
+        tenant = current_notes().tenant
+        self._permits.add(tenant)
         for attempt in range(1, MAX_TRIES + 1):
             wait_s = min(0.5 * 2**attempt, MAX_WAIT_S)
             try:
-                async with self._permits:
+                async with self._permits.hold(tenant):
                     response = await self._http.send(request)
             except ServiceError as error:
                 if attempt == MAX_TRIES or not error.is_retryable or method != "GET":
