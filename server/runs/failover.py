@@ -60,7 +60,7 @@ class TurnPlayer(Protocol):
 
     async def start_run(
         self,
-        run: Run | AbandonedRun,
+        run: Run | EndedRun,
         tenant: str,
         question: str | None,
         start_ms: int,
@@ -157,7 +157,11 @@ class Failover:
                 answer.feed(event)
         # The lease is later than that of the process, which may only be stuck, so that it cannot write any more.
         async with hold_lease(self._app_state.store.leases, row.session_id) as token:
-            run = AbandonedRun(head.envelope, deaths, answer, token)
+            error = (
+                f"The run was not continued, because {deaths} servers died while they executed it. "
+                "Continue the session to try again."
+            )
+            run = EndedRun(head.envelope, "failed", error, answer, token)
             is_started = await self._start(run, head, row, head.takeovers)
         if is_started:
             logger.error("run %s in session %s has failed: %s", head.run_id, row.session_id, run.error)
@@ -165,7 +169,7 @@ class Failover:
 
     async def _start(
         self,
-        run: Run | AbandonedRun,
+        run: Run | EndedRun,
         head: RunHead,
         row: RunRow,
         takeovers: int,
@@ -212,49 +216,21 @@ def play_order(runner: Runner, order: RunOrder) -> Run:
     return run
 
 
-class AbandonedRun:
-    """The end of a run that is not continued, for its followers and the database."""
-
-    status = "failed"
-    usage = Usage()
-    continued_run = ""
-
-    def __init__(self, envelope: Envelope, deaths: int, collected: AnswerText, lease_token: int) -> None:
-        self.envelope = envelope
-        self.collected = collected
-        self.lease_token = lease_token
-        self.error = (
-            f"The run was not continued, because {deaths} servers died while they executed it. "
-            "Continue the session to try again."
-        )
-
-    def cancel(self) -> None:
-        """Do nothing: the run ends at once."""
-
-    def drain(self) -> None:
-        """Do nothing: the run ends at once."""
-
-    def interrupt(self) -> None:
-        """Do nothing: the run ends at once."""
-
-    async def with_records(self, publish: Publish | None = None) -> AsyncGenerator[StreamEvent]:
-        """Raise the error that followers receive."""
-        raise RunAbandonedError(self.error)
-        yield  # makes this a generator
-
-
-class UnplayedRun:
-    """The end of a run that has waited for a worker and is never played."""
+class EndedRun:
+    """The end of a run that is not continued, or never played, for its followers and the database."""
 
     usage = Usage()
     continued_run = ""
-    lease_token = 0
 
-    def __init__(self, envelope: Envelope, status: str, error: str) -> None:
+    def __init__(
+        self, envelope: Envelope, status: str, error: str, collected: AnswerText | None = None, lease_token: int = 0
+    ) -> None:
+        """``collected`` is what the run has sent, and ``lease_token`` that of the lease with which it is ended."""
         self.envelope = envelope
         self.status = status
         self.error = error
-        self.collected = AnswerText()
+        self.collected = collected or AnswerText()
+        self.lease_token = lease_token
 
     def cancel(self) -> None:
         """Do nothing: the run ends at once."""

@@ -12,7 +12,7 @@ from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
 if TYPE_CHECKING:
     from ragflow_lg.runs.run import Run
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.runs.failover import AbandonedRun, UnplayedRun
+    from ragflow_lg.server.runs.failover import EndedRun
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 async def store_end(
     app_state: AppState,
     tenant: str,
-    run: Run | AbandonedRun | UnplayedRun,
+    run: Run | EndedRun,
     answer: str,
     question: str | None,
     start_ms: int,

@@ -11,7 +11,7 @@ from ragflow_lg.services.chat import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan
-    from ragflow_lg.server.runs.failover import AbandonedRun, UnplayedRun
+    from ragflow_lg.server.runs.failover import EndedRun
     from ragflow_lg.server.streaming import StreamEvent
 
 DEFAULT_MODEL = "env.tts_id"
@@ -21,7 +21,7 @@ DEFAULT_MODEL = "env.tts_id"
 class RunVoice:
     """Opens the voice of a run, and knows its usage."""
 
-    def __init__(self, run: Run | AbandonedRun | UnplayedRun) -> None:
+    def __init__(self, run: Run | EndedRun) -> None:
         self._run = run
         self._speaker: Speaker | None = None
 

@@ -22,7 +22,7 @@ from ragflow_lg.server.database.session_repository import RunRepository, Session
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
 from ragflow_lg.server.runs.agent_canvases import AgentCanvases
-from ragflow_lg.server.runs.failover import Failover, UnplayedRun
+from ragflow_lg.server.runs.failover import EndedRun, Failover
 from ragflow_lg.server.runs.new_session import NewSession, SessionFields
 from ragflow_lg.server.runs.run_end import store_end
 from ragflow_lg.server.runs.run_voice import RunVoice
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.turn_rows import TurnRows
-    from ragflow_lg.server.runs.failover import AbandonedRun, Continuation
+    from ragflow_lg.server.runs.failover import Continuation
     from ragflow_lg.server.streaming import DisconnectPolicy, RunHead, StreamEvent
     from ragflow_lg.server.streaming.run_manager import EventPage
     from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
@@ -328,7 +328,7 @@ class Turns:
 
     async def start_run(
         self,
-        run: Run | AbandonedRun | UnplayedRun,
+        run: Run | EndedRun,
         tenant: str,
         question: str | None,
         start_ms: int,
@@ -451,7 +451,7 @@ class Turns:
             StreamError: If the journal refuses the run, or the process is shutting down.
         """
         run_id, now_ms = envelope.message_id, self._app_state.now_ms()
-        run = UnplayedRun(envelope, status, error)
+        run = EndedRun(envelope, status, error)
         row = await RunRepository(self._app_state.database, tenant).get(run_id)
         start_ms = row.start_ms if row is not None else now_ms
         question = row.asked if row is not None else None

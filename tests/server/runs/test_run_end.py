@@ -9,7 +9,7 @@ from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.stored_reference import read_reference
-from ragflow_lg.server.runs.failover import AbandonedRun
+from ragflow_lg.server.runs.failover import EndedRun
 from ragflow_lg.server.runs.run_end import store_end
 from tests.server.http.app_server import ECHO, start_app
 
@@ -49,7 +49,7 @@ async def test_the_stored_answer_of_an_abandoned_run_has_the_sources_that_its_fo
         collected.feed(Message("Cut"))
         reference: dict[str, Any] = {"chunks": {"0": source}}
         collected.feed(MessageEnd({"reference": reference}))
-        run = AbandonedRun(head.envelope, 3, collected, lease_token=1_000)
+        run = EndedRun(head.envelope, "failed", "3 servers died", collected, lease_token=1_000)
         await store_end(
             server.app_state, "tenant", run, run.collected.text, "hi", 0, 0, has_begun=True, is_taken_over=True
         )
