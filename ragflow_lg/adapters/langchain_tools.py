@@ -6,17 +6,16 @@ LangChain is not imported here: anyone who has such a tool has imported it, and 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, ConfigDict, create_model
 
 from ragflow_lg.adapters.knowledge.document_chunks import chunk_of_document
-from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.base.values import JsonValue, to_json, to_text
-from ragflow_lg.component.function_tool import MAX_ERROR_CHARS, Outputs, Params
+from ragflow_lg.component.function_tool import MAX_ERROR_CHARS, Outputs, Params, ToolOptions, build_tool_spec
 from ragflow_lg.component.spec import ComponentSpec, ToolResult, ToolRules
 from ragflow_lg.services.references import Chunk, knowledge_text
 
@@ -44,13 +43,7 @@ def spec_of_tool(name: str, tool: Any) -> ComponentSpec[RunContext, Params]:
     """
     arguments = _arguments(name, tool)
     known = list(cast("dict[str, Any]", arguments.model_json_schema().get("properties", {})))
-    timeout_s, runs_once = _options(name, tool)
-
-    def lint(params: Params) -> Iterable[Finding]:
-        for argument in params.arguments:
-            if argument not in known:
-                message = f"{name} has no argument {argument!r:.80}; it has {', '.join(known) or 'none'}."
-                yield Finding("params-unknown", "warning", ("arguments", argument), message)
+    options = _options(name, tool)
 
     async def call(ctx: RunContext, params: Params, values: BaseModel) -> ToolResult:
         return await _call(name, tool, values.model_dump(exclude_unset=True, by_alias=True))
@@ -63,31 +56,18 @@ def spec_of_tool(name: str, tool: Any) -> ComponentSpec[RunContext, Params]:
             ctx.cite(result.chunks)
         return Outputs(result=result.outputs["result"])
 
-    description = " ".join(str(tool.description or f"Call {name}.").split())
-    return ComponentSpec(
-        name=name,
-        kind="plain",
-        params=Params,
-        outputs=Outputs,
-        run=run,
-        description=description if description.endswith(".") else f"{description}.",
-        source="",
-        timeout_s=timeout_s,
-        retries=not runs_once,
-        effects="writes" if runs_once else "pays",
-        lint=lint,
-        tool=ToolRules(str(tool.name), arguments, call),
-    )
+    description = " ".join(str(tool.description or "").split())
+    return build_tool_spec(name, description, known, run, ToolRules(str(tool.name), arguments, call), options)
 
 
-def _options(name: str, tool: Any) -> tuple[float, bool]:
+def _options(name: str, tool: Any) -> ToolOptions:
     metadata: Any = tool.metadata or {}
     timeout_s, runs_once = metadata.get("timeout_s", DEFAULT_TIMEOUT_S), metadata.get("runs_once", False)
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
         raise SettingsError(f"The metadata of the tool {name!r} has a timeout_s that is not a positive number.")
     if not isinstance(runs_once, bool):
         raise SettingsError(f"The metadata of the tool {name!r} has a runs_once that is not true or false.")
-    return float(timeout_s), runs_once
+    return ToolOptions(runs_once, float(timeout_s))
 
 
 def _arguments(name: str, tool: Any) -> type[BaseModel]:

@@ -23,7 +23,7 @@ import os
 import queue
 import re
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import is_dataclass
@@ -115,7 +115,9 @@ _SECTION = re.compile(r"^(Args|Arguments|Parameters):\s*$", re.MULTILINE)
 _ARGUMENT = re.compile(r"^\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 
 
-class _Options(Struct, frozen=True):
+class ToolOptions(Struct, frozen=True):
+    """What the signature of a tool cannot express; see `function_tool`."""
+
     runs_once: bool = False
     timeout_s: float = 60.0
     description: str = ""
@@ -142,7 +144,7 @@ def function_tool(*, runs_once: bool = False, timeout_s: float = 60.0, descripti
     """
 
     def decorate(function: F) -> F:
-        setattr(function, _MARK, _Options(runs_once, timeout_s, description))
+        setattr(function, _MARK, ToolOptions(runs_once, timeout_s, description))
         return function
 
     return decorate
@@ -154,16 +156,9 @@ def spec_of_function(name: str, function: Callable[..., Any]) -> ComponentSpec[R
     Raises:
         SettingsError: if the function cannot be a tool; the message says why.
     """
-    options: _Options = getattr(function, _MARK, _Options())
+    options: ToolOptions = getattr(function, _MARK, ToolOptions())
     summary, descriptions = _docstring(function)
     arguments = _arguments(name, function, descriptions)
-
-    def lint(params: Params) -> Iterable[Finding]:
-        known = [field.alias or key for key, field in arguments.model_fields.items()]
-        for argument in params.arguments:
-            if argument not in known:
-                message = f"{name} has no argument {argument!r:.80}; it has {', '.join(known) or 'none'}."
-                yield Finding("params-unknown", "warning", ("arguments", argument), message)
 
     async def call(ctx: RunContext, params: Params, values: BaseModel) -> ToolResult:
         value = await _call_function(name, function, values)
@@ -178,7 +173,28 @@ def spec_of_function(name: str, function: Callable[..., Any]) -> ComponentSpec[R
             raise ComponentError(describe_validation_error(error), node=ctx.node.id) from None
         return Outputs(result=await _call_function(name, function, values))
 
-    description = options.description or summary or f"Call {name}."
+    known = [field.alias or key for key, field in arguments.model_fields.items()]
+    description = options.description or summary
+    return build_tool_spec(name, description, known, run, ToolRules(name, arguments, call), options)
+
+
+def build_tool_spec(
+    name: str,
+    description: str,
+    known: Sequence[str],
+    run: Callable[[RunContext, Params], Awaitable[Outputs]],
+    rules: ToolRules[RunContext, Params],
+    options: ToolOptions,
+) -> ComponentSpec[RunContext, Params]:
+    """Build the component of a tool from outside. ``known`` are the names of its arguments."""
+
+    def lint(params: Params) -> Iterable[Finding]:
+        for argument in params.arguments:
+            if argument not in known:
+                message = f"{name} has no argument {argument!r:.80}; it has {', '.join(known) or 'none'}."
+                yield Finding("params-unknown", "warning", ("arguments", argument), message)
+
+    description = description or f"Call {name}."
     return ComponentSpec(
         name=name,
         kind="plain",
@@ -191,7 +207,7 @@ def spec_of_function(name: str, function: Callable[..., Any]) -> ComponentSpec[R
         retries=not options.runs_once,
         effects="writes" if options.runs_once else "pays",
         lint=lint,
-        tool=ToolRules(name, arguments, call),
+        tool=rules,
     )
 
 
