@@ -23,7 +23,10 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Run, Runner
-from ragflow_lg.server.streaming import CONTINUE, Journal, RunManager, RunSpec, open_journal
+from ragflow_lg.server.streaming.journal import Journal
+from ragflow_lg.server.streaming.open_journal import open_journal
+from ragflow_lg.server.streaming.run_manager import RunManager
+from ragflow_lg.server.streaming.run_task import CONTINUE, RunSpec
 from ragflow_lg.server.streaming.sse import ragflow_frame
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
 from ragflow_lg.services.services import Services

@@ -22,8 +22,8 @@ from ragflow_lg.server.assembly.run_callbacks import open_callbacks
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.database.database import Database, open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.streaming import RunManager, open_journal
-from ragflow_lg.server.streaming.run_manager import ARRIVAL_S, BEATS
+from ragflow_lg.server.streaming.open_journal import open_journal
+from ragflow_lg.server.streaming.run_manager import ARRIVAL_S, BEATS, RunManager
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow, VersionRow
-    from ragflow_lg.server.streaming import RunHead, StreamEvent
+    from ragflow_lg.server.streaming.event_codec import StreamEvent
+    from ragflow_lg.server.streaming.journal import RunHead
     from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
     from ragflow_lg.server.streaming.run_task import Publish
 

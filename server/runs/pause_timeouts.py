@@ -17,7 +17,7 @@ from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.agent_runs import default_answer
 from ragflow_lg.server.runs.due_tasks import DueTasks, is_passing
 from ragflow_lg.server.runs.run_control import RunControl
-from ragflow_lg.server.streaming import CONTINUE
+from ragflow_lg.server.streaming.run_task import CONTINUE
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ragflow_lg.component.events import EngineEvent
     from ragflow_lg.component.plan import Plan
     from ragflow_lg.runs.progress import Progress, Visit
-    from ragflow_lg.server.streaming import StreamEvent
+    from ragflow_lg.server.streaming.event_codec import StreamEvent
 
 
 class GrowingText:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import AgentRow, VersionRow
     from ragflow_lg.server.runs.new_session import NewSession
     from ragflow_lg.server.runs.turns import Turn, Turns
-    from ragflow_lg.server.streaming import DisconnectPolicy
+    from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
 
 class RunControl(AgentRuns):

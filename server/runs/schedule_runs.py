@@ -20,7 +20,7 @@ from ragflow_lg.server.database.tables import AgentRow, ScheduleRow
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.due_tasks import DueTasks, is_passing
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
-from ragflow_lg.server.streaming import CONTINUE
+from ragflow_lg.server.streaming.run_task import CONTINUE
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest

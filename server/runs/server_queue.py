@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.run import Run
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import RunRow
-    from ragflow_lg.server.streaming import DisconnectPolicy
     from ragflow_lg.server.streaming.run_queue.open_queue import RunQueue
+    from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
 LOOK_S = 0.05
 MAX_LOOK_S = 0.5

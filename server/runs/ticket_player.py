@@ -20,9 +20,9 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.runs.due_tasks import is_passing
 from ragflow_lg.server.runs.failover import play_order
-from ragflow_lg.server.streaming import parse_policy
 from ragflow_lg.server.streaming.journal import QUEUED
 from ragflow_lg.server.streaming.run_queue.run_order import RunOrder, decode_order
+from ragflow_lg.server.streaming.run_task import parse_policy
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState

@@ -29,10 +29,10 @@ from ragflow_lg.server.runs.run_voice import RunVoice
 from ragflow_lg.server.runs.server_queue import BACKGROUND_SOURCES, ServerQueue
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.runs.turn_starts import TurnStarts
-from ragflow_lg.server.streaming import RunSpec, parse_policy
 from ragflow_lg.server.streaming.journal import QUEUED
 from ragflow_lg.server.streaming.run_manager import each_event
 from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
+from ragflow_lg.server.streaming.run_task import RunSpec, parse_policy
 from ragflow_lg.services.chat import Usage
 
 if TYPE_CHECKING:
@@ -42,9 +42,11 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.turn_rows import TurnRows
     from ragflow_lg.server.runs.failover import Continuation
-    from ragflow_lg.server.streaming import DisconnectPolicy, RunHead, StreamEvent
+    from ragflow_lg.server.streaming.event_codec import StreamEvent
+    from ragflow_lg.server.streaming.journal import RunHead
     from ragflow_lg.server.streaming.run_manager import EventPage
     from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
+    from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
 logger = logging.getLogger(__name__)
 

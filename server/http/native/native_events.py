@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from starlette.requests import Request
 
-    from ragflow_lg.server.streaming import StreamEvent
+    from ragflow_lg.server.streaming.event_codec import StreamEvent
     from ragflow_lg.server.streaming.run_manager import EventPage
 
 RETRY_S = 1.0

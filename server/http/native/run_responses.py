@@ -23,14 +23,14 @@ from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected
 from ragflow_lg.server.http.shared.queue_notices import begin_stream
 from ragflow_lg.server.runs.run_control import RunControl
-from ragflow_lg.server.streaming import CONTINUE, parse_policy
+from ragflow_lg.server.streaming.run_task import CONTINUE, parse_policy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from ragflow_lg.server.database.tables import RunRow, VersionRow
     from ragflow_lg.server.runs.turns import Turn
-    from ragflow_lg.server.streaming import StreamEvent
+    from ragflow_lg.server.streaming.event_codec import StreamEvent
     from ragflow_lg.server.streaming.run_manager import EventPage
 
 START_TIMEOUT_S = 0.5

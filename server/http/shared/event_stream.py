@@ -14,15 +14,14 @@ from starlette.responses import StreamingResponse
 from ragflow_lg.base.errors import RequestError, SettingsError
 from ragflow_lg.server.http.shared.described_routes import describe_header, describe_query
 from ragflow_lg.server.http.shared.request_parsing import parse_flag
-from ragflow_lg.server.streaming import parse_policy
-from ragflow_lg.server.streaming.run_task import end_task
+from ragflow_lg.server.streaming.run_task import end_task, parse_policy
 from ragflow_lg.server.streaming.sse import HEARTBEAT, SSE_HEADERS, parse_event_position
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-    from ragflow_lg.server.streaming import DisconnectPolicy
+    from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
 
 LATER = "ragflow_lg.streams"
