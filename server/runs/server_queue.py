@@ -32,6 +32,8 @@ class ServerQueue:
     def __init__(self, app_state: AppState, queue: RunQueue) -> None:
         self._app_state = app_state
         self._queue = queue
+        self.line = queue.line
+        """The runs that wait and those that are played."""
 
     async def require_room(self, tenant: str, page_key: str) -> None:
         """Refuse a request before anything is stored for it.
@@ -42,7 +44,7 @@ class ServerQueue:
         """
         settings = self._app_state.settings
         max_open = find_limits(settings, tenant).runs
-        await self._queue.line.require_room(tenant, max_open, page_key, settings.quotas.pages.runs)
+        await self.line.require_room(tenant, max_open, page_key, settings.quotas.pages.runs)
 
     async def put(
         self,
@@ -80,7 +82,7 @@ class ServerQueue:
         )
         data = encode_order(order, self._app_state.store.keys)
         await self._app_state.run_manager.order(run.envelope, tenant, request_hash)
-        await self._queue.line.put(
+        await self.line.put(
             row.id,
             tenant,
             data,
@@ -96,30 +98,6 @@ class ServerQueue:
         except StreamError as error:  # a worker that has nothing to do finds the run; see `TicketPlayer.sweep`
             logger.warning("run %s waits without a ticket: %s", row.id, error)
 
-    async def withdraw(self, run_id: str) -> bool:
-        """Take a run out of the queue. Return False if it does not wait there.
-
-        Raises:
-            StreamError: If Redis fails.
-        """
-        return await self._queue.line.withdraw(run_id)
-
-    async def is_open(self, run_id: str) -> bool:
-        """Return whether a run waits or is played.
-
-        Raises:
-            StreamError: If Redis fails.
-        """
-        return await self._queue.line.has(run_id)
-
-    async def position(self, run_id: str) -> int:
-        """Return the place of a run in the line, from 1, or 0 if it does not wait.
-
-        Raises:
-            StreamError: If Redis fails.
-        """
-        return await self._queue.line.position(run_id)
-
     async def wait_for_player(self, run_id: str) -> bool:
         """Wait until a run that is quiet or interrupted is played. Return False if nobody will, or the server stops.
 
@@ -130,7 +108,7 @@ class ServerQueue:
         try:
             player = (await run_manager.head(run_id)).player
             while not run_manager.is_draining:
-                is_open, now = await self.is_open(run_id), (await run_manager.head(run_id)).player
+                is_open, now = await self.line.has(run_id), (await run_manager.head(run_id)).player
                 if now != player or await run_manager.is_played(run_id):
                     return True
                 if not is_open:  # it has ended, or Redis has lost it

@@ -322,7 +322,7 @@ class Turns:
         """
         if not run_id or self._orders is None:
             return self._slots.position(run_id) if run_id else 0
-        return await self._orders.position(run_id)
+        return await self._orders.line.position(run_id)
 
     def count_runs(self, tenant: str) -> int:
         """Return the number of a tenant's runs in this process."""
@@ -388,7 +388,7 @@ class Turns:
             return None
         if head.request_hash != request_hash or (end is not None and not end.is_interruption):
             return None
-        if self._orders is not None and await self._orders.is_open(row.id):
+        if self._orders is not None and await self._orders.line.has(row.id):
             return head  # a worker plays it, or will
         if head.player != run_manager.player:
             return head
@@ -434,13 +434,13 @@ class Turns:
 
     async def is_played(self, run_id: str) -> bool:
         """Check whether a run is executed in any process, or waits for a worker."""
-        if self._orders is not None and await self._orders.is_open(run_id):
+        if self._orders is not None and await self._orders.line.has(run_id):
             return True
         return await self._app_state.run_manager.is_played(run_id)
 
     async def cancel_run(self, tenant: str, run_id: str) -> bool:
         """Cancel a run, wherever it is executed or waits. Return whether there was one to cancel."""
-        if self._orders is not None and await self._orders.withdraw(run_id):
+        if self._orders is not None and await self._orders.line.withdraw(run_id):
             head = await self._app_state.run_manager.head(run_id)
             await self.end_unplayed(head.envelope, tenant, QUEUED, "cancelled", "")
             return True
