@@ -68,23 +68,19 @@ class StoredLease:
     def __init__(self, leases: StoredLeases, session: str, token: int, on_lost: Callable[[], None]) -> None:
         self._leases = leases
         self._session = session
-        self._token = token
+        self.token = token
+        """The fencing token."""
         self._on_lost = on_lost
         self._is_lost = self._is_released = False
         self.renewed_s = asyncio.get_running_loop().time()
         """When the lease was acquired or last renewed, by the event loop's clock."""
         self._renewal: asyncio.Task[None] | None = None
 
-    @property
-    def token(self) -> int:
-        """The fencing token."""
-        return self._token
-
     async def is_ours(self) -> bool:
         """Ask the store whether the lease is still ours. If the store fails, assume that it is."""
         with suppress(*self._leases.table.errors, TimeoutError):
             async with asyncio.timeout(self._leases.renew_s):
-                self._is_lost = self._is_lost or not await self._leases.table.renew(self._session, self._token)
+                self._is_lost = self._is_lost or not await self._leases.table.renew(self._session, self.token)
         return not self._is_lost
 
     async def release(self) -> None:
@@ -94,7 +90,7 @@ class StoredLease:
         if self._renewal is not None:
             self._renewal.cancel()  # not awaited, so that a caller cancelled here does not keep the session
         if not self._is_lost:
-            await self._leases.free(self._session, self._token)
+            await self._leases.free(self._session, self.token)
 
     def begin_renewal(self) -> None:
         """Renew the lease in a task."""
@@ -105,7 +101,7 @@ class StoredLease:
         requested_s = loop.time()
         try:
             async with asyncio.timeout(self._leases.renew_s):  # a store may stop answering
-                is_ours = await self._leases.table.renew(self._session, self._token)
+                is_ours = await self._leases.table.renew(self._session, self.token)
         except (*self._leases.table.errors, TimeoutError):
             is_ours = loop.time() - self.renewed_s < self._leases.lease_s  # the store may recover in time
         else:

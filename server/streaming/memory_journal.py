@@ -58,7 +58,7 @@ class MemoryJournal:
         self._max_bytes = max_bytes
         self._max_owner_bytes = max_owner_bytes
         self._owner_bytes: Counter[str] = Counter()
-        self._retention_s = retention_s
+        self.retention_s = retention_s
         self._quiet_s = quiet_s
         self._monotonic = monotonic
         self._runs: dict[str, _Run] = {}
@@ -66,11 +66,6 @@ class MemoryJournal:
         """The finished runs, in the order in which they ended."""
         self.bytes = 0
         """Total size of the stored data."""
-
-    @property
-    def retention_s(self) -> float:
-        """How long a finished run can be followed."""
-        return self._retention_s
 
     @property
     def is_shared(self) -> bool:
@@ -122,7 +117,7 @@ class MemoryJournal:
                     f"{self._max_owner_bytes:,} bytes (max_owner_bytes). Its session contains the messages."
                 )
             if run.is_dropped:
-                raise unknown_run(run_id, self._retention_s, is_shared=False)
+                raise unknown_run(run_id, self.retention_s, is_shared=False)
             page = run.window.page(after)
             if page is None:
                 raise gap_error(run_id, after, run.window.first)
@@ -134,7 +129,7 @@ class MemoryJournal:
 
     async def heartbeat(self, player: str, own_runs: Collection[str], followed_runs: Collection[str]) -> None:
         """Remove runs whose retention has expired."""
-        until = self._monotonic() - self._retention_s
+        until = self._monotonic() - self.retention_s
         for run_id, run in list(self._finished_runs.items()):
             if run.end_s > until:
                 return
@@ -167,7 +162,7 @@ class MemoryJournal:
     def _find(self, run_id: str) -> _Run:
         run = self._runs.get(run_id)
         if run is None:
-            raise unknown_run(run_id, self._retention_s, is_shared=False)
+            raise unknown_run(run_id, self.retention_s, is_shared=False)
         return run
 
     def _shrink(self, writing: _Run) -> None:

@@ -106,7 +106,7 @@ class RedisJournal:
         self._prefix = prefix
         self._max_run = max_run
         self._recent = Bounds(min(RECENT.entries, max_run.entries), min(RECENT.bytes, max_run.bytes))
-        self._retention_s = retention_s
+        self.retention_s = retention_s
         self._alive_s = alive_s
         self._patience_s = patience_s
         self._ask_s = min(ask_s, patience_s)
@@ -119,11 +119,6 @@ class RedisJournal:
         self._commands = RedisCommands(timeout_s=timeout_s)
         self._keys = keys
         self._tail = RedisTail(client, self._stream_key, self._parse)
-
-    @property
-    def retention_s(self) -> float:
-        """How long a finished run can be followed."""
-        return self._retention_s
 
     @property
     def is_shared(self) -> bool:
@@ -232,7 +227,7 @@ class RedisJournal:
                 if page is None:
                     page = await self._read_page(run_id, after)
                     if not page:
-                        raise unknown_run(run_id, self._retention_s, is_shared=True)
+                        raise unknown_run(run_id, self.retention_s, is_shared=True)
                 elif not page and not is_sure:
                     page, is_sure = await self._read_news(run_id, after), True
                 if page:
@@ -325,7 +320,7 @@ class RedisJournal:
 
     @property
     def _ttl_ms(self) -> int:
-        return int(max(self._retention_s, 2 * self._alive_s) * 1000)
+        return int(max(self.retention_s, 2 * self._alive_s) * 1000)
 
     def _player_key(self, player: str) -> str:
         return f"{self._prefix}agent:player:{player}"

@@ -81,28 +81,20 @@ class RunManager:
             has_queue: Whether a queue decides which process plays a run. ``take_over`` of `follow` then asks the queue
                 about runs that have been quiet for long; it alone looks for dead processes.
         """
-        self._journal = journal
+        self.journal = journal
         self._cancels = cancels
         self._arrival_s = arrival_s
         self._heartbeat_s = heartbeat_s
         self._has_queue = has_queue
-        self._player = secrets.token_hex(8)
+        self.player = secrets.token_hex(8)
+        """The id of this run manager in the heads of its runs."""
         self._tasks: dict[str, RunTask] = {}
         self._away: Counter[str] = Counter()
         """Number of followers by run, for runs in other processes."""
         self._watch = ReplicaWatch(journal, look_s=heartbeat_s, silence_s=BEATS * heartbeat_s)
         self._heartbeat: asyncio.Task[None] | None = None
-        self._is_draining = False
-
-    @property
-    def is_draining(self) -> bool:
+        self.is_draining = False
         """Whether the manager refuses new runs."""
-        return self._is_draining
-
-    @property
-    def player(self) -> str:
-        """The id of this run manager in the heads of its runs."""
-        return self._player
 
     def has(self, run_id: str) -> bool:
         """Return whether a run is executed in this process."""
@@ -113,11 +105,6 @@ class RunManager:
         """Number of runs in this process."""
         return len(self._tasks)
 
-    @property
-    def journal(self) -> Journal:
-        """Where the events are stored."""
-        return self._journal
-
     async def start(self, spec: RunSpec) -> str:
         """Start a run and return its id, RAGFlow's ``message_id``. Followers receive its events and its end.
 
@@ -125,15 +112,15 @@ class RunManager:
             StreamError: If the journal refuses the run or the manager is draining. The run has then not begun.
         """
         run_id = spec.run.envelope.message_id
-        if self._is_draining:
+        if self.is_draining:
             raise StreamError("This server is shutting down and does not start new runs. Send the request again.")
         if run_id in self._tasks:
             raise StreamError(f"Run {run_id} is already running.")
         await self._live()
         head = RunHead(
-            spec.run.envelope, self._player, spec.owner, str(this_process()), spec.request_hash, spec.takeovers
+            spec.run.envelope, self.player, spec.owner, str(this_process()), spec.request_hash, spec.takeovers
         )
-        task = RunTask(spec, head, self._journal, arrival_s=self._arrival_s, away_s=BEATS * self._heartbeat_s)
+        task = RunTask(spec, head, self.journal, arrival_s=self._arrival_s, away_s=BEATS * self._heartbeat_s)
         self._tasks[run_id] = task
         task.task.add_done_callback(lambda _: self._end(task))
         await task.start_result  # a caller that is cancelled does not stop the run
@@ -149,11 +136,11 @@ class RunManager:
         Raises:
             StreamError: If the journal refuses the run, or the manager is draining.
         """
-        if self._is_draining:
+        if self.is_draining:
             raise StreamError("This server is shutting down and does not start new runs. Send the request again.")
         await self._live()
         head = RunHead(envelope, QUEUED, owner, request_hash=request_hash)
-        await self._journal.begin(head, is_elsewhere=True)
+        await self.journal.begin(head, is_elsewhere=True)
 
     async def wait(self, run_id: str) -> str:
         """Wait until a run in this process has ended. Return its status, or ``""`` if there is none."""
@@ -170,9 +157,9 @@ class RunManager:
         """
         if (task := self._tasks.get(run_id)) is not None:
             return task.head
-        head = await self._journal.head(run_id) if _RUN_ID.fullmatch(run_id) else None
+        head = await self.journal.head(run_id) if _RUN_ID.fullmatch(run_id) else None
         if head is None:
-            raise unknown_run(run_id, self._journal.retention_s, is_shared=self._journal.is_shared)
+            raise unknown_run(run_id, self.journal.retention_s, is_shared=self.journal.is_shared)
         return head
 
     async def read_end(self, run_id: str) -> RunEnd | None:
@@ -182,13 +169,13 @@ class RunManager:
             RunUnknownError: If the run is unknown.
         """
         await self.head(run_id)
-        tail = await self._journal.tail(run_id)
+        tail = await self.journal.tail(run_id)
         last = tail.event if tail is not None else None
         return last if isinstance(last, RunEnd) else None
 
     async def has_events(self, run_id: str) -> bool:
         """Check whether a run has had any event."""
-        tail = await self._journal.tail(run_id)
+        tail = await self.journal.tail(run_id)
         return tail is not None and (tail.id > 1 or not isinstance(tail.event, RunEnd))
 
     async def is_played(self, run_id: str) -> bool:
@@ -199,13 +186,13 @@ class RunManager:
                 return False
         except RunUnknownError:
             return False
-        if head.player == self._player:
+        if head.player == self.player:
             return not self._is_gone(self._tasks.get(run_id))
         return await self.is_alive(head.player)
 
     async def is_alive(self, player: str) -> bool:
         """Check whether a run manager is this one or has reported recently."""
-        return player == self._player or bool(await self._journal.alive([player]))
+        return player == self.player or bool(await self.journal.alive([player]))
 
     async def events_so_far(self, run_id: str) -> list[StreamEvent]:
         """Return all of a run's events so far.
@@ -214,10 +201,10 @@ class RunManager:
             StreamGapError: If the first ones have been dropped.
         """
         events: list[StreamEvent] = []
-        tail = await self._journal.tail(run_id)
+        tail = await self.journal.tail(run_id)
         if tail is None:
             return events
-        async with aclosing(self._journal.read(run_id, 0)) as pages:
+        async with aclosing(self.journal.read(run_id, 0)) as pages:
             async for page in pages:
                 events += [event for entry in page if not isinstance(event := entry.event, RunEnd)]
                 if not page or page[-1].id >= tail.id:
@@ -231,7 +218,7 @@ class RunManager:
             RagflowLgError: If the run was refused before its first event.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(patience_s), aclosing(self._journal.read(run_id, 0)) as pages:
+            async with asyncio.timeout(patience_s), aclosing(self.journal.read(run_id, 0)) as pages:
                 async for page in pages:
                     first = page[0].event if page else None
                     if isinstance(first, RunEnd) and first.error is not None:
@@ -267,7 +254,7 @@ class RunManager:
             self._join(run_id, task)
             try:
                 await self._begin_to_follow(head, task, after)
-                async with aclosing(self._journal.read(run_id, after)) as pages:
+                async with aclosing(self.journal.read(run_id, after)) as pages:
                     missed = 0
                     async for page in pages:
                         missed = 0 if page else await self._look(run_id, task, missed)
@@ -322,7 +309,7 @@ class RunManager:
                 return False
         except RunUnknownError:
             return False
-        if self._cancels is None or head.player == self._player:
+        if self._cancels is None or head.player == self.player:
             return False
         await self._cancels.request(head.envelope.session_id)
         return True
@@ -341,12 +328,12 @@ class RunManager:
         Runs that have not stopped within ``patience_s`` seconds are stopped immediately and can also be continued.
         Followers get a RunInterruptedError.
         """
-        self._is_draining = True
+        self.is_draining = True
         for task in self._tasks.values():
             task.run.drain()
         if self._has_queue:  # end the streams of runs elsewhere, so that their clients go to another server
             for run_id in self._away:
-                self._journal.wake(run_id)
+                self.journal.wake(run_id)
         if handover_s < patience_s:
             await self._wait_for_runs(handover_s)
             for task in self._tasks.values():
@@ -369,7 +356,7 @@ class RunManager:
             await end_task(self._heartbeat)
             self._heartbeat = None
             with suppress(StreamError):
-                await self._journal.retire(self._player)
+                await self.journal.retire(self.player)
 
     def _join(self, run_id: str, task: RunTask | None) -> None:
         if task is not None:
@@ -393,11 +380,11 @@ class RunManager:
             RunInterruptedError: If nothing executes it, or only the queue knows.
         """
         if self._has_queue:
-            if self._is_draining or missed + 1 >= MISSED_LOOKS:
+            if self.is_draining or missed + 1 >= MISSED_LOOKS:
                 raise interruption_error(run_id)
             return missed + 1
         head = await self.head(run_id)  # another process may have taken it over
-        if head.player == self._player:
+        if head.player == self.player:
             missed = missed + 1 if self._is_gone(task) else 0
             is_silent = missed >= MISSED_LOOKS
         else:
@@ -412,7 +399,7 @@ class RunManager:
         return task is None or task.task.done()
 
     async def _check_position(self, run_id: str, after: int) -> None:
-        tail = await self._journal.tail(run_id)
+        tail = await self.journal.tail(run_id)
         last = tail.id if tail is not None else 0
         if tail is not None and isinstance(tail.event, RunEnd):
             last -= 1
@@ -431,7 +418,7 @@ class RunManager:
             await self._report()
 
     async def _report(self) -> None:
-        await self._journal.heartbeat(self._player, list(self._tasks), list(self._away))
+        await self.journal.heartbeat(self.player, list(self._tasks), list(self._away))
 
     async def _report_forever(self) -> None:
         beat = 0
@@ -439,7 +426,7 @@ class RunManager:
             await asyncio.sleep(self._heartbeat_s)
             beat += 1
             try:  # a failed report is repeated soon; callers that need the journal get the error
-                await (self._report() if beat % BEATS == 0 else self._journal.report(self._player))
+                await (self._report() if beat % BEATS == 0 else self.journal.report(self.player))
             except StreamError:
                 self._watch.distrust()
 
