@@ -149,7 +149,7 @@ class FairQueue:
         limits, flow = self._limits, f"{'background' if is_background else 'people'}:{tenant}"
         places = (limits.waiting, max_open, limits.order_bytes, flow, page_key, max_page)
         arguments = (run_id, tenant, f"{cost:.6f}", now_ms, order, *places)
-        _refuse((await _ask(lambda: self._put(keys=self._keys, args=arguments))).decode(), max_open, max_page)
+        _refuse((await ask_queue(lambda: self._put(keys=self._keys, args=arguments))).decode(), max_open, max_page)
 
     async def require_room(self, tenant: str, max_open: int, page_key: str = "", max_page: int = 0) -> None:
         """Check that a run may be added. `put` decides, because others may be faster.
@@ -165,7 +165,7 @@ class FairQueue:
                 together.hmget(self._keys[5], [f"tenant:{tenant}", f"page:{page_key}"])
                 return await together.execute()
 
-        waiting, (of_tenant, of_page) = await _ask(ask)
+        waiting, (of_tenant, of_page) = await ask_queue(ask)
         if waiting >= self._limits.waiting:
             _refuse("full", max_open, max_page)
         if 0 < max_open <= int(of_tenant or 0):
@@ -181,7 +181,7 @@ class FairQueue:
         Raises:
             StreamError: If Redis fails.
         """
-        answer: Any = await _ask(lambda: self._take(keys=self._keys, args=(ticket,)))
+        answer: Any = await ask_queue(lambda: self._take(keys=self._keys, args=(ticket,)))
         return (answer[0].decode(), answer[1]) if answer else None
 
     async def finish(self, run_id: str, ticket: str) -> None:
@@ -190,7 +190,7 @@ class FairQueue:
         Raises:
             StreamError: If Redis fails.
         """
-        await _ask(lambda: self._remove(keys=self._keys, args=(run_id, ticket, "")))
+        await ask_queue(lambda: self._remove(keys=self._keys, args=(run_id, ticket, "")))
 
     async def withdraw(self, run_id: str) -> bool:
         """Remove a run that waits. Return False if it does not: a worker has taken it.
@@ -198,7 +198,7 @@ class FairQueue:
         Raises:
             StreamError: If Redis fails.
         """
-        return bool(await _ask(lambda: self._remove(keys=self._keys, args=(run_id, "", "waiting"))))
+        return bool(await ask_queue(lambda: self._remove(keys=self._keys, args=(run_id, "", "waiting"))))
 
     async def has(self, run_id: str) -> bool:
         """Return whether a run waits or is played.
@@ -206,7 +206,7 @@ class FairQueue:
         Raises:
             StreamError: If Redis fails.
         """
-        return bool(await _ask(lambda: self._client.hexists(self._keys[0], run_id)))
+        return bool(await ask_queue(lambda: self._client.hexists(self._keys[0], run_id)))
 
     async def position(self, run_id: str) -> int:
         """Return the place of a run in the line, from 1, or 0 if it does not wait.
@@ -214,7 +214,7 @@ class FairQueue:
         Raises:
             StreamError: If Redis fails.
         """
-        rank = await _ask(lambda: self._client.zrank(self._keys[1], run_id))
+        rank = await ask_queue(lambda: self._client.zrank(self._keys[1], run_id))
         return 0 if rank is None else int(rank) + 1
 
     async def state(self) -> QueueState:
@@ -231,7 +231,7 @@ class FairQueue:
                 together.zrange(self._keys[2], 0, 0, withscores=True)
                 return await together.execute()
 
-        waiting, open_, oldest = await _ask(ask)
+        waiting, open_, oldest = await ask_queue(ask)
         return QueueState(int(waiting), int(open_), int(oldest[0][1]) if oldest else 0)
 
 
@@ -246,7 +246,12 @@ def _refuse(reason: str, max_open: int, max_page: int) -> None:
         raise BusyError("Too many runs are waiting for a worker. Try again later.", RETRY_S)
 
 
-async def _ask(call: Callable[[], Awaitable[_T]]) -> _T:
+async def ask_queue(call: Callable[[], Awaitable[_T]]) -> _T:
+    """Return what Redis answers.
+
+    Raises:
+        StreamError: if Redis fails.
+    """
     try:
         return await call()
     except (RedisError, OSError) as error:

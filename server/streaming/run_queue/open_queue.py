@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
 
 from msgspec import Struct
 from redis.exceptions import RedisError
@@ -14,10 +13,8 @@ from ragflow_lg.base.errors import CheckpointError, SettingsError, StreamError
 from ragflow_lg.checkpoints.failures import plain_reason
 from ragflow_lg.checkpoints.redis.redis_client import create_waiting_client
 from ragflow_lg.checkpoints.store_url import REDIS_SCHEMES, key_prefix
-from ragflow_lg.server.streaming.run_queue.fair_queue import FairQueue, QueueLimits
+from ragflow_lg.server.streaming.run_queue.fair_queue import FairQueue, QueueLimits, ask_queue
 from ragflow_lg.server.streaming.run_queue.run_broker import RunBroker
-
-_T = TypeVar("_T")
 
 
 class RunQueue(Struct, frozen=True):
@@ -46,7 +43,7 @@ class RunQueue(Struct, frozen=True):
         Raises:
             StreamError: If Redis fails.
         """
-        return await _ask(self.broker.undelivered)
+        return await ask_queue(self.broker.undelivered)
 
     async def has_worker(self) -> bool:
         """Return whether any worker is there.
@@ -54,14 +51,7 @@ class RunQueue(Struct, frozen=True):
         Raises:
             StreamError: If Redis fails.
         """
-        return await _ask(self.broker.has_worker)
-
-
-async def _ask(call: Callable[[], Awaitable[_T]]) -> _T:
-    try:
-        return await call()
-    except (RedisError, OSError) as error:
-        raise StreamError(f"The queue of runs failed: {plain_reason(error)}") from error
+        return await ask_queue(self.broker.has_worker)
 
 
 async def refuse(ticket: str) -> None:
