@@ -98,3 +98,8 @@ def strip_thinking(answer: str) -> str:
     """
     *sections, rest = answer.split(CLOSING)
     return "".join(section.partition(OPENING)[0] for section in sections if OPENING in section) + rest
+
+
+def strip_tags(text: str) -> str:
+    """Remove the tags of thinking sections; their text stays in the stored answer, as in RAGFlow."""
+    return "".join(part.text for part in split_thinking(text))

@@ -6,7 +6,6 @@ If a service repeats its key in a response, the key is redacted.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from urllib.parse import quote, quote_plus, urljoin
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import ComponentError, ServiceError, SettingsError
-from ragflow_lg.base.values import JsonValue, read_path, to_json, to_text
+from ragflow_lg.base.values import JsonValue, parse_json, read_path, to_json, to_text
 from ragflow_lg.component.spec import ToolService, key_in_canvas
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 
@@ -83,7 +82,7 @@ class Service:
         """
         if not 200 <= response.status < 300:
             raise self.error(response)
-        value = _parse_json(response.text)
+        value = parse_json(response.text)
         if not isinstance(value, dict):
             raise ServiceError(
                 f"{self.name} answered {response.status} without a JSON object: {self._excerpt(response)}"
@@ -132,7 +131,7 @@ class Service:
 
     def error(self, response: HttpResponse) -> ServiceError:
         """Return the error for a response with an error status."""
-        value = _parse_json(response.text) if self.error_field else None
+        value = parse_json(response.text) if self.error_field else None
         reason = self.error_of(cast("dict[str, Any]", value)) if isinstance(value, dict) else ""
         text = reason or f"{self.name} answered {response.status}: {self._excerpt(response)}"
         pause_s = _retry_after_s(response)
@@ -182,13 +181,6 @@ def _retry_after_s(response: HttpResponse) -> float:
     """Return the seconds in ``Retry-After``; 0 if there are none. Dates are ignored: the clocks may differ."""
     text = response.headers.get("retry-after", "").strip()
     return min(float(text), MAX_PAUSE_S) if text.isascii() and text.isdecimal() else 0.0
-
-
-def _parse_json(text: str) -> JsonValue:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _join_url(base: str, target: str) -> str:

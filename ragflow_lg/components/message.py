@@ -18,7 +18,7 @@ from ragflow_lg.base.errors import (
     SettingsError,
 )
 from ragflow_lg.base.local_file_ids import local_path
-from ragflow_lg.base.thinking import split_thinking
+from ragflow_lg.base.thinking import strip_tags
 from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue, to_text
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.memory_user import memory_user
@@ -144,7 +144,7 @@ async def message(ctx: RunContext, params: Params) -> Outputs:
     else:
         content = await _render(ctx, alternative.template, downloads)
         await ctx.piece(0, content)
-        content = _strip_tags(content)
+        content = strip_tags(content)
     downloads = drop_duplicates(downloads)
     end: dict[str, JsonValue] = {}
     if params.status:
@@ -221,7 +221,7 @@ async def _show_pieces(ctx: RunContext, template: Template, downloads: list[dict
             if size > MAX_TEXT_CHARS:
                 raise ComponentError(f"The text would exceed {MAX_TEXT_CHARS:,} characters.", node=ctx.node.id)
             await ctx.piece(index, text, model)
-            contents.append(_strip_tags(text))
+            contents.append(strip_tags(text))
     finally:
         if contents:
             ctx.partial["content"] = "".join(contents)
@@ -251,8 +251,3 @@ async def _render(ctx: RunContext, template: Template, downloads: list[dict[str,
             is_text = bool(shown.downloads) or ctx.compatibility.jinja_text
             values[reference.text] = shown.text if is_text else value
     return await render(template, values, ctx.services.workers)
-
-
-def _strip_tags(text: str) -> str:
-    """Remove the tags of thinking sections; their text stays in the stored answer, as in RAGFlow."""
-    return "".join(part.text for part in split_thinking(text))

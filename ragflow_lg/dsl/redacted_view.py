@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
+from ragflow_lg.base.foreign_text import storable_text
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl.redaction import REDACTED, Redactor, hides_all, is_secret_name
 
@@ -32,12 +33,12 @@ class RedactedView:
     def text(self, text: str, limit: int = MAX_CHARS) -> str:
         """Return a text without secrets, truncated to ``limit`` characters."""
         if len(text) <= limit:
-            return self._redactor.text(_encodable(text))
+            return self._redactor.text(storable_text(text))
         view = ""
         if limit > 0:
             margin = min(max(self._redactor.longest, MIN_MARGIN), MAX_MARGIN)
             # Two pieces, because replacing a secret must not reveal text beyond the cut.
-            pieces = _encodable(text[:limit]), _encodable(text[limit : limit + margin])
+            pieces = storable_text(text[:limit]), storable_text(text[limit : limit + margin])
             view = self._redactor.pieces(pieces)[0]
         return f"{view}{_CUT} ({len(text):,} characters)"
 
@@ -100,7 +101,3 @@ class _Walk:
     def _is_exhausted(self) -> bool:
         self._entries -= 1
         return self._entries < 0 or self._chars <= 0
-
-
-def _encodable(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()  # lone surrogates

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 from langgraph.types import Command
 
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.base.thinking import split_thinking
+from ragflow_lg.base.thinking import strip_tags
 from ragflow_lg.base.values import JsonValue, join_texts, to_text
 from ragflow_lg.dsl.conditions import OPERATORS
 from ragflow_lg.dsl.downloads import drop_duplicates, show_value
@@ -38,13 +38,9 @@ def show(*parts: JsonValue, **more: JsonValue) -> Outputs:
     {'content': 'Size 42', 'downloads': []}
     """
     shown = [show_value(part) for part in parts]
-    content = "".join(_strip_tags(value.text) for value in shown)
+    content = "".join(strip_tags(value.text) for value in shown)
     downloads = drop_duplicates([file for value in shown for file in value.downloads])
     return {**more, "content": content, "downloads": downloads}
-
-
-def _strip_tags(text: str) -> str:
-    return "".join(part.text for part in split_thinking(text))
 
 
 def compare(value: JsonValue, operator: str, literal: JsonValue) -> bool:

@@ -260,7 +260,7 @@ async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: Sessi
             config = with_lease_token(config, await stack.enter_async_context(hold_lease(store.leases, session_id)))
         snapshot: Any = await graph.aget_state(config, subgraphs=True)
         assigned = assigned_globals(snapshot)
-        newest = await _newest(store, session_id) if store is not None else None
+        newest = await newest_run(store, session_id) if store is not None else None
         if not open_pauses(snapshot) and (newest is None or newest.status != "waiting"):
             raise ConflictError("The session is not waiting for an answer.")
         while snapshot.tasks:  # first the open tasks, then the closing node, which follows them
@@ -275,7 +275,8 @@ async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: Sessi
             )
 
 
-async def _newest(store: SessionStore, session: str) -> RunRecord | None:
+async def newest_run(store: SessionStore, session: str) -> RunRecord | None:
+    """Return the record of the last run in a session, if the store has one."""
     async for record in store.runs.of_session(session):
         return record
     return None

@@ -19,7 +19,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError, RagflowLgError
 from ragflow_lg.base.portability import on_signal, restore_interrupt
 from ragflow_lg.component.node_names import with_node_id
-from ragflow_lg.runs.runner import Run, Runner
+from ragflow_lg.runs.runner import Run, Runner, newest_run
 from ragflow_lg.server.assembly.library import load_canvas, read_canvas
 from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.recordings import open_recording
@@ -29,7 +29,7 @@ from ragflow_lg.server.cli.next_step_hints import answer_hint, failure_hint, nex
 from ragflow_lg.server.cli.options import Events, ReplayMode, RunOptions
 from ragflow_lg.server.cli.run_downloads import WrittenFiles, keep_files
 from ragflow_lg.server.cli.terminal import count_of, print_note
-from ragflow_lg.server.runs.stored_sessions import has_session, newest_run
+from ragflow_lg.server.runs.stored_sessions import has_session
 from ragflow_lg.server.settings import Settings, load_settings
 
 if TYPE_CHECKING:

@@ -56,8 +56,8 @@ async def _reencrypt_sessions(store: Store, names: list[str]) -> int:
     """Encrypt sessions. Return how many could not be encrypted."""
     from ragflow_lg.base.errors import CheckpointError, SessionBusyError
     from ragflow_lg.checkpoints.encryption.key_rotation import reencrypt_session, sessions_of
+    from ragflow_lg.runs.runner import newest_run
     from ragflow_lg.server.cli.play import no_session
-    from ragflow_lg.server.runs.stored_sessions import newest_run
 
     known = {record.session: record.name async for record in store.runs.sessions()}
     for name in names:

@@ -114,8 +114,8 @@ def _start_turn(
 
 def _keep_model_of_open_turn(session: str, settings: Settings, options: RunOptions) -> RunOptions:
     """Return options with the model of the turn that waits for an answer, which this run continues."""
+    from ragflow_lg.runs.runner import newest_run
     from ragflow_lg.server.cli.play import keep_model, with_store
-    from ragflow_lg.server.runs.stored_sessions import newest_run
 
     async def look_up(store: Store) -> RunOptions:
         newest = await newest_run(store, session)
@@ -143,8 +143,8 @@ def _require_same_canvas(
 ) -> Callable[[Store], Awaitable[None]]:
     """Return a check that refuses to run a different canvas in a waiting session, because its form would be lost."""
     from ragflow_lg.base.errors import ConflictError
+    from ragflow_lg.runs.runner import newest_run
     from ragflow_lg.server.cli.next_step_hints import next_command
-    from ragflow_lg.server.runs.stored_sessions import newest_run
 
     async def check(store: Store) -> None:
         newest = await newest_run(store, session)

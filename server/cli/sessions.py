@@ -166,8 +166,9 @@ def cancel(
 
 async def _cancel(store: Store, session: str, file: Path | None, settings: Settings) -> str:
     """Cancel the turn and return a sentence that says what was done."""
+    from ragflow_lg.runs.runner import newest_run
     from ragflow_lg.server.cli.play import no_session
-    from ragflow_lg.server.runs.stored_sessions import abandon_turn, has_session, newest_run
+    from ragflow_lg.server.runs.stored_sessions import abandon_turn, has_session
 
     if holder := await store.leases.holder(session):
         await store.cancels.request(session)

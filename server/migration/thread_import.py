@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ragflow_lg.base.ids import NodeId, session_of_thread, thread_of_session
 from ragflow_lg.dsl_compiler.langgraph_app.imported_turn import wait_at
-from ragflow_lg.runs.runner import Runner
+from ragflow_lg.runs.runner import Runner, newest_run
 from ragflow_lg.runs.stored_turn import thread_config
 from ragflow_lg.server.migration.transcripts import (
     Transcript,
@@ -19,7 +19,7 @@ from ragflow_lg.server.migration.transcripts import (
     transcript_of,
     transcript_of_thread,
 )
-from ragflow_lg.server.runs.stored_sessions import has_session, newest_run
+from ragflow_lg.server.runs.stored_sessions import has_session
 from ragflow_lg.services.sessions import RunRecord, hold_lease, with_lease_token
 
 if TYPE_CHECKING:

@@ -15,11 +15,12 @@ from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, Conflict
 from ragflow_lg.base.values import to_text
 from ragflow_lg.checkpoints.sessions.session_pruning import prune_session
 from ragflow_lg.runs.pauses import match_answers
+from ragflow_lg.runs.runner import newest_run
 from ragflow_lg.server.database.tables import RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.agent_runs import AgentRuns, busy_error
 from ragflow_lg.server.runs.session_copies import copy_messages, copy_session, messages_before
-from ragflow_lg.server.runs.stored_sessions import abandon_turn, fork_session, newest_run
+from ragflow_lg.server.runs.stored_sessions import abandon_turn, fork_session
 from ragflow_lg.server.runs.turn_requests import question_text
 
 if TYPE_CHECKING:

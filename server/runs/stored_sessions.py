@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ragflow_lg.base.errors import ConflictError, SessionKeyError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.runs.branching import fork
-from ragflow_lg.runs.runner import abandon
+from ragflow_lg.runs.runner import abandon, newest_run
 from ragflow_lg.runs.stored_turn import session_status, thread_config
 from ragflow_lg.services.sessions import RunRecord
 
@@ -41,13 +41,6 @@ async def cancel_and_delete(store: Store, session: str, patience_s: float = PATI
             await asyncio.sleep(0.1)
         else:
             return
-
-
-async def newest_run(store: Store, session: str) -> RunRecord | None:
-    """Return the record of the last run in a session, if the store has one."""
-    async for record in store.runs.of_session(session):
-        return record
-    return None
 
 
 async def has_session(store: Store, session: str) -> bool:

@@ -35,6 +35,7 @@ from ragflow_lg.adapters.knowledge.source_files import (
     resolve_source_name,
 )
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.foreign_text import storable_text
 from ragflow_lg.services.knowledge import Embedder
 
 MAX_CHUNKS = 200_000
@@ -206,7 +207,7 @@ class Indexer:
         chunks = list(split_into_chunks(text.blocks, self._dataset.chunk_tokens, self._dataset.overlap_tokens))
         if not chunks:
             raise ServiceError("it contains no text")
-        chunks = [chunk._replace(content=_to_storable(chunk.content)) for chunk in chunks]
+        chunks = [chunk._replace(content=storable_text(chunk.content)) for chunk in chunks]
         return chunks, json.dumps({**text.metadata, **metadata}, ensure_ascii=False)
 
     def _places(self, document: DocumentRecord) -> frozenset[int]:
@@ -277,8 +278,3 @@ def _has_hash(file: SourceFile, hash_: str) -> bool:
         return read_source(file).hash == hash_
     except ServiceError:
         return False
-
-
-def _to_storable(text: str) -> str:
-    """Replace lone surrogates, which cannot be stored; JSON, PDF and other files may contain them."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()

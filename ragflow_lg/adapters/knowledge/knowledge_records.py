@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ragflow_lg.adapters.knowledge.words import split_words
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.foreign_text import storable_text
 
 CHUNK_TOKENS = 256
 OVERLAP_TOKENS = 32
@@ -73,11 +74,6 @@ def derive_id(*parts: str) -> str:
     return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
-def _to_storable(text: str) -> str:
-    """Replace lone surrogates, which SQLite cannot store; shells produce them from invalid bytes."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
 def words_table(dataset: int) -> str:
     """Return the name of a dataset's full-text index; words are weighted within their dataset."""
     return f"words_{dataset:d}"
@@ -105,7 +101,7 @@ def list_datasets(connection: sqlite3.Connection) -> list[DatasetRecord]:
 def find_dataset(connection: sqlite3.Connection, name_or_id: str) -> DatasetRecord | None:
     """Return the dataset with the given name, or else with the given id."""
     query = _DATASETS + "WHERE name = ?1 OR id = ?1 ORDER BY name = ?1 DESC LIMIT 1"
-    row = connection.execute(query, (_to_storable(name_or_id),)).fetchone()
+    row = connection.execute(query, (storable_text(name_or_id),)).fetchone()
     return DatasetRecord(*row) if row else None
 
 
@@ -120,8 +116,8 @@ def add_dataset(
 ) -> DatasetRecord:
     """Store a new dataset; its name and id must be unique."""
     values = (
-        _to_storable(id_) or derive_id("dataset", name),
-        _to_storable(name),
+        storable_text(id_) or derive_id("dataset", name),
+        storable_text(name),
         embedding_model,
         chunk_tokens,
         overlap_tokens,
@@ -148,7 +144,7 @@ def set_dims(connection: sqlite3.Connection, dataset: int, dims: int, vector_mod
 
     Return what is stored. The length is -1 for a deleted dataset.
     """
-    values = dims, _to_storable(vector_model), dataset
+    values = dims, storable_text(vector_model), dataset
     connection.execute("UPDATE datasets SET dims = ?, vector_model = ? WHERE number = ? AND dims = 0", values)
     row = connection.execute("SELECT dims, vector_model FROM datasets WHERE number = ?", (dataset,)).fetchone()
     return (int(row[0]), str(row[1])) if row else (-1, "")

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import BusyError, RequestError, WorkLimitError
 from ragflow_lg.dsl_compiler.drawing import Sketch, ThemeName, to_svg
+from ragflow_lg.runs.runner import newest_run
 from ragflow_lg.server.agents.canvas_checks import draw_canvas
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository
@@ -21,7 +22,6 @@ from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
 from ragflow_lg.server.page.run_file import SessionReader, build_run_file
 from ragflow_lg.server.page.run_file.session_record import MAX_RUNS
-from ragflow_lg.server.runs.stored_sessions import newest_run
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState

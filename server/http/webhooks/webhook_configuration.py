@@ -91,9 +91,9 @@ def find_webhook_params(dsl: Any) -> Mapping[str, Any]:
         raise _build_refusal("The canvas of the agent is not a JSON object.")
     components: Any = cast("dict[str, Any]", dsl).get("components")
     for component in cast("dict[str, Any]", components).values() if isinstance(components, dict) else ():
-        fields = _as_mapping(component)
-        obj = _as_mapping(fields.get("obj")) or fields
-        params = _as_mapping(obj.get("params"))
+        fields = as_mapping(component)
+        obj = as_mapping(fields.get("obj")) or fields
+        params = as_mapping(obj.get("params"))
         is_begin = str(obj.get("component_name", "")).lower() == "begin"
         if is_begin and str(params.get("mode", "")).lower() == "webhook":
             return params
@@ -142,7 +142,7 @@ def _parse_status(value: Any) -> int:
 
 
 def _parse_security(value: Any) -> Security:
-    settings = _as_mapping(value)
+    settings = as_mapping(value)
     if not settings:
         raise _build_refusal("The webhook has no `security`: add it to say who may call.")
     return Security(
@@ -201,13 +201,13 @@ def _parse_auth(settings: Mapping[str, Any]) -> Anonymous | TokenAuth | BasicAut
             )
         return Anonymous()
     if kind == "token":
-        fields = _as_mapping(settings.get("token"))
+        fields = as_mapping(settings.get("token"))
         return TokenAuth(_read_text(fields, "token.token_header"), _read_text(fields, "token.token_value"))
     if kind == "basic":
-        fields = _as_mapping(settings.get("basic_auth"))
+        fields = as_mapping(settings.get("basic_auth"))
         return BasicAuth(_read_text(fields, "basic_auth.username"), _read_text(fields, "basic_auth.password"))
     if kind == "jwt":
-        return _parse_jwt(_as_mapping(settings.get("jwt")))
+        return _parse_jwt(as_mapping(settings.get("jwt")))
     raise _build_refusal("`security.auth_type` must be one of none, token, basic, jwt.")
 
 
@@ -255,14 +255,15 @@ def _is_false(value: Any) -> bool:
     return str(value).strip().lower() in ("false", "0", "no", "off")
 
 
-def _as_mapping(value: Any) -> Mapping[str, Any]:
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return a map, or an empty one for any other value."""
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _read_mapping(path: str, value: Any, example: str) -> Mapping[str, Any]:
     if value and not isinstance(value, dict):
         raise _build_refusal(f"`{path}` must be an object, such as {example}.")
-    return _as_mapping(value)
+    return as_mapping(value)
 
 
 def _build_refusal(message: str) -> RequestError:

@@ -18,13 +18,12 @@ from ragflow_lg.server.http.shared.body_limits import limit_body
 from ragflow_lg.server.http.shared.body_reading import BodyScanner, FormScanner, parse_form, scan_slices
 from ragflow_lg.server.http.shared.json_bodies import JsonScanner
 from ragflow_lg.server.http.shared.request_parsing import Upload, read_parts
+from ragflow_lg.server.http.webhooks.webhook_configuration import WebhookConfiguration, as_mapping
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
 from ragflow_lg.services.workers import Workers
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-
-    from ragflow_lg.server.http.webhooks.webhook_configuration import WebhookConfiguration
 
 
 _EMPTY: Mapping[str, JsonValue] = {
@@ -55,14 +54,14 @@ def select_declared_fields(section: str, fields: Mapping[str, Any], schema: Mapp
     Raises:
         RequestError: if a required field is missing or a field has the wrong type; the message names it.
     """
-    part = _as_mapping(schema.get(section))
-    properties = _as_mapping(part.get("properties"))
+    part = as_mapping(schema.get(section))
+    properties = as_mapping(part.get("properties"))
     required: Any = part.get("required")
     required_names = {str(name) for name in cast("list[Any]", required)} if isinstance(required, list) else set[str]()
     values = {name.lower(): value for name, value in fields.items()} if section == "headers" else fields
     selected: dict[str, JsonValue] = {}
     for name, declared in properties.items():
-        kind = _parse_kind(_as_mapping(declared))
+        kind = _parse_kind(as_mapping(declared))
         key = name.lower() if section == "headers" else name
         if key in values:
             selected[name] = _convert(f"{section}.{name}", values[key], kind)
@@ -80,7 +79,7 @@ def _parse_kind(declared: Mapping[str, Any]) -> str:
     """Return a field's type; for arrays, it includes the item type, as in ``array<number>``."""
     kind = str(declared.get("type") or "string").lower().replace(" ", "")
     if kind == _ARRAY:
-        items = str(_as_mapping(declared.get("items")).get("type") or "").lower()
+        items = str(as_mapping(declared.get("items")).get("type") or "").lower()
         kind = f"{_ARRAY}<{items}>" if items else kind
     return kind
 
@@ -164,10 +163,6 @@ def _name_type(value: object) -> str:
         list: "array",
     }
     return names.get(type(value), "null")
-
-
-def _as_mapping(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 async def read_payload(request: Request, configuration: WebhookConfiguration, workers: Workers) -> dict[str, Any]:
