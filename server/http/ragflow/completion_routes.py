@@ -57,7 +57,8 @@ from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_fram
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
-    from ragflow_lg.server.database.tables import SessionRow, VersionRow
+    from ragflow_lg.server.database.tables import SessionRow
+    from ragflow_lg.server.database.turn_rows import TurnRows
     from ragflow_lg.server.runs.new_session import NewSession
     from ragflow_lg.server.streaming.run_manager import EventPage
 
@@ -140,8 +141,7 @@ async def complete_with(
     agent = rows.agent
     if parse_flag(body.get("openai-compatible")):
         return await run_openai_turn(request, caller, agent, body)
-    position = read_position(request)
-    turns = get_turns(request)
+    position, turns = read_position(request), get_turns(request)
     forwarding: Forwarding
     if position.run_id:
         envelope, forwarding = await load_run(request, caller, agent, position.run_id)
@@ -151,10 +151,9 @@ async def complete_with(
         if session_id:
             session, new = require_session(agent, rows.session, foreign=OTHER_AGENT), None
         else:
-            draft = None if parse_flag(body.get("release")) else rows.version
-            version = draft or await turns.canvases.version(agent, is_released=draft is not rows.version)
-            user_id, name = to_text(body.get("user_id")) or caller.tenant, to_text(body.get("name"))
-            session, new = await _open_session(request, agent, version, user_id, name, source, conversation)
+            is_released, name = parse_flag(body.get("release")), to_text(body.get("name"))
+            user_id = to_text(body.get("user_id")) or caller.tenant
+            session, new = await _open_session(request, rows, is_released, user_id, name, source, conversation)
         forwarding = "session" if session.source == "agent" else "all"
         turn_request = build_turn_request(caller, session, body)
         begun = turns.begin(agent, session, turn_request, policy, new, stored=rows if session_id else None)
@@ -233,15 +232,17 @@ async def load_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id:
 
 
 async def _open_session(
-    request: Request, agent: AgentRow, version: VersionRow, user_id: str, name: str, source: str, conversation: str
+    request: Request, rows: TurnRows, is_released: bool, user_id: str, name: str, source: str, conversation: str
 ) -> tuple[SessionRow, NewSession | None]:
     """Load the session of the conversation if it has the wanted version, or make a new one, which is not stored yet."""
+    agent, turns = rows.agent, get_turns(request)
+    version = (None if is_released else rows.version) or await turns.canvases.version(agent, is_released=is_released)
     if conversation:
         sessions = SessionRepository(get_app_state(request).database, agent.tenant)
         for session in await sessions.of_conversation(agent.id, user_id, conversation):
             if session.version_id == version.id:
                 return session, None
-    new = await get_turns(request).new_session(
+    new = await turns.new_session(
         agent,
         version,
         user_id=user_id,
