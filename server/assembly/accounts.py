@@ -65,8 +65,6 @@ def connect_accounts(settings: Settings, workers: Workers) -> tuple[ConfiguredDa
 @asynccontextmanager
 async def open_accounts(settings: Settings, workers: Workers) -> AsyncGenerator[dict[str, Any]]:
     """Yield them as fields of `ragflow_lg.services.services.Services`."""
-    from ragflow_lg.server.assembly.accounts import open_speech
-
     databases, mailer = connect_accounts(settings, workers)
     try:
         async with open_speech(settings) as speech:

@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
-from ragflow_lg.adapters.folder_artifacts import FolderArtifacts
-from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_entry_point
-from ragflow_lg.services.code import NoArtifacts
 from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
 
 if TYPE_CHECKING:
@@ -27,6 +23,11 @@ if TYPE_CHECKING:
 
 def file_services(settings: Settings, workers: Workers) -> dict[str, Any]:
     """Return ``browsers``, ``reports`` and ``artifacts``. The server has its own."""
+    from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
+    from ragflow_lg.adapters.folder_artifacts import FolderArtifacts
+    from ragflow_lg.adapters.reports.worker_reports import WorkerReports
+    from ragflow_lg.services.code import NoArtifacts
+
     folder = settings.run.downloads
     return {
         "browsers": ChromiumBrowsers(settings.browser.settings, settings.http.allow),
@@ -101,7 +102,6 @@ async def open_services(
     from ragflow_lg.server.assembly.code_sandbox import open_sandbox
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.server.assembly.memories import open_memories
-    from ragflow_lg.server.assembly.open_services import file_services
     from ragflow_lg.services.services import Services
 
     clock, stack = SystemClock(), AsyncExitStack()
@@ -152,7 +152,6 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
     from ragflow_lg.adapters.local_files import LocalFiles
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
     from ragflow_lg.server.assembly.code_sandbox import open_sandbox
-    from ragflow_lg.server.assembly.open_services import file_services
     from ragflow_lg.services.workers import NoWorkers
 
     workers = NoWorkers()
