@@ -101,7 +101,6 @@ def node_size(node: SketchNode) -> tuple[float, float]:
 
 class _Arranger:
     def __init__(self, sketch: Sketch, direction: Direction) -> None:
-        self._sketch = sketch
         self._is_down = direction == "down"
         self._nodes = {node.id: node for node in sketch.nodes}
         self._children: dict[str, list[str]] = {}

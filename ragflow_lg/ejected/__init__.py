@@ -10,7 +10,6 @@ from ragflow_lg.components.list_operations import drop_duplicates, sort_items
 from ragflow_lg.dsl.forms import form_problems, parse_answers, response_schema
 from ragflow_lg.dsl.loop_operators import holds
 from ragflow_lg.ejected.ejected_canvas import Canvas, Component, Node
-from ragflow_lg.ejected.form_answers import read_answer, tip_text
 from ragflow_lg.ejected.joining_graph import Join, JoiningGraph
 from ragflow_lg.ejected.opened_services import open_services
 from ragflow_lg.ejected.turn_state import Outputs, StateUpdate, TurnState, merge, output, variable
@@ -23,8 +22,10 @@ from ragflow_lg.ejected.written_values import (
     join_text,
     join_updates,
     note_round,
+    read_answer,
     show,
     split_text,
+    tip_text,
 )
 from ragflow_lg.services.services import Services
 

@@ -11,7 +11,7 @@ from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.library import load_canvas
 from ragflow_lg.server.page.run_file import SessionReader, session_record
-from ragflow_lg.server.page.run_file.value_table import LEFT_OUT, SharedValues
+from ragflow_lg.server.page.run_file.session_record import LEFT_OUT, SharedValues
 from tests.fakes.services import fake_services
 from tests.server.http.app_server import ECHO, FORM
 
