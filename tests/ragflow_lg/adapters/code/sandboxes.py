@@ -5,7 +5,7 @@ import os
 import pickle
 import warnings
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 import pytest
@@ -112,11 +112,16 @@ def _require(found: tuple[str, str]) -> str:
 
 def open_run(provider: str, user: str) -> Run:
     """Return a function that runs programs in a sandbox as a user."""
-    run = Run(provider, user, require_bubblewrap() if provider == "bubblewrap" else require_deno())
+    program = require_bubblewrap() if provider == "bubblewrap" else require_deno()
     if user == "user":
-        as_self = Run(provider, "", run._program)  # pyright: ignore[reportPrivateUsage]
-        as_self("def main(): return 1")  # loads what the run needs, which the user may be unable to read
-    return run
+        _load(provider, program)
+    return Run(provider, user, program)
+
+
+@cache
+def _load(provider: str, program: str) -> None:
+    """Load what a run needs, once: the ordinary user may be unable to read it."""
+    Run(provider, "", program)("def main(): return 1")
 
 
 def _as_ordinary_user(work: Callable[[], CodeResult]) -> CodeResult:

@@ -21,7 +21,10 @@ from tests.fakes.images import PNG
 PLAIN = ReportSettings(system_fonts=False)
 
 
-@pytest_asyncio.fixture
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pool() -> AsyncGenerator[WorkerPool]:
     pool = WorkerPool(1)
     yield pool
