@@ -73,11 +73,10 @@ def _is_result(part: TaskWrites) -> bool:
     return bool(part.task_path) and not any(_is_reserved(channel) for channel, _ in part.writes)
 
 
-def _new_checkpoint(
-    config: RunnableConfig, checkpoint: Checkpoint, metadata: Mapping[str, Any], new_versions: ChannelVersions
-) -> NewCheckpoint:
+def _with_run(config: RunnableConfig, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the metadata of a checkpoint, with the run that stores it."""
     run = config.get("metadata", {}).get("run_id")
-    return NewCheckpoint(config, checkpoint, {"run_id": run, **metadata} if run else metadata, new_versions)
+    return {"run_id": run, **metadata} if run else metadata
 
 
 class CanvasSaver(PruningSaver):
@@ -137,9 +136,8 @@ class CanvasSaver(PruningSaver):
             return key_config(stored)
         self._read.pop(key.thread, None)
         with self._results.taken(key) as results:
-            await self._writer.put_checkpoint(
-                _new_checkpoint(config, checkpoint, cast("Mapping[str, Any]", metadata), new_versions), results
-            )
+            complete = _with_run(config, cast("Mapping[str, Any]", metadata))
+            await self._writer.put_checkpoint(NewCheckpoint(config, checkpoint, complete, new_versions), results)
         self._seen.remember(stored)
         return key_config(stored)
 
@@ -177,7 +175,7 @@ class CanvasSaver(PruningSaver):
         key = checkpoint_key(config)
         self._read.pop(key.thread, None)
         self._seen.remember(key._replace(checkpoint=checkpoint["id"]))
-        return steps.take(_new_checkpoint(config, checkpoint, metadata, new_versions))
+        return steps.take(NewCheckpoint(config, checkpoint, _with_run(config, metadata), new_versions))
 
     def take_writes(
         self,
