@@ -8,7 +8,7 @@ Being next is not enough: a turn has hundreds of steps, and each would wait unti
 tenants with a backlog therefore use at most a share of the time that others without one leave, while they are present.
 The loop is then often idle when their next step becomes ready. Nothing can interrupt a long call, such as one for a
 value of megabytes: after it, its tenant waits the longer, so that the others have had many steps before the next one.
-Long work in a thread counts as a long call, because it holds the interpreter, or a processor.
+Work in a thread counts as a call does, because it holds the interpreter, or a processor.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class _Queue:
         self.backlog_s = 0.0
         """How long its calls have run, less its rests."""
         self.seen_s = self.emptied_s = now
-        """When the credit was counted, and when the queue became empty."""
+        """When the credit was counted, and when the queue became empty, or else a thread ended."""
 
     def is_light(self) -> bool:
         """Return whether it has neither a backlog nor long calls."""
@@ -136,17 +136,12 @@ class _Queue:
         self.seen_s = now
 
     def pay(self, used_s: float) -> None:
-        """Count the time that its calls have run."""
+        """Count the time that its calls or threads have run. After a long time, the next call waits."""
         self.used_s += used_s
         self.backlog_s = min(self.backlog_s + used_s, MAX_BACKLOG_S)
         self.credit_s = max(self.credit_s - used_s, -CREDIT_S)
         if used_s > LONG_S:
-            self.owe(used_s)
-            self.owed_s += used_s  # its own time has not passed
-
-    def owe(self, used_s: float) -> None:
-        """Delay the next call, because one was long."""
-        self.owed_s = min(self.owed_s + used_s * used_s / LONG_S, MOST_OWED_S)
+            self.owed_s = min(self.owed_s + used_s * used_s / LONG_S, MOST_OWED_S)
 
 
 class FairCalls:
@@ -203,10 +198,11 @@ class FairCalls:
         queue.calls.append(call)
 
     def note_thread(self, tenant: str, used_s: float) -> None:
-        """Count processor time of a thread. Long work in it may have held the interpreter as a long call does."""
-        if used_s > LONG_S and (queue := self._queues.get(tenant)) is not None:
-            queue.wait_until(self._clock())  # what follows has not passed
-            queue.owe(used_s)
+        """Count processor time of a thread, which may have held the interpreter as a call does."""
+        if (queue := self._queues.get(tenant)) is not None:
+            queue.emptied_s = now = self._clock()  # it has not been idle
+            queue.wait_until(now)  # what follows has not passed
+            queue.pay(used_s)
 
     def run(self) -> bool:
         """Run calls for about `ROUND_S`. Return False if none may run now: their tenants have used their shares."""
@@ -283,6 +279,8 @@ class FairCalls:
             if used_s > LONG_S:
                 used_s = min(used_s, self._processor_clock() - self._processor_s)
             queue.pay(used_s)
+            if used_s > LONG_S:
+                queue.owed_s += used_s  # its own time has not passed
             self._used_s += used_s / (len(self._light) + len(self._others) + 1)
             if queue.is_light():
                 self._light_s += used_s * MOST_LIGHT

@@ -248,6 +248,32 @@ def test_all_tenants_with_a_backlog_together_use_the_share_of_one() -> None:
     assert min(used_s.values()) >= max(used_s.values()) * 0.7
 
 
+def test_short_work_in_threads_uses_the_share_of_a_tenant_with_a_backlog() -> None:
+    clock, pass_time = _clock()
+    calls, loop = FairCalls(clock, clock), asyncio.new_event_loop()
+    used_s = before_s = 0.0
+    is_computing = True
+
+    def start_thread() -> None:
+        nonlocal is_computing
+        is_computing = True
+
+    while clock() < 4:
+        if clock() < 2:
+            before_s = used_s
+        calls.add("quiet", Call(lambda: None, (), loop, Context()))
+        if is_computing:
+            is_computing = False
+            used_s += 0.008
+            pass_time(0.008)
+            calls.note_thread("busy", 0.008)
+            calls.add("busy", Call(start_thread, (), loop, Context()))
+        if not calls.run():
+            pass_time(PAUSE_S)
+    loop.close()
+    assert 0.3 <= used_s - before_s <= 0.6
+
+
 @pytest.mark.parametrize(
     ("others", "call_s", "least_s", "most_s"),
     [
