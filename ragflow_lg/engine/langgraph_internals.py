@@ -62,7 +62,10 @@ from langgraph.runtime import ExecutionInfo, RunControl, Runtime
 from langgraph.types import PregelExecutableTask
 
 STEPS_IN_A_ROW = 16
-"""After how many supersteps other runs go on. Were it a time, the order of events would depend on it."""
+"""After how many supersteps that are not stored readers of events and other runs go on, and after each that is.
+
+Were it a time, the order of events would depend on it.
+"""
 
 _WATCHED = (
     CONFIG_KEY_STREAM,
@@ -130,7 +133,7 @@ async def play(
             loop.after_tick()
             if durability == "sync":
                 await loop.stored()
-            if loop.step % STEPS_IN_A_ROW == 0:
+            if durability == "sync" or loop.step % STEPS_IN_A_ROW == 0:
                 await asyncio.sleep(0)  # nodes without effects, whose steps are gathered, wait for nothing
     if loop.status == "out_of_steps":
         raise GraphRecursionError(f"The recursion limit of {complete.get('recursion_limit')} supersteps is reached.")
