@@ -35,7 +35,7 @@ from ragflow_lg.dsl_compiler.langgraph_internals import (
     find_subgraph,
     required_checkpointer,
 )
-from ragflow_lg.engine.langgraph_internals import with_cheap_runtime
+from ragflow_lg.engine.langgraph_loop import with_cheap_runtime
 
 
 class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):

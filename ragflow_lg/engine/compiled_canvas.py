@@ -53,7 +53,7 @@ class CompiledCanvas(Struct, frozen=True, eq=False):
         """
         from langgraph.errors import GraphRecursionError
 
-        from ragflow_lg.engine.langgraph_internals import play
+        from ragflow_lg.engine.langgraph_loop import play
 
         config = {"recursion_limit": self.recursion_limit}
         run = play(self.graph, {"query": "", **request}, config, context=turn)

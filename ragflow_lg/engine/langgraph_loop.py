@@ -2,7 +2,7 @@
 
 LangGraph makes callback managers, queues, generators and several copies of a config for every node, even if nobody
 listens. `play` drives LangGraph's own loop with less. Everything here is beyond LangGraph's public interface. For every
-name, `tests/ragflow_lg/engine/test_langgraph_internals.py` has a test that fails if LangGraph changes it.
+name, `tests/ragflow_lg/engine/test_langgraph_loop.py` has a test that fails if LangGraph changes it.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -122,19 +122,7 @@ async def play(
         trigger_to_nodes=graph.trigger_to_nodes,
         migrate_checkpoint=graph._migrate_checkpoint,
     ) as loop:
-        runner = PregelRunner(submit=weakref.WeakMethod(loop.submit), put_writes=weakref.WeakMethod(loop.put_writes))
-        while loop.tick():
-            tasks = [task for task in loop.tasks.values() if not task.writes]
-            if len(tasks) == 1:
-                await _run_alone(runner, tasks[0])
-            else:
-                async for _ in runner.atick(tasks, schedule_task=loop.aaccept_push):
-                    pass
-            loop.after_tick()
-            if durability == "sync":
-                await loop.stored()
-            if durability == "sync" or loop.step % STEPS_IN_A_ROW == 0:
-                await asyncio.sleep(0)  # nodes without effects, whose steps are gathered, wait for nothing
+        await loop.run_supersteps()
     if loop.status == "out_of_steps":
         raise GraphRecursionError(f"The recursion limit of {complete.get('recursion_limit')} supersteps is reached.")
     if loop.status == "draining":
@@ -200,9 +188,21 @@ class _Loop(AsyncPregelLoop):
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._done.set_result(None)
 
-    async def stored(self) -> None:
-        """Wait until the last checkpoint is stored or gathered."""
-        await cast("asyncio.Future[Any]", self._put_checkpoint_fut)
+    async def run_supersteps(self) -> None:
+        """Run all supersteps."""
+        runner = PregelRunner(submit=weakref.WeakMethod(self.submit), put_writes=weakref.WeakMethod(self.put_writes))
+        while self.tick():
+            tasks = [task for task in self.tasks.values() if not task.writes]
+            if len(tasks) == 1:
+                await _run_alone(runner, tasks[0])
+            else:
+                async for _ in runner.atick(tasks, schedule_task=self.aaccept_push):
+                    pass
+            self.after_tick()
+            if is_stored := self.durability == "sync":
+                await cast("asyncio.Future[Any]", self._put_checkpoint_fut)
+            if is_stored or self.step % STEPS_IN_A_ROW == 0:
+                await asyncio.sleep(0)  # nodes without effects, whose steps are gathered, wait for nothing
 
     @property
     def submit(self) -> Any:
@@ -230,8 +230,8 @@ class _Loop(AsyncPregelLoop):
 
         ``inputs`` are those that other nodes of the superstep have read.
         """
-        node, checkpoint, config = self.nodes[name], self.checkpoint, self.config
-        configurable: dict[str, Any] = config["configurable"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - set
+        node, checkpoint = self.nodes[name], self.checkpoint
+        configurable: dict[str, Any] = self.config["configurable"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - set
         null_version: Any = checkpoint_null_version(checkpoint)
         seen, versions = checkpoint["versions_seen"].get(name), checkpoint["channel_versions"]
         if node.node is None or not _triggers(self.channels, versions, seen, null_version, node):
@@ -251,52 +251,13 @@ class _Loop(AsyncPregelLoop):
         if value is MISSING:
             return None
         writes: deque[tuple[str, Any]] = deque()
-        runtime: Runtime[Any] = configurable[CONFIG_KEY_RUNTIME]
-        thread, run = configurable.get(CONFIG_KEY_THREAD_ID), config.get("run_id")
-        info = ExecutionInfo(
-            checkpoint_id=checkpoint["id"],
-            checkpoint_ns=namespace,
-            task_id=id_,
-            thread_id=thread,
-            run_id=str(run) if run else None,
-        )
-        task_config: Any = {
-            **config,
-            "callbacks": self._callbacks,
-            "tags": [*(config.get("tags") or ()), *(node.tags or ())],
-            "metadata": {
-                **(config.get("metadata") or {}),
-                "langgraph_step": self.step,
-                "langgraph_node": name,
-                "langgraph_triggers": triggers,
-                "langgraph_path": path,
-                "langgraph_checkpoint_ns": namespace,
-                **(node.metadata or {}),
-            },
-            "configurable": {
-                **configurable,
-                CONFIG_KEY_TASK_ID: id_,
-                CONFIG_KEY_SEND: writes.extend,
-                CONFIG_KEY_READ: partial(
-                    local_read, scratchpad, self.channels, self.managed, PregelTaskWrites(path, name, writes, triggers)
-                ),
-                CONFIG_KEY_CHECKPOINTER: self.checkpointer or configurable.get(CONFIG_KEY_CHECKPOINTER),
-                CONFIG_KEY_CHECKPOINT_MAP: {
-                    **configurable.get(CONFIG_KEY_CHECKPOINT_MAP, {}),
-                    parent: checkpoint["id"],
-                },
-                CONFIG_KEY_CHECKPOINT_ID: None,
-                CONFIG_KEY_CHECKPOINT_NS: namespace,
-                CONFIG_KEY_SCRATCHPAD: scratchpad,
-                CONFIG_KEY_RUNTIME: runtime.override(store=self.store, execution_info=info),
-            },
-        }
+        task = PregelTaskWrites(path, name, writes, triggers)
         return PregelExecutableTask(
             name,
             value,
             node.node,
             writes,
-            task_config,
+            self._task_config(node, task, scratchpad, namespace, id_),
             triggers,
             node.retry_policy or (),
             None,
@@ -306,6 +267,48 @@ class _Loop(AsyncPregelLoop):
             subgraphs=node.subgraphs,
             timeout=node.timeout,
         )
+
+    def _task_config(self, node: Any, task: Any, scratchpad: Any, namespace: str, id_: str) -> Any:
+        """Return the config of a node's task, which is that of the run with more in it."""
+        config, checkpoint_id = self.config, self.checkpoint["id"]
+        configurable: dict[str, Any] = config["configurable"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - set
+        run = config.get("run_id")
+        info = ExecutionInfo(
+            checkpoint_id=checkpoint_id,
+            checkpoint_ns=namespace,
+            task_id=id_,
+            thread_id=configurable.get(CONFIG_KEY_THREAD_ID),
+            run_id=str(run) if run else None,
+        )
+        return {
+            **config,
+            "callbacks": self._callbacks,
+            "tags": [*(config.get("tags") or ()), *(node.tags or ())],
+            "metadata": {
+                **(config.get("metadata") or {}),
+                "langgraph_step": self.step,
+                "langgraph_node": task.name,
+                "langgraph_triggers": task.triggers,
+                "langgraph_path": task.path,
+                "langgraph_checkpoint_ns": namespace,
+                **(node.metadata or {}),
+            },
+            "configurable": {
+                **configurable,
+                CONFIG_KEY_TASK_ID: id_,
+                CONFIG_KEY_SEND: task.writes.extend,
+                CONFIG_KEY_READ: partial(local_read, scratchpad, self.channels, self.managed, task),
+                CONFIG_KEY_CHECKPOINTER: self.checkpointer or configurable.get(CONFIG_KEY_CHECKPOINTER),
+                CONFIG_KEY_CHECKPOINT_MAP: {
+                    **configurable.get(CONFIG_KEY_CHECKPOINT_MAP, {}),
+                    configurable.get(CONFIG_KEY_CHECKPOINT_NS, ""): checkpoint_id,
+                },
+                CONFIG_KEY_CHECKPOINT_ID: None,
+                CONFIG_KEY_CHECKPOINT_NS: namespace,
+                CONFIG_KEY_SCRATCHPAD: scratchpad,
+                CONFIG_KEY_RUNTIME: configurable[CONFIG_KEY_RUNTIME].override(store=self.store, execution_info=info),
+            },
+        }
 
     def _submit_or_gather(self, work: Any, *arguments: Any, **options: Any) -> Any:
         saver: Any = self.checkpointer
