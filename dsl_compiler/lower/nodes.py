@@ -246,6 +246,7 @@ class EntryNode(Node):
         request: TurnRequest = {key: state[key] for key in REQUEST_KEYS if key in state}  # pyright: ignore[reportAssignmentType]
         opened, event = await open_turn(self._program.plan, state, turn, request)
         await turn.emit(event, runtime.stream_writer)
+        await turn.begin()
         view: dict[str, Any] = {
             **opened,
             "outputs": {},

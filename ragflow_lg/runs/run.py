@@ -189,6 +189,10 @@ class Run:
         self._turn.is_stopping = False
         self._turn.cancel()
 
+    def hold(self, until: asyncio.Future[None]) -> None:
+        """Wait before the nodes, if they have not begun, until the future is done or the run is cancelled."""
+        self._turn.held = until
+
     def drain(self) -> None:
         """Stop at the end of the current superstep, so that the turn can continue elsewhere."""
         self._is_draining = True

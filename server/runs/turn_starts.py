@@ -1,13 +1,16 @@
-"""Turns that begin, a few at a time.
+"""Turns that begin, a few at a time, and go on in the same way after a burst.
 
 A turn reads and writes much before its first event. If a burst of turns begins all at once, each takes its steps in
-turn with all others, and the first event of every one comes as late as that of the last.
+turn with all others, and the first event of every one comes as late as that of the last. Turns therefore begin in
+order. Those that have begun wait until the others of their tenant have their first events as well, and then go on a
+few at a time, so that the first ones end early.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Callable
 
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
@@ -16,35 +19,111 @@ MAX_STARTING = 6
 """How many turns may be between their request and their first event: enough to keep the stores busy."""
 
 PATIENCE_S = 0.25
-"""How long a turn may keep others from beginning. A busy session, a slow store or a lease may take longer."""
+"""How long a turn may keep others from beginning or going on. A busy session, a slow store or a model take longer."""
+
+HOLD_S = 1.0
+"""How long a turn that has begun waits for others to begin."""
+
+Hold = Callable[["asyncio.Future[None]"], None]
+"""Lets a run wait before its next node until a future is done."""
 
 
 class TurnStarts:
-    """The turns of one process that have not had their first event."""
+    """The turns of one process that have not had their first event, or wait for those."""
 
-    def __init__(self, size: int = MAX_STARTING, patience_s: float = PATIENCE_S) -> None:
-        self._slots = FairSlots(size, sys.maxsize, "to begin a turn")
-        self._patience_s = patience_s
+    def __init__(self, size: int = MAX_STARTING, patience_s: float = PATIENCE_S, hold_s: float = HOLD_S) -> None:
+        self.patience_s = patience_s
+        self.hold_s = hold_s
+        self.starting = FairSlots(size, sys.maxsize, "to begin a turn")
+        self.playing = FairSlots(size, sys.maxsize, "to go on with a turn")
+        self._counts: Counter[str] = Counter()
+        """How many turns of each tenant are to have their first event."""
+        self._held: dict[str, dict[TurnStart, None]] = {}
 
-    async def enter(self, tenant: str) -> Callable[[], None]:
-        """Wait until a turn may begin. Tenants take turns.
-
-        Return a function to call with the turn's first event. It can be called repeatedly.
-        """
-        ticket = self._slots.request(tenant)
+    async def enter(self, tenant: str) -> TurnStart:
+        """Wait until a turn may begin. Tenants take turns. Call `TurnStart.end` in any case."""
+        self._counts[tenant] += 1
+        ticket = self.starting.request(tenant)
         try:
             await ticket
         except asyncio.CancelledError:
-            self._slots.give_back(tenant, ticket)
+            self.starting.give_back(tenant, ticket)
+            self.count_begun(tenant)
             raise
-        is_starting = True
+        return TurnStart(self, tenant, ticket)
 
-        def leave() -> None:
-            nonlocal is_starting
-            if is_starting:
-                is_starting = False
-                timer.cancel()
-                self._slots.give_back(tenant, ticket)
+    def count_begun(self, tenant: str) -> None:
+        """Note that a turn has begun, or never will. After the last one, those of its tenant go on in order."""
+        self._counts[tenant] -= 1
+        if not self._counts[tenant]:
+            del self._counts[tenant]
+            for turn in self._held.pop(tenant, {}):
+                turn.go_on()
 
-        timer = asyncio.get_running_loop().call_later(self._patience_s, leave)
-        return leave
+    def hold(self, turn: TurnStart) -> bool:
+        """Let a turn wait until the others of its tenant have begun. Return whether there are any."""
+        is_held = self._counts[turn.tenant] > 0
+        if is_held:
+            self._held.setdefault(turn.tenant, {})[turn] = None
+        return is_held
+
+    def release(self, turn: TurnStart) -> None:
+        """Hold a turn no longer."""
+        self._held.get(turn.tenant, {}).pop(turn, None)
+
+
+class TurnStart:
+    """A turn that may begin."""
+
+    def __init__(self, starts: TurnStarts, tenant: str, ticket: asyncio.Future[None]) -> None:
+        self.tenant = tenant
+        self._starts = starts
+        self._slots, self._ticket = starts.starting, ticket
+        """What it takes a place of: first of those that begin, then of those that go on."""
+        self._is_starting = self._has_place = True
+        self._next: asyncio.Future[None] | None = None
+        """Done when the turn may go on."""
+        self._timer = self._call_later(starts.patience_s, self.begin)
+
+    def begin(self, hold: Hold | None = None) -> None:
+        """Let others begin, since the turn has its first event. It can be called repeatedly."""
+        if not self._is_starting:
+            return
+        self._is_starting = False
+        self._give_back()
+        self._starts.count_begun(self.tenant)
+        if hold is not None and self._starts.hold(self):
+            self._next = asyncio.get_running_loop().create_future()
+            self._timer = self._call_later(self._starts.hold_s, self.go_on)
+            hold(self._next)
+
+    def go_on(self) -> None:
+        """Go on as soon as there is a place among the turns that do."""
+        self._starts.release(self)
+        self._timer.cancel()
+        self._slots = self._starts.playing
+        self._ticket, self._has_place = self._slots.request(self.tenant), True
+        self._ticket.add_done_callback(self._play)
+
+    def end(self, release: Callable[[], None] | None = None) -> None:
+        """Take no place any more, and release what else the turn has. It can be called repeatedly."""
+        self.begin()
+        self._starts.release(self)
+        self._give_back()
+        if release is not None:
+            release()
+
+    def _play(self, ticket: asyncio.Future[None]) -> None:
+        if self._has_place:
+            self._timer = self._call_later(self._starts.patience_s, self._give_back)
+        if self._next is not None and not self._next.done():
+            self._next.set_result(None)
+
+    def _give_back(self) -> None:
+        self._timer.cancel()
+        if self._has_place:
+            self._has_place = False
+            self._slots.give_back(self.tenant, self._ticket)
+
+    def _call_later(self, delay_s: float, work: Callable[[], None]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(delay_s, work)

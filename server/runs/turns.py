@@ -263,8 +263,11 @@ class Turns:
         start_ms = app_state.now_ms()
         row = RunRow(id=run_id, agent_id=agent.id, version_id=session.version_id, session_id=session.id)
         row.start_ms, row.asked, row.page_key = start_ms, question or "", page_key
+        on_begun = do_not_release
         try:
-            leave_start = await self._starts.enter(agent.tenant) if self._orders is None else do_not_release
+            if self._orders is None:
+                start = await self._starts.enter(agent.tenant)
+                on_begun, release = partial(start.begin, run.hold), partial(start.end, release)
         except BaseException:
             release()
             raise
@@ -276,14 +279,13 @@ class Turns:
                     await self._orders.put(*order, is_background=is_background or session.source in BACKGROUND_SOURCES)
                     return Turn(run.envelope, self, agent.tenant)
                 place = (run, agent.tenant, question, start_ms, policy)
-                await self.start_run(*place, request_hash=request_hash, release=release, on_begun=leave_start)
+                await self.start_run(*place, request_hash=request_hash, release=release, on_begun=on_begun)
             except (StreamError, BusyError) as error:
                 runs = RunRepository(app_state.database, agent.tenant)
                 status = "refused" if isinstance(error, BusyError) else "failed"
                 await runs.end(run_id, status, str(error), Usage(), start_ms)
                 raise
         except BaseException:
-            leave_start()
             release()
             raise
         return Turn(run.envelope, self, agent.tenant, run)
