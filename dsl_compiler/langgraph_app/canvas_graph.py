@@ -35,7 +35,7 @@ from ragflow_lg.dsl_compiler.langgraph_internals import (
     find_subgraph,
     required_checkpointer,
 )
-from ragflow_lg.engine.langgraph_loop import with_cheap_runtime
+from ragflow_lg.engine.graph_run import find_loop
 
 
 class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
@@ -55,7 +55,8 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
     def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:
         """Run the graph as LangGraph does."""
         graph: Any = super()
-        return graph.astream(input, with_cheap_runtime(config, self), **options)
+        loop = find_loop()
+        return graph.astream(input, config if loop is None else loop.with_cheap_runtime(config, self), **options)
 
     # Schemas
 

@@ -29,7 +29,7 @@ from ragflow_lg.dsl.forms import Form, form_problems, parse_answers, response_sc
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
 from ragflow_lg.dsl_compiler.langgraph_internals import runtime_of, superstep_of, task_namespace
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE, ROUND_NODE
-from ragflow_lg.engine.langgraph_loop import play
+from ragflow_lg.engine.graph_run import play
 from ragflow_lg.engine.node import visit
 from ragflow_lg.engine.node_program import NodeProgram
 from ragflow_lg.engine.scope import RegionProgram, Scope, Step, visit_region

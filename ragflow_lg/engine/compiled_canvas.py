@@ -53,7 +53,7 @@ class CompiledCanvas(Struct, frozen=True, eq=False):
         """
         from langgraph.errors import GraphRecursionError
 
-        from ragflow_lg.engine.langgraph_loop import play
+        from ragflow_lg.engine.graph_run import play
 
         config = {"recursion_limit": self.recursion_limit}
         run = play(self.graph, {"query": "", **request}, config, context=turn)

@@ -1,8 +1,9 @@
 """Running a compiled graph without the work that LangGraph does for those who watch it.
 
 LangGraph makes callback managers, queues, generators and several copies of a config for every node, even if nobody
-listens. `play` drives LangGraph's own loop with less. Everything here is beyond LangGraph's public interface. For every
-name, `tests/ragflow_lg/engine/test_langgraph_loop.py` has a test that fails if LangGraph changes it.
+listens. `play_unwatched` drives LangGraph's own loop with less. Everything here is beyond LangGraph's public interface.
+For every name, `tests/ragflow_lg/engine/test_langgraph_loop.py` has a test that fails if LangGraph changes it, and only
+the versions that passed these tests are driven this way (`graph_run.KNOWN_VERSIONS`).
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -17,7 +18,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from langchain_core.callbacks.manager import AsyncCallbackManager
 from langchain_core.runnables import RunnableConfig
@@ -76,26 +77,35 @@ _WATCHED = (
 """What LangGraph's server, and graphs whose inner graphs are streamed, put into a config."""
 
 
-async def play(
+class UnwatchedRun(NamedTuple):
+    """The config of a run that nobody watches, and its callbacks, which are none."""
+
+    config: RunnableConfig
+    callbacks: AsyncCallbackManager
+
+
+def unwatched_run(graph: Any, config: Any) -> UnwatchedRun | None:
+    """Return the complete config of a run; None if something listens, or if the graph has options of its own."""
+    complete = ensure_config(graph.config, config)
+    configurable: dict[str, Any] = complete["configurable"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - set
+    callbacks = get_async_callback_manager_for_config(complete)
+    if callbacks.handlers or any(configurable.get(key) is not None for key in _WATCHED) or not _is_simple(graph):
+        return None
+    return UnwatchedRun(complete, callbacks)
+
+
+async def play_unwatched(
     graph: Any,
     state: Any,
-    config: Any,
+    run: UnwatchedRun,
     *,
     context: Any,
     control: RunControl | None = None,
     durability: Any = None,
 ) -> Any:
-    """Run a graph; return its final state.
-
-    Raises:
-        GraphInterrupt: if a node in an inner graph waits for the user. GraphRecursionError: if the run exceeds the
-        recursion limit in the config. GraphDrained: if ``control`` requests it.
-    """
-    complete = ensure_config(graph.config, config)
+    """Run a graph that nobody watches; see `graph_run.play`."""
+    complete = run.config
     configurable: dict[str, Any] = complete["configurable"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - set
-    callbacks = get_async_callback_manager_for_config(complete)
-    if callbacks.handlers or any(configurable.get(key) is not None for key in _WATCHED) or not _is_simple(graph):
-        return await _play_watched(graph, state, config, context=context, control=control, durability=durability)
     if durability is None:
         durability = configurable.get(CONFIG_KEY_DURABILITY, "async")
     else:
@@ -117,7 +127,7 @@ async def play(
         output_keys=graph.stream_channels_asis,
         input_keys=graph.input_channels,
         stream_keys=graph.stream_channels_asis,
-        manager=cast("Any", _Unheard(callbacks)),
+        manager=cast("Any", _Unheard(run.callbacks)),
         durability=durability,
         trigger_to_nodes=graph.trigger_to_nodes,
         migrate_checkpoint=graph._migrate_checkpoint,
@@ -140,15 +150,6 @@ def _is_simple(graph: Any) -> bool:
         or graph.debug
         or graph.checkpointer is True
     )
-
-
-async def _play_watched(graph: Any, state: Any, config: Any, **options: Any) -> Any:
-    """Run a graph as LangGraph does. Unlike its ``ainvoke``, this does not collect the writes of every node."""
-    given = {name: value for name, value in options.items() if value is not None}
-    final = None
-    async for values in graph.astream(state, config, stream_mode="values", **given):
-        final = values
-    return final
 
 
 async def _run_alone(runner: Any, task: Any) -> None:

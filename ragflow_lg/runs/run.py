@@ -456,7 +456,7 @@ class Run:
     async def _invoke(self, request: Any) -> None:
         from langgraph.runtime import RunControl
 
-        from ragflow_lg.engine.langgraph_loop import play
+        from ragflow_lg.engine.graph_run import play
 
         self._control = RunControl()
         if self._is_draining:

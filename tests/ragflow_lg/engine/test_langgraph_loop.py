@@ -15,7 +15,8 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
 from typing_extensions import TypedDict
 
-from ragflow_lg.engine.langgraph_loop import play, with_cheap_runtime
+from ragflow_lg.engine.graph_run import play
+from ragflow_lg.engine.langgraph_loop import with_cheap_runtime
 
 
 def _joined(first: str, second: str) -> str:
