@@ -10,6 +10,7 @@ from functools import cache
 from importlib import import_module
 from threading import Event, Thread
 
+from ragflow_lg.engine.graph_run import find_loop
 from ragflow_lg.server.assembly.library import catalog
 
 LAZY_MODULES = (
@@ -69,6 +70,7 @@ def load_turn_code() -> None:
     """
     for name in LAZY_MODULES:
         import_module(name)
+    find_loop()
     for _ in catalog():
         pass
     asyncio.run(_create_client())

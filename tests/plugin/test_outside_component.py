@@ -5,13 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ragflow_lg.base.sized_cache import SizedCache
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.server.assembly import library
 from ragflow_lg.server.assembly.open_services import tool_policies
@@ -43,7 +43,7 @@ def package_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(package_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Put the installed package on the path of this process, whose catalog and canvases are of another path."""
     monkeypatch.setattr(sys, "path", [str(package_path), *sys.path])
-    monkeypatch.setattr(library, "_cache", OrderedDict[bytes, Any]())
+    monkeypatch.setattr(library, "_cache", SizedCache[bytes, Any](2**20))
     library.catalog.cache_clear()
     yield package_path
     library.catalog.cache_clear()
