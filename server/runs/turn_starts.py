@@ -2,8 +2,8 @@
 
 A turn reads and writes much before its first event. If a burst of turns begins all at once, each takes its steps in
 turn with all others, and the first event of every one comes as late as that of the last. Turns therefore begin in
-order. Those that have begun wait until the others of their tenant have their first events as well, and then go on a
-few at a time, so that the first ones end early.
+order. While more turns of their tenant are waiting than can begin at once, those that have begun wait until these have
+their first events as well, and then go on a few at a time, so that the first ones end early.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class TurnStarts:
     def __init__(self, size: int = MAX_STARTING, patience_s: float = PATIENCE_S, hold_s: float = HOLD_S) -> None:
         self.patience_s = patience_s
         self.hold_s = hold_s
+        self._size = size
         self.starting = FairSlots(size, sys.maxsize, "to begin a turn")
         self.playing = FairSlots(size, sys.maxsize, "to go on with a turn")
         self._counts: Counter[str] = Counter()
@@ -53,19 +54,26 @@ class TurnStarts:
         return TurnStart(self, tenant, ticket)
 
     def count_begun(self, tenant: str) -> None:
-        """Note that a turn has begun, or never will. After the last one, those of its tenant go on in order."""
+        """Note that a turn has begun, or never will. After a burst, the turns of its tenant go on in order."""
         self._counts[tenant] -= 1
         if not self._counts[tenant]:
             del self._counts[tenant]
+        if not self._has_burst(tenant):
             for turn in self._held.pop(tenant, {}):
                 turn.go_on()
 
     def hold(self, turn: TurnStart) -> bool:
-        """Let a turn wait until the others of its tenant have begun. Return whether there are any."""
-        is_held = self._counts[turn.tenant] > 0
+        """Let a turn wait until most others of its tenant have begun. Return whether there are so many.
+
+        Beside a few, as in a steady stream of requests, a turn goes on at once: it would wait for ever new ones.
+        """
+        is_held = self._has_burst(turn.tenant)
         if is_held:
             self._held.setdefault(turn.tenant, {})[turn] = None
         return is_held
+
+    def _has_burst(self, tenant: str) -> bool:
+        return self._counts[tenant] >= self._size
 
     def release(self, turn: TurnStart) -> None:
         """Hold a turn no longer."""

@@ -93,27 +93,32 @@ def _free(runs: list[Held]) -> list[bool]:
 async def test_turns_of_a_burst_go_on_in_order_when_all_have_begun() -> None:
     starts = TurnStarts(2, patience_s=60.0, hold_s=60.0)
     turns, runs = await _begin(starts, "aaabaa")
-    assert _free(runs) == [True, False, False, True, False, True]  # the last one waits for nobody
+    assert _free(runs) == [True, False, False, True, True, True]  # beside the last two, few are left
     turns[0].end()
     assert runs[0].until is not None
     await asyncio.sleep(0.001)
-    assert _free(runs) == [True, True, False, True, False, True]
+    assert _free(runs) == [True, True, False, True, True, True]
     for turn in turns:
         turn.end()
     await asyncio.sleep(0.001)
     assert all(_free(runs))
 
 
-async def test_a_turn_that_begins_alone_is_not_held() -> None:
-    _, runs = await _begin(TurnStarts(2), "a")
+async def test_a_turn_beside_few_that_begin_is_not_held() -> None:
+    starts = TurnStarts(2)
+    beside = await starts.enter("a")
+    _, runs = await _begin(starts, "a")
     assert runs[0].until is None
+    beside.end()
 
 
 async def test_nobody_is_held_for_long() -> None:
-    starts = TurnStarts(4, patience_s=0.01, hold_s=0.01)
-    slow = asyncio.create_task(starts.enter("a"))
-    (turn, *_), (run, *_) = await _begin(starts, "a")
+    starts, run = TurnStarts(4, patience_s=60.0, hold_s=0.01), Held()
+    waiting = [asyncio.create_task(starts.enter("a")) for _ in range(5)]
+    turn = await waiting[0]
+    turn.begin(run.hold)
     assert run.until is not None
     await asyncio.wait_for(run.until, 5)
-    (await slow).end()
     turn.end()
+    for task in waiting[1:]:
+        (await task).end()
