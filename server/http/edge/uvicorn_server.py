@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from random import random
 from typing import TYPE_CHECKING, Any
 
 import h11
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 SWITCH_INTERVAL_S = 0.0002
 """The interpreter's thread switch interval. Database threads repeatedly wait this long for a busy event loop."""
+SPREAD = 0.1
+"""The share by which the time limits of connections differ, so that hundreds do not end in one moment."""
 MAX_SMALL_CHUNKS, SMALL_CHUNK_BYTES = 64, 32
 """A body of more chunks than this is refused if they are smaller on average."""
 _CHUNK_HEAD = re.compile(rb"([0-9A-Fa-f]{1,8})[^\r\n]{0,256}\r\n")
@@ -173,7 +176,8 @@ class _Protocol(H11Protocol):
             self._start_timer()
 
     def _start_timer(self) -> None:
-        self._timer = self.loop.call_later(self.header_timeout_s, self._close)
+        delay_s = self.header_timeout_s * (1 + SPREAD * random())
+        self._timer = self.loop.call_later(delay_s, self._close)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -11,6 +11,7 @@ import httpx
 import pytest
 import uvloop
 
+from ragflow_lg.server.http.edge import uvicorn_server
 from ragflow_lg.server.http.edge.listening_socket import open_socket
 from ragflow_lg.server.http.edge.uvicorn_server import count_chunks, start_server
 from tests.fakes.services import Reply
@@ -140,6 +141,21 @@ async def test_a_connection_with_an_incomplete_head_is_closed(
         writer.close()
         assert (await server.client.get("/agents")).status_code == 200
     assert any("incomplete request after 0.1 s" in message for message in caplog.messages)
+
+
+async def test_connections_that_were_opened_together_are_not_closed_in_one_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = iter([0.0, 1.0])
+    monkeypatch.setattr(uvicorn_server, "random", lambda: next(shares, 0.0))
+    monkeypatch.setattr(uvicorn_server, "SPREAD", 1_000)
+    async with start_app(tmp_path, header_timeout_s=0.1) as server:
+        first, _ = await connect(server)
+        second, writer = await connect(server)
+        assert await asyncio.wait_for(first.read(), 5) == b""
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(second.read(), 0.3)
+        writer.close()
 
 
 async def test_a_slow_second_request_closes_the_connection(tmp_path: Path) -> None:
