@@ -153,7 +153,7 @@ def to_json(value: Any) -> JsonValue:
     """Convert a value to plain JSON that every checkpointer stores unchanged.
 
     Tuples and sets become lists, keys become text, NaN and infinity become null, bytes, other objects and integers
-    longer than 64 bits become text, and lone surrogates become U+FFFD.
+    longer than 64 bits become text, and surrogates are joined.
 
     Raises:
         ComponentError: if the value exceeds the maximum depth or size of a stored value.
@@ -182,13 +182,20 @@ def to_json_with_size(value: Any) -> tuple[JsonValue, int, int]:
 def _text(value: str) -> str:
     if len(value) > MAX_TEXT_CHARS:
         raise ComponentError(f"A text of {len(value):,} characters exceeds the limit of {MAX_TEXT_CHARS:,}.")
-    if value.isascii():
-        return value
+    return value if value.isascii() else join_surrogates(value)
+
+
+def join_surrogates(text: str) -> str:
+    r"""Join the two surrogates of a character that a model has split; a lone one becomes U+FFFD.
+
+    >>> join_surrogates("\ud83d\ude00") == "\U0001f600"
+    True
+    """
     try:
-        value.encode()
+        text.encode()
     except UnicodeEncodeError:
-        return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in value)
-    return value
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def _big(value: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, cast
 
 from ragflow_lg.base.thinking import split_thinking
+from ragflow_lg.base.values import join_surrogates
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs, WireEvent
 
 
@@ -41,8 +42,8 @@ class AnswerText:
 
     @property
     def text(self) -> str:
-        """The text so far."""
-        return "".join(self._pieces)
+        """The text so far. Each piece may contain half a character; the text does not."""
+        return join_surrogates("".join(self._pieces))
 
     def feed(self, event: WireEvent) -> str:
         """Process the next event; return the text that it adds."""

@@ -65,6 +65,8 @@ def test_json_stays_unchanged(value: Any) -> None:
         (float("inf"), None),
         (2**63, str(2**63)),
         ("\ud800x", "\ufffdx"),
+        ("a\ude00\ud83d", "a\ufffd\ufffd"),
+        ("\ufeffa\ud83d\ude00b", "\ufeffa\N{GRINNING FACE}b"),
         (b"a\xff", "a\ufffd"),
         (decimal.Decimal("1.5"), "1.5"),
         (datetime.date(2026, 1, 2), "2026-01-02"),

@@ -33,6 +33,13 @@ def test_a_reset_replaces_the_text_of_the_current_message(
     assert answer.text == text
 
 
+def test_a_character_that_is_split_between_two_pieces_is_whole_in_the_text() -> None:
+    answer = AnswerText()
+    for piece in ("\ud83d", "\ude00!", "\ud83d"):
+        answer.feed(Message(piece))
+    assert answer.text == "\N{GRINNING FACE}!\ufffd"
+
+
 def test_sources_of_all_messages_and_the_last_form_are_collected() -> None:
     answer = AnswerText()
     for event in (
