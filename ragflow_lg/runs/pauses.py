@@ -31,6 +31,13 @@ class Pause(Struct, frozen=True):
     """Whether only valid answers are accepted."""
 
 
+class AnswerRequest(TurnRequest, total=False):
+    """An answer to some of a session's open forms."""
+
+    pauses: list[str]
+    """The ids of the pauses that it was sent for. A form that has opened since is not answered."""
+
+
 def open_pauses(snapshot: Any, unchecked: Collection[str] = ()) -> list[Pause]:
     """Return the unanswered pauses in a LangGraph state snapshot, including pauses in inner graphs.
 
@@ -93,6 +100,9 @@ def match_answers(pauses: Sequence[Pause], request: TurnRequest, *, is_strict: b
     Raises:
         AnswerError: if an answer is invalid, or a pause id is unknown. No pause is resumed then.
     """
+    if ids := cast("AnswerRequest", request).get("pauses"):
+        _refuse_closed(pauses, ids)
+        pauses = [pause for pause in pauses if pause.id in ids]
     inputs: dict[str, Any] = dict(request.get("inputs") or {})
     if is_strict and inputs and all(map(_is_pause_id, inputs)):
         answers = _by_id(pauses, inputs)
@@ -111,14 +121,19 @@ def _is_pause_id(key: str) -> bool:
 
 
 def _by_id(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    _refuse_closed(pauses, inputs)
     by_id = {pause.id: pause for pause in pauses}
-    if unknown := [key for key in inputs if key not in by_id]:
-        problems = {key: f"The session is not waiting for {key}." for key in unknown[:MAX_NAMED]}
-        raise AnswerError(problems, advice=_describe_forms(pauses, has_ids=True))
     for key, value in inputs.items():
         if value is not None and not isinstance(value, Mapping):
             raise AnswerError({"": "The answer to a pause must be a map of its fields."}, node=by_id[key].node)
     return {key: dict(cast("Mapping[str, Any]", value or {})) for key, value in inputs.items()}
+
+
+def _refuse_closed(pauses: Sequence[Pause], ids: Iterable[str]) -> None:
+    open_ids = {pause.id for pause in pauses}
+    if unknown := [id_ for id_ in ids if id_ not in open_ids]:
+        problems = {id_: f"The session is not waiting for {id_}." for id_ in unknown[:MAX_NAMED]}
+        raise AnswerError(problems, advice=_describe_forms(pauses, has_ids=True))
 
 
 def _by_field(pauses: Sequence[Pause], inputs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

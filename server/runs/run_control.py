@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, ConflictError, QuotaError, RequestError
 from ragflow_lg.base.values import to_text
 from ragflow_lg.checkpoints.sessions.session_pruning import prune_session
-from ragflow_lg.runs.pauses import match_answers
+from ragflow_lg.runs.pauses import AnswerRequest, match_answers
 from ragflow_lg.runs.runner import newest_run
 from ragflow_lg.server.database.tables import RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
@@ -100,7 +100,8 @@ class RunControl(AgentRuns):
         question = question_text({"inputs": {name: value for form in forms for name, value in form.items()}})
         # Another answer may have come since: these are then the pauses of a later run, or will not be open.
         await self._last(run, session)
-        return await self._play(session, runner.resume(session.id, by_pause), question, parent=run.id)
+        answer: AnswerRequest = {"pauses": list(by_pause)}
+        return await self._play(session, runner.resume(session.id, form_answers, answer), question, parent=run.id)
 
     async def continue_(self, run: RunRow) -> Turn:
         """Continue a run that was interrupted by a crash, a stop or a cancellation. Only unfinished nodes run.

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import AnswerError, ConflictError
-from ragflow_lg.runs.pauses import Pause, match_answers, open_pauses
+from ragflow_lg.runs.pauses import AnswerRequest, Pause, match_answers, open_pauses
 from tests.fakes.regions import assign, form, iteration, out, play_run, runner_of, text
 
 SHIRT, SHOES, BAG = "a" * 32, "b" * 32, "c" * 32
@@ -49,6 +49,13 @@ def test_an_unknown_pause_is_rejected_with_the_open_ones() -> None:
     with pytest.raises(AnswerError, match=reason) as error:
         match({BAG: {}})
     assert list(error.value.problems) == [BAG]
+
+
+def test_an_answer_to_certain_pauses_leaves_the_others_open() -> None:
+    request: AnswerRequest = {"inputs": {"size": 4}, "pauses": [SHOES]}
+    assert match_answers(OPEN, request, is_strict=True) == {SHOES: {"size": 4}}
+    with pytest.raises(AnswerError, match=f"is not waiting for {SHOES}"):
+        match_answers(OPEN[:1], request, is_strict=True)
 
 
 def test_all_problems_of_all_forms_are_reported_together() -> None:
