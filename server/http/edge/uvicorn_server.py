@@ -117,6 +117,7 @@ class _Protocol(H11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self.timeout_keep_alive *= 1 + SPREAD * random()
         self.conn: _Connection = _Connection(h11.SERVER, config.h11_max_incomplete_event_size or _HEAD_BYTES)
         self._timer: asyncio.TimerHandle | None = None
         self._discarded_bytes = 0
