@@ -146,7 +146,7 @@ async def test_a_connection_with_an_incomplete_head_is_closed(
 async def test_connections_that_were_opened_together_are_not_closed_in_one_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shares = iter([0.0, 1.0])
+    shares = iter([0.0, 0.0, 0.0, 1.0])  # each connection has two limits: idle, and with an incomplete request
     monkeypatch.setattr(uvicorn_server, "random", lambda: next(shares, 0.0))
     monkeypatch.setattr(uvicorn_server, "SPREAD", 1_000)
     async with start_app(tmp_path, header_timeout_s=0.1) as server:
