@@ -12,6 +12,7 @@ from collections.abc import Generator, Mapping
 from math import ceil
 from typing import Any, NamedTuple
 
+import msgspec
 import simpy
 from msgspec import Struct, field
 
@@ -68,6 +69,12 @@ class Costs(Struct, frozen=True):
     load: float
     """The load average of the machine."""
     points: list[Point] = field(default_factory=list[Point])
+    limits: Mapping[str, Demand] = field(default_factory=dict[str, Demand])
+    """The processor time in stores that are full: less than in ``demands``, because several requests come at once."""
+
+    def when_full(self) -> Costs:
+        """Return the costs with those of full stores."""
+        return msgspec.structs.replace(self, demands={**self.demands, **self.limits})
 
 
 class Deployment(Struct, frozen=True):

@@ -1,6 +1,7 @@
-"""How far a deployment goes: ``python -m benchmarks.sizing [FILE]``, with costs of ``python -m benchmarks.turn_costs``.
+"""How far a deployment goes: ``python -m benchmarks.sizing [FILE]``.
 
-Without FILE, it takes the costs in ``benchmarks/turn_costs.json``, with which docs/operations.md was written.
+FILE has costs of ``benchmarks.turn_costs``, and limits of ``benchmarks.store_limits``. Without it, those in
+``benchmarks/turn_costs.json`` are taken, with which docs/operations.md was written.
 
 Prints how well the simulation meets what was measured with one and two workers, what a turn costs each part and how
 much it can take, a table of deployments for up to 10,000 open streams, which part is full first, and a simulation of
@@ -123,6 +124,7 @@ def main() -> None:
     costs = msgspec.json.decode(file.read_bytes(), type=Costs)
     print(f"costs measured at a load average of {costs.load:.1f}")
     _validate(costs)
+    costs = costs.when_full()
     _limits(costs, Traffic(1))
     _table(costs)
     _breaks(costs)

@@ -28,13 +28,14 @@ import redis
 from msgspec import Struct
 
 from benchmarks.capacity import CLIENTS, PARTS, REDIS, Costs, Demand, Point, Work
+from benchmarks.wire_recording import Recorder
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.server.devtools.mock_llm.mock_llm_app import mock_app, start_mock_server
 from ragflow_lg.server.devtools.mock_llm.rules import Rules
 from ragflow_lg.server.http.edge.listening_socket import open_socket
 from tests.harness.database_servers import server as database_server
 from tests.server.http.app_server import canvas
-from tests.server.queue_processes import start_worker
+from tests.server.queue_processes import end, start_worker
 from tests.server.replicas import Replica, running_replicas
 
 PATH = "/agents/chat/completions"
@@ -50,7 +51,7 @@ base_url = "{model_url}"
 [queue]
 url = "{queue}"
 [server]
-database = "{database_url}"
+database = "{postgresql}"
 journal = "{events}"
 """
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -94,7 +95,7 @@ def _family_s(parent: int) -> float:
     return total
 
 
-def _idle_s() -> float:
+def idle_s() -> float:
     """Return how long the processors of this machine have been idle together."""
     fields = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
     return (int(fields[3]) + int(fields[4])) / _TICKS
@@ -108,6 +109,8 @@ class Stage(Struct):
     redis: dict[str, Any]
     """Clients, by what the server is for."""
     database: Any
+    urls: dict[str, str]
+    """Where the stores are."""
     agent: str = ""
 
     def read(self) -> dict[str, float]:
@@ -121,7 +124,7 @@ class Stage(Struct):
         ).fetchone()
         (log_bytes,) = self.database.execute("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')").fetchone()
         return {
-            "server": _process_s(self.server.process.pid),
+            "server": _process_s(self.server.process.pid) if self.server.process.returncode is None else 0.0,
             "worker": sum(_process_s(worker.pid) for worker in self.workers),
             **{part: float(info["used_cpu_user"] + info["used_cpu_sys"]) for part, info in infos.items()},
             "postgresql": _family_s(postmaster),
@@ -129,7 +132,7 @@ class Stage(Struct):
             **{f"{part}_{name}": float(info[field]) for part, info in infos.items() for name, field in _FIELDS.items()},
             "postgresql_transactions": float(transactions),
             "postgresql_log_bytes": float(log_bytes),
-            "idle": _idle_s(),
+            "idle": idle_s(),
             "elapsed": time.perf_counter(),
         }
 
@@ -153,34 +156,47 @@ class Stage(Struct):
         await asyncio.gather(*(ask() for _ in range(work.at_once)))
         return firsts
 
+    async def end_processes(self) -> None:
+        """End the server and the workers. The stores go on."""
+        for process in (*self.workers, self.server.process):
+            await end(process)
+        self.workers.clear()
+
+
+def open_database(url: str) -> psycopg.Connection[Any]:
+    """Connect to PostgreSQL."""
+    parts = urlsplit(url)
+    return psycopg.connect(
+        host=parts.hostname,
+        port=parts.port,
+        user=parts.username,
+        password=unquote(parts.password or ""),
+        dbname=parts.path[1:],
+        autocommit=True,
+    )
+
 
 @asynccontextmanager
-async def _stage(count: int) -> AsyncGenerator[Stage]:
+async def open_stage(count: int, recorder: Recorder | None = None) -> AsyncGenerator[Stage]:
+    """Start everything, with a number of workers. A recorder is put before the stores."""
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ragflow-lg-costs-")))
         mock = start_mock_server(mock_app(_rules()), open_socket("127.0.0.1", 0))
         model_url = await stack.enter_async_context(mock)
-        database_url = stack.enter_context(database_server("postgresql"))
         urls = {part: _start_redis(stack, folder / part) for part in REDIS}
+        urls["postgresql"] = stack.enter_context(database_server("postgresql", ("-cfsync=on",)))
+        used = urls
+        if recorder is not None:
+            used = {part: await stack.enter_async_context(recorder.between(part, url)) for part, url in urls.items()}
         settings = folder / "settings.toml"
-        settings.write_text(SETTINGS.format(**urls, model_url=model_url, database_url=database_url))
+        settings.write_text(SETTINGS.format(**used, model_url=model_url))
         (server,) = await stack.enter_async_context(running_replicas(settings, 1))
         server.client.timeout = httpx.Timeout(120)
         workers = [await start_worker(settings, 64) for _ in range(count)]
-        stack.push_async_callback(_end, workers)
-        parts = urlsplit(database_url)
-        database = stack.enter_context(
-            psycopg.connect(
-                host=parts.hostname,
-                port=parts.port,
-                user=parts.username,
-                password=unquote(parts.password or ""),
-                dbname=parts.path[1:],
-                autocommit=True,
-            )
-        )
-        clients = {part: stack.enter_context(redis.Redis.from_url(url)) for part, url in urls.items()}
-        stage = Stage(server, workers, clients, database)
+        database = stack.enter_context(open_database(urls["postgresql"]))
+        clients = {part: stack.enter_context(redis.Redis.from_url(url)) for part, url in urls.items() if part in REDIS}
+        stage = Stage(server, workers, clients, database, urls)
+        stack.push_async_callback(stage.end_processes)
         made = await server.client.post("/agents", json={"title": "costs", "dsl": _CANVAS})
         stage.agent = made.json()["data"]["id"]
         await stage.play(msgspec.structs.replace(TURNS, turns=WARM_UP), "warm")
@@ -190,12 +206,6 @@ async def _stage(count: int) -> AsyncGenerator[Stage]:
 def _start_redis(stack: AsyncExitStack, folder: Path) -> str:
     folder.mkdir()
     return stack.enter_context(redis_server(folder, options=("--appendfsync", "everysec")))
-
-
-async def _end(workers: Sequence[asyncio.subprocess.Process]) -> None:
-    for worker in workers:
-        worker.kill()
-        await worker.wait()
 
 
 async def _used(stage: Stage, work: Callable[[], Any]) -> dict[str, float]:
@@ -229,7 +239,7 @@ def _point(workers: int, work: Work, used: Mapping[str, float], firsts: Sequence
 
 async def measure(count: int) -> tuple[Costs, list[Point]]:
     """Measure with a number of workers."""
-    async with _stage(count) as stage:
+    async with open_stage(count) as stage:
         firsts: dict[str, list[float]] = {}
 
         async def play(work: Work, query: str) -> None:

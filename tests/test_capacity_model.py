@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 pytest.importorskip("simpy", reason="simpy is missing: make test installs it")
@@ -51,6 +52,14 @@ def test_a_part_is_as_busy_as_its_turns_and_what_it_does_at_rest() -> None:
     assert busy["redis"] == pytest.approx(10 * (0.005 + 0.003) + 0.005 + 0.002), "one worker more asks Redis"
     apart = use(given, TRAFFIC, Deployment(servers=1, workers=2, has_three_redis=True))
     assert apart["redis for events"] + apart["redis for sessions"] == pytest.approx(busy["redis"])
+
+
+def test_a_full_store_takes_less_for_a_turn() -> None:
+    given = msgspec.structs.replace(costs({"worker": (20, 0), "queue": (9, 0)}), limits={"queue": Demand(0.006, 0)})
+    deployment = Deployment(servers=1, workers=1)
+    busy, full = (use(each, TRAFFIC, deployment) for each in (given, given.when_full()))
+    assert (busy["redis"], full["redis"]) == (pytest.approx(0.09), pytest.approx(0.06))
+    assert full["worker"] == busy["worker"]
 
 
 def test_the_smallest_deployment_leaves_room_in_each_part() -> None:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -66,8 +66,10 @@ def run_beside(kind: str, name: str, *arguments: str | Path) -> None:
 
 
 @contextmanager
-def server(kind: str) -> Generator[str]:
+def server(kind: str, options: Sequence[str] = ()) -> Generator[str]:
     """Yield the URL of a new server's own database; the server and its data are removed at the end.
+
+    The ``options`` come after those of all tests' servers.
 
     Raises:
         NotInstalledError: If it is not installed.
@@ -83,7 +85,7 @@ def server(kind: str) -> Generator[str]:
         _execute(kind, commands[0], folder / "bootstrap.sql")
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                commands[1], stdout=log, stderr=log, **_process_options(kind), preexec_fn=_end_with_parent
+                [*commands[1], *options], stdout=log, stderr=log, **_process_options(kind), preexec_fn=_end_with_parent
             )
         try:
             _wait(process, port, folder, _READY[kind])
