@@ -4,8 +4,8 @@ An ordinary event loop calls what is ready in the order in which it became ready
 step of another tenant's run waits for a hundred others. Here, every tenant has a queue of its own. The tenant that has
 used the least time is next, and after a short time the loop looks for new data.
 
-Being next is not enough: a turn has hundreds of steps, and each would wait until the call that is running returns. A
-tenants with a backlog therefore use at most a share of the time that others without one leave, while they are present.
+Being next is not enough: a turn has hundreds of steps, and each would wait until the call that is running returns.
+Tenants with a backlog therefore use at most a share of the time that others without one leave, while they are present.
 The loop is then often idle when their next step becomes ready. Nothing can interrupt a long call, such as one for a
 value of megabytes: after it, its tenant waits the longer, so that the others have had many steps before the next one.
 Work in a thread counts as a call does, because it holds the interpreter, or a processor.
