@@ -78,7 +78,7 @@ class ComputingThreads(ThreadPoolExecutor):
         super().__init__(count, "computing", lower_own_priority)
         self._lock = threading.Lock()
         self._calls: dict[str, deque[_Call]] = {}
-        """The calls that wait, for each tenant with a call that runs or is next."""
+        """The calls that wait, for each tenant for whom a thread works or will."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Return the future of a call for the tenant of the current context."""
@@ -90,23 +90,31 @@ class ComputingThreads(ThreadPoolExecutor):
             if (calls := self._calls.get(tenant)) is not None:
                 calls.append(call)
                 return call.future
-            self._calls[tenant] = deque()
-        super().submit(self._run_for, tenant, call)
+            self._calls[tenant] = deque([call])
+        try:
+            super().submit(self._run_for, tenant)
+        except BaseException:  # no thread can be started, or the process ends
+            with self._lock:
+                refused = self._calls.pop(tenant, ())
+            for each in refused:
+                each.future.cancel()
+            raise
         return call.future
 
-    def _run_for(self, tenant: str, call: _Call | None) -> None:
-        """Run a call of a tenant; its next one runs after those of the others that are waiting."""
-        while call is not None:
+    def _run_for(self, tenant: str) -> None:
+        """Run a call of a tenant, if one is left; its next one runs after those of the others that are waiting."""
+        while (call := self._take(tenant)) is not None:
             call.run()
-            with self._lock:
-                calls = self._calls[tenant]
-                call = calls.popleft() if calls else None
-                if call is None:
-                    del self._calls[tenant]
-                    return
             with suppress(RuntimeError):  # the process ends: what has been accepted still runs, here
-                super().submit(self._run_for, tenant, call)
+                super().submit(self._run_for, tenant)
                 return
+
+    def _take(self, tenant: str) -> _Call | None:
+        with self._lock:
+            if calls := self._calls.get(tenant):
+                return calls.popleft()
+            self._calls.pop(tenant, None)
+            return None
 
 
 _THREADS: WeakKeyDictionary[asyncio.AbstractEventLoop, ComputingThreads] = WeakKeyDictionary()

@@ -22,7 +22,7 @@ PATIENCE_S = 0.25
 """How long a turn may keep others from beginning or going on. A busy session, a slow store or a model take longer."""
 
 HOLD_S = 1.0
-"""How long a turn that has begun waits for others to begin."""
+"""How long a turn that has begun waits for others to begin, and for a place to go on."""
 
 Hold = Callable[["asyncio.Future[None]"], None]
 """Lets a run wait before its next node until a future is done."""
@@ -102,7 +102,7 @@ class TurnStart:
         self._starts.count_begun(self.tenant)
         if hold is not None and self._starts.hold(self):
             self._next = asyncio.get_running_loop().create_future()
-            self._timer = self._call_later(self._starts.hold_s, self.go_on)
+            self._call_later(self._starts.hold_s, self._free)
             hold(self._next)
 
     def go_on(self) -> None:
@@ -124,6 +124,11 @@ class TurnStart:
     def _play(self, ticket: asyncio.Future[None]) -> None:
         if self._has_place:
             self._timer = self._call_later(self._starts.patience_s, self._give_back)
+        self._free()
+
+    def _free(self) -> None:
+        """Hold the turn no longer, whether or not there is a place."""
+        self._starts.release(self)
         if self._next is not None and not self._next.done():
             self._next.set_result(None)
 

@@ -135,6 +135,11 @@ class _Queue:
         self.owed_s = max(self.owed_s - (now - self.seen_s), 0.0)
         self.seen_s = now
 
+    def rest(self, now: float, used_s: float = 0.0) -> None:
+        """Count the time since the queue became empty, or a thread ended. A thread has used ``used_s`` of it."""
+        self.backlog_s = max(self.backlog_s - max(now - self.emptied_s - used_s, 0.0) * REST, 0.0)
+        self.emptied_s = now
+
     def pay(self, used_s: float) -> None:
         """Count the time that its calls or threads have run. After a long time, the next call waits."""
         self.used_s += used_s
@@ -192,15 +197,16 @@ class FairCalls:
         if not queue.is_active:
             queue.is_active = True
             queue.used_s = max(queue.used_s, self._used_s - SAVED_S)
-            now = self._clock()
-            queue.backlog_s = max(queue.backlog_s - (now - queue.emptied_s) * REST, 0.0)
+            queue.rest(self._clock())
             self._put(queue)
         queue.calls.append(call)
 
     def note_thread(self, tenant: str, used_s: float) -> None:
         """Count processor time of a thread, which may have held the interpreter as a call does."""
         if (queue := self._queues.get(tenant)) is not None:
-            queue.emptied_s = now = self._clock()  # it has not been idle
+            now = self._clock()
+            if not queue.is_active:
+                queue.rest(now, used_s)
             queue.wait_until(now)  # what follows has not passed
             queue.pay(used_s)
 

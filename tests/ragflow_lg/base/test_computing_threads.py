@@ -96,6 +96,23 @@ def test_what_has_been_accepted_runs_after_the_threads_accept_nothing_more() -> 
     assert [call.result(LIMIT_S) for call in calls] == ["first", "second", "third"]
 
 
+def test_a_thread_that_cannot_start_refuses_one_call_and_not_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate()
+    gate.opened.set()
+    with ComputingThreads(1) as threads:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", _refuse)
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                _submit(threads, gate, "busy", "refused")
+
+        assert _submit(threads, gate, "busy", "next").result(LIMIT_S) == "next"
+    assert gate.inside == ["next"]
+
+
+def _refuse(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
 async def test_an_error_is_the_callers_and_the_next_call_runs() -> None:
     with use_notes(RequestNotes(tenant="busy")):
         with pytest.raises(ValueError, match="invalid literal"):

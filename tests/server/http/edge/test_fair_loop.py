@@ -274,6 +274,28 @@ def test_short_work_in_threads_uses_the_share_of_a_tenant_with_a_backlog() -> No
     assert 0.3 <= used_s - before_s <= 0.6
 
 
+def test_threads_that_wait_do_not_give_their_tenant_a_backlog() -> None:
+    clock, pass_time = _clock()
+    calls, loop = FairCalls(clock, clock), asyncio.new_event_loop()
+    seen: list[str] = []
+    for _ in range(600):  # a thread for 50 ms after a call of 1 ms
+        calls.add("quiet", Call(pass_time, (0.001,), loop, Context()))
+        calls.run()
+        pass_time(0.05)
+        calls.note_thread("quiet", 0.0001)
+    for _ in range(200):
+        calls.add("busy", Call(pass_time, (0.009,), loop, Context()))
+    while clock() < 600 * 0.051 + 1:
+        calls.run()
+    calls.add("quiet", Call(seen.append, ("quiet",), loop, Context()))
+    calls.add("busy", Call(seen.append, ("busy",), loop, Context()))
+    while not seen:
+        calls.run()
+    loop.close()
+    assert seen == ["quiet"]
+    assert calls._queues["quiet"].is_light()  # pyright: ignore[reportPrivateUsage]
+
+
 @pytest.mark.parametrize(
     ("others", "call_s", "least_s", "most_s"),
     [
