@@ -70,7 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _keep_files_in_memory() -> None:
-    """Let pytest create its folders in memory if there is room: a new SQLite file on a disk takes 40 ms of waiting."""
+    """Create pytest's folders in memory if there is room: creating an SQLite file on a disk takes 40 ms."""
     is_roomy = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM_BYTES
     if is_roomy and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:  # tests write programs
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))

@@ -163,7 +163,7 @@ class TurnContext(Struct, eq=False):
         return turn
 
     async def begin(self) -> None:
-        """Let the first event be read, and wait if the one who has read it says so."""
+        """Let a reader take the first event, and wait if the reader has asked for it."""
         await asyncio.sleep(0)
         if self.held is not None:
             await self.held

@@ -76,7 +76,7 @@ class GarbageCollection:
         clock: Callable[[], float] = time.monotonic,
         processor_clock: Callable[[], float] = time.thread_time,
     ) -> None:
-        """Take the function that collects all garbage, and clocks in seconds: of the time, and of the processor's."""
+        """Initialize. ``collect`` collects all garbage. The clocks return seconds, of time and of processor time."""
         self._collect = collect
         self._clock = clock
         self._processor_clock = processor_clock

@@ -63,7 +63,7 @@ class TurnStarts:
                 turn.go_on()
 
     def hold(self, turn: TurnStart) -> bool:
-        """Let a turn wait until most others of its tenant have begun. Return whether there are so many.
+        """Make a turn wait while many others of its tenant have not begun. Return whether it waits.
 
         Beside a few, as in a steady stream of requests, a turn goes on at once: it would wait for ever new ones.
         """
@@ -94,7 +94,7 @@ class TurnStart:
         self._timer = self._call_later(starts.patience_s, self.begin)
 
     def begin(self, hold: Hold | None = None) -> None:
-        """Let others begin, since the turn has its first event. It can be called repeatedly."""
+        """Return the place, since the turn has its first event. Repeated calls do nothing."""
         if not self._is_starting:
             return
         self._is_starting = False
@@ -114,7 +114,7 @@ class TurnStart:
         self._ticket.add_done_callback(self._play)
 
     def end(self, release: Callable[[], None] | None = None) -> None:
-        """Take no place any more, and release what else the turn has. It can be called repeatedly."""
+        """Return the turn's place, and release what else it holds. Repeated calls do nothing."""
         self.begin()
         self._starts.release(self)
         self._give_back()

@@ -112,6 +112,15 @@ async def test_a_turn_beside_few_that_begin_is_not_held() -> None:
     beside.end()
 
 
+async def test_nobody_waits_long_for_a_place_to_go_on() -> None:
+    turns, runs = await _begin(TurnStarts(2, patience_s=60.0, hold_s=0.05), "aaaa")
+    held = [run.until for run in runs if run.until is not None]
+    assert [until.done() for until in held] == [True, False]  # there is one place for a tenant
+    await asyncio.wait_for(held[1], 5)
+    for turn in turns:
+        turn.end()
+
+
 async def test_nobody_is_held_for_long() -> None:
     starts, run = TurnStarts(4, patience_s=60.0, hold_s=0.01), Held()
     waiting = [asyncio.create_task(starts.enter("a")) for _ in range(5)]
