@@ -1,6 +1,7 @@
 """Runs with a session store, for each durability, and the same graphs by hand with LangGraph's saver in ``sync``.
 
 ``python -m benchmarks.durability`` prints milliseconds and ratios of pairs in one run: elapsed and processor time.
+Graphs in a file or in Redis are also compared with the same graphs in memory, by hand and ours.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from typing import Any, get_args
@@ -30,7 +31,12 @@ from ragflow_lg.services.chat import ChatDelta, ChatRequest
 from ragflow_lg.services.sessions import Durability
 
 ROUNDS = 7
+SHORT_ROUNDS = 41
+"""For a turn of a few milliseconds."""
 _NUMBERS = count()
+
+_REFERENCES = ("by hand", "hand mem", "ours mem")
+"""What times are compared with: the graph by hand with the same kind of store, and in memory, and ours in memory."""
 
 Play = Callable[[str], Awaitable[object]]
 """Runs a graph in a new session."""
@@ -120,10 +126,10 @@ def _theirs(graph: Any, saver: Any) -> Play:
     return play
 
 
-async def _measure(plays: dict[str, Play]) -> dict[str, tuple[list[float], list[float]]]:
+async def _measure(plays: dict[str, Play], rounds: int) -> dict[str, tuple[list[float], list[float]]]:
     """Return the elapsed and the processor milliseconds of each way to run, measured alternately after a warm-up."""
     times: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in plays}
-    for number in range(ROUNDS + 2):
+    for number in range(rounds + 2):
         for name, play in plays.items():
             elapsed, processor = time.perf_counter(), time.process_time()
             await play(f"{name}-{next(_NUMBERS)}")
@@ -135,7 +141,8 @@ async def _measure(plays: dict[str, Play]) -> dict[str, tuple[list[float], list[
 
 async def print_durability(show: Callable[[str], None]) -> None:
     """Print all measurements."""
-    show(f"{'milliseconds, and times the graph by hand':<44} {'elapsed':>16} {'processor':>16}")
+    heads = "".join(f"{name:>12}" for name in ("ms", *(f"/ {name}" for name in _REFERENCES)))
+    show(f"{'milliseconds, and ratios to references':<44} {heads}")
     with tempfile.TemporaryDirectory() as folder, redis_server() as url:
         for name, store_url in {"memory": "memory://", "sqlite": f"sqlite:///{folder}/b.db", "redis": url}.items():
             async with AsyncExitStack() as stack:
@@ -146,18 +153,28 @@ async def print_durability(show: Callable[[str], None]) -> None:
                     for durability in get_args(Durability)
                 }
                 bare = await stack.enter_async_context(open_bare(store_url, folder))
+                memory = await stack.enter_async_context(open_store("memory://", SystemClock()))
+                bare_memory = await stack.enter_async_context(open_bare("memory://", folder))
                 for workload, (document, graph) in WORKLOADS.items():
                     plays = {"by hand": _theirs(graph(), bare)}
+                    if name != "memory":
+                        plays |= {"hand mem": _theirs(graph(), bare_memory), "ours mem": _ours(document, memory)}
                     plays |= {durability: _ours(document, store) for durability, store in stores.items()}
-                    times = await _measure(plays)
-                    for way in plays:
-                        columns = [_column(times[way][i], times["by hand"][i]) for i in (0, 1)]
-                        show(f"{f'{name}, {workload}, {way}':<44} {columns[0]:>16} {columns[1]:>16}")
+                    times = await _measure(plays, SHORT_ROUNDS if workload == "model, message" else ROUNDS)
+                    for way in ("by hand", *stores):
+                        for index, time_name in enumerate(("elapsed", "processor")):
+                            columns = _columns({name: of_way[index] for name, of_way in times.items()}, way)
+                            show(f"{f'{name}, {workload}, {way}, {time_name}':<44} {columns}")
 
 
-def _column(times: list[float], others: list[float]) -> str:
-    ratio = statistics.median(a / b for a, b in zip(times, others, strict=True))
-    return f"{statistics.median(times):.1f} {ratio:6.2f}"
+def _columns(times: Mapping[str, list[float]], way: str) -> str:
+    """Return the median time of a way to run, and the median ratios of the times to those of each reference."""
+    own = times[way]
+    ratios = [
+        f"{statistics.median(a / b for a, b in zip(own, times[name], strict=True)):.2f}" if name in times else ""
+        for name in _REFERENCES
+    ]
+    return "".join(f"{column:>12}" for column in (f"{statistics.median(own):.1f}", *ratios))
 
 
 if __name__ == "__main__":
