@@ -45,7 +45,7 @@ def format_canvas(source: Source) -> str:
     if reporter.has_errors or not isinstance(value, Mapping):
         if not reporter.has_errors:
             hint = "A canvas is a single JSON object."
-            reporter.report("document-shape", "error", "", "The file is not a JSON object.", hint=hint)
+            reporter.report("document-shape", "error", "", "The file is not a JSON object.", hint)
         raise CompileError(add_positions(reporter.diagnostics, text))
     wrapper = dict(as_map(value))
     if isinstance(wrapper.get("dsl"), Mapping) and "components" not in wrapper:

@@ -161,9 +161,8 @@ def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
     if reporter.has_errors:
         return None
     if not isinstance(value, Mapping):
-        reporter.report(
-            "document-shape", "error", "", "The file is not a JSON object.", hint="A canvas is a single JSON object."
-        )
+        message = "The file is not a JSON object."
+        reporter.report("document-shape", "error", "", message, "A canvas is a single JSON object.")
         return None
     wrapper = as_map(value)
     inner = wrapper.get("dsl")
@@ -174,9 +173,7 @@ def _parse(value: Any, catalog: Registry, reporter: Reporter) -> Draft | None:
         inner = _read_inner(inner, reporter)
     if not isinstance(inner, Mapping):
         if not reporter.has_errors:
-            reporter.report(
-                "document-shape", "error", "/dsl", '"dsl" should be an object.', hint="Export the canvas again."
-            )
+            reporter.report("document-shape", "error", "/dsl", '"dsl" should be an object.', "Export the canvas again.")
         return None
     document = _as_v1(as_map(inner), "/dsl", reporter)
     if document is None:
@@ -203,7 +200,7 @@ def _read_inner(text: str, reporter: Reporter) -> Any:
     for diagnostic in inner.diagnostics:
         position = f' (line {diagnostic.line}, column {diagnostic.column} of the text of "dsl")'
         message = diagnostic.message.rstrip(".") + position + "." if diagnostic.line else diagnostic.message
-        reporter.report(diagnostic.code, diagnostic.severity, "/dsl", message, hint=diagnostic.hint)
+        reporter.report(diagnostic.code, diagnostic.severity, "/dsl", message, diagnostic.hint)
     return value
 
 

@@ -35,7 +35,7 @@ def convert_source(source: Source, version: DslVersion, *, is_plain: bool = Fals
         document, base = as_map(read_source(inner, reporter)[0] if isinstance(inner, str) else inner), "/dsl"
     if not document and not reporter.has_errors:
         hint = "A canvas is a single JSON object."
-        reporter.report("document-shape", "error", base, "This is not a JSON object with a canvas.", hint=hint)
+        reporter.report("document-shape", "error", base, "This is not a JSON object with a canvas.", hint)
     converted = {} if reporter.has_errors else _convert(document, version, base, reporter, is_plain=is_plain)
     if reporter.has_errors:
         raise CompileError(add_positions(reporter.diagnostics, text))

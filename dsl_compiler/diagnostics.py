@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Protocol
+from typing import NamedTuple
 
 from ragflow_lg.base.diagnostics import ADVICE, CODES, Diagnostic, Fix, Severity
 
@@ -35,18 +35,15 @@ class Nearest:
 MAX_SEGMENT_CHARS = 1_000
 
 
-class DiagnosticSubject(Protocol):
-    """The component that a diagnostic is about."""
+class Place(NamedTuple):
+    """What a diagnostic is about: a value in the document, and the component that contains it, if any."""
 
-    @property
-    def id(self) -> str:
-        """Id of the component."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """The component's title, or ``""``."""
-        ...
+    pointer: str
+    """A JSON pointer into the document as written."""
+    node: str = ""
+    """Id of the component."""
+    title: str = ""
+    """The component's title."""
 
 
 class Reporter:
@@ -71,11 +68,10 @@ class Reporter:
         self,
         code: str,
         severity: Severity,
-        pointer: str,
+        place: Place | str,
         message: str,
-        *,
         hint: str = "",
-        component: DiagnosticSubject | None = None,
+        *,
         line: int = 0,
         column: int = 0,
         fix: Fix | None = None,
@@ -85,16 +81,15 @@ class Reporter:
         Args:
             code: A key of `ragflow_lg.base.diagnostics.CODES`.
             severity: A canvas with errors is rejected.
-            pointer: A JSON pointer into the document as written. The line and column are determined later.
+            place: The place, or the pointer of one outside components. The line and column are determined later.
             message: What is wrong.
             hint: What to do. Defaults to the usual advice for the code.
-            component: The component that the diagnostic is about, if any.
             line: The line, for a problem without a pointer.
             column: The column, for a problem without a pointer.
             fix: What removes the problem without changing what a run does.
         """
         assert code in CODES, code
-        node, title = (component.id, component.title) if component else ("", "")
+        pointer, node, title = Place(place) if isinstance(place, str) else place
         pointer = self.written_pointer(pointer)
         diagnostic = Diagnostic(code, severity, pointer, message, hint or ADVICE[code], node, title, line, column, fix)
         self._diagnostics[diagnostic] = None

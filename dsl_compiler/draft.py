@@ -16,7 +16,7 @@ from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.joins import JoinRegion
 from ragflow_lg.dsl_compiler.deployment import CanvasSource, Deployment, NoDeployment
-from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.diagnostics import Place, Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.flow import Flow
 
 Children = Mapping[NodeId | None, Sequence[PlanNode]]
@@ -40,6 +40,18 @@ class RawComponent(Struct, frozen=True):
     """JSON pointer to the component in the document as written."""
     params_pointer: str
     title: str = ""
+
+    def place(self, *path: str | int) -> Place:
+        """Return the place of the component, or of a value in it."""
+        return self.place_at(extend_pointer(self.pointer, path))
+
+    def param_place(self, *path: str | int) -> Place:
+        """Return the place of the params, or of a value in them."""
+        return self.place_at(extend_pointer(self.params_pointer, path))
+
+    def place_at(self, pointer: str) -> Place:
+        """Return a place that belongs to the component."""
+        return Place(pointer, self.id, self.title)
 
 
 class Nesting(Struct, frozen=True):

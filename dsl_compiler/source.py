@@ -50,13 +50,9 @@ def read_source(
     if text is None:
         return None, ""
     if len(text) > max_chars:
-        reporter.report(
-            "document-too-large",
-            "error",
-            "",
-            f"The file has {len(text):,} characters; the limit canvas_bytes is {max_chars:,}.",
-            hint="Canvases are much smaller. Check whether the file contains run data.",
-        )
+        message = f"The file has {len(text):,} characters; the limit canvas_bytes is {max_chars:,}."
+        hint = "Canvases are much smaller. Check whether the file contains run data."
+        reporter.report("document-too-large", "error", "", message, hint)
         return None, text
     value = _parse(text, reporter)
     if value is None or not _is_bounded(value, reporter):
@@ -197,15 +193,9 @@ def _report_repeated_keys(text: str, reporter: Reporter) -> None:
     breaks = _breaks(text)
     for key, start in itertools.islice(_repeated_keys(text), MAX_REPEATED_KEYS):
         position = _position(breaks, start)
-        reporter.report(
-            "json-duplicate-key",
-            "warning",
-            "",
-            f"An object has the key {key!r} more than once.",
-            hint="Only its last value is used; remove the others.",
-            line=position.line,
-            column=position.column,
-        )
+        message = f"An object has the key {key!r} more than once."
+        hint = "Only its last value is used; remove the others."
+        reporter.report("json-duplicate-key", "warning", "", message, hint, line=position.line, column=position.column)
 
 
 def _repeated_keys(text: str) -> Iterator[tuple[str, int]]:
@@ -250,17 +240,13 @@ def _children(value: Any) -> Iterable[Any]:
 
 
 def _report_depth(reporter: Reporter) -> None:
-    reporter.report(
-        "document-too-large",
-        "error",
-        "",
-        f"The document is nested more than {MAX_DEPTH} levels deep.",
-        hint="Canvases are nested much less deeply. Check whether this is the right file.",
-    )
+    message = f"The document is nested more than {MAX_DEPTH} levels deep."
+    hint = "Canvases are nested much less deeply. Check whether this is the right file."
+    reporter.report("document-too-large", "error", "", message, hint)
 
 
 def _report_invalid(reporter: Reporter, message: str, hint: str, line: int = 0, column: int = 0) -> None:
-    reporter.report("json-invalid", "error", "", message, hint=hint, line=line, column=column)
+    reporter.report("json-invalid", "error", "", message, hint, line=line, column=column)
 
 
 def _without_surrogates(value: Any) -> Any:

@@ -9,7 +9,7 @@ from ragflow_lg.component.plan import ERROR, PlanNode
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.analysis.activity import Activity, Table
 from ragflow_lg.dsl_compiler.analysis.canvas import AnalysedCanvas
-from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
 
 Path = tuple[str | int, ...]
 Reads = Mapping[Path, list[tuple[Reference, Path]]]
@@ -43,14 +43,9 @@ def _report(
     reference, place = read
     raw = canvas.draft.components[node.id]
     what = f"{reference.text!r}, like its alternatives here," if has_others else f"{reference.text!r}"
-    reporter.report(
-        "reference-may-be-unset",
-        "warning",
-        extend_pointer(raw.params_pointer, place),
-        f"{what} has no value if the turn goes {' → '.join(steps)}.",
-        hint="Connect that path to another node, or give the value a substitute with a VariableAggregator.",
-        component=raw,
-    )
+    message = f"{what} has no value if the turn goes {' → '.join(steps)}."
+    hint = "Connect that path to another node, or give the value a substitute with a VariableAggregator."
+    reporter.report("reference-may-be-unset", "warning", raw.param_place(*place), message, hint)
 
 
 def _group_reads(node: PlanNode) -> Reads:

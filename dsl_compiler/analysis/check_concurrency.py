@@ -27,14 +27,9 @@ def check_writes(canvas: AnalysedCanvas, reporter: Reporter) -> None:
             if _run_together(activity, first, second):
                 earlier, later = nodes[first], canvas.draft.components[nodes[second].id]
                 name = canvas.draft.components[earlier.id].title or earlier.id
-                reporter.report(
-                    "write-race",
-                    "warning",
-                    later.pointer,
-                    f"This node and {name!r} may run at the same time, and both change {variable}.",
-                    hint="Connect one to the other, or give each a variable of its own.",
-                    component=later,
-                )
+                message = f"This node and {name!r} may run at the same time, and both change {variable}."
+                hint = "Connect one to the other, or give each a variable of its own."
+                reporter.report("write-race", "warning", later.place(), message, hint)
                 break
 
 
@@ -50,17 +45,15 @@ def check_rounds(canvas: AnalysedCanvas, reporter: Reporter) -> None:
             continue
         obstacle = _find_obstacle(canvas, inside)
         raw = canvas.draft.components[owner]
-        reporter.report(
-            "rounds-in-turn",
-            "info",
-            raw.pointer,
-            "Its rounds call models or services one after another"
-            + (f", because {obstacle}." if obstacle else ", although they do not depend on each other."),
-            hint="To run them at the same time, remove this dependency and set max_concurrency."
-            if obstacle
-            else "To run them at the same time, set max_concurrency, for example to 4.",
-            component=raw,
+        message = "Its rounds call models or services one after another" + (
+            f", because {obstacle}." if obstacle else ", although they do not depend on each other."
         )
+        hint = (
+            "To run them at the same time, remove this dependency and set max_concurrency."
+            if obstacle
+            else "To run them at the same time, set max_concurrency, for example to 4."
+        )
+        reporter.report("rounds-in-turn", "info", raw.place(), message, hint)
 
 
 def _find_writers(canvas: AnalysedCanvas) -> Mapping[tuple[NodeId | None, str], dict[NodeId, PlanNode]]:

@@ -32,14 +32,9 @@ def check_costs(canvas: AnalysedCanvas, reporter: Reporter) -> None:
         f"{count:,} for each item of {canvas.draft.components[owner].title or owner!r}"
         for owner, count in list(calls.by_item.items())[:MAX_NAMED]
     ]
-    reporter.report(
-        "many-calls",
-        "info",
-        raw.pointer,
-        f"A turn may call models about {calls.fixed:,} times" + "".join(f", and {item}" for item in items) + ".",
-        hint="Reduce max_rounds, max_retries or maximum_loop_count if this is too expensive.",
-        component=raw,
-    )
+    message = f"A turn may call models about {calls.fixed:,} times" + "".join(f", and {item}" for item in items) + "."
+    hint = "Reduce max_rounds, max_retries or maximum_loop_count if this is too expensive."
+    reporter.report("many-calls", "info", raw.place(), message, hint)
 
 
 def _count_scope(canvas: AnalysedCanvas, scope: NodeId | None) -> _Calls:

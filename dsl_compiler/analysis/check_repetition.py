@@ -7,7 +7,7 @@ from ragflow_lg.component.plan import STOPS, PlanNode
 from ragflow_lg.component.spec import OnceParams
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.analysis.canvas import AnalysedCanvas
-from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.rounds import nodes_inside
 
 MAX_NAMED = 5
@@ -27,14 +27,9 @@ def check_loops(canvas: AnalysedCanvas, reporter: Reporter) -> None:
         names = ", ".join(f"{r.key!r}" for r in tested[:MAX_NAMED])
         rounds = node.spec.region.max_rounds(node.params) if node.spec.region else None
         raw = canvas.draft.components[owner]
-        reporter.report(
-            "loop-without-exit",
-            "warning",
-            raw.pointer,
-            f"Nothing in the body changes {names}, so the {node.spec.name} ends only after {rounds} rounds.",
-            hint="Change it with a VariableAssigner in the body, or use ExitLoop.",
-            component=raw,
-        )
+        message = f"Nothing in the body changes {names}, so the {node.spec.name} ends only after {rounds} rounds."
+        hint = "Change it with a VariableAssigner in the body, or use ExitLoop."
+        reporter.report("loop-without-exit", "warning", raw.place(), message, hint)
 
 
 def check_effects(canvas: AnalysedCanvas, reporter: Reporter) -> None:
@@ -51,7 +46,7 @@ def check_effects(canvas: AnalysedCanvas, reporter: Reporter) -> None:
             message = f"{node.spec.name} has an effect outside the run, each time that the flow comes round."
         else:
             continue
-        reporter.report("effect-repeated", "info", raw.pointer, message, component=raw)
+        reporter.report("effect-repeated", "info", raw.place(), message)
 
 
 def check_failures(canvas: AnalysedCanvas, reporter: Reporter) -> None:
@@ -66,14 +61,9 @@ def check_failures(canvas: AnalysedCanvas, reporter: Reporter) -> None:
     titles = [canvas.draft.components[node.id].title or node.id for node in nodes]
     named = ", ".join(titles[:MAX_NAMED]) + (f" and {len(titles) - MAX_NAMED} more" if len(titles) > MAX_NAMED else "")
     raw = canvas.draft.components[nodes[0].id]
-    reporter.report(
-        "failure-unhandled",
-        "info",
-        extend_pointer(raw.params_pointer, ["exception_method"]),
-        f"The turn fails if a service does not answer: {named}.",
-        hint="Set exception_method, with a default value or a node to go on with.",
-        component=raw,
-    )
+    message = f"The turn fails if a service does not answer: {named}."
+    hint = "Set exception_method, with a default value or a node to go on with."
+    reporter.report("failure-unhandled", "info", raw.param_place("exception_method"), message, hint)
 
 
 def _may_leave(node: PlanNode) -> bool:

@@ -8,7 +8,7 @@ from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.dsl.value_types import ExpectedType, find_entry, type_name
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.analysis.canvas import AnalysedCanvas
-from ragflow_lg.dsl_compiler.diagnostics import Nearest, Reporter, extend_pointer
+from ragflow_lg.dsl_compiler.diagnostics import Nearest, Reporter
 
 _NAMES = {
     "string": "text",
@@ -30,22 +30,17 @@ def check_types(canvas: AnalysedCanvas, reporter: Reporter) -> None:
         for reference, path in node.references:
             if problem := _missing_entry(canvas, reference):
                 message, hint = problem
-                pointer = extend_pointer(raw.params_pointer, path)
-                reporter.report("reference-unknown-entry", "warning", pointer, message, hint=hint, component=raw)
+                reporter.report("reference-unknown-entry", "warning", raw.param_place(*path), message, hint)
         paths = dict(node.references)
         for expected in _expectations(node):
             schema = canvas.types.find(expected.reference)
             name = type_name(schema) if schema else ""
             if name in _NAMES and name not in expected.types:
                 wanted = " or ".join(_NAMES[t] for t in sorted(expected.types))
-                reporter.report(
-                    "value-type",
-                    "warning",
-                    extend_pointer(raw.params_pointer, paths.get(expected.reference, ())),
-                    f"{expected.reference.text!r} is {_NAMES[name]}; {expected.consequence}.",
-                    hint=f"Use a value that is {wanted}.",
-                    component=raw,
-                )
+                message = f"{expected.reference.text!r} is {_NAMES[name]}; {expected.consequence}."
+                hint = f"Use a value that is {wanted}."
+                place = raw.param_place(*paths.get(expected.reference, ()))
+                reporter.report("value-type", "warning", place, message, hint)
 
 
 def _expectations(node: PlanNode) -> Iterator[ExpectedType]:

@@ -107,7 +107,7 @@ class _Errors:
 
     def add(self, path: Sequence[str | int], message: str, *, code: str = "document-shape") -> None:
         self.count += 1
-        self._reporter.report(code, "error", extend_pointer(self._base, path), message, hint=_SHAPE)
+        self._reporter.report(code, "error", extend_pointer(self._base, path), message, _SHAPE)
 
     def check_keys(self, value: Mapping[str, Any], known: Sequence[str], path: Sequence[str]) -> None:
         for key in value:

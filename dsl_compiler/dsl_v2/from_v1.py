@@ -29,7 +29,7 @@ def to_v2(document: Mapping[str, Any], base: str, reporter: Reporter, *, is_plai
     if not entries:
         pointer = extend_pointer(base, ["components"])
         hint = "DSL v2 has no graph; save the canvas in the editor, which writes its components."
-        reporter.report("document-empty", "error", pointer, "The document has no components.", hint=hint)
+        reporter.report("document-empty", "error", pointer, "The document has no components.", hint)
     ids = _ids(entries, base, reporter)
     components = {
         ids[key]: _read_component(key, ids, as_map(entry), extend_pointer(base, ["components", key]), reporter)
@@ -70,7 +70,7 @@ def _ids(entries: Mapping[str, Any], base: str, reporter: Reporter) -> dict[str,
             continue
         if id_ in owners:
             message = f"{owners[id_][:80]!r} and {key[:80]!r} would have the same id in DSL v2, {id_[:80]!r}."
-            reporter.report("id-invalid", "error", pointer, message, hint="Give one of them another id.")
+            reporter.report("id-invalid", "error", pointer, message, "Give one of them another id.")
             continue
         ids[key] = id_
         owners[id_] = key

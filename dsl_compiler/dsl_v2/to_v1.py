@@ -72,7 +72,7 @@ def _keys(document: DocumentV2, base: str, reporter: Reporter) -> dict[str, str]
         if key in owners:
             message = f"{owners[key][:80]!r} and {id_[:80]!r} would have the same id in DSL v1, {key[:80]!r}."
             pointer = extend_pointer(base, ["components", id_])
-            reporter.report("id-invalid", "error", pointer, message, hint="Give one of them another id.")
+            reporter.report("id-invalid", "error", pointer, message, "Give one of them another id.")
         owners[key] = id_
         keys[id_] = key
     return keys
@@ -81,13 +81,9 @@ def _keys(document: DocumentV2, base: str, reporter: Reporter) -> dict[str, str]
 def _check_regions(document: DocumentV2, base: str, reporter: Reporter) -> None:
     for id_, component in document.components.items():
         if component.name in _REGIONS:
-            reporter.report(
-                "document-shape",
-                "error",
-                extend_pointer(base, ["components", id_]),
-                f"{id_[:80]!r} is a {component.name}, and plain DSL v2 does not say which nodes stand in it.",
-                hint="Convert the original again, without --plain.",
-            )
+            message = f"{id_[:80]!r} is a {component.name}, and plain DSL v2 does not say which nodes stand in it."
+            hint = "Convert the original again, without --plain."
+            reporter.report("document-shape", "error", extend_pointer(base, ["components", id_]), message, hint)
 
 
 def _is_edited(component: ComponentV2, entry: V1Component | None) -> bool:

@@ -35,7 +35,7 @@ class _Place(Struct, frozen=True):
     reporter: Reporter
 
     def report(self, code: str, message: str, hint: str = "", severity: Severity = "error") -> None:
-        self.reporter.report(code, severity, self.pointer, message, hint=hint, component=self.owner)
+        self.reporter.report(code, severity, self.owner.place_at(self.pointer), message, hint)
 
 
 def bind_canvases(draft: Draft, reporter: Reporter) -> Draft:

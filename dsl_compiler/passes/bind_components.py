@@ -17,7 +17,7 @@ from ragflow_lg.base.values import MAPS
 from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
 from ragflow_lg.component.spec import AnySpec, ComponentParams
 from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Template
-from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.lenient_values import as_map, yields_items
 from ragflow_lg.dsl_compiler.placeholder import (
@@ -84,14 +84,7 @@ def bind_components(draft: Draft, reporter: Reporter) -> Draft:
 
 def _report_unknown(draft: Draft, component: RawComponent, reporter: Reporter) -> None:
     message, hint = _describe_unknown(draft, component.name)
-    reporter.report(
-        "component-unknown",
-        "error",
-        extend_pointer(component.pointer, ["obj", "component_name"]),
-        message,
-        hint=hint,
-        component=component,
-    )
+    reporter.report("component-unknown", "error", component.place("obj", "component_name"), message, hint)
 
 
 def _describe_unknown(draft: Draft, name: str) -> tuple[str, str]:
@@ -176,37 +169,21 @@ def _report(component: RawComponent, problem: ErrorDetails, reporter: Reporter) 
     is_shown = problem["type"] == "missing" or value in message
     excerpt = "" if is_shown else f" It is {value if len(value) <= 60 else value[:57] + '…'}."
     name = ".".join(str(segment) for segment in path)
-    reporter.report(
-        "params-invalid",
-        "error",
-        extend_pointer(component.params_pointer, path),
-        f"{component.name}.{name}: {message[:1].lower() + message[1:]}.{excerpt}",
-        hint=f"`ragflow-lg components {component.name}` shows its parameters.",
-        component=component,
-    )
+    message = f"{component.name}.{name}: {message[:1].lower() + message[1:]}.{excerpt}"
+    hint = f"`ragflow-lg components {component.name}` shows its parameters."
+    reporter.report("params-invalid", "error", component.param_place(*path), message, hint)
 
 
 def _lint(component: RawComponent, spec: AnySpec, params: ComponentParams, reporter: Reporter) -> None:
     for key in params.__pydantic_extra__ or {}:
         if key not in EDITOR_KEYS and key not in spec.unused and not _accepts_anything(spec):
-            reporter.report(
-                "params-unknown",
-                "info",
-                extend_pointer(component.params_pointer, [key]),
-                f"{spec.name} has no parameter {key!r}; the value has no effect.",
-                hint=reporter.nearest(spec.name, spec.params.model_fields).hint(key, ""),
-                component=component,
-                fix=Fix(f"Remove {key!r}", "remove"),
-            )
+            message = f"{spec.name} has no parameter {key!r}; the value has no effect."
+            hint = reporter.nearest(spec.name, spec.params.model_fields).hint(key, "")
+            fix = Fix(f"Remove {key!r}", "remove")
+            reporter.report("params-unknown", "info", component.param_place(key), message, hint, fix=fix)
     for problem in spec.lint(params):
-        reporter.report(
-            problem.code,
-            problem.severity,
-            extend_pointer(component.params_pointer, problem.path),
-            problem.message,
-            hint=problem.hint,
-            component=component,
-        )
+        place = component.param_place(*problem.path)
+        reporter.report(problem.code, problem.severity, place, problem.message, problem.hint)
 
 
 def _accepts_anything(spec: AnySpec) -> bool:

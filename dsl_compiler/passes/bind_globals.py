@@ -42,24 +42,16 @@ def bind_globals(draft: Draft, reporter: Reporter) -> Draft:
             if name not in variables and value != empty_like(value):
                 _report_dropped_value(draft, reporter, name)
         else:
-            reporter.report(
-                "component-dropped",
-                "info",
-                extend_pointer(draft.base, ["globals", name]),
-                f"The global {name!r} is neither sys.* nor env.* and was ignored.",
-                fix=Fix(f"Remove {name!r}", "remove"),
-            )
+            message = f"The global {name!r} is neither sys.* nor env.* and was ignored."
+            pointer, fix = extend_pointer(draft.base, ["globals", name]), Fix(f"Remove {name!r}", "remove")
+            reporter.report("component-dropped", "info", pointer, message, fix=fix)
     return replace(draft, globals={**values, **variables}, form=tuple(_form_fields(draft)))
 
 
 def _report_dropped_value(draft: Draft, reporter: Reporter, name: str) -> None:
-    reporter.report(
-        "global-undeclared",
-        "warning",
-        extend_pointer(draft.base, ["globals", name]),
-        f"The variable {name.removeprefix('env.')!r} is not declared: the value of {name!r} is dropped.",
-        hint=f"Declare {name.removeprefix('env.')!r} under variables, with a type and a value.",
-    )
+    message = f"The variable {name.removeprefix('env.')!r} is not declared: the value of {name!r} is dropped."
+    hint = f"Declare {name.removeprefix('env.')!r} under variables, with a type and a value."
+    reporter.report("global-undeclared", "warning", extend_pointer(draft.base, ["globals", name]), message, hint)
 
 
 def _variables(draft: Draft, reporter: Reporter) -> Iterable[tuple[str, JsonValue]]:

@@ -38,7 +38,7 @@ def _tools(
     if depth >= MAX_DEPTH:
         message = f"Agents are nested as tools more than {MAX_DEPTH} levels deep."
         hint = "Nest fewer agents."
-        reporter.report("params-invalid", "error", component.params_pointer, message, hint=hint, component=component)
+        reporter.report("params-invalid", "error", component.param_place(), message, hint)
         return ()
     bound: list[PlanNode] = []
     for entry in node.spec.tools(node.params):
@@ -87,7 +87,7 @@ def _check_permits(draft: Draft, agent: PlanNode, tool: PlanNode, owner: RawComp
     else:
         return
     message = f"The agent is not allowed to call {tool.permit_names[-1]!r}: {rule}."
-    reporter.report("tool-forbidden", "error", tool.pointer, message, hint=hint, component=owner)
+    reporter.report("tool-forbidden", "error", owner.place_at(tool.pointer), message, hint)
 
 
 def _report_missing(draft: Draft, owner: RawComponent, entry: ToolEntry, pointer: str, reporter: Reporter) -> None:
@@ -100,14 +100,8 @@ def _report_missing(draft: Draft, owner: RawComponent, entry: ToolEntry, pointer
     if entry.component == "WebSearch":
         hint = f"Set engine to one of: {', '.join(SEARCH_ENGINES)}."
     # A WebSearch without a known engine is meant to search; RAGFlow's other unknown tools are leftovers.
-    reporter.report(
-        "tool-unknown",
-        "error" if entry.component == "WebSearch" else "warning",
-        pointer,
-        _describe_missing(entry),
-        hint=hint,
-        component=owner,
-    )
+    severity = "error" if entry.component == "WebSearch" else "warning"
+    reporter.report("tool-unknown", severity, owner.place_at(pointer), _describe_missing(entry), hint)
 
 
 def _describe_missing(entry: ToolEntry) -> str:

@@ -41,7 +41,7 @@ def check_differences(draft: Draft, reporter: Reporter) -> Draft:
     choices, problems = read_choices(draft.document.get("compat"))
     for problem in problems:
         pointer = extend_pointer(draft.base, ["compat", problem.name] if problem.name else ["compat"])
-        reporter.report("compat-invalid", "error", pointer, problem.message, hint=problem.hint)
+        reporter.report("compat-invalid", "error", pointer, problem.message, problem.hint)
     unread = frozenset(_find_unread_models(draft))
     differences = list(_find_differences(draft, unread))
     is_affected = bool(differences) or any(map(_is_affected, draft.nodes.values()))
@@ -67,14 +67,9 @@ def _is_affected(node: PlanNode) -> bool:
 def _report(draft: Draft, difference: _Difference, reporter: Reporter) -> None:
     code, severity, path, message, hint = difference.finding
     option, row = OPTIONS[code], code.removeprefix("differs-")
-    reporter.report(
-        code,
-        severity,
-        extend_pointer(difference.pointer, path),
-        message,
-        hint=hint or f"docs/fidelity.md explains it under {row!r}; compat.{option} = true brings RAGFlow's way back.",
-        component=draft.components[difference.node],
-    )
+    hint = hint or f"docs/fidelity.md explains it under {row!r}; compat.{option} = true brings RAGFlow's way back."
+    place = draft.components[difference.node].place_at(extend_pointer(difference.pointer, path))
+    reporter.report(code, severity, place, message, hint)
 
 
 def _find_differences(draft: Draft, unread: frozenset[NodeId]) -> Iterator[_Difference]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.dsl_compiler.diagnostics import Nearest, Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent, group_by_region
@@ -36,25 +34,20 @@ def _check(draft: Draft, node: PlanNode, owner: RawComponent, inside: list[str],
             pointer = extend_pointer(node.pointer, [*inside, *tool.server_path])
             if pointer not in missing:
                 missing.add(pointer)
-                _report_missing(tool.server, near, pointer, owner, reporter)
-        elif not _is_allowed(tool.tool, servers[tool.server]):
+                advice = f'Add [mcp."{tool.server}"] to the settings, with its url or the command that starts it.'
+                message, hint = (
+                    f"There is no MCP server {tool.server!r} in the settings.",
+                    near.hint(tool.server, advice),
+                )
+                reporter.report("mcp-server-unknown", "error", owner.place_at(pointer), message, hint)
+        elif (allowed := servers[tool.server]) is not None and tool.tool not in allowed:
             pointer = extend_pointer(node.pointer, [*inside, *tool.path])
             message = (
                 f"The agent is not allowed to call {tool.tool!r} on the MCP server {tool.server!r}: "
                 f'it is not in allow of [mcp."{tool.server}"].'
             )
             hint = "Remove it from the tools or add it to allow."
-            reporter.report("tool-forbidden", "error", pointer, message, hint=hint, component=owner)
-
-
-def _is_allowed(tool: str, allowed: Sequence[str] | None) -> bool:
-    return allowed is None or tool in allowed
-
-
-def _report_missing(server: str, near: Nearest, pointer: str, owner: RawComponent, reporter: Reporter) -> None:
-    hint = near.hint(server, f'Add [mcp."{server}"] to the settings, with its url or the command that starts it.')
-    message = f"There is no MCP server {server!r} in the settings."
-    reporter.report("mcp-server-unknown", "error", pointer, message, hint=hint, component=owner)
+            reporter.report("tool-forbidden", "error", owner.place_at(pointer), message, hint)
 
 
 def check_parallel(draft: Draft, reporter: Reporter) -> Draft:
@@ -66,14 +59,9 @@ def check_parallel(draft: Draft, reporter: Reporter) -> Draft:
         inside = {inner.id: inner for inner in nodes_inside(draft, owner)}
         for inner in inside.values():
             if reason := find_conflict(inner, inside):
-                reporter.report(
-                    "region-parallel",
-                    "error",
-                    inner.pointer,
-                    f"{owner!r} runs its rounds in parallel, but {inner.spec.name} {inner.id!r} {reason}.",
-                    hint="Set max_concurrency to 0, or move the node out of the body.",
-                    component=draft.components[inner.id],
-                )
+                message = f"{owner!r} runs its rounds in parallel, but {inner.spec.name} {inner.id!r} {reason}."
+                hint = "Set max_concurrency to 0, or move the node out of the body."
+                reporter.report("region-parallel", "error", draft.components[inner.id].place(), message, hint)
     return draft
 
 
@@ -93,14 +81,9 @@ def check_reachable(draft: Draft, reporter: Reporter) -> Draft:
         else:
             origin = repr(draft.entry) if node.spec.kind != "entry" else ""
         if origin:
-            reporter.report(
-                "node-unreachable",
-                "warning",
-                node.pointer,
-                f"There is no path from {origin} to {node.id!r}; it never runs.",
-                hint="Connect it or remove it.",
-                component=draft.components[node.id],
-            )
+            message = f"There is no path from {origin} to {node.id!r}; it never runs."
+            hint = "Connect it or remove it."
+            reporter.report("node-unreachable", "warning", draft.components[node.id].place(), message, hint)
     return draft
 
 
@@ -112,12 +95,7 @@ def check_titles(draft: Draft, reporter: Reporter) -> Draft:
             continue
         first = first_by_title.setdefault(component.title, component.id)
         if first != component.id:
-            reporter.report(
-                "title-duplicate",
-                "warning",
-                component.pointer,
-                f"{first!r} has the same title, {component.title!r}.",
-                hint="Rename one of them in the editor.",
-                component=component,
-            )
+            message = f"{first!r} has the same title, {component.title!r}."
+            hint = "Rename one of them in the editor."
+            reporter.report("title-duplicate", "warning", component.place(), message, hint)
     return draft

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import ERROR, NEXT, PlanNode
 from ragflow_lg.dsl.variable_references import Reference
-from ragflow_lg.dsl_compiler.diagnostics import Nearest, Reporter, extend_pointer
+from ragflow_lg.dsl_compiler.diagnostics import Nearest, Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.flow import Flow
 from ragflow_lg.dsl_compiler.reference_types import assignment_targets
@@ -62,14 +62,8 @@ def check_references(draft: Draft, reporter: Reporter) -> Draft:
                 continue
             code, message, hint = problem
             is_expected = code == "reference-excluded" and path[0] in alternatives
-            reporter.report(
-                code,
-                "info" if is_expected else "warning",
-                extend_pointer(draft.components[node.id].params_pointer, path),
-                message,
-                hint=hint,
-                component=draft.components[node.id],
-            )
+            severity = "info" if is_expected else "warning"
+            reporter.report(code, severity, draft.components[node.id].param_place(*path), message, hint)
     for owner in draft.regions:
         _check_collected(canvas, draft.nodes[owner], reporter)
     return draft
@@ -91,10 +85,9 @@ def _check_collected(canvas: _Canvas, owner: PlanNode, reporter: Reporter) -> No
             code, message, hint = problem
             if read is None:
                 message = f"{reference.text!r} refers to a component that does not exist."
-            pointer = extend_pointer(canvas.draft.components[owner.id].params_pointer, ["outputs", name])
+            place = canvas.draft.components[owner.id].param_place("outputs", name)
             text = f"The output {name!r} will be a list of empty strings: {message}"
-            component = canvas.draft.components[owner.id]
-            reporter.report(code, "warning", pointer, text, hint=hint, component=component)
+            reporter.report(code, "warning", place, text, hint)
 
 
 def _regions_around(draft: Draft, node: PlanNode) -> Iterator[NodeId]:

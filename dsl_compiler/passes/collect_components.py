@@ -35,23 +35,13 @@ def classify_document(draft: Draft, reporter: Reporter) -> Draft:
     is_declared = draft.document.get("canvas_category") == "dataflow_canvas" or draft.category == "dataflow_canvas"
     if is_declared or (pipeline and not any(name.lower() == "begin" for name in names)):
         components = f" (it has {', '.join(pipeline)})" if pipeline else ""
-        reporter.report(
-            "pipeline-document",
-            "error",
-            draft.base,
-            f"This is an ingestion pipeline{components}, not an agent canvas; it only prepares documents.",
-            hint="Run it in RAGFlow or pass an agent canvas.",
-        )
+        message = f"This is an ingestion pipeline{components}, not an agent canvas; it only prepares documents."
+        reporter.report("pipeline-document", "error", draft.base, message, "Run it in RAGFlow or pass an agent canvas.")
         return draft
     for name, pointer in named:
         if name in LEGACY and draft.catalog.get(name) is None:
-            reporter.report(
-                "legacy-component",
-                "error",
-                pointer,
-                f"{name} was removed in RAGFlow 0.20.",
-                hint=f"Replaced by {LEGACY[name]}.",
-            )
+            message = f"{name} was removed in RAGFlow 0.20."
+            reporter.report("legacy-component", "error", pointer, message, f"Replaced by {LEGACY[name]}.")
     return draft
 
 
@@ -82,23 +72,21 @@ def collect_components(draft: Draft, reporter: Reporter) -> Draft:
     """
     components = draft.document.get("components")
     if components is not None and not isinstance(components, Mapping):
-        _report_no_object(reporter, draft)
+        message = f'"components" is {_kind(components)}; it should be an object with a component for each id.'
+        pointer = extend_pointer(draft.base, ["components"])
+        reporter.report("document-shape", "error", pointer, message, "Export the canvas again.")
         return draft
     if components:
         collected = _read_components(draft, as_map(components), reporter)
     else:
         collected = components_from_graph(draft.document, draft.base, reporter)
     if not collected and not reporter.has_errors:
-        reporter.report(
-            "document-empty",
-            "error",
-            draft.base,
-            "The document has no components.",
-            hint='A canvas has "components", or a "graph" with nodes. Check whether this is the right file.',
-        )
+        message = "The document has no components."
+        hint = 'A canvas has "components", or a "graph" with nodes. Check whether this is the right file.'
+        reporter.report("document-empty", "error", draft.base, message, hint)
     if problem := _size_problem(collected):
         hint = "Split it into several canvases."
-        reporter.report("document-too-large", "error", draft.base, problem, hint=hint)
+        reporter.report("document-too-large", "error", draft.base, problem, hint)
         return draft
     return replace(draft, components={c.id: c for c in collected if _has_usable_id(c, reporter)})
 
@@ -173,16 +161,16 @@ def _check_downstream(id_: str, value: Any, pointer: str, reporter: Reporter) ->
     if isinstance(value, str):
         message = f'"downstream" of {id_!r} is a string, not a list; RAGFlow would read each letter as an id.'
         if value:
-            reporter.report("document-shape", "warning", pointer, message, hint='Put it into a list: ["…"].')
+            reporter.report("document-shape", "warning", pointer, message, 'Put it into a list: ["…"].')
         return
     if not isinstance(value, list):
         message = f'"downstream" of {id_!r} is {_kind(value)}, not a list of ids.'
-        reporter.report("document-shape", "error", pointer, message, hint=hint)
+        reporter.report("document-shape", "error", pointer, message, hint)
         return
     for index, entry in enumerate(as_list(value)):
         if not isinstance(entry, str):
             message = f'An entry in "downstream" of {id_!r} is {_kind(entry)}, not an id; it is ignored.'
-            reporter.report("document-shape", "warning", f"{pointer}/{index}", message, hint="Remove it.")
+            reporter.report("document-shape", "warning", f"{pointer}/{index}", message, "Remove it.")
             return
 
 
@@ -199,14 +187,9 @@ def _has_usable_id(component: RawComponent, reporter: Reporter) -> bool:
     if component.id and component.id != OPERATIONS and len(component.id) <= MAX_ID_CHARS:
         return True
     short_id = component.id if len(component.id) <= MAX_ID_CHARS else component.id[:60] + "…"
-    reporter.report(
-        "id-invalid",
-        "error",
-        component.pointer,
-        f"{short_id!r} is not a valid component id.",
-        hint="Give it a short id that consists of letters, digits, '_' and ':'.",
-        component=replace(component, id=short_id),
-    )
+    message = f"{short_id!r} is not a valid component id."
+    hint = "Give it a short id that consists of letters, digits, '_' and ':'."
+    reporter.report("id-invalid", "error", replace(component, id=short_id).place(), message, hint)
     return False
 
 
@@ -222,22 +205,6 @@ def _kind(value: Any) -> str:
     return names.get(type(value).__name__, "null")
 
 
-def _report_no_object(reporter: Reporter, draft: Draft) -> None:
-    reporter.report(
-        "document-shape",
-        "error",
-        extend_pointer(draft.base, ["components"]),
-        f'"components" is {_kind(draft.document.get("components"))}; '
-        "it should be an object with a component for each id.",
-        hint="Export the canvas again.",
-    )
-
-
 def _report_malformed(reporter: Reporter, pointer: str, message: str) -> None:
-    reporter.report(
-        "document-shape",
-        "error",
-        pointer,
-        message,
-        hint='A component is {"obj": {"component_name": …, "params": {…}}, "downstream": […]}.',
-    )
+    hint = 'A component is {"obj": {"component_name": …, "params": {…}}, "downstream": […]}.'
+    reporter.report("document-shape", "error", pointer, message, hint)

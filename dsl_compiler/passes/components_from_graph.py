@@ -55,12 +55,8 @@ def components_from_graph(document: Mapping[str, Any], base: str, reporter: Repo
             )
         )
     if components:
-        reporter.report(
-            "document-rewritten",
-            "info",
-            extend_pointer(base, ["graph"]),
-            "The document has no components; they were rebuilt from the graph.",
-        )
+        message = "The document has no components; they were rebuilt from the graph."
+        reporter.report("document-rewritten", "info", extend_pointer(base, ["graph"]), message)
     return components
 
 

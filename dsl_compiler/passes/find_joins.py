@@ -36,7 +36,9 @@ def find_joins(draft: Draft, reporter: Reporter) -> Draft:
                 joins[node] = _region(draft, flow, node, deciding, shared)
                 budget -= sum(1 + len(predecessors) for _, predecessors in joins[node].nodes)
     if budget <= 0:
-        _report_too_large(draft, reporter)
+        message = "There are too many nodes between those where branches split and those where they join."
+        hint = "Join the branches earlier or split the canvas."
+        reporter.report("document-too-large", "error", draft.base, message, hint)
     reports: dict[NodeId, list[NodeId]] = defaultdict(list)
     for join, region in joins.items():
         for node in region.watched:
@@ -68,16 +70,6 @@ def _chooses(draft: Draft, flow: Flow, node: NodeId) -> bool:
 
 def _bits(flow: Flow, nodes: Iterable[NodeId]) -> int:
     return sum(1 << flow.position[node] for node in nodes)
-
-
-def _report_too_large(draft: Draft, reporter: Reporter) -> None:
-    reporter.report(
-        "document-too-large",
-        "error",
-        draft.base,
-        "There are too many nodes between those where branches split and those where they join.",
-        hint="Join the branches earlier or split the canvas.",
-    )
 
 
 def _region(

@@ -30,9 +30,13 @@ def _with_exits(draft: Draft, reporter: Reporter) -> Draft:
                 continue  # it ends the round, like an edge back to the item node
             scope = draft.nodes[target].parent
             if target in around:
-                _report_edge_back(draft, node, target, reporter)
+                message = f"An edge leads back to {target!r}, which contains the node."
+                hint = "To end the round, remove the edge; to leave the Loop, use ExitLoop."
+                reporter.report("region-invalid", "error", draft.components[node.id].place(), message, hint)
             if scope != node.parent and scope not in (None, *around):
-                _report_edge_into_body(draft, node, target, reporter)
+                message = f"An edge leads from outside into the body of {scope!r}, to {target!r}."
+                hint = "Connect it to the Loop or Iteration itself."
+                reporter.report("region-invalid", "error", draft.components[node.id].place(), message, hint)
             for region in around:
                 if region == scope:
                     break
@@ -53,63 +57,26 @@ def _ancestors(draft: Draft, node: PlanNode) -> list[NodeId]:
     return list(around)
 
 
-def _report_edge_back(draft: Draft, node: PlanNode, target: NodeId, reporter: Reporter) -> None:
-    reporter.report(
-        "region-invalid",
-        "error",
-        node.pointer,
-        f"An edge leads back to {target!r}, which contains the node.",
-        hint="To end the round, remove the edge; to leave the Loop, use ExitLoop.",
-        component=draft.components[node.id],
-    )
-
-
-def _report_edge_into_body(draft: Draft, node: PlanNode, target: NodeId, reporter: Reporter) -> None:
-    reporter.report(
-        "region-invalid",
-        "error",
-        node.pointer,
-        f"An edge leads from outside into the body of {draft.nodes[target].parent!r}, to {target!r}.",
-        hint="Connect it to the Loop or Iteration itself.",
-        component=draft.components[node.id],
-    )
-
-
 def _region(draft: Draft, owner: PlanNode, children: Children, reporter: Reporter) -> Region:
     inside = children.get(owner.id, ())
     item, *others = [node for node in inside if node.spec.kind == "region_item"] or [None]
     for other in others:
         assert other is not None
-        reporter.report(
-            "region-invalid",
-            "warning",
-            other.pointer,
-            f"{owner.spec.name} {owner.id!r} has a second {other.spec.name}, which never starts.",
-            hint="Remove it and move its edges to the first one.",
-            component=draft.components[other.id],
-        )
+        message = f"{owner.spec.name} {owner.id!r} has a second {other.spec.name}, which never starts."
+        hint = "Remove it and move its edges to the first one."
+        reporter.report("region-invalid", "warning", draft.components[other.id].place(), message, hint)
     body = tuple(node.id for node in inside if node is not item)
     members = set(body)
     if not body:
-        reporter.report(
-            "region-invalid",
-            "error",
-            owner.pointer,
-            f"{owner.spec.name} has no body.",
-            hint=f'Put at least one node inside it ("parent_id": "{owner.id}").',
-            component=draft.components[owner.id],
-        )
+        message = f"{owner.spec.name} has no body."
+        hint = f'Put at least one node inside it ("parent_id": "{owner.id}").'
+        reporter.report("region-invalid", "error", draft.components[owner.id].place(), message, hint)
     entered = {target for node in inside if node is not item for target in node.targets}
     start = tuple(t for t in item.targets if t in members) if item else tuple(n for n in body if n not in entered)
     if body and not start:
-        reporter.report(
-            "region-invalid",
-            "error",
-            (item or owner).pointer,
-            f"{(item or owner).spec.name} does not lead to any node in the body.",
-            hint="Draw an edge from it to the first node in the body.",
-            component=draft.components[(item or owner).id],
-        )
+        message = f"{(item or owner).spec.name} does not lead to any node in the body."
+        hint = "Draw an edge from it to the first node in the body."
+        reporter.report("region-invalid", "error", draft.components[(item or owner).id].place(), message, hint)
     region = Region(owner.id, item.id if item else None, body, start)
     return replace(region, closers=_closers(draft, region, children)) if start else region
 
@@ -137,13 +104,10 @@ def _report_strays(draft: Draft, reporter: Reporter, owners: set[NodeId]) -> Non
         if parent is not None and is_placeholder(parent.spec):
             continue  # it may represent a region
         if is_stray or (node.parent and node.parent not in owners):
-            reporter.report(
-                "region-invalid",
-                "error",
-                node.pointer,
+            message = (
                 f"{node.spec.name} belongs to {node.parent!r}, which is not a Loop or Iteration."
                 if node.parent
-                else f"{node.spec.name} is not inside a Loop or Iteration.",
-                hint="Set its parent_id to the Loop or Iteration that it belongs to, or remove it.",
-                component=draft.components[node.id],
+                else f"{node.spec.name} is not inside a Loop or Iteration."
             )
+            hint = "Set its parent_id to the Loop or Iteration that it belongs to, or remove it."
+            reporter.report("region-invalid", "error", draft.components[node.id].place(), message, hint)

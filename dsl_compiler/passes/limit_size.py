@@ -27,7 +27,7 @@ def limit_size(draft: Draft, reporter: Reporter) -> Draft:
     ):
         if actual > limit:
             message = f"The canvas has {actual:,} {noun}; the limit {name} is {limit:,}."
-            reporter.report("document-too-large", "error", draft.base, message, hint=_HINT)
+            reporter.report("document-too-large", "error", draft.base, message, _HINT)
             break
     return draft
 

@@ -28,13 +28,8 @@ def migrate_names(draft: Draft, reporter: Reporter) -> Draft:
     for component in draft.components.values():
         name = current_name(component.name, component.params)
         if name != component.name:
-            reporter.report(
-                "document-rewritten",
-                "info",
-                component.pointer,
-                f"{component.name} was renamed to {name}, its current name.",
-                component=component,
-            )
+            message = f"{component.name} was renamed to {name}, its current name."
+            reporter.report("document-rewritten", "info", component.place(), message)
         new_id = ids.get(component.id, component.id)
         components[new_id] = replace(
             component,

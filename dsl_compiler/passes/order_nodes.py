@@ -20,25 +20,17 @@ def find_entry(draft: Draft, reporter: Reporter) -> Draft:
     """Choose the component ``begin``, or else the first one of kind ``entry``. Report any others."""
     entries = [node for node in draft.nodes.values() if node.spec.kind == "entry"]
     if not entries:
-        reporter.report(
-            "begin-missing",
-            "error",
-            extend_pointer(draft.base, ["components"]),
-            "The canvas has no Begin component to start at.",
-            hint='Add a component with id "begin" and component_name "Begin".',
-        )
+        message = "The canvas has no Begin component to start at."
+        hint = 'Add a component with id "begin" and component_name "Begin".'
+        reporter.report("begin-missing", "error", extend_pointer(draft.base, ["components"]), message, hint)
         return draft
     chosen = next((node for node in entries if node.id == CLASSIC_ENTRY), entries[0])
     for other in entries:
         if other is not chosen:
-            reporter.report(
-                "begin-multiple",
-                "error" if chosen.id != CLASSIC_ENTRY else "warning",
-                other.pointer,
-                f"The canvas starts at {chosen.id!r}; this second Begin never runs.",
-                hint="Keep only one Begin component.",
-                component=draft.components[other.id],
-            )
+            message = f"The canvas starts at {chosen.id!r}; this second Begin never runs."
+            severity = "error" if chosen.id != CLASSIC_ENTRY else "warning"
+            place = draft.components[other.id].place()
+            reporter.report("begin-multiple", severity, place, message, "Keep only one Begin component.")
     return replace(draft, entry=chosen.id)
 
 
@@ -77,15 +69,11 @@ def find_cycles(draft: Draft, reporter: Reporter) -> Draft:
             has_exit = any(_may_leave(draft.nodes[n], inside) for n in group)
             path = flow.find_cycle(group)
             first = draft.components[path[0]]
-            reporter.report(
-                "flow-cycle",
-                "warning" if has_exit else "error",
-                extend_pointer(first.pointer, ["downstream"]),
-                f"The flow has a cycle: {' → '.join(path)}. "
-                + ("Joins on it run once per arrival." if has_exit else "No node on it can leave it."),
-                hint="Use a Loop instead." if has_exit else "Use a Switch or a Loop there.",
-                component=first,
+            message = f"The flow has a cycle: {' → '.join(path)}. " + (
+                "Joins on it run once per arrival." if has_exit else "No node on it can leave it."
             )
+            hint = "Use a Loop instead." if has_exit else "Use a Switch or a Loop there."
+            reporter.report("flow-cycle", "warning" if has_exit else "error", first.place("downstream"), message, hint)
     return replace(draft, flows=flows, cyclic=frozenset(cyclic))
 
 

@@ -59,13 +59,8 @@ def _rewrite(draft: Draft, component: RawComponent, reporter: Reporter) -> RawCo
     removed = sorted(key for key in component.params.keys() - params.keys() if component.params[key] not in _BLANK)
     added = sorted(key for key in params if params[key] != component.params.get(key))
     if removed or added:
-        reporter.report(
-            "document-rewritten",
-            "info",
-            component.params_pointer,
-            f"{spec.name} has a different shape: {_describe_changes(removed, added)}.",
-            component=component,
-        )
+        message = f"{spec.name} has a different shape: {_describe_changes(removed, added)}."
+        reporter.report("document-rewritten", "info", component.param_place(), message)
     return replace(component, params=params)
 
 

@@ -10,7 +10,7 @@ from ragflow_lg.base.diagnostics import ADVICE, Fix
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.component.spec import Route
-from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
+from ragflow_lg.dsl_compiler.diagnostics import Place, Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 
 
@@ -27,21 +27,21 @@ def _connect(draft: Draft, node: PlanNode, reporter: Reporter) -> PlanNode:
     raw = draft.components[node.id]
     on_error = node.on_error
     if on_error.goto:
-        pointer = extend_pointer(raw.params_pointer, ["exception_goto"])
-        goto = _existing_targets(draft, reporter, raw, on_error.goto, pointer, is_needed=False)
+        place = raw.param_place("exception_goto")
+        goto = _existing_targets(draft, reporter, on_error.goto, place, is_needed=False)
         on_error = on_error._replace(goto=goto)
     if node.spec.kind == "route":
         declared = tuple(node.spec.routes(node.params))
         routes = tuple(_connect_route(draft, reporter, raw, route) for route in declared)
         _check_unused(draft, reporter, raw, declared)
         return replace(node, routes=routes, on_error=on_error)
-    downstream = _existing_targets(draft, reporter, raw, raw.downstream, extend_pointer(raw.pointer, ["downstream"]))
+    downstream = _existing_targets(draft, reporter, raw.downstream, raw.place("downstream"))
     return replace(node, downstream=downstream, on_error=on_error)
 
 
 def _connect_route(draft: Draft, reporter: Reporter, raw: RawComponent, route: Route) -> Route:
-    pointer = extend_pointer(raw.params_pointer, route.path)
-    targets = _existing_targets(draft, reporter, raw, route.targets, pointer, what=f"route {route.label!r}")
+    place = raw.param_place(*route.path)
+    targets = _existing_targets(draft, reporter, route.targets, place, what=f"route {route.label!r}")
     return route._replace(targets=targets)
 
 
@@ -50,26 +50,13 @@ def _check_unused(draft: Draft, reporter: Reporter, raw: RawComponent, routes: I
     routed = {target for route in routes for target in route.targets}
     for target in raw.downstream:
         if target not in routed and target not in draft.nodes:
-            reporter.report(
-                "target-unknown",
-                "warning",
-                extend_pointer(raw.pointer, ["downstream"]),
-                f"The edge leads to {target!r}, which does not exist; {raw.name} follows only its routes.",
-                hint=reporter.nearest("node", draft.nodes).hint(target, "Remove it or use it in a route."),
-                component=raw,
-                fix=_removal(target),
-            )
+            message = f"The edge leads to {target!r}, which does not exist; {raw.name} follows only its routes."
+            hint = reporter.nearest("node", draft.nodes).hint(target, "Remove it or use it in a route.")
+            reporter.report("target-unknown", "warning", raw.place("downstream"), message, hint, fix=_removal(target))
 
 
 def _existing_targets(
-    draft: Draft,
-    reporter: Reporter,
-    raw: RawComponent,
-    targets: Iterable[str],
-    pointer: str,
-    *,
-    is_needed: bool = True,
-    what: str = "",
+    draft: Draft, reporter: Reporter, targets: Iterable[str], place: Place, *, is_needed: bool = True, what: str = ""
 ) -> tuple[NodeId, ...]:
     unique = tuple(dict.fromkeys(targets))
     existing = tuple(NodeId(t) for t in unique if _exists(draft, t))
@@ -80,30 +67,18 @@ def _existing_targets(
         if target in known:
             continue
         if target in draft.nodes:
-            reporter.report(
-                "target-unknown",
-                "warning",
-                pointer,
-                f"{subject} leads back to {target!r}, which starts a turn; the edge was ignored.",
-                hint="Start a new turn or use a Loop.",
-                component=raw,
-                fix=_removal(target),
-            )
+            message = f"{subject} leads back to {target!r}, which starts a turn; the edge was ignored."
+            hint = "Start a new turn or use a Loop."
+            reporter.report("target-unknown", "warning", place, message, hint, fix=_removal(target))
         else:
-            reporter.report(
-                "target-unknown",
-                "warning" if has_rest else "error",
-                pointer,
-                f"{subject} leads to {target!r}, which does not exist{'; it was ignored' if has_rest else ''}.",
-                hint=reporter.nearest("node", draft.nodes).hint(target, ADVICE["target-unknown"]),
-                component=raw,
-                fix=_removal(target) if has_rest else None,
-            )
+            message = f"{subject} leads to {target!r}, which does not exist{'; it was ignored' if has_rest else ''}."
+            hint = reporter.nearest("node", draft.nodes).hint(target, ADVICE["target-unknown"])
+            severity, fix = ("warning", _removal(target)) if has_rest else ("error", None)
+            reporter.report("target-unknown", severity, place, message, hint, fix=fix)
             is_reported = is_reported or not has_rest
     if what and not existing and not is_reported:
-        reporter.report(
-            "route-empty", "error", pointer, f"The {what} has no target.", hint="Connect it to a node.", component=raw
-        )
+        message = f"The {what} has no target."
+        reporter.report("route-empty", "error", place, message, "Connect it to a node.")
     return existing
 
 

@@ -22,21 +22,16 @@ def upgrade_document(draft: Draft, reporter: Reporter) -> Draft:
         return draft
     if count_components(document) > MAX_COMPONENTS:
         message = f"A canvas from before RAGFlow 0.20 may have {MAX_COMPONENTS:,} components at most."
-        reporter.report("document-too-large", "error", draft.base, message, hint="Split it into several canvases.")
+        reporter.report("document-too-large", "error", draft.base, message, "Split it into several canvases.")
         return draft
     upgrade = upgrade_canvas(document, draft.catalog)
-    reporter.report(
-        "legacy-component",
-        "warning",
-        draft.base,
-        f"The canvas was made before RAGFlow 0.20; {len(upgrade.changes)} components were upgraded in memory.",
-        hint=HINT,
-    )
+    message = f"The canvas was made before RAGFlow 0.20; {len(upgrade.changes)} components were upgraded in memory."
+    reporter.report("legacy-component", "warning", draft.base, message, HINT)
     is_drawn = document is not draft.document
     drawn = components_from_graph(draft.document, draft.base, Reporter()) if is_drawn else ()
     places = {component.id: component.pointer for component in drawn}
     for change in upgrade.changes:
         pointer = places.get(change.id) or extend_pointer(draft.base, ["components", change.id])
         severity = "warning" if change.is_difference else "info"
-        reporter.report("legacy-component", severity, pointer, str(change), hint=HINT)
+        reporter.report("legacy-component", severity, pointer, str(change), HINT)
     return replace(draft, document=upgrade.document)
