@@ -7,13 +7,10 @@ from typing import Annotated, Any
 from fastapi import Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import Response
 
 from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.server.agents.agent_versions import find_version
-from ragflow_lg.server.http.native.native_responses import respond_model
 from ragflow_lg.server.http.native.native_routing import Agent, make_agent_router
-from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 
 router = make_agent_router("runs")
@@ -29,25 +26,21 @@ class BeginAnswer(BaseModel):
     inputs_schema: Annotated[dict[str, Any], Field(description="JSON Schema of a run's `inputs`.")]
 
 
-@router.get(
-    "/begin", response_model=BeginAnswer, responses=describe_problems(404, 422), summary="Show how a session begins"
-)
+@router.get("/begin", summary="Show how a session begins")
 async def get_begin(
     request: Request,
     agent: Agent,
     version: Annotated[str, Query(max_length=32, description="Version of the canvas, as in `POST …/runs`.")] = "",
-) -> Response:
+) -> BeginAnswer:
     """Return the greeting and Begin's form of the version that new sessions use, or of a given one."""
     row = await find_version(get_app_state(request).database, agent, version)
     plan = (await get_turns(request).canvases.compile(row)).plan
     params = plan.nodes[plan.entry].params
     fields: dict[str, Any] = getattr(params, "inputs", {})
-    return respond_model(
-        BeginAnswer(
-            title=agent.title,
-            mode=getattr(params, "mode", ""),
-            prologue=getattr(params, "prologue", None) or "",
-            fields=fields,
-            inputs_schema=form_schema(fields),
-        )
+    return BeginAnswer(
+        title=agent.title,
+        mode=getattr(params, "mode", ""),
+        prologue=getattr(params, "prologue", None) or "",
+        fields=fields,
+        inputs_schema=form_schema(fields),
     )

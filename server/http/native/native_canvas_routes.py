@@ -23,7 +23,6 @@ from ragflow_lg.server.http.native.native_responses import (
     VersionListAnswer,
     VersionWhole,
     build_version_answer,
-    respond_model,
 )
 from ragflow_lg.server.http.native.native_routing import Agent, Authenticated, make_agent_router, make_native_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
@@ -51,26 +50,24 @@ Layout = Literal["auto", "editor"]
 version_router = make_agent_router("versions")
 
 
-@router.post("/check", response_model=CheckAnswer, responses=describe_problems(), openapi_extra=_BODY, summary="Check")
-async def check(request: Request, caller: Authenticated) -> Response:
+@router.post("/check", openapi_extra=_BODY, summary="Check")
+async def check(request: Request, caller: Authenticated) -> CheckAnswer:
     """Check a canvas and return all diagnostics, with line and column in the request body; also for invalid JSON."""
     document, app_state = await read_bytes(request, "canvas"), get_app_state(request)
     settings, workers = app_state.settings_of(caller.tenant), app_state.workers_of(caller.tenant)
     can_run, diagnostics = await find_diagnostics(workers, settings, document)
     answers = [DiagnosticAnswer(**diagnostic.as_dict()) for diagnostic in diagnostics]
-    return respond_model(CheckAnswer(runs=can_run, diagnostics=answers))
+    return CheckAnswer(runs=can_run, diagnostics=answers)
 
 
 @router.post(
     "/draw",
-    response_class=Response,
     responses={
         200: {
             "description": "The drawing.",
             "content": {kind.partition(";")[0]: {"schema": {"type": "string"}} for _, kind in _FORMATS.values()},
         }
-    }
-    | describe_problems(422),
+    },
     openapi_extra=_BODY,
     summary="Draw",
 )
@@ -105,54 +102,37 @@ def _draw_picture(
     return render(sketch, direction=direction, theme=theme, as_in_editor=as_in_editor)
 
 
-@version_router.get(
-    "/versions", response_model=VersionListAnswer, responses=describe_problems(404), summary="List versions"
-)
-async def list_versions(request: Request, agent: Agent) -> Response:
+@version_router.get("/versions", summary="List versions")
+async def list_versions(request: Request, agent: Agent) -> VersionListAnswer:
     """List all versions, newest first, without their canvases."""
     rows = await AgentRepository(get_app_state(request).database, agent.tenant).all_versions(agent.id)
-    return respond_model(VersionListAnswer(versions=[build_version_answer(row, agent) for row in rows]))
+    return VersionListAnswer(versions=[build_version_answer(row, agent) for row in rows])
 
 
-@version_router.post(
-    "/versions",
-    response_model=VersionAnswer,
-    status_code=201,
-    responses=describe_problems(400, 404, 422),
-    summary="Publish",
-)
-async def publish_version(body: PublishRequest, request: Request, agent: Agent) -> Response:
+@version_router.post("/versions", status_code=201, summary="Publish")
+async def publish_version(body: PublishRequest, request: Request, agent: Agent) -> VersionAnswer:
     """Publish the draft, or a canvas that replaces the draft first. Creates a new version; nothing is overwritten."""
     app_state = get_app_state(request)
     await get_turns(request).quotas.require(agent.tenant, "versions")
     version = await publish(app_state, agent, title=body.title, description=body.description, dsl=body.dsl)
-    return respond_model(build_version_answer(version, agent), 201)
+    return build_version_answer(version, agent)
 
 
-@version_router.get(
-    "/versions/{version}", response_model=VersionWhole, responses=describe_problems(404, 422), summary="Show a version"
-)
+@version_router.get("/versions/{version}", summary="Show a version")
 async def get_version(
     version: str,
     request: Request,
     agent: Agent,
     dsl_version: Annotated[DslVersion, Query(description="Version of the DSL of the canvas.")] = "v1",
-) -> Response:
+) -> VersionWhole:
     """Return a version with its canvas: `draft`, `published` (the last one), or an id."""
     row = await find_version(get_app_state(request).database, agent, version)
     canvas = await shown_canvas(row.dsl, dsl_version)
-    return respond_model(VersionWhole(**build_version_answer(row, agent).model_dump(), dsl=canvas))
+    return VersionWhole(**build_version_answer(row, agent).model_dump(), dsl=canvas)
 
 
-@version_router.delete(
-    "/versions/{version}",
-    response_class=Response,
-    status_code=204,
-    responses=describe_problems(404, 409),
-    summary="Delete a version",
-)
-async def remove_version(version: str, request: Request, agent: Agent) -> Response:
+@version_router.delete("/versions/{version}", responses=describe_problems(409), summary="Delete a version")
+async def remove_version(version: str, request: Request, agent: Agent) -> None:
     """Delete a version by its id. The draft and versions in use by sessions cannot be deleted."""
     app_state = get_app_state(request)
     await delete_version(app_state, agent, await find_version(app_state.database, agent, version))
-    return Response(status_code=204)

@@ -7,15 +7,12 @@ from typing import Annotated
 from fastapi import Depends, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.file_repository import FileQuery
 from ragflow_lg.server.database.tables import FileRow
-from ragflow_lg.server.http.native.native_responses import respond_model
 from ragflow_lg.server.http.native.native_routing import PageRoute, make_native_router
-from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_any, get_app_state
 from ragflow_lg.server.observability.audit import audit
 
@@ -45,30 +42,24 @@ class FileListAnswer(BaseModel):
     total_bytes: Annotated[int, Field(description="Their size.")]
 
 
-@router.get("/files", response_model=FileListAnswer, responses=describe_problems(422), summary="List files")
+@router.get("/files", summary="List files")
 async def list_files(
     request: Request,
     caller: Caller,
     agent_id: Annotated[str, Query(max_length=32, description="Only files uploaded for this agent.")] = "",
     page: Annotated[int, Query(ge=1, le=1_000_000, description="Number of the page, from 1.")] = 1,
     page_size: Annotated[int, Query(ge=1, le=100, description="Rows per page.")] = 30,
-) -> Response:
+) -> FileListAnswer:
     """List uploads and files that runs created, newest first. A key of embedded pages sees what its pages uploaded."""
     if agent_id and not caller.opens(agent_id):
-        return respond_model(FileListAnswer(files=[], total=0, total_bytes=0))
+        return FileListAnswer(files=[], total=0, total_bytes=0)
     query = FileQuery(caller.owner.id if caller.is_page else "", (agent_id,) if agent_id else caller.owner.agents)
     rows, total, size = await file_store(get_app_state(request), caller.tenant).list(query, page, page_size)
-    return respond_model(FileListAnswer(files=[_build_file(row) for row in rows], total=total, total_bytes=size))
+    return FileListAnswer(files=[_build_file(row) for row in rows], total=total, total_bytes=size)
 
 
-@router.delete(
-    "/files/{file_id}",
-    response_class=Response,
-    status_code=204,
-    responses=describe_problems(404),
-    summary="Delete a file",
-)
-async def delete_file(file_id: str, request: Request, caller: Caller) -> Response:
+@router.delete("/files/{file_id}", summary="Delete a file")
+async def delete_file(file_id: str, request: Request, caller: Caller) -> None:
     """Delete a file. Turns that read it already keep its text; a turn that reads it later fails."""
     store = file_store(get_app_state(request), caller.tenant)
     file = await store.find(file_id)
@@ -77,7 +68,6 @@ async def delete_file(file_id: str, request: Request, caller: Caller) -> Respons
         raise RequestError("File not found.", status=404)
     await store.delete(file)
     audit("file.deleted", file=file.id, agent=file.agent_id)
-    return Response(status_code=204)
 
 
 def _may_delete(caller: ApiCaller, file: FileRow) -> bool:

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path
 from starlette.requests import Request
-from starlette.responses import Response
 
 from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import RequestError
@@ -28,7 +27,6 @@ from ragflow_lg.server.http.native.inspection_responses import (
     build_run_nodes,
 )
 from ragflow_lg.server.http.native.native_requests import CHECKPOINT, NodeRunRequest
-from ragflow_lg.server.http.native.native_responses import respond_model
 from ragflow_lg.server.http.native.native_routing import (
     Agent,
     Authenticated,
@@ -36,7 +34,6 @@ from ragflow_lg.server.http.native.native_routing import (
     make_agent_router,
     make_native_router,
 )
-from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
 from ragflow_lg.server.runs.run_inspection import RunInspection
@@ -55,32 +52,25 @@ def build_inspection(request: Request, agent: Agent) -> RunInspection:
 Inspection = Annotated[RunInspection, Depends(build_inspection)]
 
 
-@router.get(
-    "/sessions/{session_id}/history/{checkpoint}",
-    response_model=MomentWhole,
-    responses=describe_problems(404, 422),
-    summary="Show a step",
-)
+@router.get("/sessions/{session_id}/history/{checkpoint}", summary="Show a step")
 async def get_moment(
     session_id: str,
     checkpoint: Annotated[str, Path(pattern=CHECKPOINT, min_length=1)],
     control: Control,
     inspection: Inspection,
-) -> Response:
+) -> MomentWhole:
     """Return the variables at a stored step, and what has changed since the step before it.
 
     The names are those that `changes` of `rerun` and `fork` take.
     """
     moment, variables, left_out, plan = await inspection.moment(await control.session(session_id), checkpoint)
-    return respond_model(build_moment_whole(moment, variables, left_out, plan))
+    return build_moment_whole(moment, variables, left_out, plan)
 
 
-@router.get(
-    "/runs/{run_id}/nodes", response_model=RunNodesAnswer, responses=describe_problems(404), summary="Show nodes"
-)
+@router.get("/runs/{run_id}/nodes", summary="Show nodes")
 async def get_run_nodes(
     run_id: str, request: Request, agent: Agent, control: Control, inspection: Inspection
-) -> Response:
+) -> RunNodesAnswer:
     """Return how the components of a run went, and each model call with its prompts as they were sent.
 
     A run in which no model was called and nothing was tried again stores no list. While a run is in progress, the list
@@ -89,18 +79,13 @@ async def get_run_nodes(
     run = await control.run(run_id)
     visits, calls, dropped = await inspection.node_log(run)
     canvas = await get_turns(request).canvases.compile_version(agent, run.version_id)
-    return respond_model(build_run_nodes(visits, calls, dropped, canvas.plan))
+    return build_run_nodes(visits, calls, dropped, canvas.plan)
 
 
-@router.post(
-    "/node-runs",
-    response_model=NodeRunAnswer,
-    responses=describe_problems(400, 404, 422),
-    summary="Run a component alone",
-)
+@router.post("/node-runs", summary="Run a component alone")
 async def run_node(
     body: NodeRunRequest, request: Request, agent: Agent, control: Control, inspection: Inspection
-) -> Response:
+) -> NodeRunAnswer:
     """Run one component with given values, or with those that a run has left. Nothing is stored.
 
     It calls its models and services as in a run.
@@ -116,15 +101,15 @@ async def run_node(
     version = await _find_canvas(request, agent, version_id, body.dsl)
     trying = inspection.try_node(version, body.node, body.inputs, feed)
     visited, view = await await_while_connected(request, trying)
-    return respond_model(await compute_in_thread(build_node_run, visited, view))
+    return await compute_in_thread(build_node_run, visited, view)
 
 
-@component_router.get(
-    "/components/{name}", response_model=ComponentAnswer, responses=describe_problems(404), summary="Show a component"
-)
-async def get_component(name: Annotated[str, Path(max_length=MAX_NAME_CHARS)], caller: Authenticated) -> Response:
+@component_router.get("/components/{name}", summary="Show a component")
+async def get_component(
+    name: Annotated[str, Path(max_length=MAX_NAME_CHARS)], caller: Authenticated
+) -> ComponentAnswer:
     """Return the parameters of a component, as JSON Schema and in words."""
-    return respond_model(await compute_in_thread(_describe_component, name))
+    return await compute_in_thread(_describe_component, name)
 
 
 def _describe_component(name: str) -> ComponentAnswer:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,11 +15,12 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.tables import KeyRow
-from ragflow_lg.server.http.native.native_requests import Line, NoBoolean
-from ragflow_lg.server.http.native.native_responses import respond_model
+from ragflow_lg.server.http.native.native_requests import Body, Line, NoBoolean
 from ragflow_lg.server.http.native.native_routing import make_native_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
+from ragflow_lg.server.http.shared.responses import respond_json
+from ragflow_lg.server.http.shared.route_schemas import with_examples
 from ragflow_lg.server.observability.audit import audit
 
 router = make_native_router("keys of pages")
@@ -31,13 +32,10 @@ MAX_KEYS = 1000
 """How many valid keys of pages a tenant may have."""
 
 
-class NewKey(BaseModel):
+class NewKey(Body):
     """A key of embedded pages to create."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"agents": ["0c7f4a1e2b5d4c8f9a3b6d7e8f901234"], "expires_days": 90}]},
-    )
+    model_config = with_examples({"agents": ["0c7f4a1e2b5d4c8f9a3b6d7e8f901234"], "expires_days": 90})
 
     agents: Annotated[
         list[Annotated[str, Field(max_length=32)]],
@@ -77,9 +75,7 @@ class KeyListAnswer(BaseModel):
     keys: list[KeyAnswer]
 
 
-@router.post(
-    "/keys", response_model=CreatedKey, status_code=201, responses=describe_problems(400, 404, 422), summary="Create"
-)
+@router.post("/keys", response_model=CreatedKey, status_code=201, responses=describe_problems(404), summary="Create")
 async def create_key(body: NewKey, request: Request, caller: Authenticated) -> Response:
     """Create a key for embedded pages, limited to some agents. Anyone who opens such a page can read its key."""
     if bool(body.agents) == body.all_agents:
@@ -98,21 +94,19 @@ async def create_key(body: NewKey, request: Request, caller: Authenticated) -> R
     if row is None:
         raise RequestError("The key has been revoked already.", status=404)
     audit("key.created", key=row.id, name=row.name, kind=row.kind)
-    return respond_model(CreatedKey(**_build_key(row).model_dump(), key=key), 201, {"Cache-Control": "no-store"})
+    return respond_json(CreatedKey(**_build_key(row).model_dump(), key=key), 201, {"Cache-Control": "no-store"})
 
 
-@router.get("/keys", response_model=KeyListAnswer, responses=describe_problems(), summary="List")
-async def list_keys(request: Request, caller: Authenticated) -> Response:
+@router.get("/keys", summary="List")
+async def list_keys(request: Request, caller: Authenticated) -> KeyListAnswer:
     """List the valid keys of embedded pages, oldest first. Only the beginning of each key is known."""
     app_state = get_app_state(request)
     rows = await _list_keys(KeyRepository(app_state.database), caller.tenant, app_state.now_ms())
-    return respond_model(KeyListAnswer(keys=[_build_key(row) for row in rows]))
+    return KeyListAnswer(keys=[_build_key(row) for row in rows])
 
 
-@router.delete(
-    "/keys/{key_id}", response_class=Response, status_code=204, responses=describe_problems(404), summary="Revoke"
-)
-async def revoke_key(key_id: str, request: Request, caller: Authenticated) -> Response:
+@router.delete("/keys/{key_id}", summary="Revoke")
+async def revoke_key(key_id: str, request: Request, caller: Authenticated) -> None:
     """Revoke a key of embedded pages by its id. It becomes invalid immediately."""
     app_state = get_app_state(request)
     keys, now_ms = KeyRepository(app_state.database), app_state.now_ms()
@@ -121,7 +115,6 @@ async def revoke_key(key_id: str, request: Request, caller: Authenticated) -> Re
         raise RequestError("Key not found.", status=404)
     await keys.revoke(row.id, now_ms)
     audit("key.revoked", key=row.id, name=row.name)
-    return Response(status_code=204)
 
 
 async def _list_keys(keys: KeyRepository, tenant: str, now_ms: int) -> list[KeyRow]:

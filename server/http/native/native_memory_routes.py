@@ -8,15 +8,12 @@ from fastapi import Query
 from msgspec.structs import asdict
 from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import Response
 
 from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES
 from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
 from ragflow_lg.adapters.memories.stored_memories import StoredMemories
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.native.native_responses import respond_model
 from ragflow_lg.server.http.native.native_routing import make_native_router
-from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.services.memories import MemorySearch, MemoryType, Remembered
@@ -78,8 +75,8 @@ class MemoryDeletionAnswer(BaseModel):
     deleted: Annotated[int, Field(description="Number of entries.")]
 
 
-@router.get("/memories", response_model=MemoryListAnswer, responses=describe_problems(), summary="List memories")
-async def list_memories(request: Request, caller: Authenticated) -> Response:
+@router.get("/memories", summary="List memories")
+async def list_memories(request: Request, caller: Authenticated) -> MemoryListAnswer:
     """List the memories of the settings that the tenant may use."""
     memories = _find_memories(request, caller.tenant)
     answers = [
@@ -92,58 +89,38 @@ async def list_memories(request: Request, caller: Authenticated) -> Response:
         )
         for shelf in _list_shelves(memories)
     ]
-    return respond_model(MemoryListAnswer(memories=answers))
+    return MemoryListAnswer(memories=answers)
 
 
-@router.get(
-    "/memories/entries",
-    response_model=MemoryEntryListAnswer,
-    responses=describe_problems(422),
-    summary="Export what is remembered about a user",
-)
-async def export_entries(request: Request, caller: Authenticated, user_id: User) -> Response:
+@router.get("/memories/entries", summary="Export what is remembered about a user")
+async def export_entries(request: Request, caller: Authenticated, user_id: User) -> MemoryEntryListAnswer:
     """Return everything that all memories contain about a user."""
     memories = _find_memories(request, caller.tenant)
     entries: list[Remembered] = []
     for shelf in _list_shelves(memories):
         entries += shelf.remembered(await shelf.entries(shelf.namespace(memories.tenant if memories else "", user_id)))
-    return _respond(entries, len(entries))
+    return _build_list(entries, len(entries))
 
 
-@router.delete(
-    "/memories/entries",
-    response_model=MemoryDeletionAnswer,
-    responses=describe_problems(422),
-    summary="Delete what is remembered about a user",
-)
-async def delete_user(request: Request, caller: Authenticated, user_id: User) -> Response:
+@router.delete("/memories/entries", summary="Delete what is remembered about a user")
+async def delete_user(request: Request, caller: Authenticated, user_id: User) -> MemoryDeletionAnswer:
     """Delete everything that all memories contain about a user."""
     memories = _find_memories(request, caller.tenant)
     deleted = 0
     for shelf in _list_shelves(memories):
         deleted += await shelf.delete_user(shelf.namespace(memories.tenant if memories else "", user_id))
     audit("memory.deleted", entries=str(deleted))
-    return respond_model(MemoryDeletionAnswer(deleted=deleted))
+    return MemoryDeletionAnswer(deleted=deleted)
 
 
-@router.get(
-    "/memories/{memory_id}/users",
-    response_model=MemoryUsersAnswer,
-    responses=describe_problems(404),
-    summary="List the users of a memory",
-)
-async def list_users(memory_id: str, request: Request, caller: Authenticated) -> Response:
+@router.get("/memories/{memory_id}/users", summary="List the users of a memory")
+async def list_users(memory_id: str, request: Request, caller: Authenticated) -> MemoryUsersAnswer:
     """List the users about whom a memory contains something, sorted."""
     memories, shelf = _find_shelf(request, caller.tenant, memory_id)
-    return respond_model(MemoryUsersAnswer(users=await shelf.users(memories.tenant)))
+    return MemoryUsersAnswer(users=await shelf.users(memories.tenant))
 
 
-@router.get(
-    "/memories/{memory_id}/entries",
-    response_model=MemoryEntryListAnswer,
-    responses=describe_problems(404, 422),
-    summary="List or search a memory",
-)
+@router.get("/memories/{memory_id}/entries", summary="List or search a memory")
 async def list_entries(
     memory_id: str,
     request: Request,
@@ -152,31 +129,28 @@ async def list_entries(
     question: Annotated[str, Query(max_length=10_000, description="Return what is similar to it.")] = "",
     page: Annotated[int, Query(ge=1, le=MAX_ENTRIES, description="Number of the page, from 1.")] = 1,
     page_size: Annotated[int, Query(ge=1, le=100, description="Entries per page.")] = 30,
-) -> Response:
+) -> MemoryEntryListAnswer:
     """List what a memory contains about a user, newest first, or search it."""
     memories, shelf = _find_shelf(request, caller.tenant, memory_id)
     if question:
         search = MemorySearch(question, (memory_id,), user_id, top_n=page * page_size)
         found = (await memories.search(search)).entries[(page - 1) * page_size :]
-        return _respond(found, len(found))
+        return _build_list(found, len(found))
     entries = shelf.remembered(await shelf.entries(shelf.namespace(memories.tenant, user_id)))
-    return _respond(entries[(page - 1) * page_size : page * page_size], len(entries))
+    return _build_list(entries[(page - 1) * page_size : page * page_size], len(entries))
 
 
-@router.delete(
-    "/memories/{memory_id}/entries/{key}",
-    response_model=MemoryDeletionAnswer,
-    responses=describe_problems(404, 422),
-    summary="Delete an entry of a memory",
-)
-async def delete_entry(memory_id: str, key: str, request: Request, caller: Authenticated, user_id: User) -> Response:
+@router.delete("/memories/{memory_id}/entries/{key}", summary="Delete an entry of a memory")
+async def delete_entry(
+    memory_id: str, key: str, request: Request, caller: Authenticated, user_id: User
+) -> MemoryDeletionAnswer:
     """Delete an entry, and what was extracted from it."""
     memories, shelf = _find_shelf(request, caller.tenant, memory_id)
     deleted = await shelf.delete_with_extracted(shelf.namespace(memories.tenant, user_id), [key])
     if not deleted:
         raise RequestError("Entry not found.", status=404)
     audit("memory.deleted", memory=memory_id, entries=str(deleted))
-    return respond_model(MemoryDeletionAnswer(deleted=deleted))
+    return MemoryDeletionAnswer(deleted=deleted)
 
 
 def _find_memories(request: Request, tenant: str) -> StoredMemories | None:
@@ -195,6 +169,6 @@ def _find_shelf(request: Request, tenant: str, memory_id: str) -> tuple[StoredMe
     return memories, memories.shelves[memory_id]
 
 
-def _respond(entries: list[Remembered] | tuple[Remembered, ...], total: int) -> Response:
+def _build_list(entries: list[Remembered] | tuple[Remembered, ...], total: int) -> MemoryEntryListAnswer:
     answers = [MemoryEntryAnswer(**asdict(entry)) for entry in entries]
-    return respond_model(MemoryEntryListAnswer(entries=answers, total=total))
+    return MemoryEntryListAnswer(entries=answers, total=total)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import Response
 
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.http.native.native_requests import NoBoolean
-from ragflow_lg.server.http.native.native_responses import respond_model
+from ragflow_lg.server.http.native.native_requests import Body, NoBoolean
 from ragflow_lg.server.http.native.native_routing import Agent, make_agent_router
-from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state
+from ragflow_lg.server.http.shared.route_schemas import with_examples
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.settings.limits_section import MAX_TIMEOUT_S, PauseAnswerKind
 
@@ -30,10 +28,10 @@ _AnswerKind = Annotated[
 ]
 
 
-class PauseTimeoutRequest(BaseModel):
+class PauseTimeoutRequest(Body):
     """What happens to forms that nobody answers."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"timeout_s": 86400}]})
+    model_config = with_examples({"timeout_s": 86400})
 
     timeout_s: _Timeout
     answer: _AnswerKind = "defaults"
@@ -47,34 +45,24 @@ class PauseTimeoutAnswer(BaseModel):
     is_own: Annotated[bool, Field(description="Whether it is set for this agent; otherwise by the server's settings.")]
 
 
-_PROBLEMS = describe_problems(400, 404, 422)
-
-
-@router.get(
-    "/pause-timeout", response_model=PauseTimeoutAnswer, responses=describe_problems(404), summary="Show the time limit"
-)
-async def get_pause_timeout(request: Request, agent: Agent) -> Response:
+@router.get("/pause-timeout", summary="Show the time limit")
+async def get_pause_timeout(request: Request, agent: Agent) -> PauseTimeoutAnswer:
     """Return how long the forms of an agent wait, and what happens then."""
-    return _respond(request, agent.pause_timeout_s, agent.pause_answer)
+    return _build_answer(request, agent.pause_timeout_s, agent.pause_answer)
 
 
-@router.put("/pause-timeout", response_model=PauseTimeoutAnswer, responses=_PROBLEMS, summary="Limit the time of forms")
-async def put_pause_timeout(body: PauseTimeoutRequest, request: Request, agent: Agent) -> Response:
+@router.put("/pause-timeout", summary="Limit the time of forms")
+async def put_pause_timeout(body: PauseTimeoutRequest, request: Request, agent: Agent) -> PauseTimeoutAnswer:
     """Set how long forms wait that are opened from now on, and what happens then."""
     await _change(request, agent, body.timeout_s, body.answer)
-    return _respond(request, body.timeout_s, body.answer)
+    return _build_answer(request, body.timeout_s, body.answer)
 
 
-@router.delete(
-    "/pause-timeout",
-    response_model=PauseTimeoutAnswer,
-    responses=describe_problems(404),
-    summary="Return to the settings' time limit",
-)
-async def delete_pause_timeout(request: Request, agent: Agent) -> Response:
+@router.delete("/pause-timeout", summary="Return to the settings' time limit")
+async def delete_pause_timeout(request: Request, agent: Agent) -> PauseTimeoutAnswer:
     """Apply the server's settings to forms that are opened from now on."""
     await _change(request, agent, None, "")
-    return _respond(request, None, "")
+    return _build_answer(request, None, "")
 
 
 async def _change(request: Request, agent: Agent, timeout_s: int | None, answer: str) -> None:
@@ -83,9 +71,8 @@ async def _change(request: Request, agent: Agent, timeout_s: int | None, answer:
     audit("agent.changed", agent=agent.id, what="pause_timeout")
 
 
-def _respond(request: Request, own_s: int | None, own_answer: str) -> Response:
+def _build_answer(request: Request, own_s: int | None, own_answer: str) -> PauseTimeoutAnswer:
     section, is_own = get_app_state(request).settings.pauses, own_s is not None
     answer: PauseAnswerKind = ("cancel" if own_answer == "cancel" else "defaults") if is_own else section.answer
-    return respond_model(
-        PauseTimeoutAnswer(timeout_s=own_s if own_s is not None else section.timeout_s, answer=answer, is_own=is_own)
-    )
+    timeout_s = own_s if own_s is not None else section.timeout_s
+    return PauseTimeoutAnswer(timeout_s=timeout_s, answer=answer, is_own=is_own)

@@ -6,12 +6,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import Response
 
 from ragflow_lg.server.agents.quotas import list_quotas
-from ragflow_lg.server.http.native.native_responses import respond_model
 from ragflow_lg.server.http.native.native_routing import make_native_router
-from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
 
 router = make_native_router("quotas")
@@ -31,11 +28,9 @@ class QuotaListAnswer(BaseModel):
     quotas: list[QuotaAnswer]
 
 
-@router.get("/quotas", response_model=QuotaListAnswer, responses=describe_problems(), summary="Show quotas")
-async def show_quotas(request: Request, caller: Authenticated) -> Response:
+@router.get("/quotas", summary="Show quotas")
+async def show_quotas(request: Request, caller: Authenticated) -> QuotaListAnswer:
     """Show the tenant's quotas and how much of them is used. Quotas of a day are renewed at 00:00 UTC."""
     runs = get_turns(request).count_runs(caller.tenant)
     uses = await list_quotas(get_app_state(request), caller.tenant, runs)
-    return respond_model(
-        QuotaListAnswer(quotas=[QuotaAnswer(name=use.name, limit=use.limit or None, used=use.used) for use in uses])
-    )
+    return QuotaListAnswer(quotas=[QuotaAnswer(name=use.name, limit=use.limit or None, used=use.used) for use in uses])

@@ -8,6 +8,7 @@ from typing import Annotated, Any, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragflow_lg.server.database.tables import TITLE_CHARS
+from ragflow_lg.server.http.shared.route_schemas import with_examples
 
 MAX_FIELDS = 1000
 MAX_FILES = 100
@@ -59,21 +60,20 @@ Version = Annotated[
 ]
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
+    """A body that has no other fields."""
+
     model_config = ConfigDict(extra="forbid")
 
 
-class NoFields(_Body):
+class NoFields(Body):
     """An empty body."""
 
 
-class RunRequest(_Body):
+class RunRequest(Body):
     """The input for a turn."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"query": "Where is my parcel?"}, {"inputs": {"city": "Rome", "days": 3}}]},
-    )
+    model_config = with_examples({"query": "Where is my parcel?"}, {"inputs": {"city": "Rome", "days": 3}})
 
     query: Annotated[
         Text | dict[str, Any],
@@ -103,14 +103,11 @@ class RunRequest(_Body):
     ] = ""
 
 
-class ResumeRequest(_Body):
+class ResumeRequest(Body):
     """Answers to a run's open forms."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [{"answers": {"5f0c9a64d4e2f1a8b7c6d5e4f3a2b1c0": {"size": 42}}}, {"fields": {"size": 42}}]
-        },
+    model_config = with_examples(
+        {"answers": {"5f0c9a64d4e2f1a8b7c6d5e4f3a2b1c0": {"size": 42}}}, {"fields": {"size": 42}}
     )
 
     answers: Annotated[
@@ -143,13 +140,10 @@ Changes = Annotated[
 ]
 
 
-class RerunRequest(_Body):
+class RerunRequest(Body):
     """The node at which to rerun the last turn, and changed values."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"node": "Message:Answer", "changes": {"env.tone": "friendly"}}]},
-    )
+    model_config = with_examples({"node": "Message:Answer", "changes": {"env.tone": "friendly"}})
 
     node: Annotated[Line, Field(min_length=1, description="Id or title of the node to start at.")]
     round: Annotated[
@@ -162,17 +156,11 @@ class RerunRequest(_Body):
     session_name: Annotated[Line, Field(description="Name of the new session.")] = ""
 
 
-class ForkRequest(_Body):
+class ForkRequest(Body):
     """The checkpoint at which a new session starts, and changed values."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {},
-                {"checkpoint": "1f0c7a52-9d1e-6f3a-8004-0242ac120002", "changes": {"LLM:Draft@content": "Dear Ada, …"}},
-            ]
-        },
+    model_config = with_examples(
+        {}, {"checkpoint": "1f0c7a52-9d1e-6f3a-8004-0242ac120002", "changes": {"LLM:Draft@content": "Dear Ada, …"}}
     )
 
     checkpoint: Annotated[
@@ -189,13 +177,10 @@ class ForkRequest(_Body):
     session_name: Annotated[Line, Field(description="Name of the new session.")] = ""
 
 
-class NodeRunRequest(_Body):
+class NodeRunRequest(Body):
     """A component to run alone."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"node": "LLM:Draft", "inputs": {"sys.query": "Where is my parcel?"}}]},
-    )
+    model_config = with_examples({"node": "LLM:Draft", "inputs": {"sys.query": "Where is my parcel?"}})
 
     node: Annotated[Line, Field(min_length=1, description="Id or title of the component.")]
     inputs: Annotated[
@@ -213,28 +198,28 @@ class NodeRunRequest(_Body):
     dsl: Annotated[dict[str, Any] | None, Field(description="Canvas to use instead of a version; not stored.")] = None
 
 
-class OpenSession(_Body):
+class OpenSession(Body):
     """A session to create."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"name": "Ada", "version": "published"}]})
+    model_config = with_examples({"name": "Ada", "version": "published"})
 
     name: Line = ""
     user_id: Line = ""
     version: Version = ""
 
 
-class PinRequest(_Body):
+class PinRequest(Body):
     """The version that a session uses, starting with its next run."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"version": "published"}]})
+    model_config = with_examples({"version": "published"})
 
     version: Annotated[Version, Field(min_length=1)]
 
 
-class PruneRequest(_Body):
+class PruneRequest(Body):
     """Which turns of a session keep their stored steps. With both limits, a turn is kept if either keeps it."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"keep_turns": 20, "dry_run": True}]})
+    model_config = with_examples({"keep_turns": 20, "dry_run": True})
 
     keep_turns: Annotated[int, NoBoolean, Field(ge=1, le=1_000_000, description="How many of the last turns are kept.")]
     keep_days: Annotated[
@@ -245,12 +230,10 @@ class PruneRequest(_Body):
     dry_run: Annotated[bool, Field(strict=True, description="Only report what would be deleted.")] = False
 
 
-class PublishRequest(_Body):
+class PublishRequest(Body):
     """A version to publish."""
 
-    model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"title": "Summer", "description": "Knows the new prices."}]}
-    )
+    model_config = with_examples({"title": "Summer", "description": "Knows the new prices."})
 
     title: Annotated[Line, Field(description="Default: the title of the agent.")] = ""
     description: Annotated[Text, Field(max_length=10_000)] = ""

@@ -7,11 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, Field
-from starlette.responses import Response
 
 from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.server.database.stored_reference import read_chunks
-from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.runs.agent_runs import NEVER, Expiry
 
 if TYPE_CHECKING:
@@ -196,11 +194,6 @@ class CheckAnswer(BaseModel):
 
     runs: Annotated[bool, Field(description="Whether the canvas can run.")]
     diagnostics: list[DiagnosticAnswer]
-
-
-def respond_model(answer: BaseModel, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Respond with a model. Values that JSON cannot represent are replaced."""
-    return respond_json(answer, status, headers)
 
 
 def build_pause_answer(pause: Pause, expiry: Expiry = NEVER) -> PauseAnswer:

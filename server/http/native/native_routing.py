@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Depends, Security
+from fastapi.datastructures import DefaultPlaceholder
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
@@ -16,11 +19,13 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.native.problem_details import PREFIX, list_known_names
+from ragflow_lg.server.http.native.problem_details import COMMON_STATUSES, PREFIX, describe_problems, list_known_names
 from ragflow_lg.server.http.shared.auth import Authenticated, authenticate, authenticate_any, get_app_state, get_turns
 from ragflow_lg.server.http.shared.body_limits import BodyKind
 from ragflow_lg.server.http.shared.body_reading import max_entries_of, read_bytes
+from ragflow_lg.server.http.shared.described_routes import enclose
 from ragflow_lg.server.http.shared.json_bodies import JsonScanner
+from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.run_control import RunControl
 
@@ -53,9 +58,30 @@ class _StrictRequest(Request):
 
 
 class NativeRoute(APIRoute):
-    """A route with strict JSON bodies that refuses unknown query parameters. It reads no body without a valid key."""
+    """A route with strict JSON bodies that refuses unknown query parameters. It reads no body without a valid key.
+
+    The model that a handler returns is the response; None is a response without a body. Of the problems in the OpenAPI
+    document, a route declares only those that its path and its body do not imply.
+    """
 
     authenticate = staticmethod(authenticate)
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        """Initialize."""
+        signature = inspect.signature(endpoint, eval_str=True)
+        answer: Any = signature.return_annotation
+        if answer is None:
+            options |= {"status_code": 204, "response_class": Response}
+            endpoint = enclose(endpoint, lambda _: Response(status_code=204), signature)
+        elif answer is not Response:
+            options["response_model"] = answer
+            endpoint = enclose(endpoint, partial(respond_json, status=options["status_code"] or 200), signature)
+        elif isinstance(options["response_model"], DefaultPlaceholder):
+            options["response_class"] = Response
+        super().__init__(path, endpoint, **options)
+        implied = (*COMMON_STATUSES, *([404] if "{" in path else ()), *([400] if self.body_field is not None else ()))
+        responses = describe_problems(*implied) | self.responses
+        self.responses = {status: responses[status] for status in sorted(responses, key=str)}
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the request handler."""

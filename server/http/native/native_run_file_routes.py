@@ -39,10 +39,9 @@ _THEMES: tuple[ThemeName, ...] = ("light", "dark")
 
 @router.get(
     "/sessions/{session_id}/run-file",
-    response_class=Response,
     responses={
         200: {"description": "The run file.", "content": {"text/html": {"schema": {"type": "string"}}}},
-        **describe_problems(404, 409, 422),
+        **describe_problems(409),
     },
     summary="Download a run file",
 )

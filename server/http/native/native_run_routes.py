@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.http.native.native_events import EVENT_STREAM, read_event_position
 from ragflow_lg.server.http.native.native_requests import ForkRequest, NoFields, RerunRequest, ResumeRequest, RunRequest
-from ragflow_lg.server.http.native.native_responses import RunAnswer, RunListAnswer, build_run_answer, respond_model
+from ragflow_lg.server.http.native.native_responses import RunAnswer, RunListAnswer, build_run_answer
 from ragflow_lg.server.http.native.native_routing import Agent, Control, make_agent_router
 from ragflow_lg.server.http.native.problem_details import check_inputs, describe_problems
 from ragflow_lg.server.http.native.run_responses import (
@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 router = make_agent_router("runs")
 
-_SHOW_PROBLEMS = describe_problems(404)
+
+def _describe_stream(description: str, *problems: int) -> dict[int | str, dict[str, Any]]:
+    stream = {200: {"description": description, "content": {"text/event-stream": EVENT_STREAM}}}
+    return stream | describe_problems(*problems)
 
 
 @router.post("/runs", response_model=RunAnswer, responses=BEGIN_RESPONSES, summary="Start a run")
@@ -47,9 +50,7 @@ async def begin_run(body: RunRequest, responder: Responder) -> Response:
 
 @router.post(
     "/runs/stream",
-    response_class=Response,
-    responses={200: {"description": RUN_RESPONSES[200]["description"], "content": {"text/event-stream": EVENT_STREAM}}}
-    | describe_problems(400, 404, 409, 422),
+    responses=_describe_stream(RUN_RESPONSES[200]["description"], 409),
     summary="Start a run and stream it",
 )
 async def stream_new_run(body: RunRequest, responder: StreamResponder) -> Response:
@@ -57,30 +58,28 @@ async def stream_new_run(body: RunRequest, responder: StreamResponder) -> Respon
     return await responder.respond(_bind_start(responder, body))
 
 
-@router.get("/runs", response_model=RunListAnswer, responses=describe_problems(404, 422), summary="List runs")
+@router.get("/runs", summary="List runs")
 async def list_runs(
     agent: Agent,
     control: Control,
     session_id: Annotated[str, Query(max_length=64, description="Only runs of this session.")] = "",
     page: Annotated[int, Query(ge=1, le=1_000_000, description="Number of the page, from 1.")] = 1,
     page_size: Annotated[int, Query(ge=1, le=100, description="Rows per page.")] = 30,
-) -> Response:
+) -> RunListAnswer:
     """List runs, newest first, without answers or pauses."""
     rows, total = await control.runs(session_id, page, page_size)
-    return respond_model(RunListAnswer(runs=[await build_run_answer(control, row) for row in rows], total=total))
+    return RunListAnswer(runs=[await build_run_answer(control, row) for row in rows], total=total)
 
 
-@router.get("/runs/{run_id}", response_model=RunAnswer, responses=_SHOW_PROBLEMS, summary="Show a run")
-async def get_run(run_id: str, control: Control) -> Response:
+@router.get("/runs/{run_id}", summary="Show a run")
+async def get_run(run_id: str, control: Control) -> RunAnswer:
     """Return a run with its answer and its open forms."""
-    return respond_model(await load_run_answer(control, run_id))
+    return await load_run_answer(control, run_id)
 
 
 @router.get(
     "/runs/{run_id}/events",
-    response_class=Response,
-    responses={200: {"description": "The events.", "content": {"text/event-stream": EVENT_STREAM}}}
-    | describe_problems(400, 404, 410),
+    responses=_describe_stream("The events.", 400, 410),
     summary="Follow a run",
 )
 async def follow_run(
@@ -135,14 +134,8 @@ async def rerun_run(run_id: str, body: RerunRequest, responder: Responder) -> Re
     return await responder.respond(start)
 
 
-@router.post(
-    "/runs/{run_id}/fork",
-    response_model=RunAnswer,
-    status_code=201,
-    responses=describe_problems(400, 404, 409, 422),
-    summary="Fork a run",
-)
-async def fork_run(run_id: str, body: ForkRequest, request: Request, agent: Agent, control: Control) -> Response:
+@router.post("/runs/{run_id}/fork", status_code=201, responses=describe_problems(409), summary="Fork a run")
+async def fork_run(run_id: str, body: ForkRequest, request: Request, agent: Agent, control: Control) -> RunAnswer:
     """Create a session that starts where the run ended, or at a checkpoint in its session, with changed values.
 
     The response is a run that represents the new session: resume it if it waits, continue it if it is interrupted,
@@ -151,20 +144,14 @@ async def fork_run(run_id: str, body: ForkRequest, request: Request, agent: Agen
     run = await control.run(run_id)
     async with trial_of(request, agent, body.dsl) as version:
         row = await control.fork(run, body.checkpoint, body.session_name, body.changes, version)
-    return respond_model(await load_run_answer(control, row.id), 201)
+    return await load_run_answer(control, row.id)
 
 
-@router.post(
-    "/runs/{run_id}/cancel",
-    response_model=RunAnswer,
-    status_code=202,
-    responses=describe_problems(400, 404, 422),
-    summary="Cancel a run",
-)
-async def cancel_run(run_id: str, control: Control, body: NoFields | None = None) -> Response:
+@router.post("/runs/{run_id}/cancel", status_code=202, summary="Cancel a run")
+async def cancel_run(run_id: str, control: Control, body: NoFields | None = None) -> RunAnswer:
     """Cancel a run on any replica; it can be continued later. A waiting run is abandoned; an ended run is unchanged."""
     await control.cancel(await control.run(run_id))
-    return respond_model(await load_run_answer(control, run_id), 202)
+    return await load_run_answer(control, run_id)
 
 
 def _bind_start(responder: RunResponder, body: RunRequest) -> Callable[[RunControl], Awaitable[Turn]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.agent_schedules import (
@@ -19,23 +18,20 @@ from ragflow_lg.server.agents.agent_schedules import (
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.database.schedule_repository import ScheduleRepository
 from ragflow_lg.server.database.tables import CRON_CHARS, TIME_ZONE_CHARS, ScheduleRow
-from ragflow_lg.server.http.native.native_requests import MAX_FIELDS, Line, Text, Version
-from ragflow_lg.server.http.native.native_responses import respond_model
+from ragflow_lg.server.http.native.native_requests import MAX_FIELDS, Body, Line, Text, Version
 from ragflow_lg.server.http.native.native_routing import Agent, make_agent_router
-from ragflow_lg.server.http.native.problem_details import check_inputs, describe_problems
+from ragflow_lg.server.http.native.problem_details import check_inputs
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
+from ragflow_lg.server.http.shared.route_schemas import with_examples
 
 router = make_agent_router("schedules")
 
 
-class ScheduleRequest(BaseModel):
+class ScheduleRequest(Body):
     """A schedule to create."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [{"cron": "0 9 * * MON", "time_zone": "Europe/Berlin", "query": "What is new this week?"}]
-        },
+    model_config = with_examples(
+        {"cron": "0 9 * * MON", "time_zone": "Europe/Berlin", "query": "What is new this week?"}
     )
 
     cron: Annotated[
@@ -77,14 +73,8 @@ class ScheduleListAnswer(BaseModel):
     schedules: list[ScheduleAnswer]
 
 
-@router.post(
-    "/schedules",
-    response_model=ScheduleAnswer,
-    status_code=201,
-    responses=describe_problems(400, 404, 422),
-    summary="Create a schedule",
-)
-async def create_schedule_of_agent(body: ScheduleRequest, request: Request, agent: Agent) -> Response:
+@router.post("/schedules", status_code=201, summary="Create a schedule")
+async def create_schedule_of_agent(body: ScheduleRequest, request: Request, agent: Agent) -> ScheduleAnswer:
     """Create a schedule. At each of its times, a turn starts in a new session."""
     app_state, turns = get_app_state(request), get_turns(request)
     version = await find_version(app_state.database, agent, body.version)
@@ -92,36 +82,27 @@ async def create_schedule_of_agent(body: ScheduleRequest, request: Request, agen
     await turns.quotas.require(agent.tenant, "schedules")
     new = NewSchedule(body.cron, body.time_zone, body.query, body.inputs, body.session_name, body.version)
     row = await create_schedule(app_state.database, agent, app_state.new_id(), new, app_state.now_ms())
-    return respond_model(_build_answer(row, app_state.now_ms()), 201)
+    return _build_answer(row, app_state.now_ms())
 
 
-@router.get(
-    "/schedules", response_model=ScheduleListAnswer, responses=describe_problems(404, 422), summary="List schedules"
-)
+@router.get("/schedules", summary="List schedules")
 async def list_schedules(
     request: Request,
     agent: Agent,
     page: Annotated[int, Query(ge=1, le=1_000_000, description="Number of the page, from 1.")] = 1,
     page_size: Annotated[int, Query(ge=1, le=100, description="Rows per page.")] = 30,
-) -> Response:
+) -> ScheduleListAnswer:
     """List the schedules of an agent, oldest first."""
     app_state = get_app_state(request)
     rows = await ScheduleRepository(app_state.database, agent.tenant).list(agent.id, page, page_size)
-    return respond_model(ScheduleListAnswer(schedules=[_build_answer(row, app_state.now_ms()) for row in rows]))
+    return ScheduleListAnswer(schedules=[_build_answer(row, app_state.now_ms()) for row in rows])
 
 
-@router.delete(
-    "/schedules/{schedule_id}",
-    response_class=Response,
-    status_code=204,
-    responses=describe_problems(404),
-    summary="Delete a schedule",
-)
-async def delete_schedule_of_agent(schedule_id: str, request: Request, agent: Agent) -> Response:
+@router.delete("/schedules/{schedule_id}", summary="Delete a schedule")
+async def delete_schedule_of_agent(schedule_id: str, request: Request, agent: Agent) -> None:
     """Delete a schedule. Runs that it has started go on."""
     if not await delete_schedule(get_app_state(request).database, agent.tenant, schedule_id, agent.id):
         raise RequestError("Schedule not found.", status=404)
-    return Response(status_code=204)
 
 
 def _build_answer(row: ScheduleRow, now_ms: int) -> ScheduleAnswer:

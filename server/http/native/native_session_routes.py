@@ -6,7 +6,6 @@ from typing import Annotated
 
 from fastapi import Query
 from starlette.requests import Request
-from starlette.responses import Response
 
 from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits
 from ragflow_lg.runs.stored_steps import page_checkpoints
@@ -24,7 +23,6 @@ from ragflow_lg.server.http.native.native_responses import (
     build_pause_answer,
     build_session_answer,
     build_session_whole,
-    respond_model,
 )
 from ragflow_lg.server.http.native.native_routing import Agent, Control, make_agent_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
@@ -37,25 +35,17 @@ DAY_MS = 24 * 3600 * 1000
 _SHOW_PROBLEMS = describe_problems(404)
 
 
-@router.post(
-    "/sessions",
-    response_model=SessionWhole,
-    status_code=201,
-    responses=describe_problems(400, 404, 422),
-    summary="Create a session",
-)
-async def open_session(body: OpenSession, request: Request, agent: Agent, control: Control) -> Response:
+@router.post("/sessions", status_code=201, summary="Create a session")
+async def open_session(body: OpenSession, request: Request, agent: Agent, control: Control) -> SessionWhole:
     """Create a session. It uses one version of the canvas until another version is pinned."""
     version = await find_version(get_app_state(request).database, agent, body.version)
     session, messages = await get_turns(request).open_session(
         agent, version, user_id=body.user_id or agent.tenant, name=body.name, source="workflow", has_prologue=True
     )
-    return respond_model(build_session_whole(session, messages, [], is_busy=False), 201)
+    return build_session_whole(session, messages, [], is_busy=False)
 
 
-@router.get(
-    "/sessions", response_model=SessionListAnswer, responses=describe_problems(404, 422), summary="List sessions"
-)
+@router.get("/sessions", summary="List sessions")
 async def list_sessions(
     request: Request,
     agent: Agent,
@@ -65,15 +55,15 @@ async def list_sessions(
     ] = "",
     page: Annotated[int, Query(ge=1, le=1_000_000, description="Number of the page, from 1.")] = 1,
     page_size: Annotated[int, Query(ge=1, le=100, description="Rows per page.")] = 30,
-) -> Response:
+) -> SessionListAnswer:
     """List sessions, most recently used first."""
     query = SessionQuery(user_id=user_id, keywords=keywords, page=page, page_size=page_size)
     rows, total = await SessionRepository(get_app_state(request).database, agent.tenant).find(agent.id, query)
-    return respond_model(SessionListAnswer(sessions=[build_session_answer(row) for row in rows], total=total))
+    return SessionListAnswer(sessions=[build_session_answer(row) for row in rows], total=total)
 
 
-@router.get("/sessions/{session_id}", response_model=SessionWhole, responses=_SHOW_PROBLEMS, summary="Show a session")
-async def get_session(session_id: str, request: Request, agent: Agent, control: Control) -> Response:
+@router.get("/sessions/{session_id}", summary="Show a session")
+async def get_session(session_id: str, request: Request, agent: Agent, control: Control) -> SessionWhole:
     """Return a session with its messages and open forms."""
     session = await control.session(session_id)
     messages = await SessionRepository(get_app_state(request).database, agent.tenant).messages([session.id])
@@ -81,29 +71,17 @@ async def get_session(session_id: str, request: Request, agent: Agent, control: 
     pauses = [] if is_busy else await control.pauses(session)
     expiry = await control.expiry(session.id, pauses)
     rows = messages[session.id]
-    return respond_model(build_session_whole(session, rows, pauses, is_busy=is_busy, expiry=expiry))
+    return build_session_whole(session, rows, pauses, is_busy=is_busy, expiry=expiry)
 
 
-@router.delete(
-    "/sessions/{session_id}",
-    response_class=Response,
-    status_code=204,
-    responses=describe_problems(404, 409),
-    summary="Delete a session",
-)
-async def delete_session(session_id: str, control: Control) -> Response:
+@router.delete("/sessions/{session_id}", responses=describe_problems(409), summary="Delete a session")
+async def delete_session(session_id: str, control: Control) -> None:
     """Delete a session and everything stored for it."""
     await control.delete_session(await control.session(session_id))
-    return Response(status_code=204)
 
 
-@router.post(
-    "/sessions/{session_id}/prune",
-    response_model=PruneAnswer,
-    responses=describe_problems(400, 404, 409, 422),
-    summary="Prune a session",
-)
-async def prune_session(session_id: str, body: PruneRequest, request: Request, control: Control) -> Response:
+@router.post("/sessions/{session_id}/prune", responses=describe_problems(409), summary="Prune a session")
+async def prune_session(session_id: str, body: PruneRequest, request: Request, control: Control) -> PruneAnswer:
     """Delete the stored steps of a session's old turns. Messages stay, and the conversation goes on as before.
 
     The last turn is always kept, with its open forms. Deleted steps can no longer be used by `fork` and `rerun`.
@@ -111,17 +89,10 @@ async def prune_session(session_id: str, body: PruneRequest, request: Request, c
     since_ms = get_app_state(request).now_ms() - int(body.keep_days * DAY_MS) if body.keep_days else 0
     limits, session = PruneLimits(body.keep_turns, since_ms), await control.session(session_id)
     pruned = await control.prune_session(session, limits, is_dry_run=body.dry_run)
-    return respond_model(
-        PruneAnswer(checkpoints=pruned.checkpoints, parts=pruned.parts, runs=pruned.runs, bytes=pruned.bytes)
-    )
+    return PruneAnswer(checkpoints=pruned.checkpoints, parts=pruned.parts, runs=pruned.runs, bytes=pruned.bytes)
 
 
-@router.get(
-    "/sessions/{session_id}/pauses",
-    response_model=list[PauseAnswer],
-    responses=_SHOW_PROBLEMS,
-    summary="List open forms",
-)
+@router.get("/sessions/{session_id}/pauses", summary="List open forms")
 async def list_pauses(session_id: str, control: Control) -> list[PauseAnswer]:
     """List the open forms of a session, each with the JSON Schema of its answer."""
     session = await control.session(session_id)
@@ -130,12 +101,7 @@ async def list_pauses(session_id: str, control: Control) -> list[PauseAnswer]:
     return [build_pause_answer(pause, expiry) for pause in pauses]
 
 
-@router.get(
-    "/sessions/{session_id}/history",
-    response_model=HistoryAnswer,
-    responses=describe_problems(404, 422),
-    summary="List steps",
-)
+@router.get("/sessions/{session_id}/history", summary="List steps")
 async def get_history(
     session_id: str,
     request: Request,
@@ -143,24 +109,19 @@ async def get_history(
     control: Control,
     offset: Annotated[int, Query(ge=0, le=1_000_000, description="Steps to skip.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000, description="Most steps to return.")] = 100,
-) -> Response:
+) -> HistoryAnswer:
     """List the stored steps of a session, newest first, with their times, sizes and next nodes."""
     session, turns = await control.session(session_id), get_turns(request)
     canvas = await turns.canvases.compile_version(agent, session.version_id)
     saver = get_app_state(request).store.saver
     steps, has_more = await page_checkpoints(canvas.with_saver(saver), saver, session.id, offset, limit)
-    return respond_model(
-        HistoryAnswer(moments=[build_moment_answer(step, canvas.plan) for step in steps], has_more=has_more)
-    )
+    return HistoryAnswer(moments=[build_moment_answer(step, canvas.plan) for step in steps], has_more=has_more)
 
 
-@router.put(
-    "/sessions/{session_id}/version",
-    response_model=SessionAnswer,
-    responses=describe_problems(400, 404, 409, 422),
-    summary="Pin a version",
-)
-async def pin_version(session_id: str, body: PinRequest, request: Request, agent: Agent, control: Control) -> Response:
+@router.put("/sessions/{session_id}/version", responses=describe_problems(409), summary="Pin a version")
+async def pin_version(
+    session_id: str, body: PinRequest, request: Request, agent: Agent, control: Control
+) -> SessionAnswer:
     """Pin a session to another version of the canvas, starting with its next run.
 
     A waiting or interrupted turn continues only if that version still contains the nodes that run next.
@@ -168,4 +129,4 @@ async def pin_version(session_id: str, body: PinRequest, request: Request, agent
     session = await control.session(session_id)
     version = await find_version(get_app_state(request).database, agent, body.version)
     await control.pin(session, version.id)
-    return respond_model(build_session_answer(await control.session(session_id)))
+    return build_session_answer(await control.session(session_id))

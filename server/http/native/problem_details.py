@@ -105,7 +105,8 @@ STATUS_DESCRIPTIONS = {
     500: "Internal server error; see the server log.",
     503: "A part of the server does not respond, or the server is shutting down.",
 }
-_COMMON_STATUSES = (401, 413, 422, 429, 500, 503)
+COMMON_STATUSES = (401, 413, 422, 429, 500, 503)
+"""Those of every route."""
 
 
 def describe_fault(fault: Mapping[str, Any], names: Iterable[str] = ()) -> str:
@@ -211,15 +212,12 @@ def is_native_path(path: str) -> bool:
 
 
 def describe_problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return a route's error responses for the OpenAPI document: those for the given and the common statuses.
+    """Return error responses for the OpenAPI document, by status.
 
     They refer to the schema, which `complete_document` adds. From the model, FastAPI would build a validator for each.
     """
     content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ProblemAnswer.__name__}"}}}
-    return {
-        status: {"description": STATUS_DESCRIPTIONS[status], "content": content}
-        for status in sorted({*statuses, *_COMMON_STATUSES})
-    }
+    return {status: {"description": STATUS_DESCRIPTIONS[status], "content": content} for status in statuses}
 
 
 def respond_problem(problem: Problem) -> Response:

@@ -16,12 +16,13 @@ from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.server.agents.trial_versions import stored_trial
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.native_events import EVENT_STREAM, queue_frame, refuse_frames, write_event_frames
-from ragflow_lg.server.http.native.native_responses import RunAnswer, build_run_answer, respond_model
+from ragflow_lg.server.http.native.native_responses import RunAnswer, build_run_answer
 from ragflow_lg.server.http.native.native_routing import Agent
 from ragflow_lg.server.http.native.problem_details import PREFIX, describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected
 from ragflow_lg.server.http.shared.queue_notices import begin_stream
+from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.streaming.run_task import CONTINUE, parse_policy
 
@@ -73,7 +74,7 @@ RUN_RESPONSES: dict[int | str, dict[str, Any]] = {
     202: {"model": RunAnswer, "description": "The started run."},
 }
 """Successful responses from routes that start a run."""
-BEGIN_RESPONSES = {**RUN_RESPONSES, **describe_problems(400, 404, 409, 422)}
+BEGIN_RESPONSES = {**RUN_RESPONSES, **describe_problems(409)}
 
 
 class RunResponder(Struct, frozen=True):
@@ -106,9 +107,9 @@ class RunResponder(Struct, frozen=True):
             await app_state.run_manager.wait_until_begun(run_id, app_state.settings.server.busy_s + START_TIMEOUT_S)
             run = await control.run(run_id)
             headers = {"Location": f"{PREFIX}/agents/{self.agent.id}/runs/{run_id}"}
-            return respond_model(await build_run_answer(control, run), 202, headers)
+            return respond_json(await build_run_answer(control, run), 202, headers)
         await await_while_connected(request, _await_end(get_turns(request).follow(run_id)))
-        return respond_model(await load_run_answer(control, run_id))
+        return respond_json(await load_run_answer(control, run_id))
 
     async def _begin_frames(self, control: RunControl, begun: Awaitable[Turn]) -> AsyncGenerator[bytes]:
         run = await control.run((await begun).envelope.message_id)

@@ -114,7 +114,7 @@ class DescribedRoute(APIRoute):
         if signature.return_annotation is not Response:
             if details.answer is None:
                 self.details = replace(self.details, answer=signature.return_annotation)
-            endpoint = _enclose(endpoint, _RESPOND[self.details.surface or self.surface], signature)
+            endpoint = enclose(endpoint, _RESPOND[self.details.surface or self.surface], signature)
             setattr(endpoint, _ATTRIBUTE, self.details)
         super().__init__(path, endpoint, **options)
 
@@ -131,9 +131,11 @@ class OpenaiRoute(DescribedRoute):
     surface = "openai"
 
 
-def _enclose(
+def enclose(
     handler: Callable[..., Awaitable[Any]], respond_with: Callable[[Any], Response], signature: inspect.Signature
 ) -> Callable[..., Awaitable[Response]]:
+    """Return a handler that responds with what another one returns."""
+
     @wraps(handler)
     async def handle(*args: Any, **kwargs: Any) -> Response:
         return respond_with(await handler(*args, **kwargs))

@@ -13,8 +13,8 @@ from ragflow_lg.server.http.native.native_responses import (
     build_session_answer,
     build_session_whole,
     build_version_answer,
-    respond_model,
 )
+from ragflow_lg.server.http.shared.responses import respond_json
 from tests.fakes.canvas import canvas, node, plan_of
 from tests.fakes.regions import loop, out
 
@@ -61,7 +61,7 @@ def test_a_step_has_titles_of_nodes_and_ids_of_removed_nodes() -> None:
 
 def test_answers_with_unusual_values_are_valid_json() -> None:
     message = MessageAnswer(role="user", content="\ud800 ü", run_id="", reference=[{1: "one", "x": None}], create_ms=1)
-    answer = respond_model(message, 201, {"Location": "/x"})
+    answer = respond_json(message, 201, {"Location": "/x"})
     assert (answer.status_code, answer.headers["location"], answer.media_type) == (201, "/x", "application/json")
     assert json.loads(bytes(answer.body)) == {
         "role": "user",
@@ -70,9 +70,9 @@ def test_answers_with_unusual_values_are_valid_json() -> None:
         "reference": [{"1": "one", "x": None}],
         "create_ms": 1,
     }
-    assert json.loads(bytes(respond_model(CheckAnswer(runs=True, diagnostics=[])).body)) == {
+    assert json.loads(bytes(respond_json(CheckAnswer(runs=True, diagnostics=[])).body)) == {
         "runs": True,
         "diagnostics": [],
     }
     odd = MessageAnswer(role="user", content="", run_id="", reference=[float("nan")], create_ms=1)
-    assert json.loads(bytes(respond_model(odd).body))["reference"] == [None]
+    assert json.loads(bytes(respond_json(odd).body))["reference"] == [None]
