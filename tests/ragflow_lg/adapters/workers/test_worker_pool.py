@@ -73,12 +73,12 @@ async def test_a_long_task_goes_on_while_nothing_else_needs_the_processor(monkey
     monkeypatch.setattr(worker_process, "LONG_TASK_S", 0.1)
     pool = WorkerPool(size=1)
     own = os.getpriority(os.PRIO_PROCESS, 0)
-    short, policy = await pool.run(tasks.compute, 0.0)
-    assert policy == os.SCHED_OTHER
+    short, policy = await pool.run(tasks.compute, False)
+    assert policy == os.sched_getscheduler(0)
     assert os.getpriority(os.PRIO_PROCESS, short) == min(own + PRIORITY, LOWEST)
-    long, policy = await pool.run(tasks.compute, 0.3)
+    long, policy = await pool.run(tasks.compute, True)
     assert (long, policy) == (short, os.SCHED_IDLE)
-    assert (await pool.run(tasks.compute, 0.0))[0] != long  # without privileges, the policy stays
+    assert (await pool.run(tasks.compute, False))[0] != long  # without privileges, the policy stays
     await pool.aclose()
 
 
