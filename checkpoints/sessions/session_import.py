@@ -98,13 +98,16 @@ async def import_sessions(
     """
     lines = read_lines(file)
     imported: Imported | None = None
+    has_rows = False
     for number, line in lines:
         if isinstance(line, ServerLine | FileLine):
-            if imported is None or line.session != imported.session:
+            if imported is None or line.session != imported.session or has_rows != isinstance(line, FileLine):
                 raise line_error(number, "it does not follow its session")
+            has_rows = True
             if server_rows is not None:
                 await _put_server_line(store, server_rows, number, line)
             continue
+        has_rows = False
         if imported is not None:
             yield imported
             imported = None
@@ -141,7 +144,8 @@ async def _put_server_line(store: Store, server_rows: ServerRows, number: int, l
     finally:
         if not is_stored:
             await store.delete_session(line.session)
-            await server_rows.delete(line.session)
+            if isinstance(line, FileLine):  # rows that are refused are not stored: those here are of something else
+                await server_rows.delete(line.session)
 
 
 async def _make_room(store: Store, session: str, *, replaces: bool) -> None:

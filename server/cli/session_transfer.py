@@ -146,7 +146,7 @@ async def _scratch_store() -> AsyncGenerator[Store]:
 
 @asynccontextmanager
 async def _server_rows(
-    settings: Settings, checkpoint: str, *, is_rehearsal: bool = False
+    settings: Settings, checkpoint: str, *, replaces: bool = False, is_rehearsal: bool = False
 ) -> AsyncGenerator[SessionRows | None]:
     """Yield the rows of the server whose database the settings name, or None if there is none.
 
@@ -164,7 +164,7 @@ async def _server_rows(
         yield None
         return
     async with open_database(url, make_key_ring(settings.store_options["keys"])) as database:
-        yield SessionRows(database, settings.server.files, is_rehearsal=is_rehearsal)
+        yield SessionRows(database, settings.server.files, replaces=replaces, is_rehearsal=is_rehearsal)
 
 
 async def _export(store: Store, names: list[str], user: str, file: BinaryIO, server: tuple[Settings, str]) -> None:
@@ -197,9 +197,10 @@ async def _import(store: Store, file: BinaryIO, replaces: bool, server: tuple[Se
     from ragflow_lg.checkpoints.sessions.session_import import import_sessions, rehearse_import
 
     count = 0
-    async with _server_rows(*server) as rows:
+    async with _server_rows(*server, replaces=replaces) as rows:
         if replaces:
-            async with _server_rows(*server, is_rehearsal=True) as checked, _scratch_store() as scratch:
+            rehearsal = _server_rows(*server, replaces=True, is_rehearsal=True)
+            async with rehearsal as checked, _scratch_store() as scratch:
                 await rehearse_import(store, scratch, file, server_rows=checked)
         async for imported in import_sessions(store, file, replaces=replaces, server_rows=rows):
             parts = f"{count_of(imported.checkpoints, 'checkpoint')}, {count_of(imported.parts, 'part')}"

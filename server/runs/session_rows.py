@@ -57,10 +57,15 @@ def find_ids(text: bytes, ids: set[str]) -> None:
 class SessionRows:
     """The rows of sessions in one database, and their files."""
 
-    def __init__(self, database: Database, folder: Path, *, is_rehearsal: bool = False) -> None:
-        """``folder`` contains the files. A rehearsal checks what is to be stored, and changes nothing."""
+    def __init__(self, database: Database, folder: Path, *, replaces: bool = False, is_rehearsal: bool = False) -> None:
+        """``folder`` contains the files.
+
+        ``replaces``: rows of a session replace those that are there. A rehearsal checks what is to be stored, and
+        changes nothing.
+        """
         self.database = database
         self.folder = folder
+        self._replaces = replaces
         self._is_rehearsal = is_rehearsal
         self._owner = ("", "", "")
         """The session of the rows that were put last, its tenant and its agent."""
@@ -97,7 +102,8 @@ class SessionRows:
 
         Raises:
             ValueError: If they are not what `export` writes.
-            ConflictError: If the ids, the agent's title or one of its versions belong to something else.
+            ConflictError: If the session exists and is not to be replaced, or the ids, the agent's title or one of its
+                versions belong to something else.
             DatabaseError: If the database fails.
         """
         if isinstance(line, FileLine):
@@ -113,6 +119,8 @@ class SessionRows:
                     owner = await db.scalar(select(kind.tenant).where(kind.id == id_))
                     if owner not in (None, session.tenant):
                         raise ConflictError("The session, or its agent, belongs to another tenant here.")
+                    if owner is not None and kind is SessionRow and not self._replaces:
+                        raise ConflictError("The server has messages of the session. To replace it, add --replace.")
                 await _delete_session(db, session)
                 for row in (*rows["agents"], *rows["versions"]):
                     known = await db.get(AgentRow if isinstance(row, AgentRow) else VersionRow, row.id)

@@ -162,6 +162,34 @@ async def test_a_file_that_does_not_fit_replaces_nothing(tmp_path: Path) -> None
         assert "7" in answered["data"]["data"]["content"]
 
 
+async def test_an_import_without_replace_leaves_the_messages_of_a_server_alone(tmp_path: Path) -> None:
+    here, file = tmp_path / "here", tmp_path / "changed.jsonl"
+    options_of(here)
+    agent, session, _ = await play(here)
+    await command(here, "export", "-o", tmp_path / "all.jsonl")
+    lines: list[Any] = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    (at,) = [number for number, line in enumerate(lines) if line["line"] == "server"]
+    text = json.dumps(lines[at]["rows"])
+    tenant = lines[at]["rows"]["sessions"][0]["tenant"]
+    foreign = {**lines[at], "rows": json.loads(text.replace(f'"tenant": "{tenant}"', '"tenant": "another"'))}
+    changed = {**lines[at], "rows": json.loads(text.replace("my question", "other words"))}
+    for wrong, words in (
+        ([*lines[:at], foreign], "another tenant"),
+        ([*lines[:at], changed], "--replace"),
+        ([*lines[:at], *lines[at + 1 :]], "does not follow its session"),
+    ):
+        for stored in here.glob("sessions.db*"):
+            stored.unlink()  # the steps have been deleted, but not the messages
+        file.write_text("".join(f"{json.dumps(line)}\n" for line in wrong))
+        done = await asyncio.to_thread(call, "sessions", "import", file, "--settings", here / "s.toml")
+        assert done.returncode == 2
+        assert words in done.stderr
+    async with start_app(here, **options_of(here)) as server:
+        (shown,) = (await server.client.get(f"/agents/{agent}/sessions")).json()["data"]
+    assert shown["id"] == session
+    assert "my question" in str(shown)
+
+
 async def test_a_version_of_another_agent_is_not_used(tmp_path: Path) -> None:
     options_of(tmp_path / "here")
     _, session, _ = await play(tmp_path / "here")
