@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import Unpack
 
-from ragflow_lg.base.errors import BusyError, RequestError, RunUnknownError, StreamError
+from ragflow_lg.base.errors import RagflowLgError, RequestError, RunUnknownError, StreamError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.sized_cache import SizedCache
 from ragflow_lg.runs.runner import Runner
@@ -255,6 +255,7 @@ class Turns:
 
         Raises:
             BusyError: If no slot becomes free, or a quota is used up.
+            RequestError: If the request cannot be queued.
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
         app_state, notes, run_id = self._app_state, current_notes(), run.envelope.message_id
@@ -280,9 +281,9 @@ class Turns:
                     return Turn(run.envelope, self, agent.tenant)
                 place = (run, agent.tenant, question, start_ms, policy)
                 await self.start_run(*place, request_hash=request_hash, release=release, on_begun=on_begun)
-            except (StreamError, BusyError) as error:
+            except RagflowLgError as error:
                 runs = RunRepository(app_state.database, agent.tenant)
-                status = "refused" if isinstance(error, BusyError) else "failed"
+                status = "failed" if isinstance(error, StreamError) else "refused"
                 await runs.end(run_id, status, str(error), Usage(), start_ms)
                 raise
         except BaseException:

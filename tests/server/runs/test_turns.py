@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pydantic import SecretStr
 
-from ragflow_lg.base.errors import DatabaseError
+from ragflow_lg.base.errors import DatabaseError, RequestError
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.database.agent_repository import AgentRepository
@@ -14,7 +15,9 @@ from ragflow_lg.server.database.session_repository import RunRepository, Session
 from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow
 from ragflow_lg.server.runs import agent_canvases
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
+from ragflow_lg.server.runs.turns import Turns
 from ragflow_lg.server.streaming.journal import RunHead
+from ragflow_lg.server.streaming.run_queue.open_queue import open_queue
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
 from tests.stores import fresh_prefix
@@ -146,6 +149,25 @@ async def test_a_run_that_took_the_answer_and_stopped_before_the_first_event_is_
         events = [event.event async for _, event in turn.events()]
         assert events[0] == "node_started"
         assert events[-1] == "workflow_finished"
+
+
+async def test_a_request_that_cannot_be_queued_leaves_no_run_behind_that_seems_to_run(
+    tmp_path: Path, redis_url: str
+) -> None:
+    prefix = fresh_prefix()
+    options: dict[str, Any] = {"sections": {"checkpoint_prefix": prefix}, "journal": SecretStr(redis_url)}
+    async with start_app(tmp_path, **options) as server, open_queue(redis_url, lambda _: 1, prefix=prefix) as queue:
+        turns = Turns(replace(server.app_state, queue=queue))
+        agent = await AgentRepository(server.app_state.database, "tenant").get(await server.agent(FORM))
+        assert agent is not None
+        session = await SessionRepository(server.app_state.database, "tenant").get(await server.session(agent.id))
+        assert session is not None
+        with pytest.raises(RequestError, match="cannot be queued"):
+            await turns.begin(agent, session, {"query": "\ud83d"})
+        run = await RunRepository(server.app_state.database, "tenant").newest(session.id)
+        assert run is not None
+        assert run.status == "refused"
+        assert (await queue.line.state()).open == 0
 
 
 async def test_a_failing_database_does_not_fail_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
