@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import uvicorn.server
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from tests.harness.failure_reports import pytest_runtest_makereport as pytest_runtest_makereport
@@ -27,6 +28,10 @@ from tests.stores import OpenStore, fresh_prefix, store_opener
 # make properties EXAMPLES=1000 tries more values.
 settings.register_profile("no deadlines", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "50")))
 settings.load_profile("no deadlines")
+if "EXAMPLES" not in os.environ:
+    # Hypothesis would look for constants in all modules of the project, in each process and after each import.
+    _providers: Any = providers
+    _providers._get_local_constants = lambda: _providers._local_constants
 
 os.environ.pop("OPENAI_API_KEY", None)  # it would select a real model
 os.environ.pop("OPENAI_BASE_URL", None)
@@ -106,7 +111,6 @@ def pytest_collection_finish() -> None:
 
     With Python's own thresholds, it takes a twentieth of the time of the tests.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 20, 10)
     gc.enable()

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,20 +10,26 @@ from jsonschema import Draft202012Validator
 from ragflow_lg.dsl_compiler.schema import canvas_schema
 from tests.fakes.canvas import CATALOG, canvas, node, text
 
-SCHEMA = canvas_schema(CATALOG)
 PUBLISHED = Path(__file__).parents[2] / "docs" / "canvas.schema.json"
 
 
-VALIDATOR: Any = Draft202012Validator(SCHEMA)
+@cache
+def schema() -> dict[str, Any]:
+    return canvas_schema(CATALOG)
+
+
+@cache
+def validator() -> Any:
+    return Draft202012Validator(schema())
 
 
 def is_valid(document: object) -> bool:
-    return VALIDATOR.is_valid(document)
+    return validator().is_valid(document)
 
 
 def test_the_schema_is_valid_and_equals_the_published_one() -> None:
-    Draft202012Validator.check_schema(SCHEMA)
-    assert json.loads(PUBLISHED.read_text(encoding="utf-8")) == SCHEMA
+    Draft202012Validator.check_schema(schema())
+    assert json.loads(PUBLISHED.read_text(encoding="utf-8")) == schema()
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
@@ -37,11 +44,11 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_every_default_is_valid() -> None:
-    schemas = [schema for schema in _objects(SCHEMA) if "default" in schema and ("type" in schema or "anyOf" in schema)]
+    schemas = [each for each in _objects(schema()) if "default" in each and ("type" in each or "anyOf" in each)]
     assert len(schemas) > 100
-    for schema in schemas:
-        validator: Any = Draft202012Validator({**schema, "$defs": SCHEMA.get("$defs", {})})
-        assert validator.is_valid(schema["default"]), schema
+    for each in schemas:
+        single: Any = Draft202012Validator({**each, "$defs": schema().get("$defs", {})})
+        assert single.is_valid(each["default"]), each
 
 
 @pytest.mark.parametrize("content", ["x", ["x"], None])

@@ -1,6 +1,7 @@
 """DSL v2: closure, no loss, edits, and what is refused."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from tests.harness.v2_closure import find_closure_problem, read_document
 
 ROOT = Path(__file__).parents[3]
 OWN = [*find_canvases(FIXTURES / "canvas"), *(ROOT / "examples").glob("*.json")]
-SCHEMA: Any = Draft202012Validator(canvas_v2_schema(CATALOG))
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=20),
@@ -28,6 +28,11 @@ JSON = st.recursive(
 )
 NAMES = st.text("abcXYZ09_-ü ", min_size=1, max_size=8)
 KEYS = st.one_of(NAMES, st.builds("{}:{}".format, NAMES, NAMES))
+
+
+@cache
+def validator() -> Any:
+    return Draft202012Validator(canvas_v2_schema(CATALOG))
 
 
 @st.composite
@@ -62,7 +67,7 @@ def assert_closed(path: Path) -> None:
     assert find_closure_problem(path) == ""
     original = read_document(path)
     is_graph_only = not original.get("dsl", original).get("components")
-    assert is_graph_only or not list(SCHEMA.iter_errors(convert_source(original, "v2"))) or list_errors(original)
+    assert is_graph_only or not list(validator().iter_errors(convert_source(original, "v2"))) or list_errors(original)
 
 
 def list_errors(original: Any) -> list[str]:
