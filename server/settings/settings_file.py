@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast, get_args, get_origin
 
 import pydantic
 import pydantic_settings
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.similar_files import suggest_file
@@ -161,19 +160,19 @@ def _problem(place: tuple[int | str, ...], kind: str, message: str) -> str:
     if kind != "extra_forbidden":
         text = message.removeprefix("Value error, ")  # Pydantic's prefix
         return f"  {name}: {text.rstrip('.')}."
-    near = get_close_matches(str(place[-1]), _valid_names(place[:-1]), n=1)
-    return f"  {name}: unknown setting." + (f" Did you mean {near[0]!r}?" if near else "")
+    valid = list(_find_section(place[:-1]).model_fields)
+    near = get_close_matches(str(place[-1]), valid, n=1)
+    return f"  {name}: unknown setting. " + (f"Did you mean {near[0]!r}?" if near else f"Valid are {', '.join(valid)}.")
 
 
-def _valid_names(place: tuple[int | str, ...]) -> list[str]:
-    """Return the valid names in an unknown setting's section."""
-    field = Settings.model_fields.get(str(place[0])) if place else None
-    section = next((t for t in _types_in(field) if issubclass(t, BaseModel)), Settings)
-    return list(cast("dict[str, Any]", section.model_fields))
-
-
-def _types_in(field: FieldInfo | None) -> Iterator[type]:
-    """Yield the type of a setting, or the types of its keys and values if it is a table of sections."""
-    annotation = field.annotation if field is not None else None
-    candidates: tuple[Any, ...] = get_args(annotation) or (annotation,)
-    return (candidate for candidate in candidates if isinstance(candidate, type))
+def _find_section(place: Sequence[int | str]) -> type[BaseModel]:
+    """Return the section at a place, also if it is one of a table or list of sections."""
+    section: type[BaseModel] = Settings
+    names = iter(map(str, place))
+    for name in names:
+        annotation = section.model_fields[name].annotation
+        candidates: tuple[Any, ...] = get_args(annotation) or (annotation,)
+        section = next(each for each in candidates if isinstance(each, type) and issubclass(each, BaseModel))
+        if get_origin(annotation) in (dict, tuple):
+            next(names)
+    return section
