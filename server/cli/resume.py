@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ragflow_lg.base.errors import AnswerError
+from ragflow_lg.base.errors import AnswerError, ConflictError
 from ragflow_lg.server.cli.options import CanvasFile, Inputs, RunOptions, Session, with_run_options
 
 if TYPE_CHECKING:
@@ -37,9 +37,12 @@ async def _resume(runner: Runner, session: str, entries: list[str], options: Run
     from ragflow_lg.dsl.forms import form_fields
     from ragflow_lg.server.cli.console import show_forms
     from ragflow_lg.server.cli.form_fields import is_interactive, prompt_fields, read_answers
-    from ragflow_lg.server.cli.next_step_hints import answer_hint
+    from ragflow_lg.server.cli.next_step_hints import answer_hint, next_command
 
     pauses = await runner.pauses(session)
+    if not pauses and await runner.unfinished_checkpoint(session):
+        command = next_command(options, "continue", session)
+        raise ConflictError(f"The last turn of {session!r} was interrupted. Finish it first: {command}")
     entries = [with_node_id(runner.plan, entry) for entry in entries]
     try:
         answers = read_answers(pauses, entries)

@@ -123,6 +123,14 @@ def test_a_node_that_failed_next_to_a_form_is_named(cli: Cli, tmp_path: Path) ->
     assert failed.stderr == f"ragflow-lg: bad: {last['data']['error']}\n"
 
 
+def test_an_answer_in_an_interrupted_session_tells_how_to_finish_the_turn(cli: Cli) -> None:
+    interrupt_copy(cli)
+    refused = cli("resume", "ben", "--input", "w=x")
+    assert refused.returncode == 2
+    assert "was interrupted. Finish it first: ragflow-lg continue ben" in one_line(refused.stderr)
+    assert cli("continue", "ben", "--events", "pretty").stdout == "got xy\n"
+
+
 def test_a_new_turn_in_an_interrupted_session_is_announced(cli: Cli) -> None:
     interrupt_copy(cli)
     fresh = cli("run", "words.json", "go", "--session", "ben")
