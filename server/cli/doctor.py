@@ -122,7 +122,7 @@ async def probe_sandbox(settings: Settings) -> list[CheckResult]:
         except RagflowLgError as error:
             return [CheckResult(False, "the sandbox for CodeExec cannot be used", str(error))]
     if found.is_working:
-        return [CheckResult(True, f"CodeExec uses {found.description}")]
+        return [CheckResult(True, f"CodeExec uses {found.description}", found.advice)]
     is_intended = settings.code.provider in ("auto", "refuse")
     return [CheckResult(is_intended, "CodeExec refuses all programs", found.description)]
 

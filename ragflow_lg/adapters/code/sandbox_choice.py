@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragflow_lg.adapters.code.bubblewrap import Bubblewrap, find_bubblewrap
 from ragflow_lg.adapters.code.code_settings import CodeSettings
@@ -32,8 +33,9 @@ _PROBES: Mapping[Language, str] = {
 _PROBED = [42, False, False]
 _ADVICE = (
     "Install bubblewrap (Linux), for example with `apt install bubblewrap`, or Deno, or set url in the section [code] "
-    "of the settings to the address of a sandbox service. `ragflow-lg doctor` shows which sandbox is used."
+    "of the settings to the address of a sandbox service."
 )
+_HINT = "`ragflow-lg doctor` shows which sandbox is used."
 
 
 class FoundSandbox(Struct, frozen=True):
@@ -42,6 +44,8 @@ class FoundSandbox(Struct, frozen=True):
     sandbox: CodeSandbox
     description: str
     is_working: bool = True
+    advice: str = ""
+    """What to do if programs of one language are refused."""
 
     async def check(self) -> None:
         """Check a service again, which may have stopped since.
@@ -74,14 +78,16 @@ async def find_sandbox(settings: CodeSettings, http: HttpClient) -> FoundSandbox
     reasons: list[str] = []
     for find in finders:
         try:
-            return await find()
+            found = await find()
         except RagflowLgError as error:
             reasons.append(str(error))
+        else:
+            return replace(found, advice=" ".join([found.advice, *reasons])) if found.advice else found
     return _refuse(f"CodeExec has no sandbox. {' '.join(reasons)} {_ADVICE}")
 
 
 def _refuse(reason: str) -> FoundSandbox:
-    return FoundSandbox(NoSandbox(reason), reason, is_working=False)
+    return FoundSandbox(NoSandbox(f"{reason} {_HINT}"), reason, is_working=False)
 
 
 async def _find_service(settings: CodeSettings, http: HttpClient) -> FoundSandbox:
@@ -95,26 +101,26 @@ async def _find_bubblewrap(settings: CodeSettings) -> FoundSandbox:
     program = find_bubblewrap(settings.bubblewrap)
     sandbox = Bubblewrap(program, settings.limits, settings.interpreters)
     await _probe(sandbox, "python", "Bubblewrap")
-    languages = [f"Python ({settings.interpreters.path('python')})"]
+    advice, python = "", f"Python ({settings.interpreters.path('python')})"
     try:
-        languages.append(f"JavaScript ({settings.interpreters.path('javascript')})")
-    except SettingsError:
-        languages.append("no JavaScript, because Node.js is not installed")
-    return FoundSandbox(sandbox, f"Bubblewrap ({program}): {', '.join(languages)}")
+        javascript = f"JavaScript ({settings.interpreters.path('javascript')})"
+    except SettingsError as error:
+        javascript, advice = "no JavaScript", str(error)
+    return FoundSandbox(sandbox, f"Bubblewrap ({program}): {python}, {javascript}", advice=advice)
 
 
 async def _find_deno(settings: CodeSettings) -> FoundSandbox:
     """Try Deno, first with JavaScript. Without Pyodide, each Python program is refused with the reason."""
     program = find_deno(settings.deno)
+    advice, python = "", f"Python (Pyodide {VERSION})"
     sandbox = Deno(program, Path(settings.pyodide) if settings.pyodide else default_folder(), settings.limits)
     await _probe(sandbox, "javascript", "Deno")
     try:
         await sandbox.check_python()
         await _probe(sandbox, "python", "Deno")
-        python = f"Python (Pyodide {VERSION})"
     except SettingsError as error:
-        python = f"no Python: {error}"
-    return FoundSandbox(sandbox, f"Deno ({program}): JavaScript, {python}")
+        python, advice = "no Python", str(error)
+    return FoundSandbox(sandbox, f"Deno ({program}): JavaScript, {python}", advice=advice)
 
 
 async def _probe(sandbox: CodeSandbox, language: Language, name: str) -> None:
@@ -143,7 +149,7 @@ class ChosenSandbox:
         if self._found is None:
             self._found = self._find()
             found = await asyncio.shield(self._found)
-            logger.info("CodeExec: %s", found.description)
+            logger.info("CodeExec: %s", f"{found.description}. {found.advice}".removesuffix(". "))
         return await asyncio.shield(self._found)
 
     async def aclose(self) -> None:

@@ -9,9 +9,10 @@ from ragflow_lg.base import extras
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.component.registry import BrokenSpec, Registry
-from ragflow_lg.server.cli.doctor import probe_fonts, probe_models, probe_packages, probe_tools
+from ragflow_lg.server.cli.doctor import probe_fonts, probe_models, probe_packages, probe_sandbox, probe_tools
 from ragflow_lg.server.settings import Settings, load_settings
 from tests.fakes.mcp_servers import REAL, TINY
+from tests.ragflow_lg.adapters.code.sandboxes import require_deno
 from tests.server.cli.command import Cli, invoke
 
 
@@ -43,6 +44,20 @@ async def test_every_server_lists_its_tools() -> None:
     assert (tiny.is_well, tiny.advice) == (False, 'See timeout_s of [mcp."tiny"].')
     assert (ill.what, "exit code 7" in ill.advice) == ("MCP server ill cannot be used", True)
     assert "[http] allow" in in_.advice
+
+
+async def test_a_sandbox_that_lacks_a_language_is_a_note() -> None:
+    code = {"provider": "deno", "deno": require_deno(), "pyodide": "/nowhere"}
+    (found,) = await probe_sandbox(Settings.model_validate({"code": code}))
+    assert (found.is_well, found.what.endswith("JavaScript, no Python")) == (True, True)
+    assert "ragflow-lg sandbox setup" in found.advice
+
+
+async def test_without_a_sandbox_the_advice_says_what_to_install() -> None:
+    (found,) = await probe_sandbox(Settings.model_validate({"code": {"bubblewrap": "/nowhere", "deno": "/nowhere"}}))
+    assert (found.is_well, found.what) == (True, "CodeExec refuses all programs")
+    assert "Install bubblewrap" in found.advice
+    assert "doctor" not in found.advice
 
 
 async def test_without_servers_there_are_no_findings() -> None:

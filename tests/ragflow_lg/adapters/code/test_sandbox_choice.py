@@ -34,11 +34,17 @@ async def test_auto_takes_deno_if_bubblewrap_does_not_work() -> None:
     await found.aclose()
 
 
+async def test_the_advice_says_why_bubblewrap_is_not_used() -> None:
+    settings = CodeSettings(bubblewrap="/nowhere", deno=require_deno(), pyodide="/nowhere")
+    assert "bwrap" in (await find_sandbox(settings, ScriptedHttp())).advice.partition("or install Bubblewrap")[2]
+
+
 async def test_deno_without_pyodide_runs_javascript() -> None:
     sandbox = ChosenSandbox(CodeSettings("deno", deno=require_deno(), pyodide="/nowhere"), ScriptedHttp())
     found = await sandbox.find()
     assert found.is_working
-    assert "JavaScript, no Python: Python in Deno needs Pyodide" in found.description
+    assert found.description.endswith("JavaScript, no Python")
+    assert found.advice.startswith("Python in Deno needs Pyodide")
     assert (await sandbox.run(CodeRequest("javascript", "function main() { return 1; }"))).value == 1
     with pytest.raises(SettingsError, match="Run `ragflow-lg sandbox setup`"):
         await sandbox.run(REQUEST)
