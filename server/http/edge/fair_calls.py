@@ -67,6 +67,9 @@ MOST_OWED_S = 1.0
 PRESENT_S = 0.2
 """How long a tenant is present after its last call."""
 
+REPORT_S = 60.0
+"""How often a tenant is reported at most that is in the way of others."""
+
 MAX_QUEUES = 10_000
 """How many queues are kept while they are empty, for the time that they have used."""
 
@@ -83,9 +86,22 @@ class Call(asyncio.Handle):
 class _Queue:
     """The calls of one tenant."""
 
-    __slots__ = ("backlog_s", "calls", "credit_s", "emptied_s", "is_active", "left_s", "owed_s", "seen_s", "used_s")
+    __slots__ = (
+        "backlog_s",
+        "calls",
+        "credit_s",
+        "emptied_s",
+        "is_active",
+        "left_s",
+        "owed_s",
+        "reported_s",
+        "seen_s",
+        "tenant",
+        "used_s",
+    )
 
-    def __init__(self, now: float, left_s: float = 0.0) -> None:
+    def __init__(self, tenant: str, now: float, left_s: float = 0.0) -> None:
+        self.tenant = tenant
         self.calls: deque[Call] = deque()
         self.is_active = False
         """Whether it is among those that have calls. The last one may add another one while it runs."""
@@ -101,6 +117,7 @@ class _Queue:
         """How long its calls have run, less its rests."""
         self.seen_s = self.emptied_s = now
         """When the credit was counted, and when the queue became empty, or else a thread ended."""
+        self.reported_s = -REPORT_S
 
     def is_light(self) -> bool:
         """Return whether it has neither a backlog nor long calls."""
@@ -139,9 +156,16 @@ class FairCalls:
     """The calls that are ready, by tenant."""
 
     def __init__(
-        self, clock: Callable[[], float] = time.perf_counter, processor_clock: Callable[[], float] = time.thread_time
+        self,
+        clock: Callable[[], float] = time.perf_counter,
+        processor_clock: Callable[[], float] = time.thread_time,
+        report: Callable[[str], None] = lambda tenant: None,
     ) -> None:
-        """Initialize. The clocks return seconds; ``processor_clock`` those that the thread has used."""
+        """Initialize. The clocks return seconds; ``processor_clock`` those that the thread has used.
+
+        ``report`` is called with the name of a tenant that is in the way of others, at most once in `REPORT_S`.
+        """
+        self._report = report
         self._clock = clock
         self._processor_clock = processor_clock
         self._queues: dict[str, _Queue] = {}
@@ -163,7 +187,7 @@ class FairCalls:
         """
         self._light_s = 0.0
         """How long the calls of light queues have run."""
-        self._latest = self._other = _Queue(0.0)
+        self._latest = self._other = _Queue("", 0.0)
         """The light queue whose calls ran last, and another one whose calls ran before."""
         self._latest_s = self._other_s = -PRESENT_S
         """When they ran."""
@@ -179,7 +203,7 @@ class FairCalls:
             if len(self._queues) >= MAX_QUEUES:
                 self._queues = {name: other for name, other in self._queues.items() if other.is_active}
             now = self._clock()
-            queue = self._queues[tenant] = _Queue(now, now - self._light_s)
+            queue = self._queues[tenant] = _Queue(tenant, now, now - self._light_s)
         if not queue.is_active:
             queue.is_active = True
             queue.used_s = max(queue.used_s, self._used_s - SAVED_S)
@@ -209,6 +233,9 @@ class FairCalls:
             self._used_s = max(self._used_s, queue.used_s)
             now = self._run_slice(queue, now)
             if self._is_in_the_way(queue, now):
+                if now - queue.reported_s >= REPORT_S:
+                    queue.reported_s = now
+                    self._report(queue.tenant)
                 break  # data that has arrived may be for those who should not wait
         return True
 

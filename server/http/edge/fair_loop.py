@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from contextvars import Context, copy_context
@@ -17,6 +18,8 @@ _NO_TENANT = Context()
 
 PAUSE_S = 0.001
 """How long the loop waits before it looks whether a tenant may go on. Timers are not more precise."""
+
+logger = logging.getLogger(__name__)
 
 FindTenant = Callable[[Context | None], str]
 """Returns the tenant for whom something is called in a context, or in the current one; ``""`` if there is none."""
@@ -33,7 +36,7 @@ class _FairLoop:
         self._run_in_thread = base.run_in_executor
         self._call_later = base.call_later
         self._find_tenant = find_tenant
-        self._fair_calls = FairCalls()
+        self._fair_calls = FairCalls(report=_report_load)
         self._is_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -85,6 +88,10 @@ class _FairLoop:
                 self._schedule()
             elif self._fair_calls:
                 self._timer = self._call_later(PAUSE_S, self._run_fair_calls, context=_NO_TENANT)
+
+
+def _report_load(tenant: str) -> None:
+    logger.info("Tenant %s loads the event loop, and waits while others need it.", tenant)
 
 
 def make_fair_loop(base: type[asyncio.AbstractEventLoop], find_tenant: FindTenant) -> asyncio.AbstractEventLoop:

@@ -75,6 +75,31 @@ def test_a_tenant_with_a_backlog_uses_a_share_of_the_time_beside_one_without(
     assert least_s <= used_s["first"] - before_s <= most_s
 
 
+def test_a_tenant_that_is_in_the_way_of_others_is_reported_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_calls, "REPORT_S", 1.0)
+    clock, pass_time = _clock()
+    reported = list[str]()
+    calls, loop = FairCalls(clock, clock, reported.append), asyncio.new_event_loop()
+
+    def work() -> None:
+        pass_time(0.001)
+        calls.add("busy", Call(work, (), loop, Context()))
+
+    def run_until(end_s: float) -> None:
+        while clock() < end_s:
+            if not calls.run():
+                pass_time(PAUSE_S)
+
+    calls.add("busy", Call(work, (), loop, Context()))
+    run_until(2)
+    assert reported == []  # nobody else is there
+    while clock() < 4.5:
+        calls.add("quiet", Call(lambda: None, (), loop, Context()))
+        run_until(clock() + 0.01)
+    loop.close()
+    assert reported == ["busy"] * 3
+
+
 def test_all_tenants_with_a_backlog_together_use_the_share_of_one() -> None:
     clock, pass_time = _clock()
     calls, loop = FairCalls(clock, clock), asyncio.new_event_loop()
