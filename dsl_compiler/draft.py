@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 
@@ -94,6 +94,18 @@ class Draft(Struct, frozen=True):
     compatibility: Compatibility = Compatibility()
     deployment: Deployment = field(default_factory=NoDeployment)
     nesting: Nesting = field(default_factory=lambda: Nesting(lambda source, nesting: (None, ())))
+
+
+_Component = TypeVar("_Component", RawComponent, PlanNode)
+
+
+def enclosing(inner: _Component, components: Mapping[Any, _Component]) -> Iterator[_Component]:
+    """Yield the regions around a component, innermost first. This ends even if the nesting is circular."""
+    seen: set[str] = set()
+    while inner.parent and inner.parent in components and inner.parent not in seen:
+        seen.add(inner.parent)
+        inner = components[inner.parent]
+        yield inner
 
 
 Pass: TypeAlias = Callable[[Draft, Reporter], Draft]

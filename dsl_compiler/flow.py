@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 from ragflow_lg.base.ids import NodeId
+
+Id = TypeVar("Id", bound=str)
 
 
 class Flow:
@@ -16,11 +19,11 @@ class Flow:
 
     def __init__(self, entry: NodeId, successors: Mapping[NodeId, Sequence[NodeId]]) -> None:
         self.entry = entry
-        self.order = _breadth_first(entry, successors)
+        self.order = breadth_first([entry], successors)
         """Nodes in breadth-first order."""
         reached = set(self.order)
         self.successors = {n: tuple(s for s in successors.get(n, ()) if s in reached) for n in self.order}
-        self.predecessors: dict[NodeId, tuple[NodeId, ...]] = _reverse(self.successors)
+        self.predecessors = find_predecessors(self.successors)
 
     @cached_property
     def components(self) -> list[tuple[NodeId, ...]]:
@@ -128,14 +131,8 @@ class Flow:
 
     def nodes_between(self, top: NodeId, bottom: NodeId) -> list[NodeId]:
         """Return the nodes on paths from ``top`` to ``bottom``, excluding these two, in topological order."""
-        seen: set[NodeId] = set()
-        queue = list(self.predecessors[bottom])
-        while queue:
-            node = queue.pop()
-            if node not in seen and node not in (top, bottom):
-                seen.add(node)
-                queue.extend(self.predecessors[node])
-        return sorted(seen, key=self.position.__getitem__)
+        ways = {**self.predecessors, top: (), bottom: ()}
+        return sorted(reach(ways, self.predecessors[bottom]) - {top, bottom}, key=self.position.__getitem__)
 
     @cached_property
     def _breadth_first_index(self) -> dict[NodeId, int]:
@@ -156,9 +153,11 @@ class Flow:
             path.append(fresh)
 
 
-def _breadth_first(entry: NodeId, successors: Mapping[NodeId, Sequence[NodeId]]) -> list[NodeId]:
-    order, seen = [entry], {entry}
-    for node in order:
+def breadth_first(starts: Iterable[Id], successors: Mapping[Id, Iterable[Id]]) -> list[Id]:
+    """Return some nodes and all that can be reached from them, in breadth-first order."""
+    order = list(starts)
+    seen = set(order)
+    for node in order:  # grows during the loop
         for successor in successors.get(node, ()):
             if successor not in seen:
                 seen.add(successor)
@@ -166,11 +165,22 @@ def _breadth_first(entry: NodeId, successors: Mapping[NodeId, Sequence[NodeId]])
     return order
 
 
-def _reverse(successors: Mapping[NodeId, Iterable[NodeId]]) -> dict[NodeId, tuple[NodeId, ...]]:
-    predecessors: dict[NodeId, dict[NodeId, None]] = {n: {} for n in successors}
+def reach(successors: Mapping[Id, Iterable[Id]], starts: Iterable[Id]) -> set[Id]:
+    """Return some nodes and all that can be reached from them."""
+    return set(breadth_first(starts, successors))
+
+
+def find_predecessors(successors: Mapping[Id, Iterable[Id]]) -> dict[Id, tuple[Id, ...]]:
+    """Return the nodes that lead to each node, in the order of the map.
+
+    >>> find_predecessors({"a": ["c"], "b": ["c"], "c": []})
+    {'a': (), 'b': (), 'c': ('a', 'b')}
+    """
+    predecessors: dict[Id, dict[Id, None]] = {n: {} for n in successors}
     for node, following in successors.items():
         for successor in following:
-            predecessors[successor][node] = None
+            if successor in predecessors:
+                predecessors[successor][node] = None
     return {n: tuple(p) for n, p in predecessors.items()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from ragflow_lg.component.spec import AnySpec
@@ -33,6 +33,26 @@ def as_texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,) if value else ()
     return tuple(dict.fromkeys(entry for entry in as_list(value) if isinstance(entry, str) and entry))
+
+
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a value with every text in it changed, except the keys of maps."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: map_texts(entry, change) for key, entry in as_map(value).items()}
+    return [map_texts(entry, change) for entry in as_list(value)] if isinstance(value, list) else value
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield every text in a value in order, except the keys of maps."""
+    pending = [value]
+    while pending:
+        entry = pending.pop()
+        if isinstance(entry, str):
+            yield entry
+        else:
+            pending += reversed(list(as_map(entry).values()) or as_list(entry))
 
 
 def rename_old_keys(params: Mapping[str, Any], spec: AnySpec) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ placeholder never runs. The names of RAGFlow's components that are not in the ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
@@ -17,7 +17,7 @@ from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
 from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams, ComponentSpec, Kind, Route
 from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.draft import RawComponent
-from ragflow_lg.dsl_compiler.lenient_values import as_texts
+from ragflow_lg.dsl_compiler.lenient_values import as_texts, texts_in
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -175,7 +175,7 @@ def _routes(component: RawComponent, spec: AnySpec, scope: ReferenceScope) -> tu
     params = _readable_params(component.params, spec, scope)
     if params is not None:
         return tuple(spec.routes(params))
-    named = dict.fromkeys(text for text in _texts(component.params) if text in scope.nodes)
+    named = dict.fromkeys(text for text in texts_in(component.params) if text in scope.nodes)
     targets = {**dict.fromkeys(t for t in component.downstream if t in scope.nodes), **named}
     return tuple(Route(target, (target,)) for target in targets)
 
@@ -208,15 +208,3 @@ def _without(value: Any, path: Sequence[str | int]) -> Any:
             entries[first] = _without(entries[first], rest)
         return entries
     return cast("Any", value)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield every string in raw params."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for entry in cast("Mapping[str, Any]", value).values():
-            yield from _texts(entry)
-    elif isinstance(value, list):
-        for entry in cast("list[Any]", value):
-            yield from _texts(entry)

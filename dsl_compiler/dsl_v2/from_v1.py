@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.dsl_v2.document import VERSION, ComponentV2
 from ragflow_lg.dsl_compiler.dsl_v2.ids import id_of_key
-from ragflow_lg.dsl_compiler.dsl_v2.upstream import find_upstream
+from ragflow_lg.dsl_compiler.flow import find_predecessors
 from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map
 
 _RECORDS = ("_deprecated_params", "_feeded_deprecated_params", "_user_feeded_params")
@@ -46,7 +46,7 @@ def to_v2(document: Mapping[str, Any], base: str, reporter: Reporter, *, is_plai
         },
     }
     if not is_plain:
-        upstream = find_upstream({id_: component.downstream for id_, component in components.items()})
+        upstream = find_predecessors({id_: component.downstream for id_, component in components.items()})
         keys = {id_: key for key, id_ in ids.items()}
         converted["v1"] = {
             "components": {
@@ -112,7 +112,7 @@ def _targets(value: Any) -> list[str]:
 
 
 def _rest_of(
-    entry: Mapping[str, Any], component: ComponentV2, keys: Mapping[str, str], upstream: list[str]
+    entry: Mapping[str, Any], component: ComponentV2, keys: Mapping[str, str], upstream: Sequence[str]
 ) -> dict[str, Any]:
     """Return what DSL v1 has of a component and DSL v2 has not."""
     rest: dict[str, Any] = {"key": keys[component.id], "digest": component.digest()}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map
+from ragflow_lg.dsl_compiler.lenient_values import texts_in
 
 BEGIN = "begin"
 """The key that RAGFlow looks up for the form, the prologue and the mode."""
@@ -48,13 +48,13 @@ def key_of_id(id_: str, component_name: str) -> str:
     return BEGIN if head == "Begin" else head
 
 
-def find_mentioned_keys(params: Iterable[Any], ids: Mapping[str, Any]) -> dict[str, str]:
+def find_mentioned_keys(params: list[Any], ids: Mapping[str, Any]) -> dict[str, str]:
     """Return the keys of DSL v1 by id, as far as references and routes in params name them.
 
     DSL v2 keeps params as they are, so that they name components by their keys of DSL v1.
     """
     found: dict[str, str] = {}
-    for text in _texts(params):
+    for text in texts_in(params):
         for key in [text, *_REFERENCE.findall(text)] if len(text) <= 200 else _REFERENCE.findall(text):
             if ":" not in key and key != BEGIN:
                 continue  # an ordinary word
@@ -65,15 +65,3 @@ def find_mentioned_keys(params: Iterable[Any], ids: Mapping[str, Any]) -> dict[s
             if id_ in ids:
                 found.setdefault(id_, key)
     return found
-
-
-def _texts(values: Iterable[Any]) -> Iterator[str]:
-    pending: list[Any] = list(values)[::-1]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, Mapping):
-            pending.extend(reversed(list(as_map(value).values())))
-        else:
-            pending.extend(reversed(as_list(value)))

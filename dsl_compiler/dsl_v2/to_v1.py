@@ -8,8 +8,8 @@ from typing import Any
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.dsl_v2.document import ComponentV2, DocumentV2, V1Component, read_document
 from ragflow_lg.dsl_compiler.dsl_v2.ids import find_mentioned_keys, key_of_id
-from ragflow_lg.dsl_compiler.dsl_v2.upstream import find_upstream
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode, draw_graph
+from ragflow_lg.dsl_compiler.flow import find_predecessors
 from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text
 
 _REGIONS = ("Loop", "Iteration")
@@ -37,7 +37,7 @@ def to_v1(document: Mapping[str, Any], base: str, reporter: Reporter) -> dict[st
         return {}
     if read.v1_document is None:
         _check_regions(read, base, reporter)
-    upstream = find_upstream({id_: c.downstream for id_, c in read.components.items()})
+    upstream = find_predecessors({id_: c.downstream for id_, c in read.components.items()})
     order = list(read.components) if read.v1_components else sorted(read.components, key=_rank)
     edited = {id_ for id_, c in read.components.items() if _is_edited(c, read.v1_components.get(id_))}
     components = {
@@ -63,7 +63,7 @@ def _rank(id_: str) -> tuple[bool, str]:
 
 def _keys(document: DocumentV2, base: str, reporter: Reporter) -> dict[str, str]:
     """Return the keys in DSL v1 by id."""
-    mentioned = find_mentioned_keys((c.params for c in document.components.values()), document.components)
+    mentioned = find_mentioned_keys([c.params for c in document.components.values()], document.components)
     keys: dict[str, str] = {}
     owners: dict[str, str] = {}
     for id_, component in document.components.items():

@@ -9,6 +9,7 @@ from msgspec import Struct
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Plan, PlanNode, Region
 from ragflow_lg.dsl.joins import JoinRegion
+from ragflow_lg.dsl_compiler.flow import reach
 
 
 class NotEjectable(Exception):
@@ -111,11 +112,4 @@ def _follow_each_other(successors: Mapping[NodeId, tuple[NodeId, ...]], nodes: t
 
 
 def _reachable(successors: Mapping[NodeId, tuple[NodeId, ...]], sources: Iterable[NodeId]) -> set[NodeId]:
-    seen: set[NodeId] = set()
-    waiting = [target for node in sources for target in successors.get(node, ())]
-    while waiting:
-        node = waiting.pop()
-        if node not in seen:
-            seen.add(node)
-            waiting += successors.get(node, ())
-    return seen
+    return reach(successors, [target for node in sources for target in successors.get(node, ())])

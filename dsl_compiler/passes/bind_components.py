@@ -18,7 +18,7 @@ from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
 from ragflow_lg.component.spec import AnySpec, ComponentParams
 from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Template
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
-from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent, enclosing
 from ragflow_lg.dsl_compiler.lenient_values import as_map, yields_items
 from ragflow_lg.dsl_compiler.placeholder import (
     LEGACY,
@@ -105,20 +105,10 @@ def bind_params(draft: Draft, reporter: Reporter) -> Draft:
     plain = frozenset(draft.components)
     nodes: dict[NodeId, PlanNode] = {}
     for id_, component in draft.components.items():
-        scope = ReferenceScope(plain, _is_in_iteration(draft, component))
+        has_items = any(yields_items(draft.specs[region.id]) for region in enclosing(component, draft.components))
+        scope = ReferenceScope(plain, has_items)
         nodes[NodeId(id_)] = bind_node(component, draft.specs[id_], scope, reporter)
     return replace(draft, nodes=nodes)
-
-
-def _is_in_iteration(draft: Draft, component: RawComponent) -> bool:
-    """Return whether a region around the component yields items. Each component is visited at most once."""
-    parent, seen = component.parent, set[str]()
-    while parent and parent in draft.components and parent not in seen:
-        seen.add(parent)
-        if yields_items(draft.specs[parent]):
-            return True
-        parent = draft.components[parent].parent
-    return False
 
 
 def bind_node(component: RawComponent, spec: AnySpec, scope: ReferenceScope, reporter: Reporter) -> PlanNode:

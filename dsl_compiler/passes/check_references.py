@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -10,7 +10,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import ERROR, NEXT, PlanNode
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.diagnostics import Nearest, Reporter
-from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.draft import Draft, enclosing
 from ragflow_lg.dsl_compiler.flow import Flow
 from ragflow_lg.dsl_compiler.reference_types import assignment_targets
 
@@ -79,7 +79,7 @@ def _check_collected(canvas: _Canvas, owner: PlanNode, reporter: Reporter) -> No
         problem = None
         if read is None or read.parent == owner.id:
             problem = _problem(canvas, owner, reference)
-        elif owner.id not in _regions_around(canvas.draft, read):
+        elif owner.id not in [region.id for region in enclosing(read, canvas.draft.nodes)]:
             problem = "reference-not-upstream", f"{read.id!r} is not inside {owner.id!r}.", "Name a node inside it."
         if problem is not None:
             code, message, hint = problem
@@ -88,15 +88,6 @@ def _check_collected(canvas: _Canvas, owner: PlanNode, reporter: Reporter) -> No
             place = canvas.draft.components[owner.id].param_place("outputs", name)
             text = f"The output {name!r} will be a list of empty strings: {message}"
             reporter.report(code, "warning", place, text, hint)
-
-
-def _regions_around(draft: Draft, node: PlanNode) -> Iterator[NodeId]:
-    """Yield the regions around a node, innermost first. This ends even if the nesting is circular."""
-    for _ in draft.regions:
-        if node.parent is None or node.parent not in draft.nodes:
-            return
-        yield node.parent
-        node = draft.nodes[node.parent]
 
 
 def _alternatives(node: PlanNode) -> set[str | int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
 
 from ragflow_lg.component.state import OPERATIONS
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
-from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent, enclosing
 from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text, as_texts
 from ragflow_lg.dsl_compiler.passes.components_from_graph import components_from_graph
 from ragflow_lg.dsl_compiler.placeholder import LEGACY, PIPELINE
@@ -95,14 +96,9 @@ def _size_problem(collected: Sequence[RawComponent]) -> str:
     """Return the reason why later passes cannot handle the canvas in bounded time, or ``""``."""
     if len(collected) > MAX_COMPONENTS:
         return f"The canvas has {len(collected):,} components; the limit is {MAX_COMPONENTS:,}."
-    parents = {component.id: component.parent for component in collected}
+    components = {component.id: component for component in collected}
     for component in collected:
-        around: set[str] = set()
-        parent = component.parent
-        while parent and parent in parents and parent not in around and len(around) <= MAX_NESTING:
-            around.add(parent)
-            parent = parents[parent]
-        if len(around) > MAX_NESTING:
+        if sum(1 for _ in islice(enclosing(component, components), MAX_NESTING + 1)) > MAX_NESTING:
             return f"Regions are nested more than {MAX_NESTING} levels deep."
     return ""
 

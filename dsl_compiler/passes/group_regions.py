@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import PlanNode, Region
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
-from ragflow_lg.dsl_compiler.draft import Children, Draft, build_region_flow, group_by_region
+from ragflow_lg.dsl_compiler.draft import Children, Draft, build_region_flow, enclosing, group_by_region
 from ragflow_lg.dsl_compiler.placeholder import is_placeholder
 
 
@@ -24,7 +24,7 @@ def _with_exits(draft: Draft, reporter: Reporter) -> Draft:
     """Record where each region's body may jump to outside itself, and report edges into a body."""
     exits: dict[NodeId, dict[NodeId, None]] = {}
     for node in draft.nodes.values():
-        around = _ancestors(draft, node)
+        around = [region.id for region in enclosing(node, draft.nodes)]
         for target in node.targets:
             if target == node.parent:
                 continue  # it ends the round, like an edge back to the item node
@@ -45,16 +45,6 @@ def _with_exits(draft: Draft, reporter: Reporter) -> Draft:
         draft,
         nodes={id_: replace(n, exits=tuple(exits[id_])) if id_ in exits else n for id_, n in draft.nodes.items()},
     )
-
-
-def _ancestors(draft: Draft, node: PlanNode) -> list[NodeId]:
-    """Return the regions around a node, innermost first."""
-    around: dict[NodeId, None] = {}
-    parent = node.parent
-    while parent and parent in draft.nodes and parent not in around:
-        around[parent] = None
-        parent = draft.nodes[parent].parent
-    return list(around)
 
 
 def _region(draft: Draft, owner: PlanNode, children: Children, reporter: Reporter) -> Region:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
 
 from msgspec.structs import replace
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
+from ragflow_lg.dsl_compiler.lenient_values import map_texts
 from ragflow_lg.dsl_compiler.placeholder import RENAMED, current_name
 
 # Bounded counts, as in `ragflow_lg.dsl.variable_references`, keep malicious input full of braces at linear time.
@@ -35,7 +35,7 @@ def migrate_names(draft: Draft, reporter: Reporter) -> Draft:
             component,
             id=new_id,
             name=name,
-            params=_rename_in(component.params, ids),
+            params=map_texts(component.params, lambda text: _rename_in(text, ids)) if ids else component.params,
             downstream=tuple(ids.get(target, target) for target in component.downstream),
             parent=ids.get(component.parent, component.parent) if component.parent else None,
         )
@@ -47,19 +47,11 @@ def _rename_id(id_: str) -> str:
     return RENAMED.get(prefix, prefix) + colon + rest if colon else id_
 
 
-def _rename_in(value: Any, ids: Mapping[str, str]) -> Any:
-    """Rename ids in all strings in a value: whole strings and references."""
-    if not ids:
-        return value
-    if isinstance(value, str):
-        if value in ids:
-            return ids[value]
-        bare, at, rest = value.partition("@")
-        if at and bare in ids:
-            return ids[bare] + at + rest
-        return _REFERENCE.sub(lambda m: m[1] + ids.get(m[2], m[2]) + m[3] + m[4], value)
-    if isinstance(value, Mapping):
-        return {key: _rename_in(entry, ids) for key, entry in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_rename_in(entry, ids) for entry in cast("list[Any]", value)]
-    return value
+def _rename_in(text: str, ids: Mapping[str, str]) -> str:
+    """Rename ids in a text: the whole text, and references."""
+    if text in ids:
+        return ids[text]
+    bare, at, rest = text.partition("@")
+    if at and bare in ids:
+        return ids[bare] + at + rest
+    return _REFERENCE.sub(lambda m: m[1] + ids.get(m[2], m[2]) + m[3] + m[4], text)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
-from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.lenient_values import rename_old_keys, yields_items
+from ragflow_lg.dsl_compiler.draft import Draft, RawComponent, enclosing
+from ragflow_lg.dsl_compiler.lenient_values import map_texts, rename_old_keys, yields_items
 
 _BLANK: tuple[Any, ...] = (None, "", [], {})
 """Values whose removal is not reported."""
@@ -32,20 +33,16 @@ def rewrite_shapes(draft: Draft, reporter: Reporter) -> Draft:
         for id_, component in components.items():
             pattern = patterns.get(_nearest_iteration(draft, components, component))
             if pattern is not None:
-                components[id_] = replace(component, params=_replace(component.params, pattern))
+                components[id_] = replace(
+                    component, params=map_texts(component.params, partial(pattern.sub, r"\1item\2"))
+                )
     return replace(draft, components=components)
 
 
-def _nearest_iteration(draft: Draft, components: Mapping[str, RawComponent], component: RawComponent) -> str:
+def _nearest_iteration(draft: Draft, components: dict[str, RawComponent], component: RawComponent) -> str:
     """Return the nearest region around a component that yields items, or ``""``."""
-    parent, seen = component.parent, set[str]()
-    while parent and parent in components and parent not in seen:
-        seen.add(parent)
-        spec = draft.catalog.get(components[parent].name)
-        if spec is not None and yields_items(spec):
-            return parent
-        parent = components[parent].parent
-    return ""
+    around = ((region, draft.catalog.get(region.name)) for region in enclosing(component, components))
+    return next((region.id for region, spec in around if spec is not None and yields_items(spec)), "")
 
 
 def _rewrite(draft: Draft, component: RawComponent, reporter: Reporter) -> RawComponent:
@@ -74,13 +71,3 @@ def _name_pattern(owner: str, name: str) -> re.Pattern[str]:
     # Bounded counts, as in `ragflow_lg.dsl.variable_references`, keep malicious input full of braces at linear time.
     either = re.escape(f"{owner}@{name}") + "|" + re.escape(name)
     return re.compile(r"((?:\{\s{0,8}){1,8})(?:" + either + r")((?:\s{0,8}\}){1,8})")
-
-
-def _replace(value: Any, pattern: re.Pattern[str]) -> Any:
-    if isinstance(value, str):
-        return pattern.sub(r"\1item\2", value)
-    if isinstance(value, Mapping):
-        return {key: _replace(entry, pattern) for key, entry in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_replace(entry, pattern) for entry in cast("list[Any]", value)]
-    return value

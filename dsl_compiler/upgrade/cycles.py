@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_texts
+from ragflow_lg.dsl_compiler.flow import breadth_first, reach
+from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_texts, map_texts
 from ragflow_lg.dsl_compiler.upgrade.old_canvas import OldCanvas, OldNode
 
 ROUNDS = 3
@@ -40,7 +41,9 @@ def unroll_cycles(canvas: OldCanvas) -> tuple[OldCanvas, tuple[Cycle, ...]]:
 def _find_cycle(canvas: OldCanvas) -> Cycle:
     """Return the nodes of a cycle without an Answer, the one that is entered first in front, or nothing."""
     reached = _reachable(canvas)
-    for id_ in _breadth_first(canvas):
+    begin = [id_ for id_, node in canvas.nodes.items() if node.name == "Begin"]
+    order = breadth_first(begin, {id_: canvas.targets(id_) for id_ in canvas.nodes})
+    for id_ in dict.fromkeys([*order, *canvas.nodes]):
         if id_ in reached[id_]:
             members = [other for other in canvas.nodes if other in reached[id_] and id_ in reached[other]]
             return (id_, *(other for other in members if other != id_))
@@ -56,30 +59,7 @@ def _reachable(canvas: OldCanvas) -> dict[str, set[str]]:
         ]
         for id_ in canvas.nodes
     }
-    return {id_: _reach(ways, ways[id_]) for id_ in ways}
-
-
-def _breadth_first(canvas: OldCanvas) -> list[str]:
-    begin = [id_ for id_, node in canvas.nodes.items() if node.name == "Begin"]
-    order = dict.fromkeys(begin)
-    pending = list(begin)
-    while pending:
-        for target in canvas.targets(pending.pop(0)):
-            if target not in order:
-                order[target] = None
-                pending.append(target)
-    return [*order, *(id_ for id_ in canvas.nodes if id_ not in order)]
-
-
-def _reach(ways: Mapping[str, list[str]], start: list[str]) -> set[str]:
-    reached: set[str] = set()
-    pending = list(start)
-    while pending:
-        id_ = pending.pop()
-        if id_ not in reached:
-            reached.add(id_)
-            pending += ways[id_]
-    return reached
+    return {id_: reach(ways, ways[id_]) for id_ in ways}
 
 
 def _unroll(canvas: OldCanvas, cycle: Cycle) -> OldCanvas:
@@ -127,7 +107,7 @@ def _copy(node: OldNode, cycle: Cycle, copied: Sequence[str], number: int, ways_
 
 
 def _rename_params(params: Mapping[str, Any], here: Mapping[str, str], after: Mapping[str, str]) -> dict[str, Any]:
-    renamed = {key: _rename(value, here) for key, value in params.items()}
+    renamed: dict[str, Any] = _rename(params, here)
     for key in ("yes", "no", "end_cpn_id"):
         if isinstance(target := params.get(key), str):
             renamed[key] = after.get(target, target)
@@ -151,20 +131,10 @@ def _rename_routes(value: Any, here: Mapping[str, str], after: Mapping[str, str]
 
 
 def _rename(value: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return names.get(value) or _rename_references(value, names)
-    if isinstance(value, Mapping):
-        return {key: _rename(entry, names) for key, entry in as_map(value).items()}
-    if isinstance(value, list):
-        return [_rename(entry, names) for entry in as_list(value)]
-    return value
-
-
-def _rename_references(text: str, names: Mapping[str, str]) -> str:
-    def rename(match: re.Match[str]) -> str:
+    def in_braces(match: re.Match[str]) -> str:
         return f"{{{names.get(match[1], match[1])}}}"
 
-    return re.sub(r"\{([^{}\n]+)\}", rename, text) if "{" in text else text
+    return map_texts(value, lambda text: names.get(text) or re.sub(r"\{([^{}\n]+)\}", in_braces, text))
 
 
 def _name_copy(id_: str, number: int) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text
+from ragflow_lg.dsl_compiler.lenient_values import texts_in
 
 
 class NewCanvas:
@@ -55,17 +55,6 @@ class NewCanvas:
 def references_in(value: Any) -> tuple[str, ...]:
     """Return the ids of the components that the texts of a parameter refer to."""
     found = [
-        match[1] for text in _texts_in(value) for match in re.finditer(r"\{([A-Za-z0-9_:]+)@[A-Za-z0-9_.-]+\}", text)
+        match[1] for text in texts_in(value) for match in re.finditer(r"\{([A-Za-z0-9_:]+)@[A-Za-z0-9_.-]+\}", text)
     ]
     return tuple(dict.fromkeys(found))
-
-
-def _texts_in(value: Any) -> Iterable[str]:
-    if isinstance(value, Mapping):
-        for entry in as_map(value).values():
-            yield from _texts_in(entry)
-    elif isinstance(value, list):
-        for entry in as_list(value):
-            yield from _texts_in(entry)
-    else:
-        yield as_text(value)

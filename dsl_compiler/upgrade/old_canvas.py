@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ragflow_lg.component.registry import Registry
+from ragflow_lg.dsl_compiler.flow import find_predecessors
 from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text, as_texts
 
 OLD_NAMES = frozenset(
@@ -103,12 +104,7 @@ class OldCanvas:
     @cached_property
     def upstream(self) -> Mapping[str, tuple[str, ...]]:
         """The predecessors of each node, in document order."""
-        found: dict[str, list[str]] = {id_: [] for id_ in self.nodes}
-        for node in self.nodes.values():
-            for target in self.targets(node.id):
-                if node.id not in found[target]:
-                    found[target].append(node.id)
-        return {id_: tuple(ids) for id_, ids in found.items()}
+        return find_predecessors({id_: self.targets(id_) for id_ in self.nodes})
 
     def targets(self, id_: str) -> tuple[str, ...]:
         """Return the existing targets of a node."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode
+from ragflow_lg.dsl_compiler.flow import reach
 from ragflow_lg.dsl_compiler.lenient_values import as_text, as_texts
 from ragflow_lg.dsl_compiler.upgrade.inputs import Inputs
 from ragflow_lg.dsl_compiler.upgrade.new_canvas import NewCanvas
@@ -97,13 +98,12 @@ class Turns:
         pending = [id_ for answer in answers for id_ in self.canvas.targets(answer)]
         if begin and any(map(self._is_answer, self.canvas.targets(begin[0]))):
             pending += self.starts[""]
-        reached: set[str] = set()
-        while pending:
-            id_ = pending.pop()
-            if id_ not in reached and not self._is_answer(id_):
-                reached.add(id_)
-                pending += [*self.canvas.targets(id_), *(child.id for child in self.canvas.children(id_))]
-        return frozenset(reached)
+        ways = {
+            id_: [*self.canvas.targets(id_), *(child.id for child in self.canvas.children(id_))]
+            for id_, node in self.canvas.nodes.items()
+            if node.name != "Answer"
+        }
+        return frozenset(reach(ways, pending) - set(answers))
 
     def add_starts(self, new: NewCanvas) -> None:
         """Connect Begin to the nodes with which a turn begins."""

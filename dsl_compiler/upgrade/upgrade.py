@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode, draw_graph
+from ragflow_lg.dsl_compiler.flow import find_predecessors, reach
 from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map
 from ragflow_lg.dsl_compiler.upgrade.cycles import ROUNDS, Cycle, unroll_cycles
 from ragflow_lg.dsl_compiler.upgrade.inputs import Inputs
@@ -47,17 +48,18 @@ def write_document(new: NewCanvas, old: Mapping[str, Any]) -> dict[str, Any]:
     document |= {key: list[Any]() for key in _RUN_STATE}
     document["globals"] = {**_GLOBALS, **environment, **as_map(old.get("globals"))}
     document["variables"] = {**variables, **as_map(old.get("variables"))}
-    document["components"] = {node.id: _write_component(node, new) for node in new.nodes.values()}
+    upstream = find_predecessors({node.id: node.downstream for node in new.nodes.values()})
+    document["components"] = {node.id: _write_component(node, upstream[node.id]) for node in new.nodes.values()}
     if old.get("graph"):
         document["graph"] = draw_graph(as_map(old["graph"]), list(new.nodes.values()))
     return document
 
 
-def _write_component(node: EditorNode, new: NewCanvas) -> dict[str, Any]:
+def _write_component(node: EditorNode, upstream: Iterable[str]) -> dict[str, Any]:
     component: dict[str, Any] = {
         "downstream": node.downstream,
         "obj": {"component_name": node.name, "params": node.params},
-        "upstream": [other.id for other in new.nodes.values() if node.id in other.downstream],
+        "upstream": list(upstream),
     }
     return component | ({"parent_id": node.parent} if node.parent else {})
 
@@ -162,6 +164,7 @@ def _wait_for_inputs(canvas: OldCanvas, inputs: Inputs, new: NewCanvas) -> None:
 
     The old engine let a node wait for the nodes that its prompt names, with or without an edge.
     """
+    ways = {id_: node.downstream for id_, node in new.nodes.items()}  # with the edges that this function adds
     for node in canvas.nodes.values():
         if node.name == "Answer":
             continue
@@ -171,7 +174,7 @@ def _wait_for_inputs(canvas: OldCanvas, inputs: Inputs, new: NewCanvas) -> None:
             if node.parent != scope and node.parent:
                 reader = new.entry(node.parent)
             same_scope = scope == (canvas.nodes[node.parent].parent if node.parent != scope and node.parent else scope)
-            if same_scope and not _leads_to(new, writer.id, reader) and not _leads_to(new, reader, writer.id):
+            if same_scope and reader not in reach(ways, [writer.id]) and writer.id not in reach(ways, [reader]):
                 new.connect(writer, [reader])
 
 
@@ -180,18 +183,6 @@ def _go_on_after_errors(new: NewCanvas) -> None:
     for node in new.nodes.values():
         if node.params.get("exception_method") == "goto" and "exception_goto" not in node.params:
             node.params["exception_goto"] = list(node.downstream)
-
-
-def _leads_to(new: NewCanvas, source: str, target: str) -> bool:
-    pending, seen = [source], set[str]()
-    while pending:
-        id_ = pending.pop()
-        if id_ == target:
-            return True
-        if id_ not in seen and id_ in new.nodes:
-            seen.add(id_)
-            pending += new.nodes[id_].downstream
-    return False
 
 
 def _report(canvas: OldCanvas, new: NewCanvas, turns: Turns, cycles: tuple[Cycle, ...]) -> Iterator[Change]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct, field
 
+from ragflow_lg.dsl_compiler.lenient_values import map_texts
 from ragflow_lg.server.devtools.mock_llm.rules import MockUsage, Reply
 from ragflow_lg.server.devtools.mock_llm.scripts import MockRequest
 
@@ -100,7 +101,7 @@ class _FilledReply:
     def _arguments(self, arguments: dict[str, Any] | str) -> str:
         if isinstance(arguments, str):
             return self._fill(arguments)
-        return json.dumps(_map_strings(arguments, self._fill), ensure_ascii=False)
+        return json.dumps(map_texts(arguments, self._fill), ensure_ascii=False)
 
     def _pieces(self, text: str | list[str]) -> list[str]:
         if isinstance(text, list):
@@ -124,16 +125,6 @@ class _FilledReply:
             is_known = brace and name in values
             parts.append(f"{values[name][:MAX_ECHO_CHARS]}{tail}" if is_known else "${" + part)
         return "".join(parts)
-
-
-def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: _map_strings(entry, change) for key, entry in cast("dict[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_map_strings(entry, change) for entry in cast("list[Any]", value)]
-    return value
 
 
 def _cut(text: str, cuts: int | list[int]) -> Iterator[str]:
