@@ -12,8 +12,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, func, literal, 
 from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError, RequestError
-from ragflow_lg.server.database.plain_rows import make_row, select_first
-from ragflow_lg.server.database.prepared_statements import PreparedStatement
+from ragflow_lg.server.database.prepared_statements import PreparedStatement, make_row, select_first
 from ragflow_lg.server.database.tables import (
     AgentRow,
     MessageRow,

@@ -11,8 +11,7 @@ from sqlalchemy import bindparam, func, or_, select
 
 from ragflow_lg.adapters.system_services import RandomIds
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.database.plain_rows import make_row, select_first
-from ragflow_lg.server.database.prepared_statements import PreparedStatement
+from ragflow_lg.server.database.prepared_statements import PreparedStatement, make_row, select_first
 from ragflow_lg.server.database.tables import ID_CHARS, KEY_AGENTS_CHARS, TENANT_CHARS, TITLE_CHARS, KeyRow
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import delete, select
 
 from ragflow_lg.server.database.due_rows import change_due_row, count_rows
-from ragflow_lg.server.database.plain_rows import insert_rows
+from ragflow_lg.server.database.prepared_statements import insert_rows
 from ragflow_lg.server.database.tables import ScheduleRow
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from msgspec import Struct
 from sqlalchemy import Select, bindparam, delete, func, select, update
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.database.plain_rows import insert_rows, make_row, select_first
-from ragflow_lg.server.database.prepared_statements import PreparedStatement
+from ragflow_lg.server.database.prepared_statements import PreparedStatement, insert_rows, make_row, select_first
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, PauseTimeoutRow, RunRow, SessionRow
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from ragflow_lg.server.database.text_encryption import EncryptedText
-from ragflow_lg.server.database.text_types import LargeText, LineText
+from ragflow_lg.server.database.text_types import EncryptedText, LargeText, LineText
 
 ID_CHARS = 32
 TENANT_CHARS = 64

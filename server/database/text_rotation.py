@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from sqlalchemy import ColumnElement, Table, Text, bindparam, or_, select, tuple_, type_coerce, update
 
 from ragflow_lg.server.database.tables import Row
-from ragflow_lg.server.database.text_encryption import PREFIX, EncryptedText
+from ragflow_lg.server.database.text_types import PREFIX, EncryptedText
 
 if TYPE_CHECKING:
     from sqlalchemy import Column, Connection

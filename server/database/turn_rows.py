@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragflow_lg.server.database.agent_repository import SELECT_AGENT, SELECT_VERSION
-from ragflow_lg.server.database.plain_rows import make_row
+from ragflow_lg.server.database.prepared_statements import PreparedStatement, make_row
 from ragflow_lg.server.database.session_repository import SELECT_NEWEST_RUN, SELECT_SESSION
 from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow, VersionRow
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from ragflow_lg.server.database.database import Database
-    from ragflow_lg.server.database.prepared_statements import PreparedStatement
 
 
 class TurnRows(NamedTuple):

@@ -9,8 +9,7 @@ from sqlalchemy import Table, bindparam, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError
-from ragflow_lg.server.database.plain_rows import insert_rows
-from ragflow_lg.server.database.prepared_statements import PreparedStatement
+from ragflow_lg.server.database.prepared_statements import PreparedStatement, insert_rows
 from ragflow_lg.server.database.tables import AgentRow, FileRow, Row, ScheduleRow, SessionRow, UsageRow, VersionRow
 
 if TYPE_CHECKING:
@@ -108,20 +107,14 @@ class UsageRepository:
         for row in rows:
             row.tenant = self._tenant
         try:
-            await self._begin_turn(limits, now_ms, rows)
-        except _UsedUpError as error:
-            return error.used_up
+            return await self._begin_turn(limits, now_ms, rows)
         except DatabaseError as error:
             if not isinstance(error.__cause__, IntegrityError):
                 raise
             # Another replica has just counted the first turn of the day. If it has stored this run, this fails again.
-            try:
-                await self._begin_turn(limits, now_ms, rows)
-            except _UsedUpError as used_up:
-                return used_up.used_up
-        return None
+            return await self._begin_turn(limits, now_ms, rows)
 
-    async def _begin_turn(self, limits: Sequence[DailyLimits], now_ms: int, rows: Sequence[Row]) -> None:
+    async def _begin_turn(self, limits: Sequence[DailyLimits], now_ms: int, rows: Sequence[Row]) -> UsedUp | None:
         def write(connection: Connection) -> None:
             usages = [(each, self._find(connection, each.page_key, now_ms)) for each in limits]
             for each, usage in usages:
@@ -138,7 +131,11 @@ class UsageRepository:
                     if not _COUNT_TURN.execute(connection, place | most):  # another replica was faster
                         raise _UsedUpError(UsedUp(each.used_up(usage) or "turns_day", each))
 
-        await self._database.write(write)
+        try:
+            await self._database.write(write)
+        except _UsedUpError as error:
+            return error.used_up
+        return None
 
     async def add_usage(self, tokens: int, cost: float, now_ms: int) -> None:
         """Add tokens and their cost to the current day of a tenant that has begun a turn in it."""

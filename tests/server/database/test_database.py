@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.database.database import Database, SqliteThreads, database_file, open_database
-from ragflow_lg.server.database.plain_rows import insert_rows
+from ragflow_lg.server.database.prepared_statements import insert_rows
 from ragflow_lg.server.database.tables import VersionRow
 from tests.server.database.rows import version
 
@@ -212,10 +212,10 @@ def count(connection: Connection) -> int:
 
 async def test_writes_share_one_thread_outside_the_event_loop(tmp_path: Path) -> None:
     threads = open_threads(tmp_path)
-    names = set(await asyncio.gather(*(threads.write(add) for _ in range(5))))
+    names = set(await asyncio.gather(*(threads.writing.run(add) for _ in range(5))))
     assert len(names) == 1
     assert threading.current_thread().name not in names
-    assert await threads.read(count) == 5
+    assert await threads.reading.run(count) == 5
     await threads.close()
 
 
@@ -228,12 +228,12 @@ async def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
         has_written.set()
         may_end.wait(10)
 
-    writing = asyncio.create_task(threads.write(write))
+    writing = asyncio.ensure_future(threads.writing.run(write))
     await asyncio.to_thread(has_written.wait, 10)
-    assert await threads.read(count) == 0
+    assert await threads.reading.run(count) == 0
     may_end.set()
     await writing
-    assert await threads.read(count) == 1
+    assert await threads.reading.run(count) == 1
     await threads.close()
 
 
@@ -245,10 +245,10 @@ async def test_a_failure_is_rolled_back_and_the_thread_continues(tmp_path: Path)
         connection.execute(text("SELECT * FROM nowhere"))
 
     with pytest.raises(OperationalError, match="nowhere"):
-        await threads.write(fail)
-    assert await threads.read(count) == 0
-    await threads.write(add)
-    assert await threads.read(count) == 1
+        await threads.writing.run(fail)
+    assert await threads.reading.run(count) == 0
+    await threads.writing.run(add)
+    assert await threads.reading.run(count) == 1
     await threads.close()
 
 
@@ -262,7 +262,10 @@ async def test_cancelled_work_completes_or_does_not_begin_and_close_waits_for_it
         may_end.wait(10)
         add(connection)
 
-    writing, waiting = asyncio.create_task(threads.write(write)), asyncio.create_task(threads.write(add))
+    writing, waiting = (
+        asyncio.ensure_future(threads.writing.run(write)),
+        asyncio.ensure_future(threads.writing.run(add)),
+    )
     await asyncio.to_thread(has_begun.wait, 10)
     writing.cancel()
     waiting.cancel()
@@ -270,5 +273,5 @@ async def test_cancelled_work_completes_or_does_not_begin_and_close_waits_for_it
     may_end.set()
     await threads.close()
     again = SqliteThreads(create_engine(f"sqlite:///{tmp_path}/file.db"))
-    assert await again.read(count) == 2  # both rows of the work that had begun, none of the other
+    assert await again.reading.run(count) == 2  # both rows of the work that had begun, none of the other
     await again.close()

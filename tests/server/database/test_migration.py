@@ -9,9 +9,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from ragflow_lg.base.errors import DatabaseError
-from ragflow_lg.server.database import migration, schema_version
+from ragflow_lg.server.database import migration
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.database import open_database
+from ragflow_lg.server.database.database import NEWEST_VERSION, open_database
 from ragflow_lg.server.database.tables import Row
 from tests.architecture.sources import ROOT
 from tests.harness.loaded_python import python_command
@@ -35,7 +35,7 @@ def test_migrations_form_a_single_line() -> None:
     steps = list(scripts.walk_revisions())
     assert [len(step.nextrev) for step in steps] == [0] + [1] * (len(steps) - 1)
     assert scripts.get_base() == steps[-1].revision == "0001"
-    assert steps[0].revision == schema_version.NEWEST
+    assert steps[0].revision == NEWEST_VERSION
 
 
 def test_a_migrated_database_is_opened_without_alembic(database_url: str) -> None:

@@ -8,8 +8,7 @@ from sqlalchemy.exc import IntegrityError
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.database import prepared_statements
 from ragflow_lg.server.database.database import open_database
-from ragflow_lg.server.database.plain_rows import insert_rows
-from ragflow_lg.server.database.prepared_statements import PreparedStatement
+from ragflow_lg.server.database.prepared_statements import PreparedStatement, insert_rows
 from ragflow_lg.server.database.tables import VersionRow
 from tests.server.database.rows import version
 

@@ -16,7 +16,7 @@ from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.due_rows import find_due_rows
-from ragflow_lg.server.database.plain_rows import insert_rows
+from ragflow_lg.server.database.prepared_statements import insert_rows
 from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import RunRow, ScheduleRow, SessionRow

@@ -3,8 +3,7 @@ from sqlalchemy import bindparam, select
 
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.database.database import open_database
-from ragflow_lg.server.database.plain_rows import insert_rows, make_row, select_first
-from ragflow_lg.server.database.prepared_statements import PreparedStatement
+from ragflow_lg.server.database.prepared_statements import PreparedStatement, insert_rows, make_row, select_first
 from ragflow_lg.server.database.tables import RunRow, VersionRow
 from tests.server.database.rows import version
 
