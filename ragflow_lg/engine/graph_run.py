@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
     from types import ModuleType
 
     from langgraph.runtime import RunControl
@@ -25,7 +26,7 @@ def find_loop() -> ModuleType | None:
     return langgraph_loop
 
 
-async def play(
+def play(
     graph: Any,
     state: Any,
     config: Any,
@@ -33,8 +34,8 @@ async def play(
     context: Any,
     control: RunControl | None = None,
     durability: Any = None,
-) -> Any:
-    """Run a graph; return its final state.
+) -> Coroutine[Any, Any, Any]:
+    """Return a coroutine that runs a graph and returns its final state.
 
     Raises:
         GraphInterrupt: if a node in an inner graph waits for the user.
@@ -44,8 +45,8 @@ async def play(
     loop = find_loop()
     run = loop.unwatched_run(graph, config) if loop is not None else None
     if loop is None or run is None:
-        return await _play_watched(graph, state, config, context=context, control=control, durability=durability)
-    return await loop.play_unwatched(graph, state, run, context=context, control=control, durability=durability)
+        return _play_watched(graph, state, config, context=context, control=control, durability=durability)
+    return loop.play_unwatched(graph, state, run, context=context, control=control, durability=durability)
 
 
 async def _play_watched(graph: Any, state: Any, config: Any, **options: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -453,7 +453,7 @@ class Run:
         self.status = "waiting"
         return message_order.user_inputs()
 
-    async def _invoke(self, request: Any) -> None:
+    def _invoke(self, request: Any) -> Coroutine[Any, Any, Any]:
         from langgraph.runtime import RunControl
 
         from ragflow_lg.engine.graph_run import play
@@ -462,7 +462,7 @@ class Run:
         if self._is_draining:
             self._control.request_drain()
         durability = "sync" if self._options.has_saver else None
-        await play(
+        return play(
             self._canvas.graph,
             request,
             self._config,
