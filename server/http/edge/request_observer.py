@@ -94,7 +94,9 @@ class RequestObserver:
                 route, inner = _get_route_path(inner), scope  # what was put into the scope is not needed any more
                 for stream in streams:
                     recorder.begin_events()
-                    await stream.send_body(receive, send)
+                    headers.clear()
+                    scope["headers"].clear()  # the server has read them, too
+                    await stream.send_body(scope, receive, send)
             except ClientDisconnect:
                 recorder.status = CLIENT_CLOSED_REQUEST
             except Exception:

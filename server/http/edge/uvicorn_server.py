@@ -25,6 +25,7 @@ from ragflow_lg.base.request_notes import find_tenant
 from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
 from ragflow_lg.server.http.edge.listening_socket import QuietServer, duplicate_socket, get_url
 from ragflow_lg.server.http.edge.thread_priority import lower_threads
+from ragflow_lg.server.http.shared.event_stream import CONNECTION
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.settings.server_section import ServerSection
 
@@ -107,7 +108,11 @@ def count_chunks(data: bytes) -> tuple[int, int]:
 
 
 class _Protocol(H11Protocol):
+    """A `ragflow_lg.server.http.shared.event_stream.Connection`."""
+
     header_timeout_s = 10.0
+    is_lost = False
+    on_lost: Callable[[], object] | None = None
 
     def __init__(
         self,
@@ -126,6 +131,12 @@ class _Protocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self._start_timer()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        scope: Any = self.scope
+        if scope is not None:
+            scope[CONNECTION] = self
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -147,6 +158,9 @@ class _Protocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         super().connection_lost(exc)
+        self.is_lost = True
+        if self.on_lost is not None:
+            self.on_lost()
 
     def send_400_response(self, msg: str) -> None:
         self._stop_timer()

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 from starlette.requests import ClientDisconnect
-from starlette.responses import StreamingResponse
+from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, SettingsError
 from ragflow_lg.server.http.shared.described_routes import describe_header, describe_query
 from ragflow_lg.server.http.shared.request_parsing import parse_flag
-from ragflow_lg.server.streaming.run_task import end_task, parse_policy
+from ragflow_lg.server.streaming.run_task import RETRY_S, end_task, parse_policy
 from ragflow_lg.server.streaming.sse import HEARTBEAT, SSE_HEADERS, parse_event_position
 
 if TYPE_CHECKING:
@@ -26,10 +25,14 @@ if TYPE_CHECKING:
 
 LATER = "ragflow_lg.streams"
 """The key of a scope whose list gets the responses whose bodies are still to be sent."""
+CONNECTION = "ragflow_lg.connection"
+"""The key of a scope for its `Connection`, if the server has one. Otherwise, a task waits for the disconnection."""
 PART_BYTES = 64 * 1024
 """A longer frame is sent in parts of this size: others need not wait while megabytes are copied."""
 IDS_HEADER = "x-ragflow-event-ids"
 DISCONNECT_HEADER = "x-ragflow-on-disconnect"
+
+_RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SSE_HEADERS.items()]
 
 T = TypeVar("T")
 
@@ -50,7 +53,16 @@ RESUME = (
 )
 
 
-class EventStream(StreamingResponse):
+class Connection(Protocol):
+    """The connection of a request."""
+
+    is_lost: bool
+    """Whether the client has disconnected."""
+    on_lost: Callable[[], object] | None
+    """Called when the client disconnects."""
+
+
+class EventStream(Response):
     """A response that sends the frames of an event stream as they arrive.
 
     In a scope with `LATER`, the caller of the application sends the body, once that has returned: routes and
@@ -64,12 +76,17 @@ class EventStream(StreamingResponse):
             frames: The frames, one or more at a time; closed as soon as the response ends.
             heartbeat_s: Seconds of silence after which a comment is sent; 0 for never.
         """
-        super().__init__(frames, headers=SSE_HEADERS)
+        self.status_code, self.raw_headers, self.background = 200, [*_RAW_HEADERS], None
         self._frames = frames
         self._heartbeat_s = heartbeat_s
         self._socket = asyncio.Lock()
         self._sent = 0
-        self._has_ended_body = self._is_inside_frame = self._is_waiting = False
+        self._is_inside_frame = self._has_ended_body = self._has_left = False
+        self._sending: asyncio.Task[Any] | None = None
+        """The task that sends the frames, until all are sent."""
+        self._timer: asyncio.TimerHandle | None = None
+        """The next look whether a comment is due or, once the client has left, whether the frames have ended."""
+        self._beating: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the head, and all frames, or stop when the client disconnects."""
@@ -77,57 +94,70 @@ class EventStream(StreamingResponse):
         if LATER in scope:
             scope[LATER].append(self)
         else:
-            await self.send_body(receive, send)
+            await self.send_body(scope, receive, send)
 
-    async def send_body(self, receive: Receive, send: Send) -> None:
+    async def send_body(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send all frames, or stop when the client disconnects."""
-        task = asyncio.create_task(self._send_frames(send))
+        task = self._sending = asyncio.current_task()
+        if self._heartbeat_s:
+            self._beat_later(send)
+        watching = self._watch(scope.get(CONNECTION), receive)
         try:
-            while not task.done():
-                sent_before = self._sent
-                with suppress(TimeoutError):
-                    await self._wait_for_disconnect(receive, task)
-                    break
-                if sent_before == self._sent and not self._socket.locked():
-                    await self._send_heartbeat(send)
-            if task.done():
-                task.result()
+            async for frames in self._frames:
+                for start in range(0, len(frames), PART_BYTES):
+                    part = frames if len(frames) <= PART_BYTES else frames[start : start + PART_BYTES]
+                    async with self._socket:
+                        self._sent += 1
+                        await send({"type": "http.response.body", "body": part, "more_body": True})
+                        self._is_inside_frame = start + PART_BYTES < len(frames)
+                frames = part = b""  # not kept while the next ones are awaited
+            async with self._socket:
+                self._has_ended_body = True
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except asyncio.CancelledError:
+            if not self._has_left:
+                raise
+            while task is not None and task.uncancel():
+                pass
         finally:
-            await end_task(task)
+            self._sending = None
+            if self._timer is not None:
+                self._timer.cancel()
+            for helper in (watching, self._beating):
+                if helper is not None:
+                    await end_task(helper)
             await self._frames.aclose()
 
-    async def _wait_for_disconnect(self, receive: Receive, task: asyncio.Task[None]) -> None:
-        """Wait until the client disconnects.
+    def _watch(self, connection: Connection | None, receive: Receive) -> asyncio.Task[None] | None:
+        """Call `_leave` when the client disconnects. Return the task that waits for it, if one has to."""
+        if connection is None:
+            watching = asyncio.create_task(wait_for_disconnect(receive))
+            watching.add_done_callback(self._leave)
+            return watching
+        connection.on_lost = self._leave
+        if connection.is_lost:
+            self._leave()
+        return None
 
-        Raises:
-            TimeoutError: after a heartbeat interval, or if the task is done before.
-        """
-        async with asyncio.timeout(self._heartbeat_s or None) as interval:
+    def _leave(self, *_: object) -> None:
+        """Stop sending. Cancels repeatedly, because redis-py can swallow a cancellation."""
+        if self._sending is None:
+            return
+        self._has_left = True
+        self._sending.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(RETRY_S, self._leave)
 
-            def end_interval(_: Any) -> None:
-                if self._is_waiting:
-                    interval.reschedule(0)
+    def _beat_later(self, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._heartbeat_s, self._beat, send, self._sent)
 
-            task.add_done_callback(end_interval)
-            self._is_waiting = True
-            try:
-                await wait_for_disconnect(receive)
-            finally:
-                self._is_waiting = False
-                task.remove_done_callback(end_interval)
-
-    async def _send_frames(self, send: Send) -> None:
-        async for frames in self._frames:
-            for start in range(0, len(frames), PART_BYTES):
-                part = frames if len(frames) <= PART_BYTES else frames[start : start + PART_BYTES]
-                async with self._socket:
-                    self._sent += 1
-                    await send({"type": "http.response.body", "body": part, "more_body": True})
-                    self._is_inside_frame = start + PART_BYTES < len(frames)
-            frames = part = b""  # not kept while the next ones are awaited
-        async with self._socket:
-            self._has_ended_body = True
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+    def _beat(self, send: Send, sent_before: int) -> None:
+        """Send a comment if nothing has been sent for a while, and the client has read what was."""
+        if sent_before == self._sent and not self._socket.locked():
+            self._beating = asyncio.create_task(self._send_heartbeat(send))
+        self._beat_later(send)
 
     async def _send_heartbeat(self, send: Send) -> None:
         async with self._socket:

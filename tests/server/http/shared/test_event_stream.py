@@ -107,7 +107,7 @@ async def test_the_body_is_sent_by_the_caller_of_an_application_who_asks_for_it(
     await EventStream(frames.stream(), 0.0)({"type": "http", LATER: later}, client.receive, client.send)
     assert ([message["type"] for message in client.sent], frames.count) == (["http.response.start"], 0)
     (stream,) = later
-    await stream.send_body(client.receive, client.send)
+    await stream.send_body({"type": "http"}, client.receive, client.send)
     assert client.bodies == [b"a", b"b", b""]
 
 
