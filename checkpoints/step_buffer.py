@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
@@ -25,6 +24,8 @@ LATEST_S = 0.1
 """How long a step waits."""
 SOON_S = 0.005
 """How long the result of an effect waits: usually, the checkpoint after it follows at once."""
+REST_S = 1.0
+"""How long the task that writes is kept for the next write."""
 MAX_PARTS = 64
 """Maximum number of checkpoints and results that wait."""
 
@@ -69,7 +70,12 @@ class StepBuffer:
         self._parts: list[Part] = []
         self._added = self._written = 0
         """How many parts have been added and written."""
-        self._writing: asyncio.Task[None] | None = None
+        self._batch: Sequence[Part] = ()
+        """What is written now."""
+        self._writer: asyncio.Task[None] | None = None
+        """Writes one batch after the other. A cancelled caller does not stop it."""
+        self._next: asyncio.Future[None] | None = None
+        """What the writer waits for between two batches."""
         self._waiting: list[asyncio.Future[None]] = []
         """Who waits for the end of the write."""
         self._timer: asyncio.TimerHandle | None = None
@@ -77,7 +83,7 @@ class StepBuffer:
         self._urgent_tasks: set[str] = set()
         self._required: set[str] = set()
         """The namespaces whose next checkpoint must be stored before a step follows it."""
-        self._is_urgent = False
+        self._is_urgent = self._is_closed = False
 
     def hurry(self, task: str) -> None:
         """Store the result of a task soon: an effect has finished in it."""
@@ -108,7 +114,7 @@ class StepBuffer:
             return False
         if len(self._parts) < MAX_PARTS:
             self._schedule()
-        elif self._writing is None:
+        elif not self._batch:
             self._start()
         else:
             return False
@@ -129,7 +135,7 @@ class StepBuffer:
         until = self._added
         while self._written < until and self._error is None:
             self._start()
-            if self._writing is None:
+            if not self._batch:
                 break  # what waited has been dropped
             self._waiting.append(end := asyncio.get_running_loop().create_future())
             await end
@@ -149,16 +155,19 @@ class StepBuffer:
             await self.flush()
         finally:
             self._stop_timer()
+            self._is_closed = True
+            self._wake()
             self._on_close()
 
     def drop(self) -> None:
         """Forget what waits, as the end of the process does."""
         self._parts.clear()
         self._stop_timer()
+        self._wake()
 
     def _schedule(self) -> None:
         """Start the timer, unless it ends early enough. The end of a write does so for what has been added since."""
-        if self._writing is not None:
+        if self._batch:
             return
         loop = asyncio.get_running_loop()
         when = loop.time() + (SOON_S if self._is_urgent else LATEST_S)
@@ -174,23 +183,48 @@ class StepBuffer:
 
     def _start(self) -> None:
         """Begin to write, unless a write is running."""
-        if self._writing is not None or not self._parts:
+        if self._batch or not self._parts:
             return
         self._stop_timer()
-        parts, self._parts, self._is_urgent = self._parts, [], False
-        self._writing = asyncio.create_task(self._write(parts), context=self._context)
-        self._writing.add_done_callback(partial(self._finish, len(parts)), context=self._context)
-
-    def _finish(self, count: int, writing: asyncio.Task[None]) -> None:
-        self._writing = None
-        error = _STOPPED if writing.cancelled() else writing.exception()
-        if error is not None:
-            self._error = error
-            self._parts.clear()
+        self._batch, self._parts, self._is_urgent = self._parts, [], False
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_batches(), context=self._context)
+            self._writer.add_done_callback(self._end, context=self._context)
         else:
-            self._written += count
+            self._wake()
+
+    def _wake(self) -> None:
+        """Let the writer go on with the next batch, or end if there is none."""
+        if self._next is not None and not self._next.done():
+            self._next.set_result(None)
+
+    async def _write_batches(self) -> None:
+        """Write what `_start` takes, until it has taken nothing for a while or the run has ended."""
+        loop = asyncio.get_running_loop()
+        while self._batch:
+            await self._write(self._batch)
+            self._written += len(self._batch)
+            self._batch = ()
             if self._parts:
                 self._schedule()
+            self._report()
+            if not self._is_closed:
+                self._next = loop.create_future()
+                rest = loop.call_later(REST_S, self._wake)
+                await self._next
+                rest.cancel()
+        self._writer = self._next = None
+
+    def _end(self, writer: asyncio.Task[None]) -> None:
+        """Keep the error of a write that has failed."""
+        error = _STOPPED if writer.cancelled() else writer.exception()
+        if error is not None:
+            self._error, self._batch = error, ()
+            self._parts.clear()
+            self._report()
+
+    def _report(self) -> None:
+        """Wake those who wait for the end of the write."""
         waiting, self._waiting = self._waiting, []
         for end in waiting:
             if not end.done():

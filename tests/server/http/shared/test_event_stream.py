@@ -1,6 +1,6 @@
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from starlette.types import Message
 
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import RunRepository
-from ragflow_lg.server.http.shared.event_stream import LATER, PART_BYTES, EventStream
+from ragflow_lg.server.http.shared.event_stream import CONNECTION, LATER, PART_BYTES, EventStream
 from ragflow_lg.server.streaming.sse import HEARTBEAT
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, start_app
@@ -109,6 +109,39 @@ async def test_the_body_is_sent_by_the_caller_of_an_application_who_asks_for_it(
     (stream,) = later
     await stream.send_body({"type": "http"}, client.receive, client.send)
     assert client.bodies == [b"a", b"b", b""]
+
+
+class Connection:
+    """The connection of a server that says when a client leaves."""
+
+    def __init__(self, *, is_lost: bool = False) -> None:
+        self.is_lost = is_lost
+        self.on_lost: Callable[[], object] | None = None
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_a_connection_says_when_its_client_leaves(is_lost: bool) -> None:
+    client, frames, connection = Client(), FrameSource(b"a", asyncio.Event()), Connection(is_lost=is_lost)
+    stream = EventStream(frames.stream(), 0.0)
+    sending = asyncio.create_task(stream({"type": "http", CONNECTION: connection}, client.receive, client.send))
+    if not is_lost:
+        while not client.bodies:
+            await asyncio.sleep(0)
+        assert connection.on_lost is not None
+        connection.on_lost()
+    async with asyncio.timeout(5):
+        await sending
+    assert (frames.is_closed, sending.cancelled()) == (True, False)
+
+
+async def test_a_cancelled_response_stays_cancelled() -> None:
+    client, frames = Client(), FrameSource(b"a", asyncio.Event())
+    sending = asyncio.create_task(play(frames, client))
+    while not client.bodies:
+        await asyncio.sleep(0)
+    sending.cancel()
+    await asyncio.wait([sending])
+    assert (frames.is_closed, sending.cancelled()) == (True, True)
 
 
 async def test_reading_stops_at_a_full_socket_and_no_comments_are_sent() -> None:
