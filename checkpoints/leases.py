@@ -26,6 +26,8 @@ from ragflow_lg.checkpoints.lease_owner import Owner, this_process
 LEASE_S = 30.0
 RENEW_S = 5.0
 TOKEN_TTL_S = 90 * 24 * 3600
+MAX_UNFREED = 10_000
+"""How many leases are remembered that could not be ended."""
 
 
 class LeaseHolder(Struct, frozen=True):
@@ -124,6 +126,8 @@ class StoredLeases:
         self.renew_s = renew_s
         self._pending: set[asyncio.Future[Any]] = set()
         """Tasks that must finish although no caller is waiting for them."""
+        self._unfreed: dict[str, int] = {}
+        """The tokens of leases that this process has released, but the store has not ended, by session."""
         self._due: dict[StoredLease, float] = {}
         """When leases are to be renewed, the next one first."""
         self._timer: asyncio.TimerHandle | None = None
@@ -137,7 +141,7 @@ class StoredLeases:
         """
         session = session_of_thread(thread_of_session(session))
         try:
-            result = await self._take(session, 0)
+            result = await self._take(session, self._unfreed.get(session, 0))
             if isinstance(result, LeaseHolder) and result.owner is not None and result.owner.is_dead:
                 result = await self._take(session, result.token)
         except self.table.errors as error:
@@ -145,6 +149,7 @@ class StoredLeases:
         if isinstance(result, LeaseHolder):
             text = "The session is already running. Wait until its turn ends, or cancel it."
             raise SessionBusyError(text, _describe(result))
+        self._unfreed.pop(session, None)
         lease = StoredLease(self, session, result, on_lost)
         self.renew_later(lease)
         return lease
@@ -198,10 +203,14 @@ class StoredLeases:
             await asyncio.wait(self._pending)
 
     async def free(self, session: str, token: int) -> None:
-        """End a lease. If the store fails, the lease expires anyway."""
+        """End a lease. If the store fails, only this process can lease the session before the lease expires."""
+        self._unfreed[session] = token
+        if len(self._unfreed) > MAX_UNFREED:
+            del self._unfreed[next(iter(self._unfreed))]
         with suppress(*self.table.errors, TimeoutError):
             async with asyncio.timeout(self.renew_s):
                 await self.table.free(session, token)
+            self._unfreed.pop(session, None)
 
     async def expire(self, session: str, owner: str) -> None:
         """End the session's lease if this process has it. The store then refuses the writes of the process.
@@ -230,11 +239,14 @@ class StoredLeases:
         Raises:
             CheckpointError: if the store fails.
         """
+        session = session_of_thread(thread_of_session(session))
         try:
-            holder = await self.table.find(session_of_thread(thread_of_session(session)))
+            holder = await self.table.find(session)
         except self.table.errors as error:
             raise store_failure("The session's lease cannot be read", error) from error
-        return "" if holder is None or (holder.owner is not None and holder.owner.is_dead) else _describe(holder)
+        if holder is None or (holder.owner is not None and holder.owner.is_dead):
+            return ""
+        return "" if holder.token == self._unfreed.get(session) else _describe(holder)
 
 
 def _describe(holder: LeaseHolder) -> str:

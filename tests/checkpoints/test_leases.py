@@ -171,6 +171,32 @@ async def test_a_release_to_a_silent_store_does_not_hang() -> None:
         await lease.release()
 
 
+async def test_a_session_whose_lease_could_not_be_ended_is_free_for_its_process(
+    reopen_shared: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with reopen_shared() as store, reopen_shared() as other:
+        leases = stored_leases(store)
+
+        async def fail(session: str, token: int) -> None:
+            raise leases.table.errors[0]("the disk is full")
+
+        lease = await leases.acquire("anna", nothing)
+        with monkeypatch.context() as patch:
+            patch.setattr(leases.table, "free", fail)
+            await lease.release()
+        assert await leases.holder("anna") == ""
+        assert await other.leases.holder("anna")
+        with pytest.raises(SessionBusyError):
+            await other.leases.acquire("anna", nothing)
+        again = await leases.acquire("anna", nothing)
+        assert again.token > lease.token
+        assert await leases.holder("anna")
+        with pytest.raises(SessionBusyError):
+            await leases.acquire("anna", nothing)
+        await again.release()
+        await (await other.leases.acquire("anna", nothing)).release()
+
+
 async def test_a_cancelled_runner_releases_its_session(reopen: OpenStore) -> None:
     async with reopen() as store:
         has_lease = asyncio.Event()
