@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -67,7 +67,6 @@ router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"], route_class=
 
 PARAMETERS = (EVENT_IDS, DISCONNECT, *RESUME, COMPAT)
 _ACTION_CHARS = 40
-ERROR_PREFIX = "**ERROR**: "
 OTHER_AGENT = "Session does not belong to the requested agent."
 
 
@@ -159,67 +158,14 @@ async def complete_with(
         begun = turns.begin(agent, session, turn_request, policy, new, stored=rows if session_id else None)
     if is_old_path:
         forwarding = "messages"
-    has_trace = parse_flag(body.get("return_trace"))
-    if not parse_flag(body.get("stream"), default=is_old_path and caller.is_old):
-        turn = await begun
-        collector = AnswerCollector(turn.envelope, forwarding, has_trace=has_trace)
-        return await await_while_connected(request, collect(turn.events(), collector, turn.envelope, caller))
-    after = 0 if has_trace and forwarding != "all" else position.after  # a trace needs all events from the first on
-    frames = begin_frames(begun, forwarding, position, after, has_trace=has_trace, end=end)
-    if is_old_path:  # the oldest clients do not know comments
-        return EventStream(await frames, 0.0)
-    refuse = partial(refuse_frames, forwarding=forwarding, position=position, end=end)
-    return await begin_stream(request, caller.tenant, frames, refuse)
+    responder = TurnResponder(forwarding, position, has_trace=parse_flag(body.get("return_trace")), end=end)
+    is_streamed = parse_flag(body.get("stream"), default=is_old_path and caller.is_old)
+    return await responder.respond(request, caller, begun, is_streamed=is_streamed)
 
 
 async def follow_turn(turn: Turn) -> Turn:
     """Return a turn that has begun already."""
     return turn
-
-
-async def begin_frames(
-    begun: Coroutine[Any, Any, Turn],
-    forwarding: Forwarding,
-    position: StreamPosition,
-    after: int,
-    *,
-    has_trace: bool = False,
-    error_prefix: str = ERROR_PREFIX,
-    end: bytes = RAGFLOW_DONE,
-) -> AsyncGenerator[bytes]:
-    """Wait for the first event of a turn after number ``after``, and return the frames from there on.
-
-    Raises:
-        RagflowLgError: if the turn is refused.
-    """
-    turn = await begun
-    pages = turn.pages(after)
-    first = await anext(pages, None)  # an early refusal must not start a stream
-    frames = FrameBuilder(turn.envelope, forwarding, has_trace=has_trace)
-    return stream_frames(first, pages, frames, position, error_prefix=error_prefix, end=end)
-
-
-def refuse_frames(
-    error: RagflowLgError, *, forwarding: Forwarding, position: StreamPosition, end: bytes = RAGFLOW_DONE
-) -> list[bytes]:
-    """Return the frames of a turn that is refused after it has waited."""
-    if position.has_ids and isinstance(error, RunInterruptedError):
-        return []  # no end event, so that the client repeats its request
-    return [ragflow_frame(build_error_frame(describe_failure(error, forwarding))), *([end] if end else ())]
-
-
-async def respond_with_turn(
-    request: Request, caller: ApiCaller, turn: Turn, body: dict[str, Any], *, is_streamed: bool
-) -> Response:
-    """Respond with the events or the complete answer of a started turn."""
-    envelope, position = turn.envelope, StreamPosition(read_position(request).has_ids)
-    has_trace = parse_flag(body.get("return_trace"))
-    if not is_streamed:
-        collector = AnswerCollector(envelope, "all", has_trace=has_trace)
-        return await await_while_connected(request, collect(turn.events(), collector, envelope, caller))
-    frames = begin_frames(follow_turn(turn), "all", position, 0, has_trace=has_trace)
-    refuse = partial(refuse_frames, forwarding="all", position=position)
-    return await begin_stream(request, caller.tenant, frames, refuse)
 
 
 async def load_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id: str) -> tuple[Envelope, Forwarding]:
@@ -254,69 +200,99 @@ async def _open_session(
     return new.row, new
 
 
-async def collect(
-    events: AsyncGenerator[tuple[int, WireEvent]], collector: AnswerCollector, envelope: Envelope, caller: ApiCaller
-) -> Response:
-    """Collect a turn's events, and respond with its answer.
+class TurnResponder(Struct, frozen=True):
+    """Responds with turns in the form that a client expects: with their frames, or with one answer."""
 
-    Raises:
-        RequestError: if the turn was refused or failed.
-    """
-    try:
-        async with aclosing(events):
-            async for _, event in events:
-                collector.feed(event)
-    except RagflowLgError as error:
-        refusal = to_request_error(error)
-        if caller.is_old:
-            return respond_plain(f"**ERROR**: {error}")
-        session = {"session_id": envelope.session_id}
-        message = describe_failure(error, collector.forwarding)
-        raise RequestError(message, refusal.number, status=409, data=session, has_data=True) from error
-    return respond_plain(collector.build_answer())
+    forwarding: Forwarding
+    position: StreamPosition
+    has_trace: bool = False
+    error_prefix: str = "**ERROR**: "
+    end: bytes = RAGFLOW_DONE
+    """The last frame of a stream."""
 
+    async def respond(
+        self, request: Request, caller: ApiCaller, begun: Coroutine[Any, Any, Turn], *, is_streamed: bool
+    ) -> Response:
+        """Respond with a turn.
 
-async def stream_frames(
-    page: EventPage[WireEvent] | None,
-    pages: AsyncGenerator[EventPage[WireEvent]],
-    frames: FrameBuilder,
-    position: StreamPosition,
-    *,
-    error_prefix: str = ERROR_PREFIX,
-    end: bytes = RAGFLOW_DONE,
-) -> AsyncGenerator[bytes]:
-    """Yield the frames of the first ``page`` of a turn's events and of the following ones.
+        Raises:
+            RagflowLgError: if it is refused.
+        """
+        if not is_streamed:
+            return await await_while_connected(request, self._collect(await begun, caller))
+        frames = self._begin(begun)
+        if self.forwarding == "messages":  # the oldest clients do not know comments
+            return EventStream(await frames, 0.0)
+        return await begin_stream(request, caller.tenant, frames, self._refuse)
 
-    Those up to the client's ``position`` are not sent again.
-    """
-    envelope = frames.envelope
-    run_id = envelope.message_id
-    try:
-        async with aclosing(pages):
-            if page is None and not position.after:
-                yield ragflow_frame({"session_id": envelope.session_id, "data": {}})
-            while page is not None:
-                built = ((number, frames.build(event)) for number, event in page)
-                body = b"".join(
-                    ragflow_frame(frame, event_id(run_id, number) if position.has_ids else None)
-                    for number, frame in built
-                    if frame is not None and number > position.after
-                )
-                if page.is_last and (frames.has_ended or frames.forwarding != "page"):
-                    yield body + end  # in one write
-                    return
-                yield body
-                del body, built, page  # nothing needs them while the next ones are awaited
-                page = await anext(pages, None)
-        if frames.forwarding == "page" and not frames.has_ended:
-            yield ragflow_frame(build_error_frame(PAGE_FAILURE))
-    except RagflowLgError as error:
-        if position.has_ids and isinstance(error, RunInterruptedError):
-            return  # no end event, so that the client reconnects and resumes
-        message = describe_failure(error, frames.forwarding)
-        yield ragflow_frame(envelope.wrap(Message(f"{error_prefix}{message}")))
-        # The oldest clients fail on error frames, but understand the end of a message.
-        is_oldest = frames.forwarding == "messages"
-        yield ragflow_frame(envelope.wrap(MessageEnd()) if is_oldest else build_error_frame(message))
-    if end:
-        yield end
+    async def _collect(self, turn: Turn, caller: ApiCaller) -> Response:
+        """Collect the events of a turn, and respond with its answer.
+
+        Raises:
+            RequestError: if the turn was refused or failed.
+        """
+        collector = AnswerCollector(turn.envelope, self.forwarding, has_trace=self.has_trace)
+        try:
+            async with aclosing(turn.events()) as events:
+                async for _, event in events:
+                    collector.feed(event)
+        except RagflowLgError as error:
+            if caller.is_old:
+                return respond_plain(f"**ERROR**: {error}")
+            session = {"session_id": turn.envelope.session_id}
+            message, number = describe_failure(error, self.forwarding), to_request_error(error).number
+            raise RequestError(message, number, status=409, data=session, has_data=True) from error
+        return respond_plain(collector.build_answer())
+
+    async def _begin(self, begun: Coroutine[Any, Any, Turn]) -> AsyncGenerator[bytes]:
+        """Wait for the first event of a turn after the client's position, and return the frames from there on."""
+        turn = await begun
+        needs_all = self.has_trace and self.forwarding != "all"  # for the trace
+        pages = turn.pages(0 if needs_all else self.position.after)
+        first = await anext(pages, None)  # an early refusal must not start a stream
+        return self.write(turn.envelope, first, pages)
+
+    def _refuse(self, error: RagflowLgError) -> list[bytes]:
+        """Return the frames of a turn that is refused after it has waited."""
+        if self.position.has_ids and isinstance(error, RunInterruptedError):
+            return []  # no end event, so that the client repeats its request
+        frame = ragflow_frame(build_error_frame(describe_failure(error, self.forwarding)))
+        return [frame, *([self.end] if self.end else ())]
+
+    async def write(
+        self, envelope: Envelope, page: EventPage[WireEvent] | None, pages: AsyncGenerator[EventPage[WireEvent]]
+    ) -> AsyncGenerator[bytes]:
+        """Yield the frames of the first ``page`` of a turn's events and of the following ones.
+
+        Those up to the client's position are not sent again.
+        """
+        frames, position = FrameBuilder(envelope, self.forwarding, has_trace=self.has_trace), self.position
+        try:
+            async with aclosing(pages):
+                if page is None and not position.after:
+                    yield ragflow_frame({"session_id": envelope.session_id, "data": {}})
+                while page is not None:
+                    built = ((number, frames.build(event)) for number, event in page)
+                    body = b"".join(
+                        ragflow_frame(frame, event_id(envelope.message_id, number) if position.has_ids else None)
+                        for number, frame in built
+                        if frame is not None and number > position.after
+                    )
+                    if page.is_last and (frames.has_ended or self.forwarding != "page"):
+                        yield body + self.end  # in one write
+                        return
+                    yield body
+                    del body, built, page  # nothing needs them while the next ones are awaited
+                    page = await anext(pages, None)
+            if self.forwarding == "page" and not frames.has_ended:
+                yield ragflow_frame(build_error_frame(PAGE_FAILURE))
+        except RagflowLgError as error:
+            if position.has_ids and isinstance(error, RunInterruptedError):
+                return  # no end event, so that the client reconnects and resumes
+            message = describe_failure(error, self.forwarding)
+            yield ragflow_frame(envelope.wrap(Message(f"{self.error_prefix}{message}")))
+            # The oldest clients fail on error frames, but understand the end of a message.
+            is_oldest = self.forwarding == "messages"
+            yield ragflow_frame(envelope.wrap(MessageEnd()) if is_oldest else build_error_frame(message))
+        if self.end:
+            yield self.end

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends
@@ -15,15 +14,8 @@ from ragflow_lg.base.errors import RagflowLgError, RequestError
 from ragflow_lg.server.agents.agent_versions import PUBLISHED, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.ragflow.completion_routes import (
-    OTHER_AGENT,
-    begin_frames,
-    collect,
-    follow_turn,
-    load_run,
-    refuse_frames,
-)
-from ragflow_lg.server.http.ragflow.ragflow_frames import AnswerCollector, describe_failure
+from ragflow_lg.server.http.ragflow.completion_routes import OTHER_AGENT, TurnResponder, follow_turn, load_run
+from ragflow_lg.server.http.ragflow.ragflow_frames import describe_failure
 from ragflow_lg.server.http.ragflow.turn_schemas import RUN, EmbeddedBody, TurnAnswer
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_beta, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
@@ -31,11 +23,9 @@ from ragflow_lg.server.http.shared.event_stream import (
     DISCONNECT,
     EVENT_IDS,
     RESUME,
-    await_while_connected,
     read_disconnect_policy,
     read_position,
 )
-from ragflow_lg.server.http.shared.queue_notices import begin_stream
 from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_body, to_text
 from ragflow_lg.server.http.shared.responses import to_request_error
 from ragflow_lg.server.http.shared.route_schemas import Answer
@@ -113,13 +103,8 @@ async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: d
         begun = turns.begin(
             agent, session, build_turn_request(caller, session, body), policy, new, page_key=caller.owner.id
         )
-    if not parse_flag(body.get("stream"), default=True):
-        turn = await begun
-        collector = AnswerCollector(turn.envelope, "page", has_trace=False)
-        return await await_while_connected(request, collect(turn.events(), collector, turn.envelope, caller))
-    frames = begin_frames(begun, "page", position, position.after, error_prefix="Error 102: ")
-    refuse = partial(refuse_frames, forwarding="page", position=position)
-    return await begin_stream(request, caller.tenant, frames, refuse)
+    responder = TurnResponder("page", position, error_prefix="Error 102: ")
+    return await responder.respond(request, caller, begun, is_streamed=parse_flag(body.get("stream"), default=True))
 
 
 async def _hide_reason(result: Awaitable[_T]) -> _T:

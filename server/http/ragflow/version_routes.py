@@ -13,12 +13,12 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow, SessionRow, VersionRow
-from ragflow_lg.server.http.ragflow.completion_routes import respond_with_turn
+from ragflow_lg.server.http.ragflow.completion_routes import TurnResponder, follow_turn
 from ragflow_lg.server.http.ragflow.session_schemas import NewVersion, VersionItem, VersionShown
 from ragflow_lg.server.http.ragflow.turn_schemas import RUN, CancelBody, PlayBody
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRoute, describe
-from ragflow_lg.server.http.shared.event_stream import EVENT_IDS, read_disconnect_policy
+from ragflow_lg.server.http.shared.event_stream import EVENT_IDS, StreamPosition, read_disconnect_policy, read_position
 from ragflow_lg.server.http.shared.request_parsing import (
     build_turn_request,
     parse_flag,
@@ -130,7 +130,9 @@ async def _run_turn(
     else:
         session, new = await _open_session(request, agent, fields)
         turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, new)
-    return await respond_with_turn(request, caller, turn, body, is_streamed=is_streamed)
+    position, has_trace = StreamPosition(read_position(request).has_ids), parse_flag(body.get("return_trace"))
+    responder = TurnResponder("all", position, has_trace=has_trace)
+    return await responder.respond(request, caller, follow_turn(turn), is_streamed=is_streamed)
 
 
 def _unwrap(value: Any) -> Any:

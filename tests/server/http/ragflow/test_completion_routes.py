@@ -12,8 +12,7 @@ from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.runs.wire.wire_events import Envelope, Message, WireEvent
 from ragflow_lg.server.database.database import Database
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.ragflow.completion_routes import stream_frames
-from ragflow_lg.server.http.ragflow.ragflow_frames import FrameBuilder
+from ragflow_lg.server.http.ragflow.completion_routes import TurnResponder
 from ragflow_lg.server.http.shared.event_stream import StreamPosition
 from ragflow_lg.server.streaming.run_manager import EventPage
 from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, ragflow_frame
@@ -53,8 +52,8 @@ async def test_the_end_of_a_stream_is_written_with_the_last_frames_that_are_ther
         yield
 
     first = EventPage[WireEvent]([(1, Message("Hi"))], is_last=is_last)
-    builder = FrameBuilder(envelope, "all", has_trace=False)
-    written = [body async for body in stream_frames(first, no_more(), builder, StreamPosition())]
+    responder = TurnResponder("all", StreamPosition())
+    written = [body async for body in responder.write(envelope, first, no_more())]
     assert len(written) == writes
     assert b"".join(written) == ragflow_frame(envelope.wrap(Message("Hi"))) + RAGFLOW_DONE
 
