@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
-
-from msgspec import Struct
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import require
@@ -15,14 +12,11 @@ from ragflow_lg.services.knowledge import Dataset, Embedders, Knowledge, Reranke
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer
-    from ragflow_lg.adapters.knowledge.rerankers import RerankerSettings
-    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.server.settings.knowledge_sections import KnowledgeSection
     from ragflow_lg.services.http import HttpClient
 
 KINDS = "elasticsearch+https://HOST:9200 or ragflow+https://HOST"
 """The valid URLs, for error messages."""
-
-TokenizerName: TypeAlias = Literal["es-portable", "ragflow-ranking"]
 
 
 class ServerUrl(NamedTuple):
@@ -31,26 +25,6 @@ class ServerUrl(NamedTuple):
     kind: Literal["elasticsearch", "ragflow"]
     address: str
     host: str
-
-
-class KnowledgeServer(Struct, frozen=True):
-    """Settings for a knowledge server. ``datasets`` contains those that Elasticsearch does not know by name.
-
-    Other datasets are requested from the RAGFlow API at ``ragflow_url``.
-    """
-
-    url: str
-    api_key: str = ""
-    timeout_s: float = 30.0
-    tokenizer: TokenizerName = "es-portable"
-    dictionaries: Path | None = None
-    datasets: Sequence[Dataset] = ()
-    ragflow_url: str = ""
-    ragflow_api_key: str = ""
-
-    def __repr__(self) -> str:
-        """Return a text with secrets removed."""
-        return f"KnowledgeServer({self.url.rpartition('@')[2]!r})"
 
 
 def read_server_url(url: str, setting: str = "[knowledge] url") -> ServerUrl | None:
@@ -78,70 +52,43 @@ def read_server_url(url: str, setting: str = "[knowledge] url") -> ServerUrl | N
     )
 
 
-def server_settings(settings: Settings) -> KnowledgeServer:
-    """Return a server's settings, taken from ``[knowledge]`` and ``[datasets]``."""
-    section = settings.knowledge
-    datasets = [
-        Dataset(id_, dataset.name or id_, dataset.embedding_model, dataset.tenant)
-        for id_, dataset in settings.datasets.items()
-    ]
-    return KnowledgeServer(
-        url=section.url,
-        api_key=section.key_text(),
-        timeout_s=section.timeout_s,
-        tokenizer=section.tokenizer,
-        dictionaries=section.dictionaries,
-        datasets=datasets,
-        ragflow_url=section.ragflow_url,
-        ragflow_api_key=section.ragflow_key(),
-    )
-
-
-def reranker_settings(settings: Settings) -> dict[str, RerankerSettings]:
-    """Return the settings for the rerank models, by id."""
-    from ragflow_lg.adapters.knowledge.rerankers import RerankerSettings
-
-    return {id_: RerankerSettings(**section.endpoint(id_)) for id_, section in settings.rerankers.items()}
-
-
-def known_reranker(settings: Settings, id_: str) -> RerankerSettings | None:
-    """Return the settings for the model of a known provider whose key is in the environment, or None."""
-    from ragflow_lg.adapters.knowledge.rerankers import RerankerSettings
-
-    fields = settings.known_reranker(id_)
-    return RerankerSettings(**fields) if fields else None
-
-
 def open_knowledge_server(
-    settings: KnowledgeServer, http: HttpClient, embedders: Embedders, rerankers: Rerankers
+    section: KnowledgeSection,
+    datasets: Sequence[Dataset],
+    http: HttpClient,
+    embedders: Embedders,
+    rerankers: Rerankers,
 ) -> Knowledge:
     """Open a server's knowledge. No request is sent before the first search.
+
+    ``datasets`` are those that Elasticsearch does not know by name. Others are requested from the RAGFlow API at
+    ``ragflow_url``.
 
     Raises:
         SettingsError: If the URL, the tokenizer or the dictionaries cannot be used.
     """
-    url = read_server_url(settings.url)
+    url = read_server_url(section.url)
     if url is None:
         raise SettingsError(f"[knowledge] url is not a server URL: use {KINDS}.")
     if url.kind == "ragflow":
-        return _ragflow(url.address, settings.api_key, settings.timeout_s, http)
+        return _ragflow(url.address, section.key_text(), section.timeout_s, http)
     require("elasticsearch", "Elasticsearch ([knowledge] url)")
     from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
     from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
     from ragflow_lg.adapters.elasticsearch.term_weights import NO_DICTIONARIES, read_dictionaries
 
-    words = read_dictionaries(settings.dictionaries) if settings.dictionaries is not None else NO_DICTIONARIES
-    api = read_server_url(settings.ragflow_url, "[knowledge] ragflow_url")
-    if settings.ragflow_url and (api is None or api.kind != "ragflow"):
+    words = read_dictionaries(section.dictionaries) if section.dictionaries is not None else NO_DICTIONARIES
+    api = read_server_url(section.ragflow_url, "[knowledge] ragflow_url")
+    if section.ragflow_url and (api is None or api.kind != "ragflow"):
         raise SettingsError("[knowledge] ragflow_url is not a RAGFlow URL: use ragflow+https://HOST.")
-    directory = _ragflow(api.address, settings.ragflow_api_key, settings.timeout_s, http) if api is not None else None
+    directory = _ragflow(api.address, section.ragflow_key(), section.timeout_s, http) if api is not None else None
     return ElasticsearchKnowledge(
-        Connection(ElasticsearchSettings(url.address, settings.api_key, settings.timeout_s), http),
-        settings.datasets,
+        Connection(ElasticsearchSettings(url.address, section.key_text(), section.timeout_s), http),
+        datasets,
         embedders,
         rerankers=rerankers,
         directory=directory,
-        tokenizer=_tokenizer(settings.tokenizer),
+        tokenizer=_tokenizer(section.tokenizer),
         names=words.names,
         synonyms=words.synonyms,
     )
@@ -153,7 +100,7 @@ def _ragflow(address: str, api_key: str, timeout_s: float, http: HttpClient) -> 
     return RagflowApiKnowledge(RagflowApiSettings(address, api_key, timeout_s), http)
 
 
-def _tokenizer(name: TokenizerName) -> Tokenizer:
+def _tokenizer(name: str) -> Tokenizer:
     if name == "ragflow-ranking":
         from ragflow_lg.adapters.elasticsearch.tokenizers import load_infinity_tokenizer
 

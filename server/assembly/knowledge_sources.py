@@ -16,11 +16,8 @@ from ragflow_lg.base.extras import load_named, require
 from ragflow_lg.server.assembly.knowledge_servers import KINDS as SERVER_KINDS
 from ragflow_lg.server.assembly.knowledge_servers import (
     ServerUrl,
-    known_reranker,
     open_knowledge_server,
     read_server_url,
-    reranker_settings,
-    server_settings,
 )
 from ragflow_lg.services.knowledge import (
     Dataset,
@@ -204,12 +201,14 @@ class SettingsKnowledge:
 
     def rerankers(self) -> Rerankers:
         """Return the rerank models from the settings."""
-        from ragflow_lg.adapters.knowledge.rerankers import ConfiguredRerankers
+        from ragflow_lg.adapters.knowledge.rerankers import ConfiguredRerankers, RerankerSettings
 
-        settings = self._settings
-        return ConfiguredRerankers(
-            reranker_settings(settings), self._client(), find_known=lambda id_: known_reranker(settings, id_)
-        )
+        def find_known(id_: str) -> RerankerSettings | None:
+            fields = self._settings.known_reranker(id_)
+            return RerankerSettings(**fields) if fields else None
+
+        models = {id_: RerankerSettings(**section.endpoint(id_)) for id_, section in self._settings.rerankers.items()}
+        return ConfiguredRerankers(models, self._client(), find_known=find_known)
 
     def _client(self) -> GuardedHttpClient:
         """Return the client for the models and servers in the settings."""
@@ -241,11 +240,12 @@ class SettingsKnowledge:
 
     def _open(self, url: str) -> Knowledge:
         if read_server_url(url) is not None:
-            server = server_settings(self._settings)
-            return open_knowledge_server(server, self._client(), self.embedders(), self.rerankers())
+            sections = self._settings.datasets.items()
+            datasets = [Dataset(id_, each.name or id_, each.embedding_model, each.tenant) for id_, each in sections]
+            models = (self.embedders(), self.rerankers())
+            return open_knowledge_server(self._settings.knowledge, datasets, self._client(), *models)
         require("knowledge", "A local dataset")
         from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-        from ragflow_lg.adapters.knowledge.rerankers import RerankedKnowledge
 
         path = embedded_path(url)
         self._embedded = EmbeddedKnowledge(path, self.embedders(), fusion=self._settings.knowledge.fusion)

@@ -7,7 +7,8 @@ from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import Elasticsea
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
 from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.assembly.knowledge_servers import KnowledgeServer, open_knowledge_server, read_server_url
+from ragflow_lg.server.assembly.knowledge_servers import open_knowledge_server, read_server_url
+from ragflow_lg.server.settings.knowledge_sections import KnowledgeSection
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.knowledge import Dataset
 from tests.fakes.knowledge_models import WordEmbedders, WordRerankers
@@ -38,15 +39,15 @@ def test_a_url_without_an_address_is_refused(url: str) -> None:
 
 
 def open_knowledge(**settings: Any) -> Any:
-    server = KnowledgeServer(**settings)
-    assert "s3cret" not in repr(server)
-    return open_knowledge_server(server, ScriptedHttp(), WordEmbedders(), WordRerankers())
+    section = KnowledgeSection(**settings)
+    assert "s3cret" not in repr(section)
+    return open_knowledge_server(section, [DATASET], ScriptedHttp(), WordEmbedders(), WordRerankers())
 
 
 def test_each_kind_is_opened(tmp_path: Path) -> None:
     assert isinstance(open_knowledge(url="ragflow+https://rag", api_key="s3cret"), RagflowApiKnowledge)
     (tmp_path / "ner.json").write_text('{"acme": "corp"}')
-    knowledge = open_knowledge(url="elasticsearch+https://u:s3cret@es", datasets=[DATASET], dictionaries=tmp_path)
+    knowledge = open_knowledge(url="elasticsearch+https://u:s3cret@es", dictionaries=tmp_path)
     assert isinstance(knowledge, ElasticsearchKnowledge)
     weights: Any = vars(knowledge)["_weights"]
     assert isinstance(weights.tokenizer, PortableTokenizer)
@@ -61,10 +62,8 @@ async def test_unknown_datasets_are_looked_up_in_ragflow() -> None:
             )
         }
     )
-    settings = KnowledgeServer(
-        "elasticsearch+https://es", datasets=[DATASET], ragflow_url="ragflow+https://rag", ragflow_api_key="s3cret"
-    )
-    knowledge = open_knowledge_server(settings, http, WordEmbedders(), WordRerankers())
+    fields: Any = {"url": "elasticsearch+https://es", "ragflow_url": "ragflow+https://rag", "ragflow_api_key": "s3cret"}
+    knowledge = open_knowledge_server(KnowledgeSection(**fields), [DATASET], http, WordEmbedders(), WordRerankers())
     assert await knowledge.datasets(["guide"]) == {"guide": DATASET}
     assert http.requests == []
     assert await knowledge.datasets(["guide", "other"]) == {"guide": DATASET, "other": Dataset("2", "other")}
