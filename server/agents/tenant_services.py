@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.server.agents.artifact_files import TenantArtifacts
 from ragflow_lg.server.agents.file_store import TenantFiles, file_store
-from ragflow_lg.server.assembly.fair_knowledge import FairKnowledge
+from ragflow_lg.server.assembly.tenant_knowledge import FairKnowledge
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState

@@ -16,8 +16,8 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.encryption.key_probe import reporting_missing_keys
 from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.checkpoints.store_url import store_kind
+from ragflow_lg.server.assembly.knowledge_sources import report_plain_datasets
 from ragflow_lg.server.assembly.open_services import open_services
-from ragflow_lg.server.assembly.plain_datasets import report_plain_datasets
 from ragflow_lg.server.assembly.run_callbacks import open_callbacks
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.database.database import Database, open_database

@@ -1,7 +1,8 @@
-"""The knowledge base specified in the settings, opened on first use."""
+"""The knowledge base specified in the settings, opened on first use, and what of it is stored as plain text."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from ragflow_lg.adapters.knowledge.rerankers import RerankedKnowledge
 from ragflow_lg.adapters.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_named, require
+from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.server.assembly.knowledge_servers import KINDS as SERVER_KINDS
 from ragflow_lg.server.assembly.knowledge_servers import (
     ServerUrl,
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.server.settings.knowledge_sections import RetrieverSection
     from ragflow_lg.services.http import HttpClient
+
+logger = logging.getLogger(__name__)
 
 
 def retriever_datasets(
@@ -285,3 +289,23 @@ def endpoint_host(base_url: str) -> str:
         raise SettingsError("The base_url of a model has no host.")
     name = f"[{host}]" if ":" in host else host
     return f"{name}:{port or (443 if parts.scheme.lower() == 'https' else 80)}"
+
+
+def check_plain_datasets(settings: Settings) -> list[CheckResult]:
+    """Return a note if the settings encrypt and the file with the datasets exists, which is not encrypted."""
+    if not settings.encryption_keys:
+        return []
+    try:
+        path = embedded_path(settings.knowledge.url).expanduser()
+    except SettingsError:  # another server has the datasets
+        return []
+    if not path.exists():
+        return []
+    advice = "Their texts, words and vectors can be read by everybody who can read the file: encrypt the disk."
+    return [CheckResult(True, f"the datasets in {str(path)!r} are not encrypted", advice)]
+
+
+def report_plain_datasets(settings: Settings) -> None:
+    """Log at the start what stays plain."""
+    for result in check_plain_datasets(settings):
+        logger.warning("%s%s. %s", result.what[0].upper(), result.what[1:], result.advice)

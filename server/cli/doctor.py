@@ -196,8 +196,8 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     Example: ragflow-lg doctor --checkpoint redis://localhost:6379
     """
     from ragflow_lg.checkpoints.backends import probe_store
+    from ragflow_lg.server.assembly.knowledge_sources import check_plain_datasets
     from ragflow_lg.server.assembly.library import catalog
-    from ragflow_lg.server.assembly.plain_datasets import check_plain_datasets
     from ragflow_lg.server.settings import load_settings
 
     config = load_settings(settings)

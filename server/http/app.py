@@ -29,7 +29,6 @@ from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness
 from ragflow_lg.server.http.edge.request_observer import RequestObserver
 from ragflow_lg.server.http.native import (
-    native_begin_routes,
     native_canvas_routes,
     native_file_routes,
     native_inspection_routes,
@@ -70,9 +69,7 @@ from ragflow_lg.server.http.ragflow import (
 )
 from ragflow_lg.server.http.ragflow_ui import (
     account_routes,
-    list_routes,
     missing_routes,
-    older_account_routes,
     sign_in_routes,
 )
 from ragflow_lg.server.http.ragflow_ui.front_end_files import FrontEndFiles, check_build
@@ -117,7 +114,6 @@ _ROUTERS = (
     empty_list_routes.router,
     older_list_routes.router,
     native_run_routes.router,
-    native_begin_routes.router,
     native_session_routes.router,
     native_run_file_routes.router,
     native_inspection_routes.router,
@@ -136,8 +132,8 @@ _ROUTERS = (
 _UI_ROUTERS = (
     sign_in_routes.router,
     account_routes.router,
-    older_account_routes.router,
-    list_routes.router,
+    account_routes.older_router,
+    missing_routes.list_router,
     # It matches every path below those of the others.
     missing_routes.router,
 )

@@ -12,6 +12,7 @@ import re
 import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from random import random
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ragflow_lg.base.computing_threads import lower_own_priority
 from ragflow_lg.base.garbage_collector import collect_rarely
 from ragflow_lg.base.portability import on_signal
 from ragflow_lg.base.request_notes import find_tenant
 from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
 from ragflow_lg.server.http.edge.listening_socket import QuietServer, duplicate_socket, get_url
-from ragflow_lg.server.http.edge.thread_priority import lower_threads
 from ragflow_lg.server.http.shared.event_stream import CONNECTION
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.settings.server_section import ServerSection
@@ -217,6 +218,14 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     with asyncio.Runner(loop_factory=_new_loop) as runner:
         lower_threads(runner.get_loop())
         runner.run(main)
+
+
+def lower_threads(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the work that an event loop gives to threads in threads of a lower priority.
+
+    Such a thread computes while the processor is free, so that others notice little of a tenant's large values.
+    """
+    loop.set_default_executor(ThreadPoolExecutor(thread_name_prefix="asyncio", initializer=lower_own_priority))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

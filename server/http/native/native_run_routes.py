@@ -1,4 +1,4 @@
-"""Routes for runs: start, list, show, follow, answer, continue, rerun, fork, cancel."""
+"""Routes for runs: show what they begin with, start, list, show, follow, answer, continue, rerun, fork, cancel."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Query
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.http.native.native_events import EVENT_STREAM, read_event_position
 from ragflow_lg.server.http.native.native_requests import ForkRequest, NoFields, RerunRequest, ResumeRequest, RunRequest
@@ -35,6 +37,16 @@ if TYPE_CHECKING:
     from ragflow_lg.server.runs.turns import Turn
 
 router = make_agent_router("runs")
+
+
+class BeginAnswer(BaseModel):
+    """What a conversation begins with."""
+
+    title: Annotated[str, Field(description="Title of the agent.")]
+    mode: Annotated[str, Field(description="`conversational`, `task` or `Webhook`. A task needs no `query`.")]
+    prologue: Annotated[str, Field(description="Opening words; empty if none.")]
+    fields: Annotated[dict[str, Any], Field(description="Fields of Begin's form, as declared in the canvas.")]
+    inputs_schema: Annotated[dict[str, Any], Field(description="JSON Schema of a run's `inputs`.")]
 
 
 def _describe_stream(description: str, *problems: int) -> dict[int | str, dict[str, Any]]:
@@ -152,6 +164,26 @@ async def cancel_run(run_id: str, control: Control, body: NoFields | None = None
     """Cancel a run on any replica; it can be continued later. A waiting run is abandoned; an ended run is unchanged."""
     await control.cancel(await control.run(run_id))
     return await load_run_answer(control, run_id)
+
+
+@router.get("/begin", summary="Show how a session begins")
+async def get_begin(
+    request: Request,
+    agent: Agent,
+    version: Annotated[str, Query(max_length=32, description="Version of the canvas, as in `POST …/runs`.")] = "",
+) -> BeginAnswer:
+    """Return the greeting and Begin's form of the version that new sessions use, or of a given one."""
+    row = await find_version(get_app_state(request).database, agent, version)
+    plan = (await get_turns(request).canvases.compile(row)).plan
+    params = plan.nodes[plan.entry].params
+    fields: dict[str, Any] = getattr(params, "inputs", {})
+    return BeginAnswer(
+        title=agent.title,
+        mode=getattr(params, "mode", ""),
+        prologue=getattr(params, "prologue", None) or "",
+        fields=fields,
+        inputs_schema=form_schema(fields),
+    )
 
 
 def _bind_start(responder: RunResponder, body: RunRequest) -> Callable[[RunControl], Awaitable[Turn]]:

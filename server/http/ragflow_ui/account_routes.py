@@ -11,7 +11,14 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.assembly.model_list import list_models
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.ragflow_ui.sign_in_routes import Person, describe_person
+from ragflow_lg.server.http.ragflow_ui.sign_in_routes import (
+    Person,
+    describe_person,
+    list_channels,
+    show_page,
+    sign_in,
+    sign_out,
+)
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute
 from ragflow_lg.server.http.shared.responses import format_times
@@ -19,6 +26,7 @@ from ragflow_lg.server.http.shared.route_schemas import Answer, Ms
 from ragflow_lg.server.http.shared.signed_tokens import describe_key, issue_token
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow's front end: account"], route_class=DescribedRoute)
+older_router = APIRouter(prefix="/v1", tags=["RAGFlow's front end: 0.25.0"], route_class=DescribedRoute)
 
 _MODEL_FIELDS = {"chat": "llm_id", "embedding": "embd_id", "rerank": "rerank_id"}
 _NOT_AUTHORIZED = 109
@@ -155,3 +163,20 @@ async def list_people(tenant_id: str, request: Request, caller: Authenticated) -
         for email, user in get_app_state(request).settings.server.users.items()
         if user.tenant == tenant_id
     ]
+
+
+_OLDER = (
+    ("GET", "/user/login/channels", list_channels),
+    ("GET", "/user/login/key", show_page),
+    ("POST", "/user/login", sign_in),
+    ("GET", "/user/logout", sign_out),
+    ("GET", "/user/info", get_person),
+    ("GET", "/user/tenant_info", get_tenant),
+    ("GET", "/tenant/list", list_tenants),
+    ("GET", "/tenant/{tenant_id}/user/list", list_people),
+    ("GET", "/system/config", get_config),
+)
+"""The sign-in and the account under their paths of RAGFlow 0.25.0, whose front end asks for nothing newer."""
+
+for _method, _path, _handler in _OLDER:
+    older_router.add_api_route(_path, _handler, methods=[_method])

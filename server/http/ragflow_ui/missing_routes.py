@@ -1,14 +1,20 @@
-"""What the front end has and this server does not: every request gets a reason instead of status 404."""
+"""What the front end has and this server does not: requests get an empty list, or a reason instead of status 404."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Depends
+from pydantic import Field
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.auth import authenticate
+from ragflow_lg.server.http.shared.auth import Authenticated, authenticate
+from ragflow_lg.server.http.shared.described_routes import DescribedRoute
+from ragflow_lg.server.http.shared.route_schemas import Answer
 
 router = APIRouter(include_in_schema=False)
+list_router = APIRouter(prefix="/api/v1", tags=["RAGFlow's front end: lists"], route_class=DescribedRoute)
 
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 _RAGFLOW = "This server runs agents only; use RAGFlow for {}."
@@ -70,6 +76,32 @@ SHARED_AREAS = frozenset({"chatbots", "searchbots"})
 
 The reason is also the title, because the page shows a message only for some seconds.
 """
+
+
+class ChatList(Answer):
+    """The chat assistants: always none."""
+
+    chats: list[dict[str, Any]] = Field(default=[])
+    total: int = 0
+
+
+class SearchList(Answer):
+    """The search applications: always none."""
+
+    search_apps: list[dict[str, Any]] = Field(default=[])
+    total: int = 0
+
+
+@list_router.get("/chats")
+async def list_chats(caller: Authenticated) -> ChatList:
+    """List the chat assistants: none, because this server runs agents only."""
+    return ChatList()
+
+
+@list_router.get("/searches")
+async def list_searches(caller: Authenticated) -> SearchList:
+    """List the search applications: none, because this server runs agents only."""
+    return SearchList()
 
 
 def _add_refusal(area: str, reason: str, *, is_public: bool = False) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import WorkLimitError
-from ragflow_lg.server.assembly.fair_knowledge import FairKnowledge
+from ragflow_lg.server.assembly.tenant_knowledge import FairKnowledge
 
 
 class SlowKnowledge:

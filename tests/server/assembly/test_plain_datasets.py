@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.server.assembly.plain_datasets import check_plain_datasets, report_plain_datasets
+from ragflow_lg.server.assembly.knowledge_sources import check_plain_datasets, report_plain_datasets
 from ragflow_lg.server.settings import Settings
 
 KEYS = [{"id": "k", "key": base64.b64encode(b"k" * 32).decode()}]

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.server.http.document.openapi_document import complete_document, iterate_operations
 from ragflow_lg.server.http.ragflow import agent_routes as agents
-from ragflow_lg.server.http.ragflow_ui import account_routes, list_routes, older_account_routes, sign_in_routes
+from ragflow_lg.server.http.ragflow_ui import account_routes, missing_routes, sign_in_routes
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute
 from tests.server.http.app_server import start_app
 from tests.server.http.ragflow_ui.ui_server import start_ui
@@ -71,7 +71,7 @@ async def test_streams_bodies_and_headers_are_described(document: dict[str, Any]
 async def test_a_server_without_the_front_end_describes_none_of_its_routes(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         document = (await server.client.get(f"{server.url}/openapi.json")).json()
-    routers = (account_routes.router, list_routes.router, older_account_routes.router, sign_in_routes.router)
+    routers = (account_routes.router, missing_routes.list_router, account_routes.older_router, sign_in_routes.router)
     paths = {route.path for router in routers for route in router.routes if isinstance(route, APIRoute)}
     assert len(paths) > 20
     assert not paths & set(document["paths"])

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from ragflow_lg.base.computing_threads import PRIORITY
-from ragflow_lg.server.http.edge.thread_priority import lower_threads
+from ragflow_lg.server.http.edge.uvicorn_server import lower_threads
 
 
 def _own_priority() -> int:
