@@ -78,7 +78,6 @@ class MemoryDeletionAnswer(BaseModel):
 @router.get("/memories", summary="List memories")
 async def list_memories(request: Request, caller: Authenticated) -> MemoryListAnswer:
     """List the memories of the settings that the tenant may use."""
-    memories = _find_memories(request, caller.tenant)
     answers = [
         MemoryAnswer(
             id=shelf.settings.id,
@@ -87,7 +86,7 @@ async def list_memories(request: Request, caller: Authenticated) -> MemoryListAn
             max_entries=shelf.settings.max_entries,
             max_age_days=shelf.settings.max_age_days or None,
         )
-        for shelf in _list_shelves(memories)
+        for shelf, _ in _find_parts(request, caller.tenant, "")
     ]
     return MemoryListAnswer(memories=answers)
 
@@ -95,20 +94,18 @@ async def list_memories(request: Request, caller: Authenticated) -> MemoryListAn
 @router.get("/memories/entries", summary="Export what is remembered about a user")
 async def export_entries(request: Request, caller: Authenticated, user_id: User) -> MemoryEntryListAnswer:
     """Return everything that all memories contain about a user."""
-    memories = _find_memories(request, caller.tenant)
     entries: list[Remembered] = []
-    for shelf in _list_shelves(memories):
-        entries += shelf.remembered(await shelf.entries(shelf.namespace(memories.tenant if memories else "", user_id)))
+    for shelf, namespace in _find_parts(request, caller.tenant, user_id):
+        entries += shelf.remembered(await shelf.entries(namespace))
     return _build_list(entries, len(entries))
 
 
 @router.delete("/memories/entries", summary="Delete what is remembered about a user")
 async def delete_user(request: Request, caller: Authenticated, user_id: User) -> MemoryDeletionAnswer:
     """Delete everything that all memories contain about a user."""
-    memories = _find_memories(request, caller.tenant)
     deleted = 0
-    for shelf in _list_shelves(memories):
-        deleted += await shelf.delete_user(shelf.namespace(memories.tenant if memories else "", user_id))
+    for shelf, namespace in _find_parts(request, caller.tenant, user_id):
+        deleted += await shelf.delete_user(namespace)
     audit("memory.deleted", entries=str(deleted))
     return MemoryDeletionAnswer(deleted=deleted)
 
@@ -158,8 +155,12 @@ def _find_memories(request: Request, tenant: str) -> StoredMemories | None:
     return memories if isinstance(memories, StoredMemories) else None
 
 
-def _list_shelves(memories: StoredMemories | None) -> list[MemoryShelf]:
-    return [] if memories is None else list(memories.shelves.values())
+def _find_parts(request: Request, tenant: str, user_id: str) -> list[tuple[MemoryShelf, tuple[str, ...]]]:
+    """Return the memories, each with the part of it that is about a user."""
+    memories = _find_memories(request, tenant)
+    if memories is None:
+        return []
+    return [(shelf, shelf.namespace(memories.tenant, user_id)) for shelf in memories.shelves.values()]
 
 
 def _find_shelf(request: Request, tenant: str, memory_id: str) -> tuple[StoredMemories, MemoryShelf]:

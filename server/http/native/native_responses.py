@@ -239,7 +239,17 @@ async def build_run_answer(
 
 def build_session_answer(session: SessionRow) -> SessionAnswer:
     """Build the answer for a session in a list."""
-    return SessionAnswer(**_list_session_fields(session))
+    return SessionAnswer(
+        id=session.id,
+        agent_id=session.agent_id,
+        version_id=session.version_id,
+        name=session.name,
+        user_id=session.user_id,
+        turns=session.rounds or 0,
+        tokens=session.tokens or 0,
+        create_ms=session.create_ms,
+        update_ms=session.update_ms,
+    )
 
 
 def build_session_whole(
@@ -252,25 +262,11 @@ def build_session_whole(
 ) -> SessionWhole:
     """Build the answer for a session with its messages and open forms."""
     return SessionWhole(
-        **_list_session_fields(session),
+        **vars(build_session_answer(session)),
         messages=[build_message_answer(row) for row in messages],
         pauses=[build_pause_answer(pause, expiry) for pause in pauses],
         is_busy=is_busy,
     )
-
-
-def _list_session_fields(session: SessionRow) -> dict[str, Any]:
-    return {
-        "id": session.id,
-        "agent_id": session.agent_id,
-        "version_id": session.version_id,
-        "name": session.name,
-        "user_id": session.user_id,
-        "turns": session.rounds or 0,
-        "tokens": session.tokens or 0,
-        "create_ms": session.create_ms,
-        "update_ms": session.update_ms,
-    }
 
 
 def build_message_answer(row: MessageRow) -> MessageAnswer:

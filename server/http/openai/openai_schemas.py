@@ -117,17 +117,11 @@ class ChatAnswer(LazyModel):
     choices: list[ChatChoice]
 
 
-class ChatDelta(LazyModel):
+class ChatDelta(ChatAnswered):
     """The next part of the answer; the last frames also contain the open form or the error."""
 
-    role: Literal["assistant"]
-    content: str
     function_call: None
     tool_calls: None
-    reference: dict[str, Any] = Field(default={}, description="Cited chunks and documents.")
-    waiting_for_user: Annotated[dict[str, Any], Field(description="`inputs` and `tips` of the open form.")] = Field(
-        default={}
-    )
     error: str = ""
 
 

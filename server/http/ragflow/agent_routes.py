@@ -155,7 +155,11 @@ async def find_agents(request: Request, caller: ApiCaller, default_size: int = P
         raise RequestError("Only authorized owner_ids can be queried.", 103, data=False, has_data=True)
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     if query.get("type") == "filter":
-        return _build_filter(caller, await agents.categories())
+        categories = await agents.categories()
+        total = sum(categories.values())
+        owners = [{"id": caller.tenant, "label": caller.tenant, "count": total}] if total else []
+        counted = [{"id": category, "count": count} for category, count in categories.items()]
+        return {"filter": {"owner": owners, "canvas_category": counted}, "total": total}
     rows, total = await agents.find(agent_query)
     versions = await agents.versions([row.version_id for row in rows]) if caller.is_old else {}
     times = await agents.release_times([row.id for row in rows])
@@ -299,14 +303,6 @@ async def _build_shown_agent(
 ) -> dict[str, Any]:
     released = await AgentRepository(get_app_state(request).database, caller.tenant).released(agent.id)
     return {**build_agent(agent, version), "last_publish_time": released.update_ms if released else None}
-
-
-def _build_filter(caller: ApiCaller, categories: dict[str, int]) -> dict[str, Any]:
-    """Build the values by which a list can be filtered."""
-    total = sum(categories.values())
-    owners = [{"id": caller.tenant, "label": caller.tenant, "count": total}] if total else []
-    counted = [{"id": category, "count": count} for category, count in categories.items()]
-    return {"filter": {"owner": owners, "canvas_category": counted}, "total": total}
 
 
 def _build_item(agent: AgentRow, release_times: Mapping[str, int]) -> dict[str, Any]:

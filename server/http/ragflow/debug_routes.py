@@ -10,11 +10,10 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.engine.single_visit import input_form
-from ragflow_lg.server.agents.agent_versions import reset_canvas
+from ragflow_lg.server.agents.agent_versions import build_version, reset_canvas
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository
-from ragflow_lg.server.database.tables import VersionRow
 from ragflow_lg.server.http.openai.openai_schemas import FieldValue
 from ragflow_lg.server.http.shared.auth import (
     ApiCaller,
@@ -64,16 +63,8 @@ async def reset_agent(agent_id: str, request: Request, caller: Authenticated) ->
     dsl = encode_json(canvas).decode()
     if dsl != draft.dsl:
         now = app_state.now_ms()
-        version = VersionRow(
-            id=app_state.new_id(),
-            agent_id=agent_id,
-            title=draft.title,
-            description=draft.description,
-            dsl=dsl,
-            is_released=False,
-            create_ms=now,
-            update_ms=now,
-        )
+        version = build_version(app_state.new_id(), agent_id, draft.title, dsl, now, is_released=False)
+        version.description = draft.description
         await AgentRepository(app_state.database, caller.tenant).change(agent_id, {"update_ms": now}, version)
     return canvas
 
@@ -82,8 +73,7 @@ async def reset_agent(agent_id: str, request: Request, caller: Authenticated) ->
 async def get_input_form(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> dict[str, Any]:
     """Return the input form of a component in the draft."""
     agent = await load_agent(request, caller, agent_id)
-    turns = get_turns(request)
-    canvas = await turns.canvases.compile_version(agent)
+    canvas = await get_turns(request).canvases.compile_version(agent)
     return input_form(canvas.plan, component_id)
 
 
@@ -112,13 +102,10 @@ def _read_values(body: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(params, dict):
         raise RequestError('`params` must be an object of fields: {NAME: {"value": …}}.', 101)
     fields = cast("dict[str, Any]", params)
-    return {name: _read_value(name, field) for name, field in fields.items()}
-
-
-def _read_value(name: str, field: Any) -> Any:
-    if not isinstance(field, dict) or "value" not in field:
-        raise RequestError(f'`params.{name}` must be an object with a value: {{"value": …}}.', 101)
-    return cast("dict[str, Any]", field)["value"]
+    for name, field in fields.items():
+        if not isinstance(field, dict) or "value" not in field:
+            raise RequestError(f'`params.{name}` must be an object with a value: {{"value": …}}.', 101)
+    return {name: field["value"] for name, field in fields.items()}
 
 
 @trace_router.get("/agents/{agent_id}/logs/{message_id}")

@@ -16,8 +16,7 @@ from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app
 from ragflow_lg.server.http.shared.described_routes import PAGES, DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import parse_flag, read_body, read_page, to_text
 from ragflow_lg.server.http.shared.route_schemas import Answer, LazyModel, with_examples
-from ragflow_lg.services.knowledge import DatasetSearch, DocumentDirectory, DocumentEntry, ListedChunk
-from ragflow_lg.services.references import Chunk
+from ragflow_lg.services.knowledge import DatasetSearch, DocumentDirectory, ListedChunk
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: datasets"], route_class=DescribedRoute)
 
@@ -125,7 +124,13 @@ async def list_documents(dataset_id: str, request: Request, caller: Authenticate
         rows, total = await _directory(request, caller).list_documents(dataset, (page - 1) * size, size)
     except (ServiceError, SettingsError) as error:
         raise RequestError(f"The documents cannot be listed: {error}") from error
-    return DocumentPage(docs=[_show_document(row, dataset_id) for row in rows], total=total)
+    docs = [
+        DocumentShown(
+            id=row.id, name=row.name, dataset_id=dataset_id, chunk_count=row.chunks, meta_fields=dict(row.metadata)
+        )
+        for row in rows
+    ]
+    return DocumentPage(docs=docs, total=total)
 
 
 @router.get("/datasets/{dataset_id}/documents/{document_id}/chunks")
@@ -171,7 +176,8 @@ async def retrieve(request: Request, caller: Authenticated) -> Any:
     except (ServiceError, SettingsError) as error:
         raise RequestError(f"The datasets cannot be searched: {error}") from error
     counts = [{"doc_name": entry.name, "doc_id": entry.id, "count": entry.chunks} for entry in found.documents]
-    return {"chunks": [_show_found(chunk) for chunk in found.chunks], "doc_aggs": counts, "total": found.total}
+    chunks = [{name: chunk.get(own) for name, own in _FOUND} for chunk in found.chunks]
+    return {"chunks": chunks, "doc_aggs": counts, "total": found.total}
 
 
 def _directory(request: Request, caller: ApiCaller) -> DocumentDirectory:
@@ -200,12 +206,6 @@ def _read_number(body: dict[str, Any], name: str, default: float, least: float, 
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise RequestError(f"`{name}` must be a number from {least} to {most}.", 101)
     return value
-
-
-def _show_document(entry: DocumentEntry, dataset_id: str) -> DocumentShown:
-    return DocumentShown(
-        id=entry.id, name=entry.name, dataset_id=dataset_id, chunk_count=entry.chunks, meta_fields=dict(entry.metadata)
-    )
 
 
 def _show_chunk(listed: ListedChunk, *, has_vectors: bool) -> dict[str, Any]:
@@ -237,7 +237,3 @@ _FOUND: Sequence[tuple[str, str]] = (
     ("term_similarity", "term_similarity"),
     ("positions", "positions"),
 )
-
-
-def _show_found(chunk: Chunk) -> dict[str, Any]:
-    return {name: chunk.get(own) for name, own in _FOUND}

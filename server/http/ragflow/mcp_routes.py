@@ -17,7 +17,7 @@ from ragflow_lg.server.http.shared.described_routes import PAGES, DescribedRoute
 from ragflow_lg.server.http.shared.request_parsing import read_ids, read_page
 from ragflow_lg.server.http.shared.route_schemas import Answer
 from ragflow_lg.server.settings.sections import McpSection
-from ragflow_lg.services.tool_policies import ServerTool, ToolDirectory, ToolServer
+from ragflow_lg.services.tool_policies import ToolDirectory, ToolServer
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: MCP servers"], route_class=DescribedRoute)
 
@@ -101,21 +101,18 @@ async def _describe_server(request: Request, caller: ApiCaller, id_: str, sectio
         name=id_,
         server_type=section.type or ("stdio" if section.command else "streamable-http"),
         url=_shorten_url(section),
-        variables=McpVariables(tools={tool.name: _describe_tool(tool) for tool in await _list_tools(server)}),
+        variables=McpVariables(tools={tool.name: tool for tool in await _list_tools(server)}),
     )
 
 
-async def _list_tools(server: ToolServer | None) -> Sequence[ServerTool]:
+async def _list_tools(server: ToolServer | None) -> list[McpTool]:
     if not isinstance(server, ToolDirectory):
-        return ()
+        return []
     try:
-        return await server.list_tools()
+        tools = await server.list_tools()
     except (ServiceError, SettingsError, TimeoutError):
-        return ()
-
-
-def _describe_tool(tool: ServerTool) -> McpTool:
-    return McpTool(name=tool.name, description=tool.description, inputSchema=dict(tool.schema))
+        return []
+    return [McpTool(name=tool.name, description=tool.description, inputSchema=dict(tool.schema)) for tool in tools]
 
 
 def _shorten_url(section: McpSection) -> str:

@@ -105,11 +105,13 @@ async def show_page() -> Response:
 async def sign_in(request: Request) -> Response:
     """Sign in. The response header `Authorization` contains the token for further requests."""
     app_state = get_app_state(request)
-    _limit_attempts(request)  # before the body is read, which costs more than anything that it contains
+    network = client_network(request.client.host) if request.client is not None else ""
+    # Before the body is read, which costs more than anything that it contains.
+    _count_attempt(request, f"address {network}", "")
     fields = await read_body(request, "sign_in")
     require_fields(fields, "password")
     email, password = to_text(fields.get("email")), to_text(fields["password"])
-    _limit_attempts_for(request, email)
+    _count_attempt(request, f"email {email.strip().lower()}", email)
     owner = await check_password(app_state, email, password)
     if owner is None:
         audit("sign_in.refused", email=email)
@@ -128,26 +130,12 @@ async def sign_out(caller: Authenticated) -> Literal[True]:
     return True
 
 
-def _limit_attempts(request: Request) -> None:
-    """Count an attempt of the sender's network.
-
-    Raises:
-        RateError: if there are too many.
-    """
-    network = client_network(request.client.host) if request.client is not None else ""
-    _count_attempt(request, f"address {network}", "")
-
-
-def _limit_attempts_for(request: Request, email: str) -> None:
-    """Count an attempt with an e-mail address, from anywhere.
-
-    Raises:
-        RateError: if there are too many.
-    """
-    _count_attempt(request, f"email {email.strip().lower()}", email)
-
-
 def _count_attempt(request: Request, whose: str, email: str) -> None:
+    """Count an attempt of the sender's network, or with an e-mail address from anywhere.
+
+    Raises:
+        RateError: if there are too many.
+    """
     if wait_s := cast("Operations", request.app.state.operations).sign_ins.wait_s(whose):
         audit("sign_in.too_often", email=email)
         raise RateError("Too many attempts to sign in.", wait_s)

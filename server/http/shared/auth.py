@@ -12,7 +12,7 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, describe_key, read_token
+from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, Purpose, describe_key, read_token
 from ragflow_lg.server.observability.audit import audit
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ async def authenticate(request: Request) -> ApiCaller:
 async def _authenticate(request: Request) -> ApiCaller:
     app_state = get_app_state(request)
     key = _read_key(request)
-    owner = await _find_owner(app_state, key)
+    owner = await _find_owner(app_state, key, "session")
     if owner is None:
         _audit_refusal(request, key, ("ragflow-",))
         logger.warning("missing or invalid API key: %s %s", request.method, request.url.path)
@@ -110,7 +110,7 @@ async def authenticate_beta(request: Request) -> ApiCaller:
     key = _read_key(request)
     if not key:
         raise RequestError(_BETA_HEADER_MISSING, 102, has_data=True)
-    owner = await _find_page_owner(get_app_state(request), key)
+    owner = await _find_owner(get_app_state(request), key, "page")
     if owner is None:
         _audit_refusal(request, key, ("beta-", "ragflow-"))
         raise RequestError(_BETA_KEY_INVALID, 102, has_data=True)
@@ -131,7 +131,7 @@ async def authenticate_any(request: Request) -> ApiCaller:
 
 
 async def _authenticate_any(request: Request) -> ApiCaller:
-    owner = await _find_page_owner(get_app_state(request), _read_key(request))
+    owner = await _find_owner(get_app_state(request), _read_key(request), "page")
     if owner is None:
         return await authenticate(request)
     _admit(request, owner)
@@ -148,14 +148,10 @@ def _read_key(request: Request) -> str:
     return rest.strip() if scheme.lower() == "bearer" else header
 
 
-async def _find_owner(app_state: AppState, key: str) -> KeyOwner | None:
-    row = await KeyRepository(app_state.database).find(key, app_state.now_ms()) if key else None
-    return describe_key(row) if row is not None else await read_token(app_state, key, "session")
-
-
-async def _find_page_owner(app_state: AppState, key: str) -> KeyOwner | None:
-    row = await KeyRepository(app_state.database).find(key, app_state.now_ms(), "beta") if key else None
-    return describe_key(row) if row is not None else await read_token(app_state, key, "page")
+async def _find_owner(app_state: AppState, key: str, purpose: Purpose) -> KeyOwner | None:
+    kind = "beta" if purpose == "page" else "api"
+    row = await KeyRepository(app_state.database).find(key, app_state.now_ms(), kind) if key else None
+    return describe_key(row) if row is not None else await read_token(app_state, key, purpose)
 
 
 def _admit(request: Request, owner: KeyOwner) -> None:

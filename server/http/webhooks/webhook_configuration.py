@@ -122,10 +122,7 @@ def read_configuration(params: Mapping[str, Any]) -> WebhookConfiguration:
 
 
 def _parse_methods(value: Any) -> frozenset[str]:
-    if not value:
-        return frozenset()
-    names = cast("list[Any]", value) if isinstance(value, list) else str(value).split(",")
-    return frozenset(str(name).strip().upper() for name in names if str(name).strip())
+    return frozenset(name.upper() for name in _split_texts(value))
 
 
 def _parse_content_type(value: Any) -> str:
@@ -167,11 +164,8 @@ def _parse_body_bytes(value: Any) -> int:
 
 
 def _parse_networks(value: Any) -> tuple[Network, ...] | None:
-    if not value:
-        return None
-    entries = cast("list[Any]", value) if isinstance(value, list) else str(value).split(",")
     try:
-        networks = tuple(ip_network(str(entry).strip(), strict=False) for entry in entries if str(entry).strip())
+        networks = tuple(ip_network(entry, strict=False) for entry in _split_texts(value))
     except ValueError:
         raise _build_refusal(
             "`security.ip_whitelist` must contain addresses and networks, such as 203.0.113.0/24."

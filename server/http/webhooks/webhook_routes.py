@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import orjson
@@ -14,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import BusyError, CompileError, RagflowLgError, RequestError
-from ragflow_lg.server.database.tables import AgentRow, WebhookEventRow
+from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
@@ -160,7 +159,7 @@ async def list_events(agent_id: str, request: Request, caller: Authenticated) ->
     events = await tests.events(test.id, since_us, MAX_EVENTS)
     logged = [orjson.loads(row.event) for row in events]
     is_finished = bool(logged) and logged[-1].get("event") == "finished"
-    next_s = _get_last_time(events, since_s)
+    next_s = events[-1].at_us / 1_000_000 if events else since_s
     return WebhookEvents(webhook_id=test_id, events=logged, next_since_ts=next_s, finished=is_finished)
 
 
@@ -175,34 +174,25 @@ async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder
         raise RequestError("A data flow has no webhook.", 400)
     configuration = read_configuration(find_webhook_params(orjson.loads((await turns.canvases.version(agent)).dsl)))
     if configuration.methods and request.method not in configuration.methods:
-        raise RequestError(f"The method {request.method} is not allowed; {_list_methods(configuration)}.", 400)
+        allowed = " or ".join(sorted(configuration.methods))
+        raise RequestError(f"The method {request.method} is not allowed; use {allowed}.", 400)
+    app_state = get_app_state(request)
+
+    async def take_call(rate: RateLimit) -> float:
+        rates = WebhookRepository(app_state.database, agent.tenant, agent.id)
+        return await rates.take(rate.limit, rate.period_s, app_state.now_ms())
+
     host = request.client.host if request.client is not None else ""
     headers = {name.lower(): value for name, value in request.headers.items()}
-    await check_caller(
-        configuration.security, headers, host, _bind_rate_limit(request, agent), is_owner=recorder is not None
-    )
-    workers = get_app_state(request).services.workers.for_tenant(agent.tenant)
+    await check_caller(configuration.security, headers, host, take_call, is_owner=recorder is not None)
+    workers = app_state.workers_of(agent.tenant)
     payload = await read_payload(request, configuration, workers)
     turn = await begin_turn(turns, agent, payload)
-    trim_in_background(get_app_state(request), agent)
+    trim_in_background(app_state, agent)
     if configuration.is_immediate:
         follow_in_background(turn, recorder)
         return _respond_template(configuration)
     return _respond_outcome(await follow_turn(turn, recorder), turn, is_test=recorder is not None)
-
-
-def _bind_rate_limit(request: Request, agent: AgentRow) -> Callable[[RateLimit], Awaitable[float]]:
-    app_state = get_app_state(request)
-    rates = WebhookRepository(app_state.database, agent.tenant, agent.id)
-
-    async def take_call(rate: RateLimit) -> float:
-        return await rates.take(rate.limit, rate.period_s, app_state.now_ms())
-
-    return take_call
-
-
-def _list_methods(configuration: WebhookConfiguration) -> str:
-    return f"use {' or '.join(sorted(configuration.methods))}"
 
 
 def _respond_template(configuration: WebhookConfiguration) -> Response:
@@ -252,10 +242,6 @@ def _respond_busy(request: Request, error: BusyError) -> Response:
     response = respond_json({"code": 429, "message": str(error)}, 429)
     response.headers["Retry-After"] = str(math.ceil(error.retry_s))
     return response
-
-
-def _get_last_time(events: list[WebhookEventRow], default: float) -> float:
-    return events[-1].at_us / 1_000_000 if events else default
 
 
 def _parse_time_us(text: str) -> int:

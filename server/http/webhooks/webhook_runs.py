@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -63,7 +64,11 @@ async def begin_turn(turns: Turns, agent: AgentRow, payload: dict[str, Any]) -> 
 
 def trim_in_background(app_state: AppState, agent: AgentRow) -> None:
     """Delete old sessions without delaying the response."""
-    task = asyncio.create_task(trim_sessions(app_state, agent))
+    _run_in_background(trim_sessions(app_state, agent))
+
+
+def _run_in_background(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work)
     _background_tasks.add(task)
     task.add_done_callback(_background_tasks.discard)
 
@@ -89,15 +94,13 @@ async def follow_turn(turn: Turn, recorder: WebhookTestRecorder | None = None) -
 
 def follow_in_background(turn: Turn, recorder: WebhookTestRecorder | None) -> None:
     """Follow a turn without delaying the response."""
-    task = asyncio.create_task(_follow_and_log(turn, recorder))
-    _background_tasks.add(task)
-    task.add_done_callback(_background_tasks.discard)
 
+    async def follow_and_log() -> None:
+        outcome = await follow_turn(turn, recorder)
+        if outcome.error:
+            logger.warning("webhook run %s failed: %s", turn.envelope.message_id, outcome.error)
 
-async def _follow_and_log(turn: Turn, recorder: WebhookTestRecorder | None) -> None:
-    outcome = await follow_turn(turn, recorder)
-    if outcome.error:
-        logger.warning("webhook run %s failed: %s", turn.envelope.message_id, outcome.error)
+    _run_in_background(follow_and_log())
 
 
 def _build_outcome(text: str, status: int, run_status: str, error: str) -> TurnOutcome:
