@@ -16,11 +16,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_named, require
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.server.assembly.knowledge_servers import KINDS as SERVER_KINDS
-from ragflow_lg.server.assembly.knowledge_servers import (
-    ServerUrl,
-    open_knowledge_server,
-    read_server_url,
-)
+from ragflow_lg.server.assembly.knowledge_servers import ServerUrl, open_knowledge_server, read_server_url
 from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetDirectory,

@@ -67,11 +67,7 @@ from ragflow_lg.server.http.ragflow import (
     session_routes,
     version_routes,
 )
-from ragflow_lg.server.http.ragflow_ui import (
-    account_routes,
-    missing_routes,
-    sign_in_routes,
-)
+from ragflow_lg.server.http.ragflow_ui import account_routes, missing_routes, sign_in_routes
 from ragflow_lg.server.http.ragflow_ui.front_end_files import FrontEndFiles, check_build
 from ragflow_lg.server.http.shared.body_limits import read_limits
 from ragflow_lg.server.http.shared.responses import respond_error, respond_json, to_request_error

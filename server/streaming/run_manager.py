@@ -19,12 +19,7 @@ from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, revive_error
 from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead, unknown_run
 from ragflow_lg.server.streaming.replica_watch import ReplicaWatch
-from ragflow_lg.server.streaming.run_task import (
-    RunSpec,
-    RunTask,
-    end_task,
-    interruption_error,
-)
+from ragflow_lg.server.streaming.run_task import RunSpec, RunTask, end_task, interruption_error
 from ragflow_lg.services.sessions import Cancels
 
 ARRIVAL_S = 30.0

@@ -9,12 +9,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.agents.agent_schedules import (
-    NewSchedule,
-    create_schedule,
-    delete_schedule,
-    find_next_times,
-)
+from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule, delete_schedule, find_next_times
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.database.schedule_repository import ScheduleRepository
 from ragflow_lg.server.database.tables import CRON_CHARS, TIME_ZONE_CHARS, ScheduleRow

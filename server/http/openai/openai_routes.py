@@ -28,11 +28,7 @@ from ragflow_lg.server.http.openai.openai_schemas import (
 )
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import OpenaiRoute, describe
-from ragflow_lg.server.http.shared.event_stream import (
-    DISCONNECT,
-    await_while_connected,
-    read_disconnect_policy,
-)
+from ragflow_lg.server.http.shared.event_stream import DISCONNECT, await_while_connected, read_disconnect_policy
 from ragflow_lg.server.http.shared.queue_notices import begin_stream
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_PAGE_SIZE,
@@ -42,10 +38,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import respond_json
-from ragflow_lg.server.http.shared.row_loading import (
-    load_agent,
-    load_session,
-)
+from ragflow_lg.server.http.shared.row_loading import load_agent, load_session
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.streaming.sse import OPENAI_DONE, openai_frame
 

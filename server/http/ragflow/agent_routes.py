@@ -44,9 +44,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import format_times
-from ragflow_lg.server.http.shared.row_loading import (
-    load_agent,
-)
+from ragflow_lg.server.http.shared.row_loading import load_agent
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 

@@ -57,9 +57,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     to_text,
 )
 from ragflow_lg.server.http.shared.route_schemas import Refusal
-from ragflow_lg.server.http.shared.row_loading import (
-    load_agent,
-)
+from ragflow_lg.server.http.shared.row_loading import load_agent
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 
 router = APIRouter(prefix="/v1/canvas", tags=["RAGFlow: 0.25.0 and older"], route_class=DescribedRoute)

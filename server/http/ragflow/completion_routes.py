@@ -47,11 +47,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import respond_plain, to_request_error
-from ragflow_lg.server.http.shared.row_loading import (
-    load_session,
-    load_turn_rows,
-    require_session,
-)
+from ragflow_lg.server.http.shared.row_loading import load_session, load_turn_rows, require_session
 from ragflow_lg.server.runs.turns import Turn
 from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_frame
 

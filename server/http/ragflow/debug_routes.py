@@ -15,24 +15,13 @@ from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.http.openai.openai_schemas import FieldValue
-from ragflow_lg.server.http.shared.auth import (
-    ApiCaller,
-    Authenticated,
-    get_app_state,
-    get_turns,
-)
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
-from ragflow_lg.server.http.shared.request_parsing import (
-    read_body,
-    require_fields,
-    to_text,
-)
+from ragflow_lg.server.http.shared.request_parsing import read_body, require_fields, to_text
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.http.shared.route_schemas import LazyModel, with_examples
-from ragflow_lg.server.http.shared.row_loading import (
-    load_agent,
-)
+from ragflow_lg.server.http.shared.row_loading import load_agent
 from ragflow_lg.server.runs.counted_visit import visit_counted
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: trying"], route_class=DescribedRoute)

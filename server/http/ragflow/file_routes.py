@@ -17,15 +17,9 @@ from ragflow_lg.server.database.tables import FileRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_any, get_app_state
 from ragflow_lg.server.http.shared.auth import Authenticated as ApiKey
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
-from ragflow_lg.server.http.shared.request_parsing import (
-    Upload,
-    is_multipart,
-    read_parts,
-)
+from ragflow_lg.server.http.shared.request_parsing import Upload, is_multipart, read_parts
 from ragflow_lg.server.http.shared.route_schemas import Answer
-from ragflow_lg.server.http.shared.row_loading import (
-    load_agent,
-)
+from ragflow_lg.server.http.shared.row_loading import load_agent
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.services.http import HttpRequest
 

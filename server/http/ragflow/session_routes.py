@@ -36,10 +36,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import format_times, respond_page
-from ragflow_lg.server.http.shared.row_loading import (
-    load_agent,
-    load_session,
-)
+from ragflow_lg.server.http.shared.row_loading import load_agent, load_session
 from ragflow_lg.server.observability.audit import audit
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: sessions"], route_class=DescribedRoute)

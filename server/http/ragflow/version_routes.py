@@ -19,17 +19,9 @@ from ragflow_lg.server.http.ragflow.turn_schemas import RUN, CancelBody, PlayBod
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRoute, describe
 from ragflow_lg.server.http.shared.event_stream import EVENT_IDS, StreamPosition, read_disconnect_policy, read_position
-from ragflow_lg.server.http.shared.request_parsing import (
-    build_turn_request,
-    parse_flag,
-    read_body,
-    to_text,
-)
+from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_body, to_text
 from ragflow_lg.server.http.shared.responses import format_times
-from ragflow_lg.server.http.shared.row_loading import (
-    load_agent,
-    load_session,
-)
+from ragflow_lg.server.http.shared.row_loading import load_agent, load_session
 from ragflow_lg.server.runs.run_control import RunControl
 
 if TYPE_CHECKING:

@@ -17,14 +17,10 @@ from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
-from ragflow_lg.server.http.shared.request_parsing import (
-    to_text,
-)
+from ragflow_lg.server.http.shared.request_parsing import to_text
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.http.shared.route_schemas import Answer, LazyModel
-from ragflow_lg.server.http.shared.row_loading import (
-    load_agent,
-)
+from ragflow_lg.server.http.shared.row_loading import load_agent
 from ragflow_lg.server.http.webhooks.webhook_configuration import (
     RateLimit,
     WebhookConfiguration,
