@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from ragflow_lg.base.diagnostics import ADVICE, Diagnostic, Severity
@@ -15,7 +15,7 @@ from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.spec import Requirement
 from ragflow_lg.dsl_compiler import extend_pointer
-from ragflow_lg.server.assembly.tenant_settings import find_section, is_named
+from ragflow_lg.server.assembly.tenant_settings import describe_unshared_dataset, find_section, is_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,8 +168,14 @@ class _Checks:
             "reranker": lambda name: ("reranker-unavailable", self._check_reranker(name)),
             "speech": lambda name: ("model-unavailable", self._check_speech(name)),
             "key": lambda name: ("key-missing", self._check_key(name)),
-            "database": lambda name: ("account-missing", self._check_database(name)),
-            "mail_server": lambda name: ("account-missing", self._check_mail_server(name)),
+            "database": lambda name: (
+                "account-missing",
+                _check_account(name, settings.sql.connections, "database connection", "sql.connections"),
+            ),
+            "mail_server": lambda name: (
+                "account-missing",
+                _check_account(name, settings.email.servers, "mail server", "email.servers"),
+            ),
         }
 
     def _check_model(self, llm_id: str) -> str:
@@ -184,17 +190,17 @@ class _Checks:
         shared = self._shared_datasets()
         if own := _find_retriever(self._settings, name):
             is_shared = shared is None or any(is_named(each, shared) for each in own)
-            return "" if is_shared else self._unshared_dataset(name)
+            return "" if is_shared else describe_unshared_dataset(self._settings.tenant, name)
         try:
             if self._settings.knowledge.url.startswith(("ragflow+", "elasticsearch+")):
-                return "" if shared is None or shared else self._unshared_dataset(name)
+                return "" if shared is None or shared else describe_unshared_dataset(self._settings.tenant, name)
             dataset = _find_dataset(self._settings, name)
         except RagflowLgError as error:
             return str(error)
         if dataset is not None and (shared is None or any(is_named(each, shared) for each in dataset)):
             return ""
         if shared is not None:
-            return self._unshared_dataset(name)
+            return describe_unshared_dataset(self._settings.tenant, name)
         label = name[:200] if name.isprintable() else repr(name[:200])
         create = f"ragflow-lg kb create NAME --id {shlex.quote(label)}"
         return (
@@ -207,13 +213,6 @@ class _Checks:
         tenant = self._settings.tenant
         section = find_section(self._settings, tenant, "") if tenant else None
         return None if section is None else section.datasets
-
-    def _unshared_dataset(self, name: str) -> str:
-        tenant = self._settings.tenant
-        return (
-            f"The tenant {tenant!r} has no dataset {name[:200]!r}. Datasets are shared by name or id in datasets of "
-            f'[tenants."{tenant}"].'
-        )
 
     def _check_reranker(self, rerank_id: str) -> str:
         from ragflow_lg.adapters.knowledge.rerankers import find_reranker
@@ -251,18 +250,6 @@ class _Checks:
             return f"The environment variable {voice.key_variable} with the key of {voice.model!r} is not set. Set it."
         return ""
 
-    def _check_database(self, name: str) -> str:
-        if name in self._settings.sql.connections:
-            return ""
-        label = name[:80]
-        return f"There is no database connection {label!r}. Add [sql.connections.{label}] to the settings."
-
-    def _check_mail_server(self, name: str) -> str:
-        if name in self._settings.email.servers:
-            return ""
-        label = name[:80]
-        return f"There is no mail server {label!r}. Add [email.servers.{label}] to the settings."
-
     def _check_key(self, service: str) -> str:
         if self._tools.key(service):
             return ""
@@ -273,6 +260,11 @@ class _Checks:
             f"There is no API key for {service}. Set [tools.{service}] api_key_env in the settings to the name of the "
             "variable that contains the key, or api_key in the canvas."
         )
+
+
+def _check_account(name: str, known: Container[str], what: str, section: str) -> str:
+    label = name[:80]
+    return "" if name in known else f"There is no {what} {label!r}. Add [{section}.{label}] to the settings."
 
 
 def _find_retriever(settings: Settings, name: str) -> tuple[str, str] | None:

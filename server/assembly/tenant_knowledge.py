@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.assembly.tenant_settings import is_named
+from ragflow_lg.server.assembly.tenant_settings import describe_unshared_dataset, is_named
 from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetDirectory,
@@ -47,10 +47,7 @@ class TenantKnowledge:
         found = await self._knowledge.datasets(names_or_ids)
         for name in names_or_ids:
             if name not in found or not self._is_shared(found[name]):
-                raise SettingsError(
-                    f"The tenant {self._tenant!r} has no dataset {name[:200]!r}. "
-                    f'Datasets are shared by name or id in datasets of [tenants."{self._tenant}"].'
-                )
+                raise SettingsError(describe_unshared_dataset(self._tenant, name))
         return found
 
     async def list_datasets(self) -> Sequence[DatasetEntry]:

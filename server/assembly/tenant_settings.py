@@ -58,6 +58,14 @@ def restrict_settings(settings: Settings, tenant: str, section: TenantSection) -
     return copy
 
 
+def describe_unshared_dataset(tenant: str, name: str) -> str:
+    """Return the text about a dataset that a tenant may not use. Those of others look like missing ones."""
+    return (
+        f"The tenant {tenant!r} has no dataset {name[:200]!r}. "
+        f'Datasets are shared by name or id in datasets of [tenants."{tenant}"].'
+    )
+
+
 def is_named(name: str, patterns: Sequence[str]) -> bool:
     """Return whether a name is among the patterns."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)

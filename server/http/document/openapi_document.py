@@ -196,8 +196,8 @@ def _build_schemas(routes: Iterable[Description]) -> tuple[dict[Any, Any], dict[
 
 
 def _describe(operation: dict[str, Any], route: Description, schemas: dict[Any, Any], method: str) -> None:
-    if parameters := [parameter.to_openapi() for parameter in route.parameters]:
-        operation["parameters"] = [*operation.get("parameters", ()), *parameters]
+    if route.parameters:
+        operation["parameters"] = [*operation.get("parameters", ()), *route.parameters]
     if route.body is not None and not (route.surface == "webhook" and method in _WITHOUT_BODY):
         content = {route.body_kind: {"schema": schemas[repr(route.body)]}}
         operation["requestBody"] = {"required": route.is_body_required, "content": content}

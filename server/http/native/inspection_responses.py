@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
+from msgspec.structs import asdict
 from pydantic import BaseModel, Field
 
 from ragflow_lg.server.http.native.native_responses import MomentAnswer, build_moment_answer
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
     from ragflow_lg.services.chat import Usage
 
 MAX_OUTPUT_CHARS = 200_000
-_FIELDS = ("model", "system", "messages", "images", "tools", "sampling", "answer", "calls", "error")
+_DETAILS: Mapping[str, Any] = {
+    **dict.fromkeys(("model", "system", "answer", "error"), ""),
+    **dict[str, Any](messages=[], images=0, tools=[], sampling={}, calls=[]),
+}
+"""What is shown of a model call, and its values if they are missing or of another type."""
 
 
 class CostAnswer(BaseModel):
@@ -133,11 +138,8 @@ def build_run_nodes(visits: Sequence[Any], calls: Sequence[Any], dropped: int, p
 
 def build_moment_whole(moment: Moment, variables: Sequence[ShownVariable], left_out: int, plan: Plan) -> MomentWhole:
     """Build the answer for a stored step."""
-    rows = [
-        VariableAnswer(name=row.name, value=row.value, is_whole=row.is_whole, change=row.change, before=row.before)
-        for row in variables
-    ]
-    fields = build_moment_answer(moment.info, plan).model_dump()
+    rows = [VariableAnswer(**asdict(row)) for row in variables]
+    fields = vars(build_moment_answer(moment.info, plan))
     return MomentWhole(**fields, previous=moment.previous, variables=rows, left_out=left_out)
 
 
@@ -170,10 +172,8 @@ def _build_call(call: ModelCalled) -> ModelCallAnswer:
 
 
 def _build_stored_call(entry: Mapping[str, Any]) -> ModelCallAnswer:
-    empty: dict[str, Any] = dict.fromkeys(_FIELDS, "")
-    empty |= {"messages": [], "images": 0, "tools": [], "sampling": {}, "calls": []}
     details = {
-        name: entry[name] if isinstance(entry.get(name), type(value)) else value for name, value in empty.items()
+        name: entry[name] if isinstance(entry.get(name), type(value)) else value for name, value in _DETAILS.items()
     }
     return ModelCallAnswer(
         node=str(entry.get("node", "")),

@@ -130,9 +130,8 @@ def refuse_frames(error: RagflowLgError) -> list[bytes]:
 
 
 def _write_page(run_id: str, session_id: str, page: EventPage[StreamEvent]) -> bytes:
-    return b"".join(_write_frame(run_id, session_id, number, event) for number, event in page)
-
-
-def _write_frame(run_id: str, session_id: str, number: int, event: StreamEvent) -> bytes:
-    data = {"run_id": run_id, "session_id": session_id, "event": event.event, "data": event.data()}
-    return native_frame(data, event.event, event_id(run_id, number))
+    frames: list[bytes] = []
+    for number, event in page:
+        data = {"run_id": run_id, "session_id": session_id, "event": event.event, "data": event.data()}
+        frames.append(native_frame(data, event.event, event_id(run_id, number)))
+    return b"".join(frames)

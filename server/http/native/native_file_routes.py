@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, Query
+from fastapi import Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
@@ -13,12 +13,10 @@ from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.file_repository import FileQuery
 from ragflow_lg.server.database.tables import FileRow
 from ragflow_lg.server.http.native.native_routing import PageRoute, make_native_router
-from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_any, get_app_state
+from ragflow_lg.server.http.shared.auth import WithAnyKey, get_app_state
 from ragflow_lg.server.observability.audit import audit
 
 router = make_native_router("files", route_class=PageRoute)
-
-Caller = Annotated[ApiCaller, Depends(authenticate_any)]
 
 
 class FileAnswer(BaseModel):
@@ -45,7 +43,7 @@ class FileListAnswer(BaseModel):
 @router.get("/files", summary="List files")
 async def list_files(
     request: Request,
-    caller: Caller,
+    caller: WithAnyKey,
     agent_id: Annotated[str, Query(max_length=32, description="Only files uploaded for this agent.")] = "",
     page: Annotated[int, Query(ge=1, le=1_000_000, description="Number of the page, from 1.")] = 1,
     page_size: Annotated[int, Query(ge=1, le=100, description="Rows per page.")] = 30,
@@ -59,19 +57,15 @@ async def list_files(
 
 
 @router.delete("/files/{file_id}", summary="Delete a file")
-async def delete_file(file_id: str, request: Request, caller: Caller) -> None:
+async def delete_file(file_id: str, request: Request, caller: WithAnyKey) -> None:
     """Delete a file. Turns that read it already keep its text; a turn that reads it later fails."""
     store = file_store(get_app_state(request), caller.tenant)
     file = await store.find(file_id)
-    if file is None or not _may_delete(caller, file):
+    if file is None or not caller.opens(file.agent_id) or (caller.is_page and file.page_key != caller.owner.id):
         audit("file.refused", file=file_id)
         raise RequestError("File not found.", status=404)
     await store.delete(file)
     audit("file.deleted", file=file.id, agent=file.agent_id)
-
-
-def _may_delete(caller: ApiCaller, file: FileRow) -> bool:
-    return caller.opens(file.agent_id) and (not caller.is_page or file.page_key == caller.owner.id)
 
 
 def _build_file(row: FileRow) -> FileAnswer:

@@ -15,7 +15,7 @@ from ragflow_lg.server.http.shared.request_parsing import to_text
 
 if TYPE_CHECKING:
     from ragflow_lg.server.database.session_repository import SessionRepository
-    from ragflow_lg.server.database.tables import MessageRow, SessionRow
+    from ragflow_lg.server.database.tables import SessionRow
 
 _HEADERS = ("x-openwebui-chat-id", "x-conversation-id")
 """Open WebUI sends the first one if it forwards user information. LibreChat's documentation suggests the other one."""
@@ -58,11 +58,11 @@ async def find_session(
     candidates = await sessions.of_conversation(agent_id, user_id, conversation)
     messages = await sessions.messages([session.id for session in candidates])
     wanted = _questions(earlier)
-    return next((session for session in candidates if _stored_questions(messages[session.id]) == wanted), None)
-
-
-def _stored_questions(messages: Iterable[MessageRow]) -> list[str]:
-    return _questions(merge_by_role((message.role, message.content) for message in messages))
+    for session in candidates:
+        stored = merge_by_role((message.role, message.content) for message in messages[session.id])
+        if _questions(stored) == wanted:
+            return session
+    return None
 
 
 def _questions(messages: Iterable[Sequence[str]]) -> list[str]:

@@ -142,8 +142,10 @@ async def run_openai_turn(request: Request, caller: ApiCaller, agent: AgentRow, 
     query, earlier = ("", list[list[str]]()) if last is None else (messages[last][1], merge_by_role(messages[:last]))
     policy = read_disconnect_policy(request)
     session, new = await _open_session(request, caller, agent, body, query, earlier)
-    if body.get("inputs") and new is None and await _is_waiting(request, agent, session):
-        query = ""  # the fields are the answer; the last message was answered before
+    if body.get("inputs") and new is None:
+        runner = await get_turns(request).runner(agent, session)
+        if await runner.pauses(session.id):
+            query = ""  # the fields are the answer; the last message was answered before
     prompt_tokens = sum(estimate_tokens(text) for _, text in messages)
     turn_request = build_turn_request(caller, session, {**body, "query": query, "question": ""})
     if new is not None and earlier:
@@ -216,11 +218,6 @@ async def _open_session(
         conversation=conversation,
     )
     return new.row, new
-
-
-async def _is_waiting(request: Request, agent: AgentRow, session: SessionRow) -> bool:
-    runner = await get_turns(request).runner(agent, session)
-    return bool(await runner.pauses(session.id))
 
 
 def _read_messages(body: dict[str, Any]) -> list[tuple[str, str]]:

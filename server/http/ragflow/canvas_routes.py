@@ -44,7 +44,7 @@ from ragflow_lg.server.http.shared.auth import (
     LONG_PAGES,
     ApiCaller,
     Authenticated,
-    authenticate_any,
+    WithAnyKey,
     get_app_state,
     get_turns,
 )
@@ -216,7 +216,7 @@ async def debug(request: Request, caller: Caller) -> dict[str, Any]:
     describe_query("message_id", "Id of the run: the `message_id` of its frames."),
     answer=list[debug_routes.Traced] | dict[str, Any],
 )
-async def get_trace(request: Request, caller: Annotated[ApiCaller, Depends(authenticate_any)]) -> Any:
+async def get_trace(request: Request, caller: WithAnyKey) -> Any:
     """Return the tool calls of the run ``message_id``."""
     query = request.query_params
     return await debug_routes.find_trace(request, caller, query.get("canvas_id", ""), query.get("message_id", ""))

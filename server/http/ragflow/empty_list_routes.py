@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import Field
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, authenticate_any
+from ragflow_lg.server.http.shared.auth import Authenticated, WithAnyKey
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import read_ids
 from ragflow_lg.server.http.shared.route_schemas import Answer
@@ -71,7 +71,7 @@ for _path, (_data, _description) in EMPTY_LISTS.items():
 
 @router.get("/thumbnails")
 @describe(describe_query("doc_ids", "Ids of documents; repeatable."))
-async def list_thumbnails(request: Request, caller: Annotated[ApiCaller, Depends(authenticate_any)]) -> dict[str, str]:
+async def list_thumbnails(request: Request, caller: WithAnyKey) -> dict[str, str]:
     """Return the pictures of documents by id: none, because this server does not store any."""
     if not read_ids(request, "doc_ids"):
         raise RequestError('Lack of "Document ID"', 101, data=False, has_data=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated
 from urllib.parse import quote, unquote, urlsplit
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,8 +14,7 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.file_store import file_store, normalize_mime_type, safe_file_name
 from ragflow_lg.server.database.tables import FileRow
-from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_any, get_app_state
-from ragflow_lg.server.http.shared.auth import Authenticated as ApiKey
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, WithAnyKey, get_app_state
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import Upload, is_multipart, read_parts
 from ragflow_lg.server.http.shared.route_schemas import Answer
@@ -24,8 +23,6 @@ from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.services.http import HttpRequest
 
 router = APIRouter(tags=["RAGFlow: files"], route_class=DescribedRoute)
-
-Authenticated = Annotated[ApiCaller, Depends(authenticate_any)]
 
 MAX_UPLOADS = 20
 """Maximum number of files in one request."""
@@ -70,7 +67,7 @@ class UploadBody(BaseModel):
 
 @router.post("/api/v1/agents/{agent_id}/upload")
 @describe(_URL, body=UploadBody, body_kind="multipart/form-data", is_body_required=False)
-async def upload(agent_id: str, request: Request, caller: Authenticated) -> FileShown | list[FileShown]:
+async def upload(agent_id: str, request: Request, caller: WithAnyKey) -> FileShown | list[FileShown]:
     """Store files for a turn's ``files``. With ``url``, store the page at that address instead."""
     agent, url = await load_agent(request, caller, agent_id), request.query_params.get("url", "")
     if url and caller.is_page:
@@ -81,7 +78,7 @@ async def upload(agent_id: str, request: Request, caller: Authenticated) -> File
 
 @router.post("/api/v1/documents/upload")
 @describe(_URL, surface="plain", body=UploadBody, body_kind="multipart/form-data", is_body_required=False)
-async def upload_without_agent(request: Request, caller: ApiKey) -> FileShown | list[FileShown]:
+async def upload_without_agent(request: Request, caller: Authenticated) -> FileShown | list[FileShown]:
     """Store files for a turn of any agent. With ``url``, store the page at that address instead."""
     url = request.query_params.get("url", "")
     if url and is_multipart(request):
@@ -94,7 +91,7 @@ async def upload_without_agent(request: Request, caller: ApiKey) -> FileShown | 
 
 @router.get("/api/v1/agents/download")
 @describe(_ID, *_NAMED, surface="none", raw=_BYTES)
-async def download_upload(request: Request, caller: Authenticated) -> Response:
+async def download_upload(request: Request, caller: WithAnyKey) -> Response:
     """Download an upload."""
     return await _download(request, caller, request.query_params.get("id", ""))
 
@@ -103,7 +100,7 @@ async def download_upload(request: Request, caller: Authenticated) -> Response:
 @router.get("/api/v1/document/download/{file_id}")
 @router.get("/v1/document/download/{file_id}")
 @describe(*_NAMED, _DISPOSITION, surface="none", raw=_BYTES)
-async def download(file_id: str, request: Request, caller: Authenticated) -> Response:
+async def download(file_id: str, request: Request, caller: WithAnyKey) -> Response:
     """Download a file as an attachment, or with ``disposition=inline`` for display."""
     is_preview = request.query_params.get("disposition", "").lower() == "inline"
     return await _download(request, caller, file_id, is_preview=is_preview)
@@ -111,14 +108,14 @@ async def download(file_id: str, request: Request, caller: Authenticated) -> Res
 
 @router.get("/api/v1/agents/attachments/{file_id}/preview")
 @describe(*_NAMED, surface="none", raw=_BYTES)
-async def preview(file_id: str, request: Request, caller: Authenticated) -> Response:
+async def preview(file_id: str, request: Request, caller: WithAnyKey) -> Response:
     """Return a file for display in a browser, if its type is safe to display."""
     return await _download(request, caller, file_id, is_preview=True)
 
 
 @router.get("/api/v1/documents/artifact/{file_name}")
 @describe(surface="none", raw=_BYTES)
-async def artifact(file_name: str, request: Request, caller: Authenticated) -> Response:
+async def artifact(file_name: str, request: Request, caller: WithAnyKey) -> Response:
     """Return a file that a program of CodeExec has created, for display if its type is safe to display."""
     return await _download(request, caller, file_name.partition(".")[0], is_preview=True)
 

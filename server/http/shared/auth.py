@@ -140,6 +140,8 @@ async def _authenticate_any(request: Request) -> ApiCaller:
 
 Authenticated = Annotated[ApiCaller, Depends(authenticate)]
 """The caller of a route that requires an API key."""
+WithAnyKey = Annotated[ApiCaller, Depends(authenticate_any)]
+"""The caller of a route that also accepts the key of an embedded page."""
 
 
 def _read_key(request: Request) -> str:

@@ -19,28 +19,11 @@ Surface: TypeAlias = Literal["envelope", "plain", "listing", "openai", "webhook"
 ``listing``: with ``total``."""
 
 Key: TypeAlias = Literal["ApiKey", "BetaKey", "AnyKey", "MetricsKey", ""]
+Parameter: TypeAlias = dict[str, Any]
+"""OpenAPI's object for a query parameter or header. The handler reads it from the request."""
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[Any]])
 _ATTRIBUTE = "openapi_description"
 _RESPOND = {"envelope": respond, "plain": respond_plain, "openai": respond_json}
-
-
-class Parameter(Struct, frozen=True):
-    """A query parameter or header. The handler reads it from the request."""
-
-    name: str
-    place: Literal["query", "header"]
-    schema: Mapping[str, Any]
-    description: str
-
-    def to_openapi(self) -> dict[str, Any]:
-        """Return the parameter as an OpenAPI parameter object."""
-        return {
-            "name": self.name,
-            "in": self.place,
-            "required": False,
-            "description": self.description,
-            "schema": dict(self.schema),
-        }
 
 
 class Description(Struct, frozen=True):
@@ -69,12 +52,16 @@ class Description(Struct, frozen=True):
 
 def describe_query(name: str, description: str, kind: str = "string", **schema: Any) -> Parameter:
     """Describe a query parameter."""
-    return Parameter(name, "query", {"type": kind, **schema}, description)
+    return _describe_parameter("query", name, description, {"type": kind, **schema})
 
 
 def describe_header(name: str, description: str, **schema: Any) -> Parameter:
     """Describe a request header."""
-    return Parameter(name, "header", {"type": "string", **schema}, description)
+    return _describe_parameter("header", name, description, {"type": "string", **schema})
+
+
+def _describe_parameter(place: str, name: str, description: str, schema: dict[str, Any]) -> Parameter:
+    return {"name": name, "in": place, "required": False, "description": description, "schema": schema}
 
 
 PAGES = (

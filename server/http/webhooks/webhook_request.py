@@ -15,7 +15,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES
 from ragflow_lg.server.http.shared.body_limits import limit_body
-from ragflow_lg.server.http.shared.body_reading import BodyScanner, FormScanner, parse_form, scan_slices
+from ragflow_lg.server.http.shared.body_reading import FormScanner, parse_form, scan_slices
 from ragflow_lg.server.http.shared.json_bodies import JsonScanner
 from ragflow_lg.server.http.shared.request_parsing import Upload, read_parts
 from ragflow_lg.server.http.webhooks.webhook_configuration import WebhookConfiguration, as_mapping
@@ -218,12 +218,16 @@ async def _read_body(
     request: Request, configuration: WebhookConfiguration, content_type: str, workers: Workers
 ) -> dict[str, Any]:
     limit_body(request, "webhook")
-    raw, scanner = bytearray(), _find_scanner(content_type)
+    raw, scanner = bytearray(), FormScanner() if content_type == _FORM else JsonScanner()
     async for chunk in request.stream():
         raw += chunk
         check_body_size(configuration.security, len(raw))
-        if scanner is not None and (content_type in (_JSON, _FORM) or _OBJECT.match(raw)):
-            await _scan(chunk, scanner)
+        # Parts are counted when they are parsed.
+        if content_type in (_JSON, _FORM) or (content_type != _PARTS and _OBJECT.match(raw)):
+            try:
+                await scan_slices(chunk, scanner)
+            except RequestError as error:
+                raise RequestError(str(error), 400) from None
     request._body = bytes(raw)  # pyright: ignore[reportPrivateUsage]  # lets the multipart parser read it again
     if not raw.strip() or (content_type not in (_JSON, _FORM, _PARTS) and not _OBJECT.match(raw)):
         return {}
@@ -242,20 +246,6 @@ async def _read_body(
             raise RequestError("The body must be a JSON object.", 400)
         return {}
     return cast("dict[str, Any]", value)
-
-
-def _find_scanner(content_type: str) -> BodyScanner | None:
-    """Return what counts the fields or values of a body. Parts are counted when they are parsed."""
-    if content_type == _PARTS:
-        return None
-    return FormScanner() if content_type == _FORM else JsonScanner()
-
-
-async def _scan(text: bytes, scanner: BodyScanner) -> None:
-    try:
-        await scan_slices(text, scanner)
-    except RequestError as error:
-        raise RequestError(str(error), 400) from None
 
 
 def _was_skipped(request: Request, content_type: str, body: Any) -> bool:
