@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.similar_files import suggest_file
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.tool_policies import ToolPermits
 
+_T = TypeVar("_T")
 _CANVAS_KEYS = ('"components"', '"graph"', '"dsl"')
 
 NO_CANVAS = "langgraph.json"
@@ -66,9 +67,7 @@ class CanvasFiles:
     @property
     def permits(self) -> ToolPermits:
         """Which tools agents are allowed to call."""
-        permits = self._settings().permits
-        self._rules["permits"] = permits
-        return permits
+        return self._note("permits", self._settings().permits)
 
     @property
     def servers(self) -> Mapping[str, tuple[str, ...] | None] | None:
@@ -76,15 +75,16 @@ class CanvasFiles:
         servers = None
         if self._asks_servers:
             servers = {id_: section.allow for id_, section in self._settings().mcp.items()}
-        self._rules["servers"] = servers
-        return servers
+        return self._note("servers", servers)
 
     @property
     def compatibility(self) -> Compatibility:
         """The behaviours of RAGFlow that apply unless a canvas chooses others."""
-        compatibility = self._settings().compat.compatibility if self._compatibility is None else self._compatibility
-        self._rules["compatibility"] = compatibility
-        return compatibility
+        return self._note("compatibility", self._compatibility or self._settings().compat.compatibility)
+
+    def _note(self, rule: str, value: _T) -> _T:
+        self._rules[rule] = value
+        return value
 
     @property
     def rules(self) -> Mapping[str, object]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -24,7 +25,6 @@ from starlette.routing import Route
 from ragflow_lg.base.errors import BusyError, QuotaError, RagflowLgError, RateError, RequestError, StreamError
 from ragflow_lg.base.extras import require
 from ragflow_lg.server.agents.quotas import Quotas
-from ragflow_lg.server.http.document.document_route import make_document_route
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness
 from ragflow_lg.server.http.edge.request_observer import RequestObserver
@@ -70,7 +70,7 @@ from ragflow_lg.server.http.ragflow import (
 from ragflow_lg.server.http.ragflow_ui import account_routes, missing_routes, sign_in_routes
 from ragflow_lg.server.http.ragflow_ui.front_end_files import FrontEndFiles, check_build
 from ragflow_lg.server.http.shared.body_limits import read_limits
-from ragflow_lg.server.http.shared.responses import respond_error, respond_json, to_request_error
+from ragflow_lg.server.http.shared.responses import JSON, encode_json, respond_error, respond_json, to_request_error
 from ragflow_lg.server.http.webhooks import webhook_routes
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.metrics import RunMetrics
@@ -200,6 +200,22 @@ def _add_routes(app: FastAPI, routers: Iterable[APIRouter]) -> None:
     """
     for router in routers:
         app.router.routes.extend(router.routes)
+
+
+def make_document_route(build: Callable[[], dict[str, Any]]) -> Route:
+    """Return the route of the OpenAPI document that `build` returns.
+
+    Building takes most of a second of processor time, and encoding 50 ms. Anybody may ask for the document, so both
+    are done once, and not in the event loop.
+    """
+    encoding: list[asyncio.Task[bytes]] = []
+
+    async def respond(_: Request) -> Response:
+        if not encoding:
+            encoding.append(asyncio.create_task(asyncio.to_thread(lambda: encode_json(build()))))
+        return Response(await asyncio.shield(encoding[0]), media_type=JSON)
+
+    return Route("/openapi.json", respond, include_in_schema=False)
 
 
 def _mount_mcp(app: FastAPI) -> None:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from starlette.routing import BaseRoute
 
 from ragflow_lg.server.http.native.native_events import build_event_schema
-from ragflow_lg.server.http.native.problem_details import ProblemAnswer
+from ragflow_lg.server.http.native.problem_details import STATUS_DESCRIPTIONS, ProblemAnswer
 from ragflow_lg.server.http.openai.openai_schemas import ChatError
 from ragflow_lg.server.http.shared.auth import authenticate, authenticate_any, authenticate_beta
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, Description, Key
@@ -51,13 +51,10 @@ OPERATIONAL_ROUTES = {
 }
 
 
-_STATUS_DESCRIPTIONS = {
+_STATUS_DESCRIPTIONS = STATUS_DESCRIPTIONS | {
     400: "The request is malformed or invalid.",
-    401: "Missing or invalid API key.",
-    404: "Not found. Resources of other tenants look the same.",
     408: "The body did not arrive in time.",
     409: "The session is busy, or its canvas has changed.",
-    413: "The body is too large.",
     422: "The body is nested too deeply.",
     429: "Too many requests; retry after `Retry-After` seconds.",
     431: "The headers and the address are too large.",

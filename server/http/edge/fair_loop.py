@@ -7,11 +7,10 @@ import logging
 import time
 from collections.abc import Callable
 from contextvars import Context, copy_context
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVarTuple
 
 from ragflow_lg.server.http.edge.fair_calls import Call, FairCalls
-from ragflow_lg.server.http.edge.unread_data import ProtocolFactory, read_in_turn
 
 _Arguments = TypeVarTuple("_Arguments")
 _NO_TENANT = Context()
@@ -21,6 +20,7 @@ PAUSE_S = 0.001
 
 logger = logging.getLogger(__name__)
 
+ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 FindTenant = Callable[[Context | None], str]
 """Returns the tenant for whom something is called in a context, or in the current one; ``""`` if there is none."""
 
@@ -97,3 +97,28 @@ def _report_load(tenant: str) -> None:
 def make_fair_loop(base: type[asyncio.AbstractEventLoop], find_tenant: FindTenant) -> asyncio.AbstractEventLoop:
     """Create an event loop of a class, in which tenants take turns. Calls without a tenant do not wait for them."""
     return type("FairLoop", (_FairLoop, base), {})(find_tenant)
+
+
+def read_in_turn(factory: ProtocolFactory) -> ProtocolFactory:
+    """Return a factory of protocols that pause after each piece of data, if the protocol is one of anyio's.
+
+    A reader of anyio's connections, which httpx uses, starts reading when it waits, and stops when it runs again. Here,
+    that can be much later: until then, everything that the other side sends would be kept. Its readers resume reading
+    themselves. Other protocols limit what they keep.
+    """
+    return _make_pausing(factory) if isinstance(factory, type) and factory.__module__.startswith("anyio.") else factory
+
+
+@cache
+def _make_pausing(base: Any) -> ProtocolFactory:
+    class PausingProtocol(base):
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            self._own_transport = transport
+            base.connection_made(self, transport)
+
+        def data_received(self, data: bytes) -> None:
+            base.data_received(self, data)
+            if not self._own_transport.is_closing():
+                self._own_transport.pause_reading()
+
+    return PausingProtocol

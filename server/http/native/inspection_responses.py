@@ -175,32 +175,30 @@ def _build_stored_call(entry: Mapping[str, Any]) -> ModelCallAnswer:
     details = {
         name: entry[name] if isinstance(entry.get(name), type(value)) else value for name, value in _DETAILS.items()
     }
-    return ModelCallAnswer(
-        node=str(entry.get("node", "")),
-        path=str(entry.get("path", "")),
-        visit=round(_number(entry.get("visit"))),
-        place=str(entry.get("place", "")),
-        start_ms=round(_number(entry.get("created_at")) * 1000),
-        seconds=_number(entry.get("seconds")),
-        usage=_read_cost(entry.get("usage")),
-        **details,
-    )
+    return ModelCallAnswer(**_read_common(entry), path=str(entry.get("path", "")), **details)
 
 
 def _build_visit(entry: Mapping[str, Any], plan: Plan) -> VisitAnswer:
-    node = str(entry.get("node", ""))
-    known = plan.nodes.get(cast("Any", node))
+    fields = _read_common(entry)
+    known = plan.nodes.get(cast("Any", fields["node"]))
     return VisitAnswer(
-        node=node,
-        title=(known.title if known is not None else "") or node,
-        visit=round(_number(entry.get("visit"))),
-        place=str(entry.get("place", "")),
-        start_ms=round(_number(entry.get("created_at")) * 1000),
-        seconds=_number(entry.get("seconds")),
+        **fields,
+        title=(known.title if known is not None else "") or fields["node"],
         attempts=round(_number(entry.get("attempts"))),
         is_failed=bool(entry.get("failed")),
-        usage=_read_cost(entry.get("usage")),
     )
+
+
+def _read_common(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a stored execution and a stored call both say."""
+    return {
+        "node": str(entry.get("node", "")),
+        "visit": round(_number(entry.get("visit"))),
+        "place": str(entry.get("place", "")),
+        "start_ms": round(_number(entry.get("created_at")) * 1000),
+        "seconds": _number(entry.get("seconds")),
+        "usage": _read_cost(entry.get("usage")),
+    }
 
 
 def _read_cost(value: Any) -> CostAnswer:

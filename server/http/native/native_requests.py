@@ -58,6 +58,7 @@ Version = Annotated[
         examples=["draft", "published", "0c7f4a1e2b5d4c8f9a3b6d7e8f901234"],
     ),
 ]
+Inputs = Annotated[dict[str, Any], Field(max_length=MAX_FIELDS, description="Values of Begin's form by field name.")]
 
 
 class Body(BaseModel):
@@ -80,9 +81,7 @@ class RunRequest(Body):
         BeforeValidator(_text_or_fields),
         Field(description="Message of the user, or fields of Begin's form."),
     ] = ""
-    inputs: Annotated[
-        dict[str, Any], Field(max_length=MAX_FIELDS, description="Values of Begin's form by field name.")
-    ] = Field(default_factory=dict[str, Any])
+    inputs: Inputs = Field(default_factory=dict[str, Any])
     files: Annotated[
         list[dict[str, Any]], Field(max_length=MAX_FILES, description="Files, as the upload route returned them.")
     ] = Field(default_factory=list[dict[str, Any]])
@@ -127,20 +126,23 @@ class ResumeRequest(Body):
     ] = Field(default_factory=dict[str, Any])
 
 
-Dsl = Annotated[
-    dict[str, Any] | None,
-    Field(
-        description="Canvas that the new session uses instead, such as an edited one that is not saved. It is stored "
-        "as an unpublished version; the draft stays as it is. A canvas that cannot continue the turn is refused (409)."
-    ),
-]
-Changes = Annotated[
-    dict[str, Any],
-    Field(max_length=MAX_FIELDS, description="Values to set before: `env.x`, `sys.x` or `node@output`."),
-]
+class _NewSession(Body):
+    changes: Annotated[
+        dict[str, Any],
+        Field(max_length=MAX_FIELDS, description="Values to set before: `env.x`, `sys.x` or `node@output`."),
+    ] = Field(default_factory=dict[str, Any])
+    dsl: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="Canvas that the new session uses instead, such as an edited one that is not saved. It is "
+            "stored as an unpublished version; the draft stays as it is. A canvas that cannot continue the turn is "
+            "refused (409)."
+        ),
+    ] = None
+    session_name: Annotated[Line, Field(description="Name of the new session.")] = ""
 
 
-class RerunRequest(Body):
+class RerunRequest(_NewSession):
     """The node at which to rerun the last turn, and changed values."""
 
     model_config = with_examples({"node": "Message:Answer", "changes": {"env.tone": "friendly"}})
@@ -151,12 +153,9 @@ class RerunRequest(Body):
         NoBoolean,
         Field(description="Round of the enclosing Loop or Iteration, from 0. Default: the last."),
     ] = None
-    changes: Changes = Field(default_factory=dict[str, Any])
-    dsl: Dsl = None
-    session_name: Annotated[Line, Field(description="Name of the new session.")] = ""
 
 
-class ForkRequest(Body):
+class ForkRequest(_NewSession):
     """The checkpoint at which a new session starts, and changed values."""
 
     model_config = with_examples(
@@ -172,9 +171,6 @@ class ForkRequest(Body):
             "Default: where the run ended or waits.",
         ),
     ] = ""
-    changes: Changes = Field(default_factory=dict[str, Any])
-    dsl: Dsl = None
-    session_name: Annotated[Line, Field(description="Name of the new session.")] = ""
 
 
 class NodeRunRequest(Body):

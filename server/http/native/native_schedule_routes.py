@@ -13,7 +13,7 @@ from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedul
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.database.schedule_repository import ScheduleRepository
 from ragflow_lg.server.database.tables import CRON_CHARS, TIME_ZONE_CHARS, ScheduleRow
-from ragflow_lg.server.http.native.native_requests import MAX_FIELDS, Body, Line, Text, Version
+from ragflow_lg.server.http.native.native_requests import Body, Inputs, Line, Text, Version
 from ragflow_lg.server.http.native.native_routing import Agent, make_agent_router
 from ragflow_lg.server.http.native.problem_details import check_inputs
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
@@ -41,9 +41,7 @@ class ScheduleRequest(Body):
         str, Field(min_length=1, max_length=TIME_ZONE_CHARS, description="Name in the IANA database.")
     ] = "UTC"
     query: Annotated[Text, Field(description="Message that each turn starts with.")] = ""
-    inputs: Annotated[
-        dict[str, Any], Field(max_length=MAX_FIELDS, description="Values of Begin's form by field name.")
-    ] = Field(default_factory=dict[str, Any])
+    inputs: Inputs = Field(default_factory=dict[str, Any])
     session_name: Annotated[Line, Field(description="Name of its sessions. Default: the beginning of the query.")] = ""
     version: Version = ""
 

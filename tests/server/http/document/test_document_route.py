@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 from starlette.applications import Starlette
 
-from ragflow_lg.server.http.document.document_route import make_document_route
+from ragflow_lg.server.http.app import make_document_route
 
 
 async def test_the_document_is_built_once_and_beside_the_event_loop() -> None:

@@ -7,8 +7,7 @@ import anyio
 import pytest
 
 from ragflow_lg.base.request_notes import RequestNotes, find_tenant, use_notes
-from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
-from ragflow_lg.server.http.edge.unread_data import read_in_turn
+from ragflow_lg.server.http.edge.fair_loop import make_fair_loop, read_in_turn
 from tests.server.http.edge.test_fair_loop import BASES
 
 PIECE = b"x" * 65_536
