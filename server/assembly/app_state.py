@@ -108,7 +108,8 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
         open_callbacks(settings) as callbacks,
         open_services(settings, model=model) as services,
     ):
-        only_tenant = await _find_only_tenant(settings, database)
+        tenants = await KeyRepository(database).tenants() | {user.tenant for user in settings.server.users.values()}
+        only_tenant = tenants.pop() if len(tenants) == 1 else ""
         resources = TenantResources(settings, services, only_tenant=only_tenant, model=model)
         try:
             searches = FairSlots(settings.limits.searches, MAX_WAITING_SEARCHES, "for a search")
@@ -116,12 +117,6 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
             yield AppState(*parts, queue=queue, model=model)
         finally:
             await resources.aclose()
-
-
-async def _find_only_tenant(settings: Settings, database: Database) -> str:
-    """Return the only tenant that has keys or users, or ``""``."""
-    tenants = await KeyRepository(database).tenants() | {user.tenant for user in settings.server.users.values()}
-    return tenants.pop() if len(tenants) == 1 else ""
 
 
 @asynccontextmanager

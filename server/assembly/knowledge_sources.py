@@ -260,18 +260,14 @@ def embedded_path(url: str) -> Path:
     """
     scheme, separator, rest = url.strip().partition("://")
     if scheme != "sqlite" or not separator:
-        raise SettingsError(f"[knowledge] url is {_redact(url)!r}, which is not a knowledge base URL: use {KINDS}.")
+        shown = url.rpartition("@")[2][:200]  # without anything that may be a password
+        raise SettingsError(f"[knowledge] url is {shown!r}, which is not a knowledge base URL: use {KINDS}.")
     if not rest.startswith("/") or not rest.strip("/"):
         example = rest.strip("/") or "PATH"
         raise SettingsError(
             f"[knowledge] url is {url!r}: use three slashes, sqlite:///{example}, or four before an absolute path."
         )
     return Path(rest[1:]).expanduser()
-
-
-def _redact(url: str) -> str:
-    """Return the URL without anything that may be a password."""
-    return url.rpartition("@")[2][:200]
 
 
 def endpoint_host(base_url: str) -> str:

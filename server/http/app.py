@@ -69,6 +69,7 @@ from ragflow_lg.server.http.ragflow import (
 )
 from ragflow_lg.server.http.ragflow_ui import account_routes, missing_routes, sign_in_routes
 from ragflow_lg.server.http.ragflow_ui.front_end_files import FrontEndFiles, check_build
+from ragflow_lg.server.http.shared.auth import get_operations
 from ragflow_lg.server.http.shared.body_limits import read_limits
 from ragflow_lg.server.http.shared.responses import JSON, encode_json, respond_error, respond_json, to_request_error
 from ragflow_lg.server.http.webhooks import webhook_routes
@@ -261,7 +262,7 @@ async def _handle_error(request: Request, error: Exception) -> Response:
     reason = "rate" if isinstance(failure, RateError) else _LIMITS.get(refusal.status)
     reason = "quota" if isinstance(failure, QuotaError) else reason
     if reason is not None:
-        cast("Operations", request.app.state.operations).metrics.count_refusal(reason)
+        get_operations(request).metrics.count_refusal(reason)
     if reason is not None and not isinstance(failure, RateError):  # these have an entry of their own
         audit("request.refused", reason=reason, path=path)
     is_problem = is_native_path(path) and not isinstance(failure, BusyError)

@@ -16,6 +16,7 @@ from ragflow_lg.server.database.due_rows import DueRow, find_due_rows
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.runs.turns import Turns
 
 LOOK_S = 1.0
 """How often a process looks, give or take half of it, so that servers do not look all at once."""
@@ -37,8 +38,9 @@ class DueTasks(ABC, Generic[DueRow]):
     """What the log calls a row."""
     table: type[DueRow]
 
-    def __init__(self, app_state: AppState, now_ms: Callable[[], int] | None = None) -> None:
+    def __init__(self, app_state: AppState, turns: Turns, now_ms: Callable[[], int] | None = None) -> None:
         self._app_state = app_state
+        self._turns = turns
         self._database = app_state.database
         self._now_ms = now_ms or app_state.now_ms
         self._claim_ms = CLAIM_MS + int(2000 * app_state.settings.server.run_wait_s)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import AnswerError, QuotaError, RagflowLgError, RequestError, SessionBusyError
@@ -20,9 +19,7 @@ from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.streaming.run_task import CONTINUE
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, RunRow
-    from ragflow_lg.server.runs.turns import Turns
 
 CANCELLED = "Nobody answered the form in time, so the turn was cancelled."
 NO_DEFAULT = "Nobody answered the form in time, and it has no valid default answer, so the turn was cancelled: "
@@ -36,10 +33,6 @@ class PauseTimeouts(DueTasks[PauseTimeoutRow]):
 
     name = "form that nobody answers"
     table = PauseTimeoutRow
-
-    def __init__(self, app_state: AppState, turns: Turns, now_ms: Callable[[], int] | None = None) -> None:
-        super().__init__(app_state, now_ms)
-        self._turns = turns
 
     async def _claim(self, row: PauseTimeoutRow, until_ms: int) -> bool:
         return await change_due_row(self._database, row, due_ms=until_ms)

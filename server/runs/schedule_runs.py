@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import orjson
@@ -24,8 +23,6 @@ from ragflow_lg.server.streaming.run_task import CONTINUE
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
-    from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.runs.turns import Turns
 
 SCHEDULE_SOURCE = "schedule"
 """The source of sessions that schedules create."""
@@ -39,10 +36,6 @@ class ScheduleRuns(DueTasks[ScheduleRow]):
 
     name = "schedule"
     table = ScheduleRow
-
-    def __init__(self, app_state: AppState, turns: Turns, now_ms: Callable[[], int] | None = None) -> None:
-        super().__init__(app_state, now_ms)
-        self._turns = turns
 
     async def _claim(self, row: ScheduleRow, until_ms: int) -> bool:
         return await claim(self._database, row, until_ms, self._app_state.new_id())

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from ragflow_lg.base.errors import ConflictError, RagflowLgError, RequestError
 from ragflow_lg.server.assembly.warm_up import is_loading
-from ragflow_lg.server.http.shared.auth import get_app_state
+from ragflow_lg.server.http.shared.auth import get_app_state, get_operations
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.observability.metrics import CONTENT_TYPE
 from ragflow_lg.services.sessions import hold_lease
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.observability.loop_watch import LoopWatch
     from ragflow_lg.server.observability.metrics import Metrics
-    from ragflow_lg.server.observability.operations import Operations
 
 
 router = APIRouter(tags=["Operations"])
@@ -85,7 +84,7 @@ async def metrics(request: Request) -> Response:
     expected = section.metrics_key.get_secret_value()
     if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode(), expected.encode()):
         raise RequestError("Missing or invalid metrics key.", 401, status=401)
-    return _metrics(cast("Operations", request.app.state.operations).metrics)
+    return _metrics(get_operations(request).metrics)
 
 
 def build_metrics_app(metrics: Metrics) -> Starlette:

@@ -50,11 +50,8 @@ async def get_run_file(session_id: str, request: Request, agent: Agent, control:
 
     Secrets are taken out, and long values are cut.
     """
-    session, app_state, canvases = (
-        await control.session(session_id),
-        get_app_state(request),
-        get_turns(request).canvases,
-    )
+    app_state, canvases = get_app_state(request), get_turns(request).canvases
+    session = await control.session(session_id)
     if await newest_run(app_state.store, session.id) is None:
         raise RequestError("Nothing has run in this session.", status=404)
     version = await canvases.version(agent, session.version_id)

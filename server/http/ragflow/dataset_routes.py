@@ -97,14 +97,12 @@ async def read_metadata(request: Request, caller: ApiCaller, ids: Sequence[str])
     Raises:
         RequestError: if there is no such dataset, or its metadata cannot be read.
     """
-    datasets = {entry.dataset.id: entry.dataset for entry in await _find_datasets(request, caller)}
-    if missing := [id_ for id_ in ids if id_ not in datasets]:
-        raise RequestError(f"No authorization for dataset {missing[0][:MAX_SHOWN_CHARS]!r}")
+    datasets = await _pick_datasets(request, caller, ids, "No authorization for dataset {!r}")
     knowledge = get_app_state(request).services_of(caller.tenant).knowledge
     if knowledge is None or not ids:
         return {}
     try:
-        return await knowledge.metadata([datasets[id_] for id_ in dict.fromkeys(ids)])
+        return await knowledge.metadata(list({dataset.id: dataset for dataset in datasets}.values()))
     except (ServiceError, SettingsError) as error:
         raise RequestError(f"The metadata cannot be read: {error}") from error
 
@@ -115,9 +113,13 @@ async def read_datasets(request: Request, caller: ApiCaller, ids: Sequence[str])
     Raises:
         RequestError: if the caller has no such dataset.
     """
+    return await _pick_datasets(request, caller, ids, "You don't own the dataset {}.")
+
+
+async def _pick_datasets(request: Request, caller: ApiCaller, ids: Sequence[str], refusal: str) -> list[Dataset]:
     known = {entry.dataset.id: entry.dataset for entry in await _find_datasets(request, caller)}
     if missing := [id_ for id_ in ids if id_ not in known]:
-        raise RequestError(f"You don't own the dataset {missing[0][:MAX_SHOWN_CHARS]}.")
+        raise RequestError(refusal.format(missing[0][:MAX_SHOWN_CHARS]))
     return [known[id_] for id_ in ids]
 
 

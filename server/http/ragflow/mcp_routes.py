@@ -96,11 +96,13 @@ async def get_mcp_server(mcp_id: str, request: Request, caller: Authenticated) -
 
 async def _describe_server(request: Request, caller: ApiCaller, id_: str, section: McpSection) -> McpServerShown:
     server = get_app_state(request).services_of(caller.tenant).servers.get(id_)
+    address = urlsplit(section.url.get_secret_value())
     return McpServerShown(
         id=id_,
         name=id_,
         server_type=section.type or ("stdio" if section.command else "streamable-http"),
-        url=_shorten_url(section),
+        # Without its path and query, which may contain a key.
+        url=f"{address.scheme}://{address.hostname}" if address.hostname else "",
         variables=McpVariables(tools={tool.name: tool for tool in await _list_tools(server)}),
     )
 
@@ -113,9 +115,3 @@ async def _list_tools(server: ToolServer | None) -> list[McpTool]:
     except (ServiceError, SettingsError, TimeoutError):
         return []
     return [McpTool(name=tool.name, description=tool.description, inputSchema=dict(tool.schema)) for tool in tools]
-
-
-def _shorten_url(section: McpSection) -> str:
-    """Return the address without its path and query, which may contain a key."""
-    parts = urlsplit(section.url.get_secret_value())
-    return f"{parts.scheme}://{parts.hostname}" if parts.hostname else ""

@@ -100,7 +100,20 @@ async def list_all(request: Request, caller: Authenticated) -> list[ModelShown]:
     if request.query_params.get("owner_tenant_id", caller.tenant) not in ("", caller.tenant):
         raise RequestError("Permission denied")
     models = [model for model in _list(request, caller) if not kind or kind in model.kinds]
-    return [_describe(model, caller.tenant) for model in models]
+    return [
+        ModelShown(
+            model_id=model.id,
+            model_type=list(model.kinds),
+            name=model.name,
+            provider_id=model.provider,
+            provider_name=model.provider,
+            instance_id=model.instance,
+            instance_name=model.instance,
+            tenant_id=caller.tenant,
+            tenant_name=caller.tenant,
+        )
+        for model in models
+    ]
 
 
 @router.get("/models/default")
@@ -173,20 +186,6 @@ def _list_of(request: Request, caller: ApiCaller, provider: str) -> list[ListedM
     if not models:
         raise RequestError(f"No provider found for provider {provider!r}.")
     return models
-
-
-def _describe(model: ListedModel, tenant: str) -> ModelShown:
-    return ModelShown(
-        model_id=model.id,
-        model_type=list(model.kinds),
-        name=model.name,
-        provider_id=model.provider,
-        provider_name=model.provider,
-        instance_id=model.instance,
-        instance_name=model.instance,
-        tenant_id=tenant,
-        tenant_name=tenant,
-    )
 
 
 def _describe_entry(model: ListedModel) -> ProviderModel:

@@ -124,10 +124,8 @@ async def list_tokens(request: Request, caller: Authenticated) -> list[KeyShown]
     shown: list[KeyShown] = []
     for row in await KeyRepository(app_state.database).list():
         if row.tenant == caller.tenant and row.kind == "api" and row.is_valid(app_state.now_ms()):
-            beta, times = (
-                await issue_token(app_state, describe_key(row), "page"),
-                format_times(row.create_ms, row.create_ms),
-            )
+            beta = await issue_token(app_state, describe_key(row), "page")
+            times = format_times(row.create_ms, row.create_ms)
             shown.append(KeyShown(tenant_id=row.tenant, name=row.name, token=f"{row.prefix}…", beta=beta, **times))
     return shown
 

@@ -10,7 +10,7 @@ import logging
 import secrets
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import Annotated, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RateError, RequestError
-from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
+from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_operations
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
 from ragflow_lg.server.http.shared.request_parsing import read_body, require_fields, to_text
 from ragflow_lg.server.http.shared.responses import respond
@@ -26,9 +26,6 @@ from ragflow_lg.server.http.shared.route_schemas import Answer
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, check_password, issue_token
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.operations import client_network
-
-if TYPE_CHECKING:
-    from ragflow_lg.server.observability.operations import Operations
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +133,7 @@ def _count_attempt(request: Request, whose: str, email: str) -> None:
     Raises:
         RateError: if there are too many.
     """
-    if wait_s := cast("Operations", request.app.state.operations).sign_ins.wait_s(whose):
+    if wait_s := get_operations(request).sign_ins.wait_s(whose):
         audit("sign_in.too_often", email=email)
         raise RateError("Too many attempts to sign in.", wait_s)
 

@@ -73,6 +73,11 @@ def get_turns(request: Request) -> Turns:
     return cast("Turns", request.app.state.turns)
 
 
+def get_operations(request: Request) -> Operations:
+    """Return the limits, metrics and traces of this process."""
+    return cast("Operations", request.app.state.operations)
+
+
 async def authenticate(request: Request) -> ApiCaller:
     """Authenticate a request by its API key. The caller is looked up once for each request.
 
@@ -167,19 +172,15 @@ def _admit(request: Request, owner: KeyOwner) -> None:
     """
     notes = current_notes()
     notes.tenant, notes.key = owner.tenant, owner.id
-    operations = _get_operations(request)
+    operations = get_operations(request)
     operations.tenants.remember(request.headers.get("authorization", ""), owner.tenant)
     if wait_s := operations.keys.wait_s(owner.id):
         audit("request.too_often", whose="key")
         raise RateError("Too many requests from this key.", wait_s)
 
 
-def _get_operations(request: Request) -> Operations:
-    return cast("Operations", request.app.state.operations)
-
-
 def _audit_refusal(request: Request, key: str, prefixes: tuple[str, ...]) -> None:
     """Record a refused key. Its first characters are recorded only if it looks like one of our keys."""
-    _get_operations(request).metrics.count_refusal("key")
+    get_operations(request).metrics.count_refusal("key")
     beginning = key[:_AUDIT_PREFIX_CHARS] if key.startswith(prefixes) else ""
     audit("key.refused", path=request.url.path, beginning=beginning)

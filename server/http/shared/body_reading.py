@@ -41,11 +41,7 @@ class FormScanner:
         self._fields = 1
 
     def feed(self, text: bytes) -> None:
-        """Count the fields in the next piece.
-
-        Raises:
-            RequestError: if the form so far has too many.
-        """
+        """Count the fields in the next piece."""
         self._fields += text.count(b"&")
         if self._fields > MAX_FIELDS:
             raise RequestError(f"The form has more than {MAX_FIELDS:,} fields.", 101)
@@ -60,11 +56,7 @@ class FormOrJsonScanner:
         self._scanner: BodyScanner | None = None
 
     def feed(self, text: bytes) -> None:
-        """Count what the next piece contains.
-
-        Raises:
-            RequestError: if the body so far contains too much.
-        """
+        """Count what the next piece contains."""
         if self._scanner is None and (start := text.lstrip()):
             self._scanner = JsonScanner(self._max_entries) if start.startswith(b"{") else FormScanner()
         if self._scanner is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 from fastapi import APIRouter
@@ -15,7 +15,7 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import BusyError, CompileError, RagflowLgError, RequestError
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
-from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_operations, get_turns
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
 from ragflow_lg.server.http.shared.request_parsing import to_text
 from ragflow_lg.server.http.shared.responses import respond_json
@@ -40,7 +40,6 @@ from ragflow_lg.server.http.webhooks.webhook_security import check_caller
 from ragflow_lg.server.observability.audit import audit
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.observability.operations import Operations
     from ragflow_lg.server.runs.turns import Turn
 
 logger = logging.getLogger(__name__)
@@ -233,7 +232,7 @@ def _respond_error(request: Request, error: RagflowLgError, *, is_test: bool) ->
 
 def _respond_busy(request: Request, error: BusyError) -> Response:
     """Respond with the time to wait. The HTTP status is 429, because callers rely on it."""
-    cast("Operations", request.app.state.operations).metrics.count_refusal("busy")
+    get_operations(request).metrics.count_refusal("busy")
     audit("request.refused", reason="busy", path=request.url.path)
     response = respond_json({"code": 429, "message": str(error)}, 429)
     response.headers["Retry-After"] = str(math.ceil(error.retry_s))
