@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.server.runs.session_files import SessionFiles
     from ragflow_lg.server.runs.session_rows import SessionRows
-    from ragflow_lg.server.runs.session_selection import Selected
+    from ragflow_lg.server.runs.stored_sessions import Selected
     from ragflow_lg.server.settings import Settings
 
 Names: TypeAlias = Annotated[list[str] | None, typer.Argument(help="Names of sessions.", metavar="SESSION")]
@@ -173,7 +173,7 @@ async def _export(store: Store, names: list[str], user: str, file: BinaryIO, ser
     from ragflow_lg.checkpoints.sessions.session_lines import FORMAT, HeaderLine, encode_line
     from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.session_rows import find_ids
-    from ragflow_lg.server.runs.session_selection import select_sessions
+    from ragflow_lg.server.runs.stored_sessions import select_sessions
 
     found, missing = await select_sessions(store, names, user)
     for name in missing:
@@ -212,7 +212,7 @@ async def _import(store: Store, file: BinaryIO, replaces: bool, server: tuple[Se
 
 async def _delete(store: Store, names: list[str], user: str, server: tuple[Settings, str]) -> None:
     from ragflow_lg.server.cli.play import no_session
-    from ragflow_lg.server.runs.session_selection import select_sessions
+    from ragflow_lg.server.runs.stored_sessions import select_sessions
 
     found, missing = await select_sessions(store, names, user)
     async with _server_rows(*server) as rows:

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any, cast
 from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CheckpointError, ConflictError, RequestError
 from ragflow_lg.component.plan_secrets import find_stored_secrets, make_redacted_view
+from ragflow_lg.engine.single_visit import ObservedVisit, visit_observed
 from ragflow_lg.runs.stored_variables import ShownVariable, show_variables
 from ragflow_lg.server.agents.tenant_services import tenant_services
-from ragflow_lg.server.runs.counted_visit import visit_counted
+from ragflow_lg.services.chat import Usage
 
 if TYPE_CHECKING:
+    from ragflow_lg.component.events import ModelCalled
     from ragflow_lg.component.plan import Plan
     from ragflow_lg.dsl.redacted_view import RedactedView
-    from ragflow_lg.engine.single_visit import ObservedVisit
     from ragflow_lg.runs.stored_variables import Moment
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow, VersionRow
     from ragflow_lg.server.runs.turns import Turns
+    from ragflow_lg.services.services import Services
 
 
 class RunInspection:
@@ -85,3 +87,41 @@ class RunInspection:
     def _view(self, plan: Plan, *secrets: str) -> RedactedView:
         services = tenant_services(self._app_state, self._agent.tenant, self._agent.id)
         return make_redacted_view(plan, (*services.all_secrets, *secrets))
+
+
+async def visit_counted(
+    turns: Turns,
+    tenant: str,
+    plan: Plan,
+    node: str,
+    values: Mapping[str, Any],
+    services: Services,
+    stored: Mapping[str, Any] | None = None,
+) -> ObservedVisit:
+    """Run one component as `visit_observed` does. What its models use is counted, even if the client disconnects.
+
+    Raises:
+        RequestError: If the component cannot run alone, or a value does not belong to any of its inputs.
+        BusyError: If no slot becomes free, or a quota is used up.
+    """
+    release_slot = await turns.acquire_slot(tenant)
+    calls: list[ModelCalled] = []
+    visited: ObservedVisit | None = None
+    try:
+        await turns.quotas.begin_turn(tenant)
+        visited = await visit_observed(plan, node, values, services, stored, calls)
+        return visited
+    finally:
+        try:
+            await turns.quotas.add_usage(tenant, _sum_usage(visited, calls))
+        finally:
+            release_slot()
+
+
+def _sum_usage(visited: ObservedVisit | None, calls: list[ModelCalled]) -> Usage:
+    if visited is not None:
+        return visited.finished.usage or Usage()
+    usage = Usage()
+    for call in calls:
+        usage = usage.plus(call.usage)
+    return usage

@@ -1,17 +1,19 @@
-"""Operations on stored sessions for the command and the server: inspect, fork, abandon, delete."""
+"""Operations on stored sessions for the command and the server: select, inspect, fork, abandon, delete."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from ragflow_lg.base.errors import ConflictError, SessionKeyError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.runs.branching import fork
 from ragflow_lg.runs.runner import abandon, newest_run
 from ragflow_lg.runs.stored_turn import session_status, thread_config
-from ragflow_lg.services.sessions import RunRecord
+from ragflow_lg.services.sessions import NO_ENTRIES, RunRecord, with_recent_entries
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
@@ -115,3 +117,38 @@ async def abandon_turn(store: Store, canvas: CompiledCanvas, session: str, clock
         ConflictError: If the session is not waiting or is running.
     """
     await abandon(canvas.with_saver(store.saver), session, store, clock)
+
+
+class Selected(Struct, frozen=True):
+    """A session, and its name for users."""
+
+    session: str
+    name: str
+
+
+async def select_sessions(store: Store, names: Sequence[str], user: str = "") -> tuple[list[Selected], list[str]]:
+    """Return the sessions with these names or, without names, all; and the names that no session has.
+
+    If a ``user`` is given, only sessions whose last turn had this ``sys.user_id`` are returned.
+
+    Raises:
+        CheckpointError: if the store fails.
+    """
+    found: list[Selected] = []
+    if names:
+        missing = [name for name in names if not await has_session(store, name)]
+        found = [Selected(name, name) for name in dict.fromkeys(names) if name not in missing]
+    else:
+        missing = []
+        found = [Selected(record.session, record.name or record.session) async for record in store.runs.sessions()]
+    if user:
+        found = [selected for selected in found if await _user_of(store, selected.session) == user]
+    return found, missing
+
+
+async def _user_of(store: Store, session: str) -> str:
+    place: Any = {"configurable": {"thread_id": str(thread_of_session(session)), "checkpoint_ns": ""}}
+    stored = await store.saver.aget_tuple(with_recent_entries(place, NO_ENTRIES))
+    values: dict[str, Any] = stored.checkpoint["channel_values"] if stored is not None else {}
+    globals_: dict[str, Any] = values.get("globals") or {}
+    return str(globals_.get("sys.user_id") or "")

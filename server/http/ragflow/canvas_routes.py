@@ -10,12 +10,15 @@ from typing import Annotated, Any, Literal, cast
 import orjson
 from fastapi import APIRouter, Depends
 from msgspec.structs import replace
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.database.tables import TITLE_CHARS
+from ragflow_lg.server.http.openai.openai_schemas import Release, Stream
 from ragflow_lg.server.http.ragflow import (
     agent_routes,
     completion_routes,
@@ -26,20 +29,15 @@ from ragflow_lg.server.http.ragflow import (
     session_routes,
     version_routes,
 )
-from ragflow_lg.server.http.ragflow.agent_schemas import AGENT_FILTERS, AgentPage, AgentsFilter, AgentShown
-from ragflow_lg.server.http.ragflow.canvas_schemas import (
-    AgentIds,
-    AgentNamed,
-    AgentSaved,
-    AgentSettings,
-    AgentTurn,
-    ComponentRun,
-    EditorTurn,
-    SavedAgent,
-    SessionsPage,
+from ragflow_lg.server.http.ragflow.agent_schemas import AGENT_FILTERS, AgentPage, AgentsFilter, AgentShown, NewAgent
+from ragflow_lg.server.http.ragflow.session_schemas import (
+    SESSION_FILTERS,
+    NewSession,
+    SessionNamed,
+    SessionShown,
+    VersionShown,
 )
-from ragflow_lg.server.http.ragflow.session_schemas import SESSION_FILTERS, NewSession, SessionShown, VersionShown
-from ragflow_lg.server.http.ragflow.turn_schemas import COMPLETION
+from ragflow_lg.server.http.ragflow.turn_schemas import COMPLETION, TurnBody
 from ragflow_lg.server.http.shared.auth import (
     LONG_PAGES,
     ApiCaller,
@@ -56,7 +54,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     require_fields,
     to_text,
 )
-from ragflow_lg.server.http.shared.route_schemas import Refusal
+from ragflow_lg.server.http.shared.route_schemas import LazyModel, Refusal, with_examples
 from ragflow_lg.server.http.shared.row_loading import load_agent
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 
@@ -80,6 +78,83 @@ _SAME = (
 _ID = describe_query("id", "Id of the agent.")
 _TURN: dict[str, Any] = COMPLETION | {"surface": "none", "answer": Refusal, "more": {}}
 _SETTINGS = ("title", "description", "permission", "avatar")
+
+
+AgentId = Annotated[str, Field(description="Id of the agent.")]
+
+
+class SavedAgent(NewAgent):
+    """An agent to create, or with its ``id`` to change."""
+
+    id: AgentId = ""
+
+
+class AgentSaved(LazyModel):
+    """The fields of the request; the canvas is an object, and ``id`` is that of the agent."""
+
+    id: str
+    title: str
+    dsl: dict[str, Any]
+    release: bool
+
+
+class AgentSettings(LazyModel):
+    """Changes to an agent other than its canvas."""
+
+    model_config = with_examples({"id": "0c7f4a1e2b5d11f0", "title": "Parcels", "permission": "me"})
+
+    id: AgentId
+    title: Annotated[str, Field(min_length=1, max_length=TITLE_CHARS)]
+    permission: Annotated[str, Field(max_length=16, description="Stored only.")]
+    description: str = ""
+    avatar: Annotated[str, Field(description="Picture as a `data:` URI.")] = ""
+
+
+class AgentNamed(LazyModel):
+    """An agent."""
+
+    id: AgentId
+
+
+class AgentIds(LazyModel):
+    """Agents to delete."""
+
+    canvas_ids: list[str]
+
+
+class ComponentRun(debug_routes.DebugBody):
+    """A component to run alone."""
+
+    model_config = with_examples(
+        {"id": "0c7f4a1e2b5d11f0", "component_id": "LLM:0", "params": {"sys.query": {"value": "Hi"}}}
+    )
+
+    id: AgentId
+    component_id: str
+
+
+class EditorTurn(TurnBody):
+    """A turn; it is always streamed."""
+
+    model_config = with_examples({"query": "Where is my parcel?"})
+
+    stream: Stream = True
+    release: Release = False
+
+
+class AgentTurn(EditorTurn):
+    """A turn with the agent ``id``; it is always streamed."""
+
+    model_config = with_examples({"id": "0c7f4a1e2b5d11f0", "query": "Where is my parcel?"})
+
+    id: AgentId
+
+
+class SessionsPage(LazyModel):
+    """A page of sessions."""
+
+    total: int
+    sessions: list[SessionShown] | list[SessionNamed]
 
 
 async def _authenticate(caller: Authenticated) -> ApiCaller:

@@ -22,7 +22,7 @@ from ragflow_lg.server.http.shared.request_parsing import read_body, require_fie
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.http.shared.route_schemas import LazyModel, with_examples
 from ragflow_lg.server.http.shared.row_loading import load_agent
-from ragflow_lg.server.runs.counted_visit import visit_counted
+from ragflow_lg.server.runs.run_inspection import visit_counted
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: trying"], route_class=DescribedRoute)
 trace_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: traces"], route_class=DescribedRoute)

@@ -5,7 +5,7 @@ from pydantic import BaseModel, ValidationError
 
 from ragflow_lg.server.http.openai.openai_schemas import ChatBody
 from ragflow_lg.server.http.ragflow.agent_schemas import NewAgent
-from ragflow_lg.server.http.ragflow.canvas_schemas import AgentTurn
+from ragflow_lg.server.http.ragflow.canvas_routes import AgentTurn
 from ragflow_lg.server.http.ragflow.debug_routes import DebugBody
 from ragflow_lg.server.http.ragflow.turn_schemas import CompletionBody, PlayBody
 from ragflow_lg.server.http.shared.route_schemas import LazyModel
