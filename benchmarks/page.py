@@ -12,7 +12,7 @@ from typing import Any
 
 from playwright.async_api import Page, async_playwright, expect
 
-from ragflow_lg.adapters.browser.chromium_program import find_chromium
+from ragflow_lg.adapters.browser.chromium_process import find_chromium
 from tests.fakes.browsers import SMALL
 from tests.server.http.app_server import AppServer, canvas, start_app
 

@@ -71,6 +71,14 @@ class KnownProvider(NamedTuple):
 _ALL = "chat embedding rerank"
 _DOCUMENTS = "It reads documents. Uploaded files are read by ragflow-lg itself."
 _OWN_API = "Its API is not compatible with OpenAI's, and LangChain has no maintained client for it."
+_DASHSCOPE = KnownProvider(
+    "openai",
+    "https://dashscope.aliyuncs.com/compatible-mode/v1",
+    "DASHSCOPE_API_KEY",
+    f"{_ALL} vision",
+    "https://dashscope.aliyuncs.com/api/v1/services/rerank/text-rerank",
+    rerank_style="dashscope",
+)
 
 PROVIDERS: Mapping[str, KnownProvider] = {
     "01.AI": KnownProvider("openai", "https://api.lingyiwanwu.com/v1", "LINGYIWANWU_API_KEY", "chat vision"),
@@ -111,14 +119,7 @@ PROVIDERS: Mapping[str, KnownProvider] = {
         rerank_style="cohere",
     ),
     "CometAPI": KnownProvider("openai", "https://api.cometapi.com/v1", "COMETAPI_KEY", "chat embedding speech vision"),
-    "Dashscope": KnownProvider(
-        "openai",
-        "https://dashscope.aliyuncs.com/compatible-mode/v1",
-        "DASHSCOPE_API_KEY",
-        f"{_ALL} vision",
-        "https://dashscope.aliyuncs.com/api/v1/services/rerank/text-rerank",
-        rerank_style="dashscope",
-    ),
+    "Dashscope": _DASHSCOPE,
     "DeepInfra": KnownProvider(
         "openai", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY", "chat embedding vision"
     ),
@@ -214,14 +215,7 @@ PROVIDERS: Mapping[str, KnownProvider] = {
     "TogetherAI": KnownProvider("openai", "https://api.together.xyz/v1", "TOGETHER_API_KEY", f"{_ALL} speech vision"),
     "TokenHub": KnownProvider("openai", "https://aitok.cc/v1", "TOKENHUB_API_KEY", "chat embedding vision"),
     "TokenPony": KnownProvider("openai", "https://api.tokenpony.cn/v1", "TOKENPONY_API_KEY"),
-    "Tongyi-Qianwen": KnownProvider(
-        "openai",
-        "https://dashscope.aliyuncs.com/compatible-mode/v1",
-        "DASHSCOPE_API_KEY",
-        f"{_ALL} vision",
-        "https://dashscope.aliyuncs.com/api/v1/services/rerank/text-rerank",
-        rerank_style="dashscope",
-    ),
+    "Tongyi-Qianwen": _DASHSCOPE,
     "Upstage": KnownProvider("openai", "https://api.upstage.ai/v1", "UPSTAGE_API_KEY", "chat embedding"),
     "VLLM": KnownProvider("openai", "http://localhost:8000/v1", "", f"{_ALL} vision"),
     "VolcEngine": KnownProvider(

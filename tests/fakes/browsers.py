@@ -8,7 +8,7 @@ import pytest
 
 from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
 from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
-from ragflow_lg.adapters.browser.chromium_program import NAMES
+from ragflow_lg.adapters.browser.chromium_process import NAMES
 
 has_chromium = any(map(shutil.which, NAMES))
 NO_CHROMIUM = "Chromium is not installed: `make setup-browser` installs it"

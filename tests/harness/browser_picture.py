@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ragflow_lg.adapters.browser.chromium_program import NAMES
+from ragflow_lg.adapters.browser.chromium_process import NAMES
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.component.events import AgentRecord
 from tests.fakes.agents import tool_calls

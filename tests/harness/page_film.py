@@ -14,7 +14,7 @@ from typing import Any
 
 from playwright.async_api import Page, async_playwright, expect
 
-from ragflow_lg.adapters.browser.chromium_program import find_chromium
+from ragflow_lg.adapters.browser.chromium_process import find_chromium
 from ragflow_lg.server.devtools.mock_llm.rules import Reply, Rule, Rules, When
 from tests.fakes.browsers import SMALL
 from tests.fakes.mock_llm import MockLLM

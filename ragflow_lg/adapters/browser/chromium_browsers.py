@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
 from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowser
-from ragflow_lg.adapters.browser.chromium_program import check_user, find_chromium
+from ragflow_lg.adapters.browser.chromium_process import check_user, find_chromium
 from ragflow_lg.adapters.http.address_guard import AddressGuard, Resolver, resolve_host
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.extras import require

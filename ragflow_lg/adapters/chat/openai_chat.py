@@ -21,7 +21,7 @@ from ragflow_lg.adapters.chat.openai_messages import (
     tool_definition,
     write_messages,
 )
-from ragflow_lg.adapters.workers.fair_permits import FairPermits
+from ragflow_lg.adapters.workers.fair_slots import FairPermits
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
 

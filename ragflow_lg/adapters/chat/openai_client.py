@@ -17,7 +17,7 @@ from langchain_core.runnables import RunnableConfig, ensure_config
 from langchain_openai.chat_models.base import BaseChatOpenAI
 from pydantic import SecretStr
 
-from ragflow_lg.adapters.chat.completion_answers import CALLS, normalize_answer, normalize_chunk
+from ragflow_lg.adapters.chat.openai_messages import CALLS, normalize_answer, normalize_chunk
 from ragflow_lg.adapters.http.answer_limits import LimitedClient
 
 REASONING = "reasoning_content"

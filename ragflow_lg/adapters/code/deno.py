@@ -2,7 +2,7 @@
 
 Deno runs JavaScript itself, and Python with Pyodide, a CPython in WebAssembly. A program has no permission at all: no
 file, no network, no process, no variable of the environment. Its files are in the memory of its process. The kernel and
-`ragflow_lg.adapters.code.process_usage` limit what Deno does not. As root, Deno is started as the user ``nobody``.
+`ragflow_lg.adapters.code.deno` limit what Deno does not. As root, Deno is started as the user ``nobody``.
 """
 
 from __future__ import annotations
@@ -13,24 +13,153 @@ import importlib
 import json
 import os
 import shutil
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import to_builtins
 
-from ragflow_lg.adapters.code.code_limits import DEFAULT_LIMITS, CodeLimits, exceeded
-from ragflow_lg.adapters.code.process_usage import UsageWatch
+from ragflow_lg.adapters.code.code_limits import DEFAULT_LIMITS, CodeLimits, LimitName, exceeded
 from ragflow_lg.adapters.code.pyodide_folder import check_folder
-from ragflow_lg.adapters.code.run_report import read_ending
-from ragflow_lg.adapters.code.sandbox_process import Ending, SandboxCommand
-from ragflow_lg.adapters.code.standby import Standby
-from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.adapters.code.sandbox_process import Ending, SandboxCommand, SandboxProcess, read_ending, start_process
+from ragflow_lg.adapters.code.sandbox_watch import read_memory_bytes
+from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.base.extras import install_command
 from ragflow_lg.services.code import CodeRequest, CodeResult, Language
+
+
+class Usage(NamedTuple):
+    """What a process uses."""
+
+    memory_bytes: int = 0
+    cpu_s: float = 0.0
+    threads: int = 0
+
+
+class UsageWatch:
+    """Compares what a process uses with what it used at first, which is the interpreter's share."""
+
+    def __init__(self) -> None:
+        self._first: Usage | None = None
+
+    async def find_excess(self, pid: int, limits: CodeLimits) -> LimitName | None:
+        """Return the limit that the program exceeds, if any."""
+        usage = await read_usage(pid)
+        if self._first is None:
+            self._first = usage
+            return None
+        first = self._first
+        if usage.memory_bytes - first.memory_bytes > limits.memory_bytes:
+            return "memory_bytes"
+        if usage.cpu_s - first.cpu_s > limits.cpu_s:
+            return "cpu_s"
+        return "processes" if usage.threads - first.threads > limits.processes else None
+
+
+async def read_usage(pid: int) -> Usage:
+    """Return what a process uses; nothing if it has ended."""
+    return read_proc(pid) if sys.platform == "linux" else await read_ps(pid)
+
+
+def read_proc(pid: int) -> Usage:
+    """Return what Linux says of a process."""
+    with suppress(OSError, ValueError, IndexError):
+        # After the name in brackets, which can contain anything; the order is that of proc(5).
+        fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+        cpu_s = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return Usage(read_memory_bytes(pid), cpu_s, int(fields[17]))
+    return Usage()
+
+
+async def read_ps(pid: int) -> Usage:
+    """Return what ``ps`` says of a process; it does not count threads."""
+    process = await asyncio.create_subprocess_exec(
+        "ps", "-o", "rss=,time=", "-p", str(pid), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    output, _ = await process.communicate()
+    memory, _, time = output.decode("ascii", "replace").strip().partition(" ")
+    with suppress(ValueError):
+        return Usage(int(memory) * 1024, _seconds(time.strip()))
+    return Usage()
+
+
+def _seconds(time: str) -> float:
+    """Return the seconds in a time such as ``1:02.50`` or ``2-03:04:05``."""
+    days, _, rest = time.rpartition("-")
+    seconds = 0.0
+    for part in rest.split(":"):
+        seconds = 60 * seconds + float(part)
+    return seconds + 86_400 * int(days or 0)
+
+
+START_S = 60.0
+MAX_SHOWN_CHARS = 300
+
+
+class Standby:
+    """Starts processes that report one line when they are ready, and keeps at most one that nobody uses yet."""
+
+    def __init__(self, command: Callable[[], SandboxCommand]) -> None:
+        self._command = command
+        self._next: asyncio.Task[SandboxProcess] | None = None
+        self._is_closed = False
+        self._creating = asyncio.Lock()
+
+    def prepare(self) -> None:
+        """Start the next process in the background, if there is none."""
+        if self._next is None and not self._is_closed:
+            self._next = asyncio.create_task(self._start(), name="start a sandbox")
+
+    async def take(self) -> SandboxProcess:
+        """Return a process that is ready. Each one is returned once.
+
+        Raises:
+            ServiceError: if it cannot be started.
+        """
+        waiting, self._next = self._next, None
+        if waiting is not None:
+            try:
+                process = await waiting
+            except RagflowLgError:
+                return await self._start()
+            if process.is_running:
+                return process
+            await process.stop()
+        return await self._start()
+
+    async def aclose(self) -> None:
+        """End the process that nobody uses, and start no more."""
+        self._is_closed = True
+        waiting, self._next = self._next, None
+        if waiting is None:
+            return
+        async with self._creating:  # cancelling asyncio while it creates a process can block forever
+            waiting.cancel()
+        (process,) = await asyncio.gather(waiting, return_exceptions=True)
+        if isinstance(process, SandboxProcess):
+            await process.stop()
+
+    async def _start(self) -> SandboxProcess:
+        async with self._creating:
+            process = await start_process(self._command())
+        is_ready = False
+        async with AsyncExitStack() as unless_started:
+            unless_started.push_async_callback(process.stop)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(START_S):
+                    is_ready = bool(await process.read_report_line())
+            unless_started.pop_all()
+        if not is_ready:
+            _, printed = await process.stop()
+            reason = printed.decode("utf-8", "replace").strip()[-MAX_SHOWN_CHARS:] or "it said nothing."
+            raise ServiceError(f"The sandbox cannot be started: {reason}")
+        return process
+
 
 NOBODY = 65534
 PAGE_BYTES = 65_536

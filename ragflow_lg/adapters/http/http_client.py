@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard, PinnedNetwork, Resolver, TunnelNetwork, resolve_host
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.workers.fair_permits import FairPermits
+from ragflow_lg.adapters.workers.fair_slots import FairPermits
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.services.http import HttpRequest, HttpResponse, current_traceparent

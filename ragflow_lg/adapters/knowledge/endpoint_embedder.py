@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,8 @@ from zlib import crc32
 
 from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, ModelEndpoint, find_model_id, list_models
 from ragflow_lg.adapters.knowledge.words import split_words
-from ragflow_lg.adapters.model_families.families import FAMILIES
+from ragflow_lg.adapters.model_families.families import FAMILIES, open_family
+from ragflow_lg.adapters.model_families.model_family import FamilyEndpoint, ModelFamily
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.services.http import HttpClient
@@ -18,9 +20,6 @@ from ragflow_lg.services.knowledge import Embedder
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from ragflow_lg.adapters.knowledge.family_embedder import FamilyEmbeddings
-
 
 HASHING_MODEL = "hashing-stand-in"
 """The embedding model id for datasets that were created without a model."""
@@ -55,7 +54,7 @@ class EndpointEmbedder:
         self._settings = settings
         name = f'embedding model [embeddings."{id_}"]'
         self._endpoint = ModelEndpoint(name, settings, http, longest_pause_s=_LONGEST_PAUSE_S)
-        self._family = _open_family(id_, settings) if settings.family else None
+        self._family = _FamilyEmbeddings(name, settings, self._endpoint) if settings.family else None
 
     async def aclose(self) -> None:
         """Close the connections that it does not share."""
@@ -103,10 +102,64 @@ class EndpointEmbedder:
         return vectors
 
 
-def _open_family(id_: str, settings: EmbeddingSettings) -> FamilyEmbeddings:
-    from ragflow_lg.adapters.knowledge.family_embedder import FamilyEmbeddings
+class _FamilyEmbeddings:
+    """The client of one embedding model of a family: LangChain's, with the retries and checks of other endpoints."""
 
-    return FamilyEmbeddings(id_, settings, settings.family)
+    def __init__(self, name: str, settings: EmbeddingSettings, endpoint: ModelEndpoint) -> None:
+        """Initialize it. ``name`` is the model's kind and setting.
+
+        Raises:
+            SettingsError: if the family has no embedding models, or its packages are not installed.
+        """
+        self._settings = settings
+        self._endpoint = endpoint
+        family = FAMILIES[settings.family]
+        if not family.has_embeddings:
+            raise SettingsError(f"The {name} cannot be used: {family.title} has no embedding models.")
+        self._family: ModelFamily = open_family(
+            settings.family, FamilyEndpoint(settings.base_url, settings.api_key, settings.timeout_s)
+        )
+        self._embeddings: Any = None
+        self._lock = asyncio.Lock()
+
+    async def embed(self, texts: Sequence[str], *, is_question: bool) -> list[list[float]]:
+        """Return the vectors of texts, in order.
+
+        Raises:
+            ServiceError: if the endpoint fails.
+        """
+
+        async def call() -> list[list[float]]:
+            async with self._lock:
+                if self._embeddings is None:
+                    self._embeddings = await asyncio.to_thread(self._family.make_embeddings, self._settings.model)
+            async with asyncio.timeout(self._settings.timeout_s):
+                if is_question:
+                    return [await self._family.embed_question(self._embeddings, texts[0])]
+                return await self._family.embed_texts(self._embeddings, texts)
+
+        async def attempt() -> list[list[float]]:
+            try:
+                return await call()
+            except TimeoutError:
+                what = f"did not answer within {self._settings.timeout_s:g} s"
+                raise self._endpoint.failure(what, is_retryable=True) from None
+            except Exception as error:  # noqa: BLE001 - any client may raise anything
+                from ragflow_lg.adapters.model_families.client_failures import describe_failure
+
+                failure = describe_failure(error, self._settings.base_url)
+                raise self._endpoint.failure(
+                    self._endpoint.excerpt(failure.text),
+                    is_retryable=failure.is_retryable,
+                    retry_after_s=failure.retry_after_s,
+                ) from None
+
+        return await self._endpoint.retry(attempt)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        self._embeddings = None
+        await self._family.aclose()
 
 
 class HashingEmbedder:

@@ -36,7 +36,10 @@ class EmbedderEmbeddings(Embeddings):
 
 
 class LangChainEmbedder:
-    """A `ragflow_lg.services.knowledge.Embedder` that asks one of LangChain's models, whatever its id is."""
+    """A `ragflow_lg.services.knowledge.Embedder` that asks one of LangChain's models, whatever its id is.
+
+    It raises ServiceError if the model fails.
+    """
 
     is_stand_in = False
     vector_model = ""
@@ -55,22 +58,14 @@ class LangChainEmbedder:
         return self
 
     async def embed_question(self, text: str) -> Sequence[float]:
-        """Return the vector for a question.
-
-        Raises:
-            ServiceError: if the model fails.
-        """
+        """Return the vector for a question."""
         try:
             return await self._embeddings.aembed_query(text)
         except Exception as error:  # third-party code may raise anything
             raise ServiceError(f"{self.name} cannot embed the question: {type(error).__name__}: {error}.") from error
 
     async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return the vectors for chunks, in order.
-
-        Raises:
-            ServiceError: if the model fails.
-        """
+        """Return the vectors for chunks, in order."""
         try:
             return await self._embeddings.aembed_documents([*texts])
         except Exception as error:  # third-party code may raise anything

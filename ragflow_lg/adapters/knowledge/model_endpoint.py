@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -84,13 +84,24 @@ class ModelEndpoint:
             SettingsError: if the key is missing.
             ServiceError: if the endpoint fails. ``parse`` raises it for invalid responses.
         """
-        settings = self._settings
         self.require_key(is_optional=self._sign is not None)
+
+        async def attempt() -> T:
+            response = await self._send(path, body)
+            return await compute_in_thread(parse, response.text)
+
+        return await self.retry(attempt)
+
+    async def retry(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of a call. Temporary failures are retried.
+
+        Raises:
+            ServiceError: if the last attempt fails.
+        """
         pause_s = _FIRST_PAUSE_S
-        for is_last in (*[False] * settings.max_retries, True):
+        for is_last in (*[False] * self._settings.max_retries, True):
             try:
-                response = await self._send(path, body)
-                return await compute_in_thread(parse, response.text)
+                return await attempt()
             except ServiceError as error:
                 if is_last or not error.is_retryable or error.retry_after_s > self._longest_pause_s:
                     raise

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
 
-from ragflow_lg.adapters.workers.fair_permits import FairPermits
+from ragflow_lg.adapters.workers.fair_slots import FairPermits
 from ragflow_lg.base.request_notes import current_notes
 
 MAX_WAITING = 256

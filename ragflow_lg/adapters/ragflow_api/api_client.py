@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from ragflow_lg.adapters.ragflow_api.answer_values import as_list, as_map, as_rows, read_text
-from ragflow_lg.adapters.workers.fair_permits import FairPermits
+from ragflow_lg.adapters.workers.fair_slots import FairPermits
 from ragflow_lg.base.errors import RefusalError, ServiceError
 from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.base.request_notes import current_notes
@@ -166,16 +166,12 @@ def _parse(text: str) -> dict[str, Any]:
     Long numbers become floats and unpaired surrogates ``?``, because neither could be stored.
     """
     try:
-        answer = as_map(json.loads(text, parse_int=_parse_int))
+        answer = as_map(json.loads(text, parse_int=lambda text: int(text) if len(text) <= MAX_DIGITS else float(text)))
         if "\\ud" in text or "\\uD" in text:
             answer = as_map(json.loads(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")))
     except (ValueError, RecursionError):
         return {}
     return answer
-
-
-def _parse_int(text: str) -> int | float:
-    return int(text) if len(text) <= MAX_DIGITS else float(text)
 
 
 def _asked_wait(headers: Mapping[str, str], default_s: float) -> float:

@@ -1,7 +1,8 @@
 """Agents, their versions and MCP servers on a RAGFlow server, in all generations of its API.
 
 Up to 0.25.0 the list of agents is the data itself and contains canvases; afterwards it is an entry of the data, and
-each agent is read by itself. Versions can be read with an API key only since then.
+each agent is read by itself. Versions can be read with an API key only since then. All functions raise ServiceError if
+the server fails or refuses a request, for example because the title of an agent exists.
 """
 
 from __future__ import annotations
@@ -67,11 +68,7 @@ class RemoteMcpServer(Struct, frozen=True):
 
 
 async def list_agents(api: RagflowApi) -> Sequence[Mapping[str, Any]]:
-    """Return the rows of all agent canvases; those of older servers contain the canvas.
-
-    Raises:
-        ServiceError: if the server fails, or has too many agents.
-    """
+    """Return the rows of all agent canvases; those of older servers contain the canvas."""
     query = {"orderby": "create_time", "canvas_category": "agent_canvas"}
     rows = [row async for row in api.rows("/api/v1/agents", "canvas", query, limit=MAX_AGENTS)]
     return [row for row in rows if row.get("canvas_category") in (None, "", "agent_canvas")]
@@ -108,11 +105,7 @@ async def read_agent(api: RagflowApi, row: Mapping[str, Any]) -> RemoteAgent:
 
 
 async def find_agent(api: RagflowApi, id_: str) -> RemoteAgent | None:
-    """Return an agent as it is on the server now, or None if it has been deleted.
-
-    Raises:
-        ServiceError: if the server fails.
-    """
+    """Return an agent as it is on the server now, or None if it has been deleted."""
     try:
         return await read_agent(api, {"id": id_})
     except RefusalError as error:
@@ -129,11 +122,7 @@ async def find_agent(api: RagflowApi, id_: str) -> RemoteAgent | None:
 
 
 async def list_released(api: RagflowApi, agent_id: str) -> Sequence[RemoteVersion]:
-    """Return an agent's published versions; none if the server cannot list them.
-
-    Raises:
-        ServiceError: if the server fails.
-    """
+    """Return an agent's published versions; none if the server cannot list them."""
     path = f"/api/v1/agents/{quote(agent_id, safe='')}/versions"
     try:
         rows = as_rows(await api.get(path))[:MAX_VERSIONS]
@@ -155,29 +144,17 @@ async def list_released(api: RagflowApi, agent_id: str) -> Sequence[RemoteVersio
 
 
 async def create_agent(api: RagflowApi, fields: Mapping[str, JsonValue]) -> str:
-    """Create an agent and return its id; ``""`` if the server does not tell it, as older ones do not.
-
-    Raises:
-        ServiceError: if the server refuses it, for example because the title exists.
-    """
+    """Create an agent and return its id; ``""`` if the server does not tell it, as older ones do not."""
     return read_text(as_map(await api.send("POST", "/api/v1/agents", body=dict(fields))), "id", max_chars=64)
 
 
 async def update_agent(api: RagflowApi, agent_id: str, fields: Mapping[str, JsonValue]) -> None:
-    """Change fields of an agent. A changed canvas becomes its draft.
-
-    Raises:
-        ServiceError: if the server refuses it.
-    """
+    """Change fields of an agent. A changed canvas becomes its draft."""
     await api.send("PUT", f"/api/v1/agents/{quote(agent_id, safe='')}", body=dict(fields))
 
 
 async def publish_agent(api: RagflowApi, agent_id: str, comment: str) -> bool:
-    """Publish an agent's draft with a comment. Return False if the server has no route for that.
-
-    Raises:
-        ServiceError: if the server refuses it.
-    """
+    """Publish an agent's draft with a comment. Return False if the server has no route for that."""
     path = f"/api/v1/agents/{quote(agent_id, safe='')}/publish"
     try:
         await api.send("POST", path, body={"description": comment})
@@ -189,11 +166,7 @@ async def publish_agent(api: RagflowApi, agent_id: str, comment: str) -> bool:
 
 
 async def list_mcp_servers(api: RagflowApi) -> Sequence[RemoteMcpServer] | None:
-    """Return the MCP servers, or None if the server does not list them for an API key.
-
-    Raises:
-        ServiceError: if the server fails.
-    """
+    """Return the MCP servers, or None if the server does not list them for an API key."""
     try:
         rows = [row async for row in api.rows("/api/v1/mcp/servers", "mcp_servers", limit=MAX_MCP_SERVERS)]
     except RefusalError as older:

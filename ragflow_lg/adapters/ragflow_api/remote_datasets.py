@@ -1,4 +1,4 @@
-"""Datasets, documents and chunks on a RAGFlow server."""
+"""Datasets, documents and chunks on a RAGFlow server. All functions raise ServiceError if the server fails."""
 
 from __future__ import annotations
 
@@ -51,11 +51,7 @@ class RemoteChunk(Struct, frozen=True):
 
 
 async def list_datasets(api: RagflowApi) -> Sequence[RemoteDataset]:
-    """Return the datasets of the key's owner.
-
-    Raises:
-        ServiceError: if the server fails.
-    """
+    """Return the datasets of the key's owner."""
     return [
         RemoteDataset(
             read_text(row, "id", max_chars=64),
@@ -70,11 +66,7 @@ async def list_datasets(api: RagflowApi) -> Sequence[RemoteDataset]:
 
 
 async def list_documents(api: RagflowApi, dataset: str) -> AsyncIterator[RemoteDocument]:
-    """Yield the documents of a dataset.
-
-    Raises:
-        ServiceError: if the server fails.
-    """
+    """Yield the documents of a dataset."""
     async for row in api.rows(f"/api/v1/datasets/{quote(dataset, safe='')}/documents", "docs", limit=MAX_DOCUMENTS):
         id_ = read_text(row, "id", max_chars=200)
         if is_id(id_):
@@ -84,11 +76,7 @@ async def list_documents(api: RagflowApi, dataset: str) -> AsyncIterator[RemoteD
 
 
 async def list_chunks(api: RagflowApi, dataset: str, document: str) -> AsyncIterator[RemoteChunk]:
-    """Yield the chunks of a document, in the order of the server. Chunks that are switched off are left out.
-
-    Raises:
-        ServiceError: if the server fails.
-    """
+    """Yield the chunks of a document, in the order of the server. Chunks that are switched off are left out."""
     path = f"/api/v1/datasets/{quote(dataset, safe='')}/documents/{quote(document, safe='')}/chunks"
     async for row in api.rows(path, "chunks", {"vectors": "true"}, limit=MAX_CHUNKS, page_size=100):
         content = read_text(row, "content", "content_with_weight", max_chars=200_000)

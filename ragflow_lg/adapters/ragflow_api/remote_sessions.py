@@ -91,11 +91,7 @@ async def list_sessions(api: RagflowApi, agent_id: str) -> AsyncIterator[tuple[s
 
 
 async def read_session(api: RagflowApi, agent_id: str, session_id: str) -> RemoteSession | None:
-    """Return a session with its messages and state, or None if it has been deleted.
-
-    Raises:
-        ServiceError: if the server fails.
-    """
+    """Return a session with its messages and state, or None if it has been deleted."""
     path = f"/api/v1/agents/{quote(agent_id, safe='')}/sessions"
     try:
         row = as_map(await api.get(f"{path}/{session_id}"))

@@ -1,11 +1,13 @@
-"""The kinds of exchanges with services, and how a recording stores their answers."""
+"""The kinds of exchanges with services, how a recording stores their answers, and what wrapped services need of it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from msgspec.structs import asdict
 
 from ragflow_lg.adapters.recording.cassette import (
     CallLine,
@@ -18,18 +20,33 @@ from ragflow_lg.adapters.recording.cassette import (
     MetadataLine,
     PieceRecord,
     QueryLine,
+    RememberedRecord,
     ResponseRecord,
     SearchLine,
     SearchRecord,
     ServerAnswerRecord,
+    StatementRecord,
     bounded_number,
 )
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import REDACTED, Redactor, is_secret_name
-from ragflow_lg.services.chat import NO_USAGE, ChatAnswer, ChatDelta, ToolCall, Usage
+from ragflow_lg.services.chat import (
+    NO_USAGE,
+    ChatAnswer,
+    ChatDelta,
+    ChatModel,
+    ChatModels,
+    ChatRequest,
+    ToolCall,
+    Usage,
+)
+from ragflow_lg.services.databases import StatementResult
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.knowledge import Dataset, DocumentCount, Metadata, SearchResult
-from ragflow_lg.services.tool_policies import ServerAnswer
+from ragflow_lg.services.mail import Delivery
+from ragflow_lg.services.memories import MemoryResult, Remembered
+from ragflow_lg.services.services import Caller, Clock, Ids
+from ragflow_lg.services.tool_policies import ServerAnswer, ToolServer
 
 A = TypeVar("A")
 L = TypeVar("L", ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine, MemoryLine, QueryLine, MailLine)
@@ -49,9 +66,9 @@ class Exchange(Generic[A, L]):
     """Returns the line's fields for an answer, without secrets."""
     decode: Callable[[L], A | None]
     """Returns the answer in a line, or None if it has none."""
-    failures: tuple[type[Exception], ...] = (ServiceError,)
+    failures: tuple[type[Exception], ...] = (ServiceError, SettingsError)
     """Errors that are recorded and replayed. After other errors the request counts as stopped."""
-    replays_settings_errors: bool = False
+    replays_settings_errors: bool = True
     """Whether a `SettingsError` is replayed as one, instead of as a `ServiceError`."""
 
 
@@ -110,7 +127,9 @@ def _decode_chat(line: ChatLine) -> ChatAnswer:
     return ChatAnswer(text, calls, usage)
 
 
-CHAT = Exchange(ChatLine, lambda request: describe_model(request.get("model", "")), _encode_chat, _decode_chat)
+CHAT = Exchange(
+    ChatLine, lambda request: describe_model(request.get("model", "")), _encode_chat, _decode_chat, (ServiceError,)
+)
 
 
 # HTTP
@@ -129,7 +148,11 @@ def _decode_response(line: HttpLine) -> HttpResponse | None:
 
 
 HTTP = Exchange(
-    HttpLine, lambda request: f"{request['method']} {request.get('url', '')}", _encode_response, _decode_response
+    HttpLine,
+    lambda request: f"{request['method']} {request.get('url', '')}",
+    _encode_response,
+    _decode_response,
+    (ServiceError,),
 )
 
 
@@ -160,6 +183,7 @@ CALL = Exchange(
     _encode_server_answer,
     _decode_server_answer,
     (ServiceError, SettingsError, TimeoutError),
+    replays_settings_errors=False,
 )
 
 
@@ -216,29 +240,110 @@ def _redact_all(texts: Iterable[str], redactor: Redactor) -> list[str]:
     return [redactor.text(text) for text in texts]
 
 
-_KNOWLEDGE_FAILURES = (ServiceError, SettingsError)
-
 DATASETS: Exchange[DatasetRow, DatasetsLine] = Exchange(
-    DatasetsLine,
-    lambda request: "dataset lookup",
-    _encode_datasets,
-    _decode_datasets,
-    _KNOWLEDGE_FAILURES,
-    replays_settings_errors=True,
+    DatasetsLine, lambda request: "dataset lookup", _encode_datasets, _decode_datasets
 )
-SEARCH = Exchange(
-    SearchLine,
-    lambda request: "dataset search",
-    _encode_search,
-    _decode_search,
-    _KNOWLEDGE_FAILURES,
-    replays_settings_errors=True,
-)
+SEARCH = Exchange(SearchLine, lambda request: "dataset search", _encode_search, _decode_search)
 METADATA: Exchange[Metadata, MetadataLine] = Exchange(
-    MetadataLine,
-    lambda request: "dataset metadata",
-    _encode_metadata,
-    lambda line: line.metadata,
-    _KNOWLEDGE_FAILURES,
-    replays_settings_errors=True,
+    MetadataLine, lambda request: "dataset metadata", _encode_metadata, lambda line: line.metadata
 )
+
+
+# Memories, databases and mail servers
+
+
+def _encode_memories(result: MemoryResult, redactor: Redactor) -> dict[str, Any]:
+    records = [
+        RememberedRecord.model_validate({**asdict(entry), "content": redactor.text(entry.content)})
+        for entry in result.entries
+    ]
+    return {"is_known": result.is_known, "entries": records}
+
+
+def _decode_memories(line: MemoryLine) -> MemoryResult | None:
+    if line.entries is None:
+        return None
+    return MemoryResult(tuple(Remembered(**entry.model_dump()) for entry in line.entries), line.is_known)
+
+
+def _encode_results(results: Sequence[StatementResult], redactor: Redactor) -> dict[str, Any]:
+    records = [
+        StatementRecord(
+            sql=redactor.text(result.sql),
+            columns=list(result.columns),
+            rows=[dict(redactor.value(row)) for row in result.rows],  # pyright: ignore[reportArgumentType, reportCallIssue]
+            error=redactor.text(result.error),
+            changed=result.changed,
+            is_refused=result.is_refused,
+        )
+        for result in results
+    ]
+    return {"results": records}
+
+
+def _decode_results(line: QueryLine) -> Sequence[StatementResult] | None:
+    if line.results is None:
+        return None
+    return [StatementResult(r.sql, tuple(r.columns), r.rows, r.error, r.changed, r.is_refused) for r in line.results]
+
+
+def _encode_delivery(delivery: Delivery, redactor: Redactor) -> dict[str, Any]:
+    return {"refused": {address: redactor.text(reason) for address, reason in delivery.refused.items()}}
+
+
+def _decode_delivery(line: MailLine) -> Delivery | None:
+    return None if line.refused is None else Delivery(line.refused)
+
+
+MEMORY: Exchange[MemoryResult, MemoryLine] = Exchange(
+    MemoryLine, lambda request: "memory search", _encode_memories, _decode_memories
+)
+QUERY: Exchange[Sequence[StatementResult], QueryLine] = Exchange(
+    QueryLine, lambda request: f"query of {request.get('database', '')}", _encode_results, _decode_results
+)
+MAIL: Exchange[Delivery, MailLine] = Exchange(
+    MailLine, lambda request: f"e-mail to {', '.join(request.get('to', ()))}", _encode_delivery, _decode_delivery
+)
+
+
+class Tape(Protocol):
+    """A recorder, which calls the real services, or a player, which never does."""
+
+    @property
+    def redactor(self) -> Redactor:
+        """Removes secrets from requests."""
+        ...
+
+    async def exchange(
+        self,
+        kind: Exchange[A, Any],
+        caller: Caller,
+        request: dict[str, Any],
+        call_service: Callable[[], Awaitable[A]],
+    ) -> A:
+        """Return the answer to a request."""
+        ...
+
+    def stream(self, caller: Caller, llm_id: str, request: ChatRequest, model: ChatModel) -> AsyncIterator[ChatDelta]:
+        """Yield the pieces of a model's answer."""
+        ...
+
+    def find_model(self, caller: Caller, llm_id: str, models: ChatModels) -> Any:
+        """Return the model, or an object with its properties."""
+        ...
+
+    def find_server(self, id_: str, servers: Mapping[str, ToolServer]) -> ToolServer:
+        """Return an MCP server. Raise KeyError if there is no such server."""
+        ...
+
+    def check_tool(self, caller: Caller, server_id: str, tool: str, server: ToolServer) -> None:
+        """Raise SettingsError if the tool of a server may not be called."""
+        ...
+
+    def local_time(self, clock: Clock) -> str:
+        """Return the local time, which prompts may contain."""
+        ...
+
+    def seed(self, ids: Ids) -> int:
+        """Return the seed of a turn, which selects texts."""
+        ...

@@ -8,19 +8,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 from xml.etree.ElementTree import Element
 
-from ragflow_lg.adapters.reports.formula_tree import (
-    Accent,
-    Atom,
-    ColumnAlignment,
-    Fence,
-    Formula,
-    Fraction,
-    Grid,
-    Root,
-    Row,
-    Scripts,
-    Space,
-)
+from ragflow_lg.adapters.reports import report_tree as tree
 
 MAX_CHARS = 2_000
 """Maximum length of a formula. The library's time grows faster than the length."""
@@ -34,7 +22,7 @@ _PLAIN_PARTS = frozenset(("math", "mrow", "mstyle", "mpadded", "mtd", "semantics
 _ARITY = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munderover": 3}
 
 
-def read_latex(latex: str) -> Formula | None:
+def read_latex(latex: str) -> tree.Formula | None:
     """Return the tree of a formula, or None if a part of it cannot be translated."""
     if len(latex) > MAX_CHARS:
         return None
@@ -55,7 +43,7 @@ class _UnknownPartError(ValueError):
     """A part that has no counterpart in the tree."""
 
 
-def _read(element: Element, depth: int) -> Formula:
+def _read(element: Element, depth: int) -> tree.Formula:
     if depth > MAX_DEPTH:
         raise _UnknownPartError("depth")
     tag, children = element.tag, list(element)
@@ -63,67 +51,67 @@ def _read(element: Element, depth: int) -> Formula:
         return _atom(tag, element)
     if tag == "mspace":
         length = _LENGTH.match(element.get("width") or "")
-        return Space(float(length[1]) if length else 0.0)
+        return tree.Space(float(length[1]) if length else 0.0)
     if tag in _PLAIN_PARTS:
         return _row(children, depth)
     if tag == "msqrt":
-        return Root(_row(children, depth))
+        return tree.Root(_row(children, depth))
     if tag == "mtable":
         return _grid(children, depth)
     if len(children) != _ARITY.get(tag):
         raise _UnknownPartError(tag)
     first, second, *rest = [_read(child, depth + 1) for child in children]
     if tag == "mfrac":
-        return Fraction(first, second, element.get("linethickness") not in ("0", "0pt", "0em"))
+        return tree.Fraction(first, second, element.get("linethickness") not in ("0", "0pt", "0em"))
     if tag == "mroot":
-        return Root(first, second)
+        return tree.Root(first, second)
     return _with_scripts(tag, first, second, rest)
 
 
-def _with_scripts(tag: str, base: Formula, second: Formula, rest: Sequence[Formula]) -> Formula:
+def _with_scripts(tag: str, base: tree.Formula, second: tree.Formula, rest: Sequence[tree.Formula]) -> tree.Formula:
     is_limits = tag.startswith(("mu", "mo"))
-    if tag in ("munder", "mover") and isinstance(second, Atom) and second.text in _ACCENTS:
-        return Accent(base, second.text, tag == "munder")
+    if tag in ("munder", "mover") and isinstance(second, tree.Atom) and second.text in _ACCENTS:
+        return tree.Accent(base, second.text, tag == "munder")
     if rest:
-        return Scripts(base, second, rest[0], is_limits)
+        return tree.Scripts(base, second, rest[0], is_limits)
     is_lower = tag in ("msub", "munder")
-    return Scripts(base, second if is_lower else None, None if is_lower else second, is_limits)
+    return tree.Scripts(base, second if is_lower else None, None if is_lower else second, is_limits)
 
 
-def _atom(tag: str, element: Element) -> Formula:
+def _atom(tag: str, element: Element) -> tree.Formula:
     text = html.unescape(element.text or "")
     if tag == "mtext":
-        return Atom("text", text.replace("\u00a0", " "))
+        return tree.Atom("text", text.replace("\u00a0", " "))
     if "\\" in text and len(text) > 1:
         raise _UnknownPartError(text)
     if not text:
-        return Row(())
+        return tree.Row(())
     if tag == "mn":
-        return Atom("number", text)
-    return Atom("name" if len(text) > 1 and text.isalpha() and text.isascii() else "symbol", text)
+        return tree.Atom("number", text)
+    return tree.Atom("name" if len(text) > 1 and text.isalpha() and text.isascii() else "symbol", text)
 
 
-def _row(children: Sequence[Element], depth: int) -> Formula:
+def _row(children: Sequence[Element], depth: int) -> tree.Formula:
     """Return a row. Brackets that LaTeX stretches become a fence."""
     if children and _is_fence(children[0]):
         has_closing = len(children) > 1 and _is_fence(children[-1])
         body = children[1:-1] if has_closing else children[1:]
-        return Fence(_sign(children[0]), _parts(body, depth), _sign(children[-1]) if has_closing else "")
+        return tree.Fence(_sign(children[0]), _parts(body, depth), _sign(children[-1]) if has_closing else "")
     return _parts(children, depth)
 
 
-def _parts(children: Sequence[Element], depth: int) -> Formula:
-    parts: list[Formula] = []
+def _parts(children: Sequence[Element], depth: int) -> tree.Formula:
+    parts: list[tree.Formula] = []
     at = 0
     while at < len(children):
         if _encloses(children[at : at + 3]):
             opening, body, closing = children[at : at + 3]
-            parts.append(Fence(_sign(opening), _read(body, depth + 1), _sign(closing)))
+            parts.append(tree.Fence(_sign(opening), _read(body, depth + 1), _sign(closing)))
             at += 3
         else:
             parts.append(_read(children[at], depth + 1))
             at += 1
-    return parts[0] if len(parts) == 1 else Row(tuple(parts))
+    return parts[0] if len(parts) == 1 else tree.Row(tuple(parts))
 
 
 def _encloses(children: Sequence[Element]) -> bool:
@@ -153,18 +141,18 @@ def _is_fence(element: Element) -> bool:
     return element.tag == "mo" and element.get("fence") == "true"
 
 
-def _grid(rows: Sequence[Element], depth: int) -> Formula:
+def _grid(rows: Sequence[Element], depth: int) -> tree.Formula:
     cells = [list(row) for row in rows]
     width = max((len(row) for row in cells), default=0)
     if not width or any(cell.tag != "mtd" for row in cells for cell in row):
         raise _UnknownPartError("mtable")
-    empty: Formula = Row(())
+    empty: tree.Formula = tree.Row(())
     read = [[_read(cell, depth + 1) for cell in row] + [empty] * (width - len(row)) for row in cells]
     first: list[Element | None] = [*cells[0], *[None] * width][:width]
-    alignments: list[ColumnAlignment] = [_alignment(cell) for cell in first]
-    return Grid(tuple(map(tuple, read)), tuple(alignments))
+    alignments: list[tree.ColumnAlignment] = [_alignment(cell) for cell in first]
+    return tree.Grid(tuple(map(tuple, read)), tuple(alignments))
 
 
-def _alignment(cell: Element | None) -> ColumnAlignment:
+def _alignment(cell: Element | None) -> tree.ColumnAlignment:
     value = "" if cell is None else cell.get("columnalign") or ""
     return "left" if value == "left" else "right" if value == "right" else "center"

@@ -10,37 +10,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from ragflow_lg.adapters.reports.formula_tree import (
-    Accent,
-    Atom,
-    Fence,
-    Formula,
-    Fraction,
-    Grid,
-    Root,
-    Row,
-    Scripts,
-)
+from ragflow_lg.adapters.reports import report_tree as tree
 from ragflow_lg.adapters.reports.images import Picture
 from ragflow_lg.adapters.reports.languages import LANGUAGES, is_right_to_left, language_of
-from ragflow_lg.adapters.reports.report_tree import (
-    Block,
-    Code,
-    CodeBlock,
-    Heading,
-    Image,
-    Inline,
-    ItemList,
-    LineBreak,
-    Link,
-    Math,
-    Paragraph,
-    Quote,
-    Styled,
-    Table,
-    Text,
-    block_text,
-)
 
 _SPECIAL = re.compile(r'["\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
 
@@ -81,7 +53,7 @@ _ACCENTS: Mapping[str, str] = {
 }
 
 
-def typst_equation(formula: Formula, *, is_block: bool, is_large: bool = False) -> str:
+def typst_equation(formula: tree.Formula, *, is_block: bool, is_large: bool = False) -> str:
     """Return the call that typesets a formula; with ``is_large`` as large inside a line as in a block."""
     body = _write(formula)
     if is_large and not is_block:
@@ -89,32 +61,32 @@ def typst_equation(formula: Formula, *, is_block: bool, is_large: bool = False) 
     return f"math.equation(block: {'true' if is_block else 'false'}, {body})"
 
 
-def _write(formula: Formula) -> str:
-    if isinstance(formula, Atom):
+def _write(formula: tree.Formula) -> str:
+    if isinstance(formula, tree.Atom):
         return _atom(formula)
-    if isinstance(formula, Row):
+    if isinstance(formula, tree.Row):
         return "{" + "; ".join(map(_write, formula.parts)) + "}" if formula.parts else "[]"
-    if isinstance(formula, Fraction):
+    if isinstance(formula, tree.Fraction):
         top, bottom = _write(formula.top), _write(formula.bottom)
         return f"math.frac({top}, {bottom})" if formula.has_line else f"math.mat(delim: none, ({top},), ({bottom},))"
-    if isinstance(formula, Root):
+    if isinstance(formula, tree.Root):
         if formula.index is None:
             return f"math.sqrt({_write(formula.body)})"
         return f"math.root({_write(formula.index)}, {_write(formula.body)})"
-    if isinstance(formula, Scripts):
+    if isinstance(formula, tree.Scripts):
         return _scripts(formula)
-    if isinstance(formula, Accent):
+    if isinstance(formula, tree.Accent):
         return _accent(formula)
-    if isinstance(formula, Fence):
+    if isinstance(formula, tree.Fence):
         opening = f"[#symbol({literal(formula.opening)})]; " if formula.opening else ""
         closing = f"; [#symbol({literal(formula.closing)})]" if formula.closing else ""
         return f"math.lr({{{opening}{_write(formula.body)}{closing}}})"
-    if isinstance(formula, Grid):
+    if isinstance(formula, tree.Grid):
         return _grid(formula)
     return f"h({formula.width:.3f}em)"
 
 
-def _atom(atom: Atom) -> str:
+def _atom(atom: tree.Atom) -> str:
     if atom.kind == "name":
         return f"math.op({literal(atom.text)})"
     if atom.kind == "symbol" and len(atom.text) == 1:
@@ -122,7 +94,7 @@ def _atom(atom: Atom) -> str:
     return f"text({literal(atom.text)})"
 
 
-def _scripts(scripts: Scripts) -> str:
+def _scripts(scripts: tree.Scripts) -> str:
     base = _write(scripts.base)
     if scripts.is_limits:
         base = f"math.limits({base})"
@@ -131,7 +103,7 @@ def _scripts(scripts: Scripts) -> str:
     return f"math.attach({base}{lower}{upper})"
 
 
-def _accent(accent: Accent) -> str:
+def _accent(accent: tree.Accent) -> str:
     base = _write(accent.base)
     if (line := _LINES.get((accent.mark, accent.is_below))) is not None:
         return f"math.{line}({base})"
@@ -141,7 +113,7 @@ def _accent(accent: Accent) -> str:
     return f"math.attach(math.limits({base}), {side}: symbol({literal(accent.mark)}))"
 
 
-def _grid(grid: Grid) -> str:
+def _grid(grid: tree.Grid) -> str:
     """Return a matrix without brackets. One whose columns are aligned differently needs a general grid."""
     if len(set(grid.alignments)) == 1:
         rows = ", ".join("(" + "".join(f"{_write(cell)}, " for cell in row) + ")" for row in grid.rows)
@@ -188,17 +160,17 @@ class TypstWriter:
         region = f", region: {literal(known.region)}" if known and known.region else ""
         return f"set text(font: ({names}), lang: {literal(language or 'en')}{region})"
 
-    def blocks(self, blocks: Sequence[Block], direction: Direction = "ltr") -> str:
+    def blocks(self, blocks: Sequence[tree.Block], direction: Direction = "ltr") -> str:
         """Return the code block that contains the blocks. ``direction`` is that of what surrounds them."""
         return "{\n" + "\n".join(self._in_language(block, direction) for block in blocks) + "\n}"
 
-    def _in_language(self, block: Block, direction: Direction) -> str:
+    def _in_language(self, block: tree.Block, direction: Direction) -> str:
         """Return a block, with the rules for its language and direction unless they already apply."""
-        if not isinstance(block, Paragraph | Heading | ItemList | Table):
+        if not isinstance(block, tree.Paragraph | tree.Heading | tree.ItemList | tree.Table):
             return self._block(block, direction)
-        text = block_text(block)
+        text = tree.block_text(block)
         rules: list[str] = []
-        if (language := language_of(text)) not in ("", self._language) and not isinstance(block, ItemList):
+        if (language := language_of(text)) not in ("", self._language) and not isinstance(block, tree.ItemList):
             rules.append(self.font_rule(language))
         own = _direction_of(text) or direction
         if own != direction:
@@ -206,42 +178,42 @@ class TypstWriter:
         source = self._block(block, own)
         return "{" + "; ".join([*rules, source]) + "}" if rules else source
 
-    def _block(self, block: Block, direction: Direction) -> str:
-        if isinstance(block, Paragraph):
+    def _block(self, block: tree.Block, direction: Direction) -> str:
+        if isinstance(block, tree.Paragraph):
             return self._paragraph(block)
-        if isinstance(block, Heading):
+        if isinstance(block, tree.Heading):
             return f"heading(level: {block.level}, {self.inline(block.content)})"
-        if isinstance(block, CodeBlock):
+        if isinstance(block, tree.CodeBlock):
             language = f", lang: {literal(block.language[:40])}" if block.language else ""
             return f"raw({literal(block.text)}, block: true{language})"
-        if isinstance(block, Quote):
+        if isinstance(block, tree.Quote):
             return (
                 "block(inset: (left: 1em, y: 0.2em), stroke: (left: 2pt + luma(190)), width: 100%, "
                 f"{self.blocks(block.blocks, direction)})"
             )
-        if isinstance(block, ItemList):
+        if isinstance(block, tree.ItemList):
             return self._list(block, direction)
-        if isinstance(block, Table):
+        if isinstance(block, tree.Table):
             return self._table(block)
         return "line(length: 100%, stroke: 0.5pt + luma(160))"
 
-    def _paragraph(self, paragraph: Paragraph) -> str:
+    def _paragraph(self, paragraph: tree.Paragraph) -> str:
         """Return a paragraph. A single image or formula stands by itself."""
         only = paragraph.content[0] if len(paragraph.content) == 1 else None
-        if isinstance(only, Image) and only.address in self._pictures:
+        if isinstance(only, tree.Image) and only.address in self._pictures:
             return f"block({self._image(only)})"
-        if isinstance(only, Math) and only.is_block:
+        if isinstance(only, tree.Math) and only.is_block:
             return self._math(only, is_block=True)
         return f"par({self.inline(paragraph.content)})"
 
-    def _list(self, block: ItemList, direction: Direction) -> str:
+    def _list(self, block: tree.ItemList, direction: Direction) -> str:
         tight = "true" if block.is_tight else "false"
         items = ", ".join(self.blocks(item.blocks, direction) for item in block.items)
         if block.start is None:
             return f"list(tight: {tight}, {items})"
         return f"enum(tight: {tight}, start: {block.start}, {items})"
 
-    def _table(self, table: Table) -> str:
+    def _table(self, table: tree.Table) -> str:
         columns = len(table.alignments)
         alignments = "".join(f"{alignment or 'auto'}, " for alignment in table.alignments)
         head = ", ".join(f"strong({self.inline(cell)})" for cell in table.head)
@@ -251,37 +223,37 @@ class TypstWriter:
             f"table.header({head}){cells})"
         )
 
-    def inline(self, content: Sequence[Inline]) -> str:
+    def inline(self, content: Sequence[tree.Inline]) -> str:
         """Return the code block that contains inline content."""
         return "{" + "; ".join(self._parts(content)) + "}" if content else "[]"
 
-    def _parts(self, content: Sequence[Inline]) -> Iterator[str]:
+    def _parts(self, content: Sequence[tree.Inline]) -> Iterator[str]:
         for part in content:
-            if isinstance(part, Text):
+            if isinstance(part, tree.Text):
                 yield f"text({literal(_LONG_WORD.sub(_break_word, part.text))})"
-            elif isinstance(part, Code):
+            elif isinstance(part, tree.Code):
                 yield f"raw({literal(part.text)})"
-            elif isinstance(part, Styled):
+            elif isinstance(part, tree.Styled):
                 yield f"{_FUNCTIONS[part.style]}({self.inline(part.content)})"
-            elif isinstance(part, Link):
+            elif isinstance(part, tree.Link):
                 yield f"link({literal(part.address)}, {self.inline(part.content)})"
-            elif isinstance(part, Image):
+            elif isinstance(part, tree.Image):
                 yield f"box({self._image(part)})" if part.address in self._pictures else self._description(part)
-            elif isinstance(part, LineBreak):
+            elif isinstance(part, tree.LineBreak):
                 yield "linebreak()"
             else:
                 yield self._math(part)
 
-    def _math(self, math: Math, *, is_block: bool = False) -> str:
+    def _math(self, math: tree.Math, *, is_block: bool = False) -> str:
         """Return a formula. Typst drops blocks that are inside of a paragraph."""
         if math.formula is not None and self._has_formulas:
             return typst_equation(math.formula, is_block=is_block, is_large=math.is_block)
         return f"raw({literal(math.latex)}{', block: true' if is_block else ''})"
 
-    def _description(self, image: Image) -> str:
+    def _description(self, image: tree.Image) -> str:
         return f"emph(text({literal(f'[{image.description}]' if image.description else '[image]')}))"
 
-    def _image(self, image: Image) -> str:
+    def _image(self, image: tree.Image) -> str:
         picture = self._pictures[image.address]
         description = f", alt: {literal(image.description)}" if image.description else ""
         return f"{typst_image(picture)[:-1]}{description})"

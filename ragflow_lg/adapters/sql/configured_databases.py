@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard
 from ragflow_lg.adapters.sql.database_kinds import CONNECT_S, address_arguments, build_url, find_kind, kind_name
-from ragflow_lg.adapters.sql.driver_errors import DriverError
+from ragflow_lg.adapters.sql.execution import DriverError
 from ragflow_lg.adapters.sql.sql_settings import ConnectionSettings, SqlSettings
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.extras import require

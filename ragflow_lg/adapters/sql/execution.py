@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+import math
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.sql.driver_errors import DriverError, converting_errors
 from ragflow_lg.adapters.sql.pools import Pool
-from ragflow_lg.adapters.sql.result_values import size_of_value, to_json_value
+from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.base.values import JsonValue
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from sqlalchemy import Connection
+
+
+class DriverError(Exception):
+    """An exception of a driver, or of SQLAlchemy: ``original``."""
+
+    def __init__(self, original: Exception) -> None:
+        super().__init__(str(original))
+        self.original = original
+
+
+@contextmanager
+def converting_errors() -> Generator[None]:
+    """Convert a driver's exceptions to `DriverError`. For odd answers, drivers raise even UnboundLocalError."""
+    try:
+        yield
+    except (RagflowLgError, DriverError):
+        raise
+    except Exception as error:
+        raise DriverError(error) from error
+
 
 T = TypeVar("T")
 
@@ -229,3 +251,55 @@ def read_rows(
     if not is_read:
         connection.commit()
     return Rows(tuple(dict.fromkeys(columns)), rows)
+
+
+def to_json_value(value: Any) -> JsonValue:
+    """Return a column's value as JSON: points in time as ``YYYY-MM-DD``, decimals as numbers, other types as text.
+
+    Source: RAGFlow's ``agent/tools/exesql.py``.
+
+    >>> to_json_value(datetime(2026, 5, 4, 3, 2)), to_json_value(Decimal("1.50")), to_json_value(float("nan"))
+    ('2026-05-04', 1.5, None)
+    >>> to_json_value(b"abc"), to_json_value(bytes([255])), to_json_value(timedelta(hours=1))
+    ('abc', 'ff', '1:00:00')
+    """
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float() | Decimal():
+            number = float(value)
+            return number if math.isfinite(number) else None
+        case datetime() | date():
+            return value.strftime("%Y-%m-%d")
+        case time():
+            return value.isoformat()
+        case timedelta():
+            return str(value)
+        case bytes() | bytearray() | memoryview():
+            return _text_of(bytes(cast("bytes", value)))
+        case Mapping():
+            entries = cast("Mapping[Any, Any]", value)
+            return {str(key): to_json_value(entry) for key, entry in entries.items()}
+        case list() | tuple() | set() | frozenset():
+            return [to_json_value(entry) for entry in cast("list[Any]", value)]
+        case _:
+            return str(value)
+
+
+def _text_of(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.hex()
+
+
+def size_of_value(value: JsonValue) -> int:
+    """Return about how many bytes a value takes."""
+    if isinstance(value, str):
+        return len(value) + 2
+    if isinstance(value, Mapping | list):
+        entries: Any = cast("Any", value).items() if isinstance(value, Mapping) else value
+        return 2 + sum(size_of_value(entry) for entry in entries)
+    if isinstance(value, tuple):
+        return sum(size_of_value(entry) for entry in cast("tuple[Any, ...]", value))
+    return 8

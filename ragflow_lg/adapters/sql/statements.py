@@ -13,8 +13,7 @@ from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.sql.lexemes import Lexeme, read_lexemes
-from ragflow_lg.adapters.sql.read_only import refusal_of
+from ragflow_lg.adapters.sql.read_only import Lexeme, read_lexemes, refusal_of
 from ragflow_lg.base.values import to_text
 from ragflow_lg.base.worker_tasks import worker_task
 

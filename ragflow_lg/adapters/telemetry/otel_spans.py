@@ -243,7 +243,6 @@ class OtelSpans(RunCallbacks):
         self._end(chat, record.created_at)
 
     def _begin_tool(self, spans: _OpenSpans, agent: Span, record: AgentRecord) -> None:
-
         details: Mapping[str, Any] = record.details
         attributes: Attributes = {
             "gen_ai.operation.name": "execute_tool",

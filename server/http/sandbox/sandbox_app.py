@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ragflow_lg.adapters.code.sandbox_messages import SERVICE_LANGUAGES, write_error, write_reply
+from ragflow_lg.adapters.code.http_sandbox import SERVICE_LANGUAGES, write_error, write_reply
 from ragflow_lg.base.errors import ComponentError, RagflowLgError, RequestError
 from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.services.code import CodeRequest, CodeSandbox, Language

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
-from ragflow_lg.adapters.browser.chromium_program import (
+from ragflow_lg.adapters.browser.chromium_process import (
     check_user,
     environment,
     find_chromium,

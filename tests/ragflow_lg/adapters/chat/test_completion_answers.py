@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.chat.completion_answers import normalize_answer, normalize_chunk
+from ragflow_lg.adapters.chat.openai_messages import normalize_answer, normalize_chunk
 
 
 def answer(**message: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragflow_lg.adapters.knowledge.word_search import (
+from ragflow_lg.adapters.knowledge.hits import (
     WordSearch,
     cosine_scores,
     reciprocal_ranks,

@@ -6,8 +6,7 @@ import pytest
 
 from ragflow_lg.adapters.memories import background_tasks
 from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
-from ragflow_lg.adapters.memories.extraction import MAX_PER_TYPE
-from ragflow_lg.adapters.memories.stored_memories import ABANDONED_S, MAX_ATTEMPTS
+from ragflow_lg.adapters.memories.stored_memories import ABANDONED_S, MAX_ATTEMPTS, MAX_PER_TYPE
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.services import OneModel, Reply, ScriptedModel

@@ -5,8 +5,10 @@ from xml.etree.ElementTree import tostring
 
 import pytest
 
-from ragflow_lg.adapters.reports.docx_formula import add_formula
-from ragflow_lg.adapters.reports.formula_tree import (
+from ragflow_lg.adapters.reports.docx_elements import add_formula
+from ragflow_lg.adapters.reports.html_file import mathml_element
+from ragflow_lg.adapters.reports.latex_formulas import MAX_CHARS, read_latex
+from ragflow_lg.adapters.reports.report_tree import (
     Accent,
     Atom,
     Fence,
@@ -18,8 +20,6 @@ from ragflow_lg.adapters.reports.formula_tree import (
     Scripts,
     Space,
 )
-from ragflow_lg.adapters.reports.html_formula import mathml_element
-from ragflow_lg.adapters.reports.latex_formulas import MAX_CHARS, read_latex
 from ragflow_lg.adapters.reports.typst_source import typst_equation
 
 A, B, ONE, TWO = Atom("symbol", "a"), Atom("symbol", "b"), Atom("number", "1"), Atom("number", "2")

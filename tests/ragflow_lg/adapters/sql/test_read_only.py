@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
 from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
-from ragflow_lg.adapters.sql.result_values import to_json_value
+from ragflow_lg.adapters.sql.execution import to_json_value
 from ragflow_lg.adapters.sql.statements import clean, read_statements
 from ragflow_lg.services.databases import DatabaseAccount, StatementResult
 from tests.fakes.databases import KINDS, SHOP, ask, execute, new_database, open_databases

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
-from ragflow_lg.adapters.workers.fair_permits import FairPermits
+from ragflow_lg.adapters.workers.fair_slots import FairPermits
 from ragflow_lg.services.chat import ChatModel, ChatRequest
 from tests.fakes.mock_llm import MockLLM, reply
 
