@@ -5,18 +5,60 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 
+import msgspec
 import orjson
 from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
+from msgspec import Struct
 
 from ragflow_lg.base.errors import NewerSessionError
 from ragflow_lg.checkpoints.channel_values import LONG_LISTS
 from ragflow_lg.checkpoints.channel_versions import is_group, take_versions
 from ragflow_lg.checkpoints.codec import blob_digest
-from ragflow_lg.checkpoints.key_mark import require_plain
+from ragflow_lg.checkpoints.key_ring import require_plain
 from ragflow_lg.checkpoints.saver_operations import thread_of
-from ragflow_lg.checkpoints.stored_fields import check_fields
 from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
 from ragflow_lg.services.sessions import RecentEntries
+
+Version: TypeAlias = str | int | float
+
+
+class _Checkpoint(Struct, frozen=True):
+    v: int
+    id: str
+    ts: str
+    channel_values: dict[str, str | None]
+    """Each value is a text of `ragflow_lg.checkpoints.codec`."""
+    channel_versions: dict[str, Version]
+    versions_seen: dict[str, dict[str, Version]]
+    updated_channels: list[str] | None = None
+
+
+class _Metadata(Struct, frozen=True):
+    source: str
+    step: int
+    parents: dict[str, str] = {}
+    run_id: str | None = None
+
+
+def is_key(stored: tuple[Any, ...]) -> bool:
+    """Return whether a stored key consists of texts."""
+    return all(isinstance(part, str) for part in stored)
+
+
+def check_fields(packed: CheckpointTuple) -> dict[str, str | None]:
+    """Return the texts of a checkpoint's channels.
+
+    Raises:
+        ValueError: if a field is missing or has another type.
+    """
+    checkpoint = msgspec.convert(packed.checkpoint, _Checkpoint)
+    msgspec.convert(packed.metadata, _Metadata)
+    msgspec.convert(packed.pending_writes or [], list[tuple[str, str, str | None]])
+    config: dict[str, Any] = packed.config.get("configurable", {})
+    if config.get("checkpoint_id") != checkpoint.id:
+        raise ValueError("its id has been changed")
+    return checkpoint.channel_values
+
 
 PLAIN_METADATA = ("source", "step", "parents", "run_id")
 """Metadata that the inner saver filters by and must therefore be able to read."""

@@ -26,9 +26,8 @@ from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, ComponentError, DamagedSessionError
 from ragflow_lg.base.long_list import BLOCK, Block, LongList
 from ragflow_lg.base.values import to_json
-from ragflow_lg.checkpoints.key_mark import require_plain
-from ragflow_lg.checkpoints.known_blobs import KnownBlobs, ThreadBlobs
-from ragflow_lg.checkpoints.known_entries import KnownEntries
+from ragflow_lg.checkpoints.key_ring import require_plain
+from ragflow_lg.checkpoints.known_blobs import KnownBlobs, KnownEntries, ThreadBlobs
 from ragflow_lg.checkpoints.long_texts import LongTextError, compute
 from ragflow_lg.checkpoints.small_groups import OPTIONS, encode_groups, encode_small, map_of_texts
 from ragflow_lg.checkpoints.stored_lists import (

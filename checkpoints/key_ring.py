@@ -13,6 +13,7 @@ import base64
 import binascii
 import hmac
 import os
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,13 +22,44 @@ import orjson
 
 from ragflow_lg.base.errors import CheckpointError, SessionKeyError
 from ragflow_lg.base.extras import require
-from ragflow_lg.checkpoints.key_mark import missing_key, split_mark, write_mark
 from ragflow_lg.services.encryption import KEY_BYTES
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     from ragflow_lg.services.encryption import EncryptionKey
+
+
+KEY_ID = r"[A-Za-z0-9_.-]{1,32}"
+_MARK = re.compile(rb"!(" + KEY_ID.encode() + rb")!")
+"""What stands before encrypted data. Nothing else that a store has of a session begins with ``!``: it is JSON, or
+begins with a mark of `codec`."""
+
+
+def write_mark(key: str) -> bytes:
+    """Return what stands before data that is encrypted with a key."""
+    return b"!" + key.encode() + b"!"
+
+
+def split_mark(stored: bytes) -> tuple[str, bytes]:
+    """Return the name of the key and the encrypted data; the name is ``""`` for data that is not encrypted."""
+    mark = _MARK.match(stored) if stored[:1] == b"!" else None
+    return (mark[1].decode(), stored[mark.end() :]) if mark else ("", stored)
+
+
+def require_plain(text: str | bytes) -> None:
+    """Raise SessionKeyError if a text is encrypted."""
+    if text[:1] in ("!", b"!"):
+        raise missing_key(split_mark(text[:64].encode() if isinstance(text, str) else text[:64])[0])
+
+
+def missing_key(key: str) -> SessionKeyError:
+    """Return the error for data whose key is not in the settings."""
+    return SessionKeyError(
+        f"The data is encrypted with the key {key!r}, which is not among the `encryption_keys` of the settings. Add it"
+        " there; it need not be the first one."
+    )
+
 
 DERIVED_KEYS = 4096
 """For how many sessions derived keys are kept."""

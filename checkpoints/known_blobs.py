@@ -7,8 +7,9 @@ turns, so a thread forgets those that no recent write has used.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from threading import RLock
+from collections.abc import Callable, Mapping
+from threading import Lock, RLock
+from typing import Any
 
 REMEMBERED_BLOBS = 65_536
 """How many blobs are remembered, over all threads."""
@@ -102,3 +103,43 @@ class KnownBlobs:
     def forget(self, thread: str) -> None:
         """Forget a thread's blobs."""
         self._count -= len(self._threads.pop(thread, ()))
+
+
+REMEMBERED_MAPS = 64
+"""How many maps are remembered, over all threads. A run needs one or two at a time."""
+
+_MARKS = (b"\x01", b"\x03")
+"""A text with one of these bytes refers to parts that must be stored as well; see `ragflow_lg.checkpoints.codec`."""
+
+
+class KnownEntries:
+    """The entries of the map that was encoded last in each place, with their texts. Several threads may encode maps.
+
+    A map that grows, such as the outputs of nodes, is not encoded as a whole in every step.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._maps: OrderedDict[object, Mapping[Any, tuple[Any, bytes]]] = OrderedDict()
+
+    def encode(self, place: object, value: Mapping[Any, Any], encode: Callable[[Any, Any], bytes]) -> list[bytes]:
+        """Return the text of each entry of a map: those that the last map of the place had are not encoded again."""
+        known = self._maps.get(place, {})
+        entries: dict[Any, tuple[Any, bytes]] = {}
+        texts: list[bytes] = []
+        for key, part in value.items():
+            entry = known.get(key)
+            if entry is None or entry[0] is not part or type(key) is not str:
+                text = encode(key, part)
+                if any(mark in text for mark in _MARKS):
+                    texts.append(text)
+                    continue
+                entry = part, text
+            entries[key] = entry
+            texts.append(entry[1])
+        with self._lock:
+            self._maps[place] = entries
+            self._maps.move_to_end(place)
+            if len(self._maps) > REMEMBERED_MAPS:
+                self._maps.popitem(last=False)
+        return texts

@@ -118,7 +118,7 @@ class StoredLease:
 
 
 class StoredLeases:
-    """Leases stored in any `LeaseTable`."""
+    """Leases stored in any `LeaseTable`. All methods raise CheckpointError if the store fails."""
 
     def __init__(self, table: LeaseTable, *, lease_s: float = LEASE_S, renew_s: float = RENEW_S) -> None:
         self.table = table
@@ -213,11 +213,7 @@ class StoredLeases:
             self._unfreed.pop(session, None)
 
     async def expire(self, session: str, owner: str) -> None:
-        """End the session's lease if this process has it. The store then refuses the writes of the process.
-
-        Raises:
-            CheckpointError: if the store fails.
-        """
+        """End the session's lease if this process has it. The store then refuses the writes of the process."""
         session = session_of_thread(thread_of_session(session))
         with translate_errors(*self.table.errors):
             holder = await self.table.find(session)
@@ -225,20 +221,12 @@ class StoredLeases:
                 await self.table.free(session, holder.token)
 
     async def forget(self, session: str) -> None:
-        """Delete what remains of a deleted session's leases.
-
-        Raises:
-            CheckpointError: if the store fails.
-        """
+        """Delete what remains of a deleted session's leases."""
         with translate_errors(*self.table.errors):
             await self.table.forget(session_of_thread(thread_of_session(session)))
 
     async def holder(self, session: str) -> str:
-        """Describe the process that is running a session. Returns ``""`` if there is no such process or it is dead.
-
-        Raises:
-            CheckpointError: if the store fails.
-        """
+        """Describe the process that is running a session. Returns ``""`` if there is no such process or it is dead."""
         session = session_of_thread(thread_of_session(session))
         try:
             holder = await self.table.find(session)

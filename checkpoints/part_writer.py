@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -16,10 +17,49 @@ from ragflow_lg.checkpoints.checkpoint_texts import KnownTexts, pack_checkpoint
 from ragflow_lg.checkpoints.langgraph_internals import INTERRUPT_CHANNEL
 from ragflow_lg.checkpoints.preconditions import CHECKPOINT_MISSING
 from ragflow_lg.checkpoints.result_buffer import TaskWrites
-from ragflow_lg.checkpoints.saver_operations import checkpoint_key, thread_of
-from ragflow_lg.checkpoints.seen_checkpoints import SeenCheckpoints
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key, thread_of
 from ragflow_lg.checkpoints.step_buffer import NewCheckpoint, Part
 from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
+
+_MAX_SEEN = 4096
+
+
+class _Seen(NamedTuple):
+    """The ids of the checkpoints that have been seen last, and of the newest of all."""
+
+    last: str
+    newest: str
+
+
+class SeenCheckpoints:
+    """The newest ones of up to `_MAX_SEEN` threads and namespaces."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[tuple[str, str], _Seen] = OrderedDict()
+
+    def remember(self, key: CheckpointKey) -> None:
+        """Note that a checkpoint has been stored or read."""
+        thread, namespace, checkpoint = key
+        before = self._seen.pop((thread, namespace), None)
+        self._seen[thread, namespace] = _Seen(checkpoint, max(checkpoint, before.newest if before else ""))
+        if len(self._seen) > _MAX_SEEN:
+            self._seen.popitem(last=False)
+
+    def newest(self, key: CheckpointKey) -> str | None:
+        """Return the id of the newest checkpoint in the thread and the namespace of a key, or None if none is known."""
+        seen = self._seen.get(key[:2])
+        return seen.newest if seen is not None else None
+
+    def is_last(self, key: CheckpointKey) -> bool:
+        """Return whether no other checkpoint has been seen since in the thread and the namespace of this one."""
+        seen = self._seen.get(key[:2])
+        return seen is not None and seen.last == key.checkpoint
+
+    def forget(self, thread: str) -> None:
+        """Forget the checkpoints of a thread."""
+        for key in [key for key in self._seen if key[0] == thread]:
+            del self._seen[key]
+
 
 _Texts: TypeAlias = "list[tuple[str, str | None]]"
 """The encoded values of channels."""
@@ -28,7 +68,10 @@ logger = logging.getLogger(__name__)
 
 
 class PartWriter:
-    """Writes to one store. All methods raise SessionBusyError if another runner holds the session."""
+    """Writes to one store.
+
+    All methods raise CheckpointError if the store fails, or SessionBusyError if another runner holds the session.
+    """
 
     def __init__(self, inner: BaseCheckpointSaver[Any], values: ThreadValues, seen: SeenCheckpoints) -> None:
         self._inner = inner
@@ -37,19 +80,11 @@ class PartWriter:
         self._versions = VersionGroups()
 
     async def put_checkpoint(self, checkpoint: NewCheckpoint, results: Sequence[TaskWrites]) -> RunnableConfig:
-        """Store a checkpoint and the results that led to it.
-
-        Raises:
-            CheckpointError: if the store fails.
-        """
+        """Store a checkpoint and the results that led to it."""
         return await self._put_together(checkpoint.config, [*results, checkpoint])
 
     async def put_all(self, config: RunnableConfig, parts: Sequence[Part]) -> None:
-        """Store parts of one run in one transaction or, if that fails, each by itself.
-
-        Raises:
-            CheckpointError: if the store fails.
-        """
+        """Store parts of one run in one transaction or, if that fails, each by itself."""
         try:
             if any(isinstance(part, NewCheckpoint) for part in parts):
                 await self._put_together(config, parts)
@@ -73,9 +108,6 @@ class PartWriter:
         """Store the writes of tasks that belong to one checkpoint.
 
         If the store has lost the checkpoint, only a pause fails: all other writes are part of the next checkpoint.
-
-        Raises:
-            CheckpointError: if the store fails.
         """
         config = parts[0].config
         thread, key = thread_of(config), checkpoint_key(config)

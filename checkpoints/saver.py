@@ -28,10 +28,11 @@ from ragflow_lg.checkpoints.channel_versions import next_version
 from ragflow_lg.checkpoints.checkpoint_texts import (
     PLAIN_METADATA,
     has_metadata,
+    is_key,
     unpack_checkpoint,
 )
 from ragflow_lg.checkpoints.langgraph_internals import TASKS_CHANNEL, advance_ids_past
-from ragflow_lg.checkpoints.part_writer import PartWriter
+from ragflow_lg.checkpoints.part_writer import PartWriter, SeenCheckpoints
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import Blobs, OpenTransaction, Precondition
 from ragflow_lg.checkpoints.result_buffer import ResultBuffer, TaskWrites
@@ -44,12 +45,9 @@ from ragflow_lg.checkpoints.saver_operations import (
     key_config,
     thread_of,
 )
-from ragflow_lg.checkpoints.seen_checkpoints import SeenCheckpoints
 from ragflow_lg.checkpoints.session_parts import SessionParts
 from ragflow_lg.checkpoints.step_buffer import NewCheckpoint, StepBuffer
-from ragflow_lg.checkpoints.step_results import StepResults
-from ragflow_lg.checkpoints.stored_fields import is_key
-from ragflow_lg.checkpoints.thread_values import ThreadValues
+from ragflow_lg.checkpoints.thread_values import StepResults, ThreadValues
 from ragflow_lg.services.sessions import LEASE_TOKEN, RECENT_ENTRIES
 
 _MAX_READ = 64
@@ -80,7 +78,11 @@ def _with_run(config: RunnableConfig, metadata: Mapping[str, Any]) -> Mapping[st
 
 
 class CanvasSaver(PruningSaver):
-    """A LangGraph checkpointer that wraps another one. It is asynchronous only."""
+    """A LangGraph checkpointer that wraps another one. It is asynchronous only.
+
+    All methods raise CheckpointError if the store fails or its data is damaged. Those that write raise SessionBusyError
+    if another runner holds the session.
+    """
 
     def __init__(
         self,
@@ -122,12 +124,7 @@ class CanvasSaver(PruningSaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint.
-
-        Raises:
-            SessionBusyError: if another runner holds the session.
-            CheckpointError: if the store fails.
-        """
+        """Store a checkpoint."""
         key = checkpoint_key(config)
         stored = key._replace(checkpoint=checkpoint["id"])
         if (steps := self.steps_of(config)) is not None:
@@ -147,10 +144,6 @@ class CanvasSaver(PruningSaver):
         """Store a task's writes, if possible together with the next checkpoint.
 
         If the store has lost the checkpoint, only a pause fails: all other writes are part of the next checkpoint.
-
-        Raises:
-            SessionBusyError: if another runner holds the session.
-            CheckpointError: if the store fails.
         """
         part = TaskWrites(config, writes, task_id, task_path)
         if (steps := self.steps_of(config)) is not None:
@@ -218,11 +211,7 @@ class CanvasSaver(PruningSaver):
                 await steps.flush()
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the given checkpoint, or the newest one, with its pending writes.
-
-        Raises:
-            CheckpointError: if the store fails or its data is damaged.
-        """
+        """Return the given checkpoint, or the newest one, with its pending writes."""
         packed = await self._get_newest(config)
         if packed is None:
             return None
@@ -235,9 +224,6 @@ class CanvasSaver(PruningSaver):
         """Return the id of a thread's newest checkpoint for the holder of its lease, or ``""`` if there is none.
 
         Only the holder has stored checkpoints since it acquired the lease, so what it has seen need not be read again.
-
-        Raises:
-            CheckpointError: if the store fails.
         """
         if (seen := self._seen.newest(checkpoint_key(config))) is not None:
             return seen
@@ -319,11 +305,7 @@ class CanvasSaver(PruningSaver):
     async def list_keys(
         self, thread: str | None, namespace: str | None = None, *, before: str = "", limit: int | None = None
     ) -> AsyncIterator[CheckpointKey]:
-        """Yield the keys of checkpoints, newest first, without reading their values.
-
-        Raises:
-            CheckpointError: if the store fails or its data is damaged.
-        """
+        """Yield the keys of checkpoints, newest first, without reading their values."""
         await self._settle(thread)
         with self._errors.translate_read():
             async for key in self._lister.list_keys(thread, namespace, before=before, limit=limit):
@@ -344,11 +326,7 @@ class CanvasSaver(PruningSaver):
             self._forget(thread_id)
 
     async def keys_of_runs(self, runs: Collection[str]) -> Sequence[CheckpointKey]:
-        """Return the keys of the checkpoints that the runs have stored, on any thread.
-
-        Raises:
-            CheckpointError: if the store fails.
-        """
+        """Return the keys of the checkpoints that the runs have stored, on any thread."""
         await self._settle(None)
         with self._errors.translate("read"):
             return await self._lister.keys_of_runs(runs)
@@ -357,10 +335,6 @@ class CanvasSaver(PruningSaver):
         """Delete checkpoints and their pending writes. Blobs are kept, since other checkpoints may share them.
 
         If a lease's ``token`` is given, the checkpoints belong to one thread, and the lease must be current.
-
-        Raises:
-            SessionBusyError: if the lease has been lost.
-            CheckpointError: if the store fails.
         """
         if not keys:
             return

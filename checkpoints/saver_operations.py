@@ -50,7 +50,7 @@ class InnerSaver(Protocol):
 
 
 class PruningSaver(BaseCheckpointSaver[Any]):
-    """The part of `CanvasSaver` that copies and prunes."""
+    """The part of `CanvasSaver` that copies and prunes. All methods raise CheckpointError if the store fails."""
 
     async def keys_of_runs(self, runs: Collection[str]) -> Sequence[CheckpointKey]:
         """Return the keys of the checkpoints that the runs have stored."""
@@ -71,9 +71,6 @@ class PruningSaver(BaseCheckpointSaver[Any]):
 
         The checkpoint before them waits for its answers again. If a run has stored no checkpoint, its writes stay with
         the other run's checkpoint.
-
-        Raises:
-            CheckpointError: if the store fails.
         """
         runs = {str(run) for run in run_ids}
         if not runs:
@@ -115,11 +112,7 @@ class PruningSaver(BaseCheckpointSaver[Any]):
             await self.aput_writes(target, writes, task)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Delete all but the newest checkpoint of each namespace. Any other strategy deletes everything.
-
-        Raises:
-            CheckpointError: if the store fails.
-        """
+        """Delete all but the newest checkpoint of each namespace. Any other strategy deletes everything."""
         for thread in map(str, thread_ids):
             if strategy != "keep_latest":
                 await self.adelete_thread(thread)
@@ -129,11 +122,7 @@ class PruningSaver(BaseCheckpointSaver[Any]):
             await self.erase([key for key in keys if newest[key.namespace] != key])
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy all of a thread's checkpoints with their pending writes. Steps within nodes are not copied.
-
-        Raises:
-            CheckpointError: if the store fails.
-        """
+        """Copy all of a thread's checkpoints with their pending writes. Steps within nodes are not copied."""
         keys = [key async for key in self.list_keys(str(source_thread_id))]
         for key in sorted(keys):
             if (stored := await self.aget_tuple(key_config(key))) is not None:

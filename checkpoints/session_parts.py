@@ -70,12 +70,7 @@ class SessionParts:
             return await lister.stored_bytes(keys) + await self._blobs.stored_bytes(thread, names)
 
     async def erase(self, thread: str, names: Sequence[str], token: int) -> None:
-        """Delete parts that nothing uses.
-
-        Raises:
-            SessionBusyError: if the lease with this token has been lost.
-            CheckpointError: if the store fails.
-        """
+        """Delete parts that nothing uses. Raise SessionBusyError if the lease with this token has been lost."""
         self._values.forget(thread)
         with self._errors.translate("deleted"):
             async with self._values.transaction(Precondition(thread, token)):

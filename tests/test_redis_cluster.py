@@ -9,9 +9,8 @@ import pytest
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_items, open_store
-from ragflow_lg.checkpoints.backends import probe_store
+from ragflow_lg.checkpoints.backends import open_item_table, probe_store
 from ragflow_lg.checkpoints.encryption.key_rotation import reencrypt_session
-from ragflow_lg.checkpoints.item_backends import open_item_table
 from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.checkpoints.redis.redis_client import open_redis
 from ragflow_lg.dsl_compiler import compile_canvas

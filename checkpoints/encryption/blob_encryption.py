@@ -13,8 +13,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from ragflow_lg.checkpoints.key_mark import split_mark
-from ragflow_lg.checkpoints.key_ring import KeyRing
+from ragflow_lg.checkpoints.key_ring import KeyRing, split_mark
 from ragflow_lg.checkpoints.long_texts import compute
 from ragflow_lg.checkpoints.preconditions import Blobs, OpenTransaction, Precondition
 from ragflow_lg.checkpoints.sessions.session_pruning import is_part
@@ -27,7 +26,10 @@ _NAME_BYTES = 16
 
 
 class EncryptedBlobs:
-    """The blobs of a backend, encrypted. Callers use the names of the plain blobs."""
+    """The blobs of a backend, encrypted. Callers use the names of the plain blobs.
+
+    Reading raises SessionKeyError for a blob that cannot be decrypted.
+    """
 
     def __init__(self, inner: Blobs, keys: KeyRing) -> None:
         self.inner = inner
@@ -48,11 +50,7 @@ class EncryptedBlobs:
         return stored
 
     def decrypt(self, thread: str, stored_name: str, stored: bytes) -> tuple[str, bytes]:
-        """Return the name and the text of a stored blob.
-
-        Raises:
-            SessionKeyError: if it cannot be decrypted.
-        """
+        """Return the name and the text of a stored blob."""
         key, _ = split_mark(stored)
         if not key:
             return stored_name, stored
@@ -60,11 +58,7 @@ class EncryptedBlobs:
         return text[:_NAME_BYTES].hex(), text[_NAME_BYTES:]
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
-        """Return those of the requested blobs that exist.
-
-        Raises:
-            SessionKeyError: if one cannot be decrypted.
-        """
+        """Return those of the requested blobs that exist."""
         names = {self._keys.hide_name(thread, digest): digest for digest in digests}
         found = dict(await self.inner.find(thread, list(names)))
         missing = [digest for hidden, digest in names.items() if hidden not in found]
@@ -85,11 +79,7 @@ class EncryptedBlobs:
             self._older.popitem(last=False)
 
     async def names(self, thread: str) -> list[str]:
-        """Return the names of all of a thread's blobs. They are part of the encrypted blobs, which are read.
-
-        Raises:
-            SessionKeyError: if one cannot be decrypted.
-        """
+        """Return the names of all of a thread's blobs. They are part of the encrypted blobs, which are read."""
         stored = [name for name in await self.inner.names(thread) if is_part(name)]
         names: dict[str, None] = {}
         for start in range(0, len(stored), PAGE):

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import SessionKeyError
 from ragflow_lg.checkpoints.items.item_store import FoundItem, ItemTable, Namespace, Place, RequiredItem, StoredItem
-from ragflow_lg.checkpoints.key_mark import require_plain
-from ragflow_lg.checkpoints.key_ring import KeyRing
+from ragflow_lg.checkpoints.key_ring import KeyRing, require_plain
 
 MAX_ITEMS = 1_000_000
 """Maximum number of items of one namespace that are encrypted again."""
@@ -22,17 +21,16 @@ _BATCH = 500
 
 
 class EncryptedItems(Struct, frozen=True):
-    """A `ragflow_lg.checkpoints.items.item_store.ItemTable` over another one. Without keys, all items are plain."""
+    """A `ragflow_lg.checkpoints.items.item_store.ItemTable` over another one. Without keys, all items are plain.
+
+    Reading raises SessionKeyError for an item that cannot be decrypted.
+    """
 
     inner: ItemTable
     keys: KeyRing | None
 
     async def get(self, namespace: Namespace, key: str) -> StoredItem | None:
-        """Return an item.
-
-        Raises:
-            SessionKeyError: if it cannot be decrypted.
-        """
+        """Return an item."""
         item = await self.inner.get(namespace, key)
         return item and self._decrypt(item)
 
@@ -47,20 +45,12 @@ class EncryptedItems(Struct, frozen=True):
         return await self.inner.put_values([self._encrypt(item) for item in items])
 
     async def find(self, prefix: Namespace, vector: bytes, count: int, model: str = "") -> Sequence[FoundItem]:
-        """Return items, most similar or newest first.
-
-        Raises:
-            SessionKeyError: if one cannot be decrypted.
-        """
+        """Return items, most similar or newest first."""
         found = await self.inner.find(prefix, vector, count, model)
         return [FoundItem(self._decrypt(each.item), each.score) for each in found]
 
     async def foreign(self, prefix: Namespace, model: str, count: int) -> Sequence[StoredItem]:
-        """Return items with a vector of another model.
-
-        Raises:
-            SessionKeyError: if one cannot be decrypted.
-        """
+        """Return items with a vector of another model."""
         return [self._decrypt(item) for item in await self.inner.foreign(prefix, model, count)]
 
     async def outdated(self, prefix: Namespace, before: float, kept: int, count: int) -> Sequence[Place]:

@@ -83,7 +83,10 @@ class EncryptedRuns:
 
 
 class EncryptedTraces:
-    """The traces of a backend, encrypted. To RAGFlow, which reads them in Redis, they are empty."""
+    """The traces of a backend, encrypted. To RAGFlow, which reads them in Redis, they are empty.
+
+    Reading raises SessionKeyError for a trace that cannot be decrypted.
+    """
 
     def __init__(self, inner: Traces, keys: KeyRing, kind: str) -> None:
         """``kind`` distinguishes several traces of one run."""
@@ -97,21 +100,13 @@ class EncryptedTraces:
         await self.inner.put(record, [{"component_id": "", "trace": [], _ENCRYPTED: text}])
 
     async def get(self, run_id: str) -> Trace | None:
-        """Return a run's trace.
-
-        Raises:
-            SessionKeyError: if it cannot be decrypted.
-        """
+        """Return a run's trace."""
         trace = await self.inner.get(run_id)
         text = _encrypted_text(trace)
         return trace if not text else parse_trace(self._keys.decrypt_text(run_domain(run_id), self._place, text))
 
     async def reencrypt(self, record: RunRecord) -> bool:
-        """Encrypt a run's trace with the current key. Return whether it was not.
-
-        Raises:
-            SessionKeyError: if it cannot be decrypted.
-        """
+        """Encrypt a run's trace with the current key. Return whether it was not."""
         stored = await self.inner.get(record.run_id)
         trace = await self.get(record.run_id)
         if trace is None or self._keys.is_current(_encrypted_text(stored)):

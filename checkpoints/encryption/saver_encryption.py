@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -18,10 +18,18 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
 )
+from msgspec.structs import replace
 
 from ragflow_lg.checkpoints.checkpoint_texts import MORE
+from ragflow_lg.checkpoints.encryption.blob_encryption import EncryptedBlobs
+from ragflow_lg.checkpoints.encryption.record_encryption import EncryptedRuns, EncryptedTraces
 from ragflow_lg.checkpoints.key_ring import KeyRing
+from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.checkpoints.saver_operations import CheckpointKey, InnerSaver, checkpoint_key
+
+if TYPE_CHECKING:
+    from ragflow_lg.checkpoints.store import Store
+    from ragflow_lg.services.encryption import EncryptionKey
 
 MAX_LAST = 64
 """For how many threads and namespaces the values of the last checkpoint are kept."""
@@ -173,3 +181,27 @@ def _metadata_place(key: CheckpointKey) -> list[str]:
 
 def _write_place(key: CheckpointKey, task: str, channel: str) -> list[str]:
     return ["write", key.namespace, key.checkpoint, task, channel]
+
+
+def encrypted_store(store: Store, keys: Sequence[EncryptionKey]) -> Store:
+    """Return a store that encrypts what it stores in another one, which has just been opened.
+
+    Raises:
+        CheckpointError: if the package that encrypts is not installed.
+    """
+    ring, plain = KeyRing(keys), store.saver
+    blobs = EncryptedBlobs(plain.values.blobs, ring)
+    saver = CanvasSaver(
+        EncryptedSaver(plain.inner, ring),
+        blobs,
+        errors=plain.values.errors.kinds,
+        transaction=blobs.guard(plain.values.transaction),
+    )
+    return replace(
+        store,
+        saver=saver,
+        runs=EncryptedRuns(store.runs, ring),
+        traces=EncryptedTraces(store.traces, ring, "trace"),
+        node_logs=EncryptedTraces(store.node_logs, ring, "nodes"),
+        keys=ring,
+    )

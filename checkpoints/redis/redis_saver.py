@@ -37,10 +37,9 @@ from ragflow_lg.checkpoints.codec import MAX_EXPANDED_BYTES
 from ragflow_lg.checkpoints.langgraph_internals import redis_key_of, redis_pointer_of, redis_write_key_of
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import PART_MISSING, Precondition
-from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, collect, collecting_writes
+from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, SearchSlots, collect, collecting_writes
 from ragflow_lg.checkpoints.redis.redis_documents import dump_checkpoint, dump_write, read_checkpoint, read_tuple
 from ragflow_lg.checkpoints.redis.redis_sessions import CHECKPOINTS, RedisSessions
-from ragflow_lg.checkpoints.redis.search_slots import SearchSlots
 from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key, key_config
 

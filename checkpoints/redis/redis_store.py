@@ -1,23 +1,240 @@
-"""The store in Redis."""
+"""The store in Redis: its leases, cancellation, and how it is opened."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import cast
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from contextvars import Context
+from typing import Any, ClassVar, cast
 
+from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
-from ragflow_lg.checkpoints.leases import StoredLeases
-from ragflow_lg.checkpoints.redis.redis_cancels import RedisCancels
-from ragflow_lg.checkpoints.redis.redis_client import open_redis, scripts_together
-from ragflow_lg.checkpoints.redis.redis_leases import RedisLeaseTable
+from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner
+from ragflow_lg.checkpoints.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, StoredLeases
+from ragflow_lg.checkpoints.memory.memory_store import MemoryCancels
+from ragflow_lg.checkpoints.redis.redis_client import Command, collect, open_redis, scripts_together
 from ragflow_lg.checkpoints.redis.redis_records import RedisRuns, RedisTraces
 from ragflow_lg.checkpoints.redis.redis_saver import RedisSaver, redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
+from ragflow_lg.checkpoints.run_records import hex_session
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.checkpoints.store_url import cluster_name, key_prefix
+
+REDIS_POLL_S = 0.5
+FLAG_TTL_S = 3600
+
+
+class RedisCancels:
+    """RAGFlow's flags ``{task_id}-cancel``, polled every 0.5 s, and a channel for immediate delivery.
+
+    The session is the task id. One connection and one poll serve all sessions in this process.
+    """
+
+    def __init__(self, client: Redis, prefix: str, *, has_one_slot: bool = False) -> None:
+        """Initialize. With ``has_one_slot``, keys without the prefix are in other slots, and are not read."""
+        self._client = cast("Any", client)
+        self._prefixes = flag_prefixes(prefix, has_one_slot=has_one_slot)
+        self._channel = f"{prefix}agent:cancel"
+        self._local = MemoryCancels()
+        self._watched: list[str] = []
+        self._listening: asyncio.Task[None] | None = None
+
+    async def request(self, session: str) -> None:
+        """Set the flag and publish a message."""
+        with translate_errors(RedisError, OSError):
+            await self._client.set(cancel_keys(self._prefixes, session)[0], "x", ex=FLAG_TTL_S)
+            await self._client.publish(self._channel, hex_session(session))
+
+    @asynccontextmanager
+    async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
+        """Call ``on_cancel`` once, on the next cancel request.
+
+        A flag that is set at the end, but has not been seen, remains until the session is leased again.
+        """
+        is_seen = False
+
+        def cancel() -> None:
+            nonlocal is_seen
+            is_seen = True
+            on_cancel()
+
+        async with self._local.watch(session, cancel):
+            self._watched.append(session)
+            if self._listening is None or self._listening.done():
+                self._listening = asyncio.create_task(self._listen(), context=Context())
+            try:
+                yield
+            finally:
+                self._watched.remove(session)
+                if is_seen:
+                    with suppress(RedisError, OSError):
+                        await self._client.delete(*cancel_keys(self._prefixes, session))
+
+    async def aclose(self) -> None:
+        """Stop listening. Until then, one connection listens also between runs: it takes four trips to open one."""
+        task, self._listening = self._listening, None
+        if task is None:
+            return
+        while not task.done():
+            task.cancel()  # redis-py can swallow a cancellation that arrives during a response
+            # Unlike awaiting the task, this propagates a cancellation of the caller.
+            await asyncio.wait([task], timeout=REDIS_POLL_S)
+
+    async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        next_poll = loop.time() + REDIS_POLL_S
+        listener = self._client.pubsub()
+        try:
+            while self._listening is asyncio.current_task():
+                await self._receive(listener, next_poll - loop.time())
+                if loop.time() >= next_poll:
+                    next_poll = loop.time() + REDIS_POLL_S
+                    with suppress(RedisError, OSError):  # the next poll retries
+                        await self._poll()
+        finally:
+            with suppress(RedisError, OSError):
+                await listener.aclose()
+
+    async def _receive(self, listener: Any, timeout_s: float) -> None:
+        """Wait for a message and deliver it. While the server cannot be reached, only wait."""
+        try:
+            if not listener.subscribed:
+                await listener.subscribe(self._channel)
+            message = await listener.get_message(ignore_subscribe_messages=True, timeout=max(timeout_s, 0.0))
+        except (RedisError, OSError):
+            await asyncio.sleep(REDIS_POLL_S)
+            return
+        if message is not None:
+            await self._local.request(message["data"].decode("utf-8", "replace"))
+
+    async def _poll(self) -> None:
+        sessions = list(dict.fromkeys(self._watched))
+        pipeline = self._client.pipeline(transaction=False)
+        for session in sessions:
+            pipeline.exists(*cancel_keys(self._prefixes, session))
+        for session, count in zip(sessions, await pipeline.execute(), strict=True):
+            if count:
+                await self._local.request(session)
+
+
+def flag_prefixes(prefix: str, *, has_one_slot: bool) -> tuple[str, ...]:
+    """Return the beginnings of the keys of flags. RAGFlow's own have none, which is in another slot of a cluster."""
+    return (prefix,) if has_one_slot else (prefix, "")
+
+
+def cancel_keys(prefixes: Sequence[str], session: str) -> list[str]:
+    """Return RAGFlow's keys for the session's name and for both of its UUID forms, with each prefix."""
+    names = dict.fromkeys((hex_session(session), session, thread_of_session(session)))
+    return list(dict.fromkeys(f"{prefix}{name}-cancel" for prefix in prefixes for name in names))
+
+
+_TAKE = """
+local token = redis.call('HGET', KEYS[1], 'token')
+if token and token ~= ARGV[2] then
+    return {0, token, redis.call('HGET', KEYS[1], 'owner') or ''}
+end
+local time = redis.call('TIME')
+local last = tonumber(redis.call('GET', KEYS[2]) or 0)
+token = string.format('%.0f', math.max(time[1] * 1000000 + time[2], last + 1))
+redis.call('SET', KEYS[2], token, 'EX', ARGV[5])
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'session_id', ARGV[4], 'token', token, 'owner', ARGV[1], 'started_at', time[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+redis.call('DEL', unpack(KEYS, 3))
+return {1, token, ''}
+"""
+"""Takes a lease, and clears requests to cancel that are older than it.
+
+Tokens are times in microseconds. A counter alone would issue a token twice if the server lost its latest data."""
+
+_RENEW = """
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+"""
+_FREE = "if redis.call('HGET', KEYS[1], 'token') == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+
+class RedisLeaseTable:
+    """Leases stored as RAGFlow's ``agent:active-session`` hashes. They expire according to the server's clock.
+
+    Each method is a single script or command. `RedisSessions` refuses writes with the token of an earlier lease.
+    """
+
+    errors: ClassVar[tuple[type[Exception], ...]] = (RedisError, OSError)
+
+    def __init__(
+        self,
+        client: Redis,
+        sessions: RedisSessions,
+        prefix: str,
+        lease_s: float = LEASE_S,
+        *,
+        has_one_slot: bool = False,
+        read_command: Callable[[str], Command] | None = None,
+    ) -> None:
+        """Initialize. With ``has_one_slot``, keys without the prefix are in other slots, and are not used.
+
+        ``read_command`` returns the command that reads what the holder of a lease asks for first.
+        """
+        self._read_command = read_command
+        self._client = cast("Any", client)
+        self._sessions = sessions
+        self._prefix = prefix
+        self._flags = flag_prefixes(prefix, has_one_slot=has_one_slot)
+        self._lease_ms = int(lease_s * 1000)
+
+    async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
+        """Lease a session if it is free or the token of its lease is ``dead_token``, and read it in the same trip."""
+        keys = (self._sessions.lease_key(session), self._counter_key(session), *cancel_keys(self._flags, session))
+        arguments = (str(owner), dead_token or -1, self._lease_ms, session, TOKEN_TTL_S)
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.eval(_TAKE, len(keys), *keys, *arguments)
+        thread = thread_of_session(session)
+        if self._read_command is not None:
+            pipeline.execute_command(*self._read_command(thread))
+        taken, *reads = await pipeline.execute(raise_on_error=False)
+        if isinstance(taken, Exception):
+            raise taken
+        is_ours, token, holder = taken
+        if not is_ours:
+            return _holder(token, holder)
+        for read in reads:
+            if not isinstance(read, Exception):  # it will be read again
+                self._sessions.reads.remember(thread, int(token), read)
+        return int(token)
+
+    async def find(self, session: str) -> LeaseHolder | None:
+        """Return the current holder of a session's lease. Expired leases no longer exist."""
+        token, holder = await self._client.hmget(self._sessions.lease_key(session), "token", "owner")
+        return None if token is None else _holder(token, holder or b"")
+
+    async def renew(self, session: str, token: int) -> bool:
+        """Extend a lease."""
+        return bool(await self._client.eval(_RENEW, 1, self._sessions.lease_key(session), token, self._lease_ms))
+
+    async def free(self, session: str, token: int) -> None:
+        """End a lease, in the open transaction if any: it has the lease's token."""
+        key = self._sessions.lease_key(session)
+        self._sessions.reads.forget(thread_of_session(session))
+        if not collect([("DEL", key)]):
+            await self._client.eval(_FREE, 1, key, token)
+
+    async def forget(self, session: str) -> None:
+        """Delete the last token of a session."""
+        await self._client.delete(self._counter_key(session))
+
+    def _counter_key(self, session: str) -> str:
+        return f"{self._prefix}agent:lease-token:{session}"
+
+
+def _holder(token: bytes, holder: bytes) -> LeaseHolder:
+    number = int(token) if token.isdigit() else 0  # RAGFlow's own tokens are not numbers
+    return LeaseHolder(parse_owner(holder.decode("utf-8", "replace")), number)
+
 
 LEASE_CONNECTIONS = 4
 """Leases have connections of their own: if renewals waited for the writes of many runs, leases would expire."""

@@ -10,7 +10,7 @@ from langgraph.checkpoint.base import CheckpointTuple
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.checkpoint_texts import stored_texts
-from ragflow_lg.checkpoints.key_mark import require_plain
+from ragflow_lg.checkpoints.key_ring import require_plain
 from ragflow_lg.checkpoints.run_records import hex_session
 from ragflow_lg.checkpoints.saver_operations import checkpoint_key, key_config, writes_of_tasks
 from ragflow_lg.checkpoints.sessions.session_lines import (

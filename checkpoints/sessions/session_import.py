@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.checkpoint_texts import is_known_metadata, stored_texts
+from ragflow_lg.checkpoints.checkpoint_texts import check_fields, is_known_metadata, stored_texts
 from ragflow_lg.checkpoints.codec import blob_digest, find_digests, is_sealed
 from ragflow_lg.checkpoints.preconditions import Precondition
 from ragflow_lg.checkpoints.run_records import hex_session, read_record
@@ -34,7 +34,6 @@ from ragflow_lg.checkpoints.sessions.session_lines import (
     read_lines,
 )
 from ragflow_lg.checkpoints.sessions.session_pruning import is_part
-from ragflow_lg.checkpoints.stored_fields import check_fields
 from ragflow_lg.services.sessions import NO_ENTRIES, RunRecord, hold_lease, with_lease_token, with_recent_entries
 
 if TYPE_CHECKING:

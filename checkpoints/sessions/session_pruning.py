@@ -1,6 +1,7 @@
 """Deletes the old turns of a session: their checkpoints, the parts that only these use, and their run records.
 
-The last turn is always kept, with everything that an open form or an interrupted turn needs to go on.
+The last turn is always kept, with everything that an open form or an interrupted turn needs to go on. All functions
+raise CheckpointError if the store fails, or SessionBusyError if a runner holds the session.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
+from ragflow_lg.base.errors import SessionKeyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.saver_operations import CheckpointKey
 from ragflow_lg.services.sessions import hold_lease
@@ -20,7 +22,7 @@ from ragflow_lg.services.sessions import hold_lease
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.saver import CanvasSaver
     from ragflow_lg.checkpoints.store import Store
-    from ragflow_lg.services.sessions import RunRecord
+    from ragflow_lg.services.sessions import RunRecord, Traces
 
 BATCH = 200
 """Number of checkpoints or parts that are deleted in one transaction."""
@@ -57,10 +59,6 @@ async def prune_session(store: Store, session: str, limits: PruneLimits, *, is_d
     """Delete the old turns of a session.
 
     A crash leaves a session that can be used and pruned again.
-
-    Raises:
-        SessionBusyError: if a runner holds the session.
-        CheckpointError: if the store fails.
     """
     async with hold_lease(store.leases, session) as token:
         return await _Pruning(store, session, token).prune(limits, is_dry_run)
@@ -146,3 +144,32 @@ def _time_ms(checkpoint: str) -> int:
         return 0
     ticks = (stored.int >> 80) << 12 | (stored.int >> 64) & 0xFFF
     return ticks // 10_000 - _UUID_EPOCH_MS if stored.version == 6 else 0
+
+
+class Removed(Struct, frozen=True):
+    """What has been deleted."""
+
+    checkpoints: int
+    parts: int
+    """Long texts and results of steps."""
+    runs: int
+    traces: int
+    """Traces of agents and logs of nodes."""
+
+
+async def remove_session(store: Store, session: str) -> Removed:
+    """Delete everything that a store has of a session."""
+    thread = str(thread_of_session(session))
+    checkpoints = [1 async for _ in store.saver.list_keys(thread)]
+    parts = [name for name in await store.saver.parts.names(thread) if is_part(name)]
+    runs = [record.run_id async for record in store.runs.of_session(session)]
+    traces = [1 for run in runs for table in (store.traces, store.node_logs) if await _has_trace(table, run)]
+    await store.delete_session(session)
+    return Removed(len(checkpoints), len(parts), len(runs), len(traces))
+
+
+async def _has_trace(traces: Traces, run_id: str) -> bool:
+    try:
+        return await traces.get(run_id) is not None
+    except SessionKeyError:  # it is deleted without being read
+        return True

@@ -17,7 +17,7 @@ from msgspec import Struct
 from ragflow_lg.adapters.knowledge.attachments import file_text, is_audio
 from ragflow_lg.adapters.system_services import INLINE_KEYS, inline_bytes, inline_content
 from ragflow_lg.base.errors import RequestError, ServiceError, SessionKeyError
-from ragflow_lg.checkpoints.key_mark import require_plain
+from ragflow_lg.checkpoints.key_ring import require_plain
 from ragflow_lg.server.agents.quotas import find_limits
 from ragflow_lg.server.database.file_repository import FileQuery, FileRepository
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow

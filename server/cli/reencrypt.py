@@ -84,7 +84,7 @@ async def _reencrypt_sessions(store: Store, names: list[str]) -> int:
 
 async def _reencrypt_memories(settings: Settings, url: str) -> int:
     """Encrypt the memories beside the sessions. Return how many could not be encrypted."""
-    from ragflow_lg.checkpoints.item_backends import open_item_table
+    from ragflow_lg.checkpoints.backends import open_item_table
 
     left = count = 0
     async with open_item_table(url, settings.checkpoint_prefix, settings.store_options["keys"]) as table:

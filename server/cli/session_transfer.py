@@ -225,7 +225,7 @@ async def _delete(store: Store, names: list[str], user: str, server: tuple[Setti
 
 async def _delete_found(store: Store, found: Sequence[Selected], rows: SessionRows | None) -> None:
     from ragflow_lg.checkpoints.run_records import hex_session
-    from ragflow_lg.checkpoints.sessions.session_removal import remove_session
+    from ragflow_lg.checkpoints.sessions.session_pruning import remove_session
 
     files = await _find_files(store, found, rows) if rows is not None else None
     for selected in found:

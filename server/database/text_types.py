@@ -8,7 +8,7 @@ from sqlalchemy import Dialect, String, Text, TypeDecorator
 from sqlalchemy.dialects.mysql import LONGTEXT
 
 from ragflow_lg.base.errors import SessionKeyError
-from ragflow_lg.checkpoints.key_mark import require_plain
+from ragflow_lg.checkpoints.key_ring import require_plain
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine

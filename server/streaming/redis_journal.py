@@ -15,8 +15,7 @@ from redis.asyncio import Redis
 from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import SessionKeyError, StreamError
 from ragflow_lg.base.packed_bytes import LARGE_BYTES, is_packed, pack, unpack
-from ragflow_lg.checkpoints.key_mark import require_plain
-from ragflow_lg.checkpoints.key_ring import KeyRing, run_domain
+from ragflow_lg.checkpoints.key_ring import KeyRing, require_plain, run_domain
 from ragflow_lg.server.streaming.event_codec import EntryData, encode_entry
 from ragflow_lg.server.streaming.journal import (
     MAX_RUN,

@@ -3,7 +3,7 @@ from typing import Any
 import orjson
 
 from ragflow_lg.checkpoints.codec import BLOB_BYTES, Codec
-from ragflow_lg.checkpoints.known_entries import REMEMBERED_MAPS, KnownEntries
+from ragflow_lg.checkpoints.known_blobs import REMEMBERED_MAPS, KnownEntries
 
 
 class Encoder:

@@ -11,8 +11,8 @@ from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.lease_owner import this_process
 from ragflow_lg.checkpoints.leases import StoredLeases
 from ragflow_lg.checkpoints.memory.memory_store import MemoryLeaseTable
-from ragflow_lg.checkpoints.redis.redis_leases import RedisLeaseTable
-from ragflow_lg.checkpoints.sqlite.sqlite_leases import SqliteLeaseTable
+from ragflow_lg.checkpoints.redis.redis_store import RedisLeaseTable
+from ragflow_lg.checkpoints.sqlite.sqlite_store import SqliteLeaseTable
 from ragflow_lg.services.sessions import with_lease_token
 from tests.fakes.python_process import python_process
 from tests.stores import OpenStore, checkpoint_config, fresh_prefix, put_checkpoint, sqlite_file, stored_leases

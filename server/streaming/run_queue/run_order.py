@@ -8,8 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ragflow_lg.base.errors import RequestError, SessionKeyError, StreamError
-from ragflow_lg.checkpoints.key_mark import require_plain
-from ragflow_lg.checkpoints.key_ring import KeyRing, run_domain
+from ragflow_lg.checkpoints.key_ring import KeyRing, require_plain, run_domain
 from ragflow_lg.runs.wire.wire_events import Envelope
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import SessionKeyError
+from ragflow_lg.checkpoints.backends import open_item_table
 from ragflow_lg.checkpoints.encryption.item_encryption import EncryptedItems
-from ragflow_lg.checkpoints.item_backends import open_item_table
 from ragflow_lg.checkpoints.items.item_store import ItemStore
 from ragflow_lg.services.encryption import EncryptionKey
 from tests.checkpoints.encryption.conftest import NEW, OLD

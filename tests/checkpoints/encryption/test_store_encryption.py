@@ -15,8 +15,7 @@ from ragflow_lg.checkpoints import Store
 from ragflow_lg.checkpoints.codec import blob_digest
 from ragflow_lg.checkpoints.saver_operations import key_config
 from ragflow_lg.checkpoints.sessions.session_export import export_session
-from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits, prune_session
-from ragflow_lg.checkpoints.sessions.session_removal import remove_session
+from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits, prune_session, remove_session
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.encryption import EncryptionKey

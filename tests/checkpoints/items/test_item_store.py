@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.item_backends import open_items
+from ragflow_lg.checkpoints.backends import open_items
 from ragflow_lg.checkpoints.items import item_store
 from ragflow_lg.checkpoints.items.item_store import ItemStore
 from ragflow_lg.checkpoints.items.item_vectors import pack_vector

@@ -7,7 +7,7 @@ import pytest
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.redis.redis_cancels import RedisCancels
+from ragflow_lg.checkpoints.redis.redis_store import RedisCancels
 from tests.stores import fresh_prefix, redis_client
 
 SESSION = "0123456789abcdef0123456789abcdef"

@@ -1,6 +1,6 @@
 import asyncio
 
-from ragflow_lg.checkpoints.redis.search_slots import SearchSlots
+from ragflow_lg.checkpoints.redis.redis_client import SearchSlots
 
 
 async def test_a_tenant_rests_after_a_search_and_others_do_not_wait_for_it() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.run_records import hex_session
-from ragflow_lg.checkpoints.sqlite.sqlite_cancels import SqliteCancels
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
+from ragflow_lg.checkpoints.sqlite.sqlite_store import SqliteCancels
 
 
 async def test_one_poll_serves_all_watchers(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.lease_owner import Owner
 from ragflow_lg.checkpoints.leases import LEASE_S, StoredLeases
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
-from ragflow_lg.checkpoints.sqlite.sqlite_leases import SqliteLeaseTable
+from ragflow_lg.checkpoints.sqlite.sqlite_store import SqliteLeaseTable
 
 
 def nothing() -> None:

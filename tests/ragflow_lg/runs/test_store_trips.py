@@ -11,8 +11,8 @@ from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.base.work_thread import WorkThread
 from ragflow_lg.checkpoints import step_buffer
 from ragflow_lg.checkpoints.memory.memory_store import MemorySaver
-from ragflow_lg.checkpoints.redis import redis_cancels
-from ragflow_lg.checkpoints.sqlite import sqlite_cancels
+from ragflow_lg.checkpoints.redis import redis_store
+from ragflow_lg.checkpoints.sqlite import sqlite_store
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.chat import Usage
 from tests.fakes.canvas import node
@@ -44,7 +44,7 @@ def _counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[An
 
 async def test_a_turn_with_a_model_makes_four_trips(reopen_shared: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lease with the session; the beginning; what the model has said; and the end."""
-    for module, name in ((sqlite_cancels, "POLL_S"), (redis_cancels, "REDIS_POLL_S")):
+    for module, name in ((sqlite_store, "POLL_S"), (redis_store, "REDIS_POLL_S")):
         monkeypatch.setattr(module, name, 30.0)
     for name in ("SOON_S", "LATEST_S"):
         monkeypatch.setattr(step_buffer, name, 30.0)
