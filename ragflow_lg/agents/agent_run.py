@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -21,6 +21,7 @@ from ragflow_lg.agents.agent_tool import Outcome
 from ragflow_lg.agents.research_budget import ResearchLimits
 from ragflow_lg.agents.toolbox import Toolbox, read_arguments, repair_call, truncate_name
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled
+from ragflow_lg.base.thinking import AnswerPart, split_thinking
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_CHARS, JsonValue, to_text
 from ragflow_lg.base.worker_tasks import measure
@@ -31,7 +32,47 @@ from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage, count_tokens
 
 if TYPE_CHECKING:
+    from ragflow_lg.agents.agent_run import AgentRun
     from ragflow_lg.component.context import RunContext
+    from ragflow_lg.models.model_call import AnswerStream
+
+
+def make_thought_sink(run: AgentRun, *, is_text_shown: bool = True) -> ThoughtSink | None:
+    """Return a sink for a run's thoughts, or None if the run does not stream."""
+    return None if run.stream is None else ThoughtSink(run.stream, is_text_shown=is_text_shown)
+
+
+class ThoughtSink:
+    """Shows a model answer as a thought, either all of it or only its thinking sections."""
+
+    def __init__(self, stream: AnswerStream, *, is_text_shown: bool) -> None:
+        self._stream = stream
+        self._is_text_shown = is_text_shown
+        self._is_thinking = False
+
+    @property
+    def text(self) -> str:
+        """The text shown so far."""
+        return self._stream.text
+
+    def begin(self) -> None:
+        """Start another answer."""
+        self._stream.begin()
+        self._is_thinking = False
+
+    async def write(self, parts: Iterable[AnswerPart]) -> None:
+        """Show parts of the answer."""
+        for part in parts:
+            if part.mark:
+                self._is_thinking = part.mark == "start"
+            elif self._is_text_shown or self._is_thinking:
+                await self._stream.write_thought(part.text)
+
+    async def replay(self, text: str) -> None:
+        """Show a complete answer, including tags, from before a crash."""
+        self.begin()
+        await self.write(split_thinking(text))
+
 
 TRUNCATION_MARK = " … (truncated)"
 """End of a truncated message."""

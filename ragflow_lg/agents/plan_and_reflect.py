@@ -15,8 +15,14 @@ from typing import Any, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ragflow_lg.agents.agent_run import AgentRun, append_message, final_prompt, request_schema, result_text
-from ragflow_lg.agents.thought_sink import make_thought_sink
+from ragflow_lg.agents.agent_run import (
+    AgentRun,
+    append_message,
+    final_prompt,
+    make_thought_sink,
+    request_schema,
+    result_text,
+)
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import JsonValue

@@ -11,8 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from ragflow_lg.agents.react_action import WrittenCall, answer_in, is_no_action, read_actions
-from ragflow_lg.agents.react_markers import MARKER_ENDS, Marker, may_begin_at, next_marker
+from ragflow_lg.agents.react_action import (
+    MARKER_ENDS,
+    Marker,
+    WrittenCall,
+    answer_in,
+    is_no_action,
+    may_begin_at,
+    next_marker,
+    read_actions,
+)
 
 _BLOCK_CHARS = 4096
 """Text is processed in blocks, because the rest of a block is copied after each of its markers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -12,8 +12,12 @@ from ragflow_lg.agents.agent_run import AgentRun, final_prompt, result_text
 from ragflow_lg.agents.toolbox import truncate_name
 from ragflow_lg.services.chat import ChatModel
 
-if TYPE_CHECKING:
-    from ragflow_lg.agents.agent_run import AgentRun
+logger = logging.getLogger(__name__)
+
+Strategy: TypeAlias = Callable[[AgentRun], Awaitable[str]]
+"""Use a run's model and tools to find an answer; return it, with ``<think>`` tags."""
+
+StrategyName: TypeAlias = Literal["function_calling", "react", "plan_and_reflect", "deep_research"]
 
 
 async def call_functions(run: AgentRun) -> str:
@@ -40,19 +44,9 @@ async def call_functions(run: AgentRun) -> str:
     return (await run.ask(run.with_guidelines(last), f"round {number}", run.stream)).text
 
 
-logger = logging.getLogger(__name__)
-
-Strategy: TypeAlias = Callable[["AgentRun"], Awaitable[str]]
-"""Use a run's model and tools to find an answer; return it, with ``<think>`` tags."""
-
-StrategyName: TypeAlias = Literal["function_calling", "react", "plan_and_reflect", "deep_research"]
-
-
 def load_strategy(name: StrategyName) -> Strategy:
     """Import and return a strategy. Imports happen here so that checking a canvas stays fast."""
     if name == "function_calling":
-        from ragflow_lg.agents.strategies import call_functions
-
         return call_functions
     if name == "react":
         from ragflow_lg.agents.react import react

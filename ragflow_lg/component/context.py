@@ -18,7 +18,7 @@ from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.events import AnswerDiscarded, Delta, EngineEvent, MessagePiece
 from ragflow_lg.component.node_steps import MemorySteps, NodeSteps
 from ragflow_lg.component.node_values import NodeValues
-from ragflow_lg.component.plan_secrets import find_stored_secrets, make_redacted_view
+from ragflow_lg.component.plan import find_stored_secrets, make_redacted_view
 from ragflow_lg.component.spec import MessageAlternative
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.state_size import Size, global_part, output_part

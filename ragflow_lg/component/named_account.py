@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Struct
 from pydantic import BeforeValidator
@@ -12,12 +12,7 @@ from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.component.spec import ComponentParams, Requirement
 
-
-def _text(value: Any) -> Any:
-    return "" if value is None else value
-
-
-AccountText = Annotated[str, BeforeValidator(_text)]
+AccountText = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 """A text of an account; null, which RAGFlow's editor stores for an empty field, is ``""``."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -17,15 +17,16 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.canvas_hash import hash_canvas
 from ragflow_lg.component.spec import AnySpec, ComponentParams, MessageAlternative, Route
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.forms import FormField
 from ragflow_lg.dsl.joins import JoinRegion
-from ragflow_lg.dsl.redaction import Redactor
+from ragflow_lg.dsl.redacted_view import RedactedView
+from ragflow_lg.dsl.redaction import MIN_WORD_CHARS, Redactor, is_secret_name
 from ragflow_lg.dsl.variable_references import Reference, Template
 
 if TYPE_CHECKING:
+    from ragflow_lg.component.plan import Plan
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.component.turn_context import TurnContext
 
@@ -334,7 +335,7 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def canvas_hash(self) -> str:
-        """The hash of the plan; see `ragflow_lg.component.canvas_hash`."""
+        """The hash of the plan; see `ragflow_lg.component.plan`."""
         return hash_canvas(self.as_json())
 
 
@@ -352,3 +353,26 @@ def _node_json(node: PlanNode) -> dict[str, JsonValue]:
         **({"canvas": node.canvas.plan.canvas_hash} if node.canvas else {}),
         **({"tools": [_node_json(tool) for tool in node.tools]} if node.tools else {}),
     }
+
+
+def hash_canvas(plan: JsonValue) -> str:
+    """Return the SHA-256 hash of a plan as canonical JSON, in hexadecimal. Equal canvases have equal plans."""
+    text = json.dumps(plan, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def make_redacted_view(plan: Plan, secrets: Iterable[str]) -> RedactedView:
+    """Return a view without the given secrets, and without those of a canvas and its nested canvases."""
+    redactor = Redactor(secrets)
+    redactor.learn_all(plan.redactor)
+    return RedactedView(redactor)
+
+
+def find_stored_secrets(*states: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the values of secret variables in stored states. Runs and forks may have changed those of the canvas."""
+    found: list[str] = []
+    for state in states:
+        globals_: Mapping[str, Any] = state.get("globals") or {}
+        texts = [value for name, value in globals_.items() if isinstance(value, str) and is_secret_name(name)]
+        found += [text for text in texts if len(text) >= MIN_WORD_CHARS or not text.isalpha()]
+    return tuple(found)

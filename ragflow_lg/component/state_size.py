@@ -60,7 +60,10 @@ def output_part(node: str, name: str) -> str:
 
 
 class StateSize:
-    """The sizes of the parts of a turn's state, as far as this process knows them."""
+    """The sizes of the parts of a turn's state, as far as this process knows them.
+
+    If a change would exceed a limit of the state, it raises ComponentError, and the part keeps its size.
+    """
 
     def __init__(self) -> None:
         self._parts: dict[str, Size] | None = None
@@ -86,22 +89,14 @@ class StateSize:
             self._entries += whole.entries - len(self._globals) + (_CONVERSATION in self._globals)
 
     def replace(self, part: str, size: Size, limits: StateLimits) -> None:
-        """Set the size of a part: the outputs of a node or a global.
-
-        Raises:
-            ComponentError: if the state would exceed a limit. The part then keeps its size.
-        """
+        """Set the size of a part: the outputs of a node or a global."""
         old = self._size_of(part)
         self._check(size.chars - old.chars, size.entries - old.entries, limits)
         self._put(part, size)
         self._lists.pop(part, None)
 
     def store(self, part: str, value: Any, size: Size | None, limits: StateLimits) -> None:
-        """Set the value of a part, whose size is measured if it is None.
-
-        Raises:
-            ComponentError: if the state would exceed a limit. The part then keeps its size.
-        """
+        """Set the value of a part, whose size is measured if it is None."""
         self.replace(part, size_of(value) if size is None else size, limits)
         if isinstance(value, list):
             self._lists[part] = cast("list[Any]", value)
@@ -111,11 +106,7 @@ class StateSize:
         return self._size_of(part) if self._lists.get(part) is value else None
 
     def add(self, part: str, size: Size, limits: StateLimits) -> None:
-        """Add to the size of a part.
-
-        Raises:
-            ComponentError: if the state would exceed a limit. The part then keeps its size.
-        """
+        """Add to the size of a part."""
         self.replace(part, self._size_of(part).plus(size), limits)
 
     def _size_of(self, part: str) -> Size:

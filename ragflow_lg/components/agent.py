@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
+from msgspec.structs import replace
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from ragflow_lg.agents.agent_log import QUESTION_NOTE, agent_log_of
 from ragflow_lg.agents.agent_run import AgentRun
 from ragflow_lg.agents.citation_pass import CitingStream, show_with_citations
 from ragflow_lg.agents.component_tools import component_tools
 from ragflow_lg.agents.mcp_tools import mcp_findings, mcp_server_tools, mcp_tools
-from ragflow_lg.agents.question_rewriting import with_standalone_question
 from ragflow_lg.agents.research_budget import ResearchLimits
 from ragflow_lg.agents.strategies import StrategyName, choose_strategy, load_strategy
 from ragflow_lg.agents.toolbox import Toolbox
@@ -23,7 +24,7 @@ from ragflow_lg.base.thinking import AnswerPart, strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.decorator import component
-from ragflow_lg.component.spec import ComponentOutputs, ServerTool, ToolEntry, ToolResult, ToolRules
+from ragflow_lg.component.spec import ComponentOutputs, ToolEntry, ToolResult, ToolRules
 from ragflow_lg.models.chat_params import (
     GO_NAMES,
     PromptedParams,
@@ -37,6 +38,7 @@ from ragflow_lg.models.chat_params import (
     structured_output_schemas,
 )
 from ragflow_lg.models.citations import require_citations
+from ragflow_lg.models.engine_prompts import describe_today, engine_prompt
 from ragflow_lg.models.model_call import (
     AnswerStream,
     ask,
@@ -48,10 +50,50 @@ from ragflow_lg.models.model_call import (
     read_structured,
 )
 from ragflow_lg.models.prompts import ChatMessage
-from ragflow_lg.services.chat import ChatModel, ChatRequest
+from ragflow_lg.services.chat import ChatModel, ChatRequest, Usage
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
+
+
+_STEP = "question"
+_MIN_MESSAGES = 4
+"""In shorter conversations, the question is not rewritten."""
+
+
+async def with_standalone_question(ctx: RunContext, model: ChatModel, request: ChatRequest) -> ChatRequest:
+    """Replace the last message in a longer conversation with a self-contained question.
+
+    Models copy words from the question into tool arguments; a search for "it" would find nothing.
+    """
+    messages = list(request.messages)
+    if len(messages) < _MIN_MESSAGES or messages[-1]["role"] != "user":
+        return request
+
+    log = agent_log_of(ctx)
+
+    async def call() -> JsonValue:
+        conversation = _conversation(messages)
+        system = engine_prompt(ctx, "standalone_question", conversation=conversation, today=describe_today(ctx))
+        rewriting = ChatRequest(system, ({"role": "user", "content": "Output: "},), request.sampling)
+        start = log.now()
+        answer = await ask(ctx, model, rewriting)
+        question = strip_thinking(answer.text).strip()
+        return {"question": question, "usage": list(answer.usage), "seconds": log.now() - start}
+
+    stored: Any = await ctx.step("rewritten question", len(messages), call, position=_STEP)
+    question: str = stored["question"]
+    is_replayed = _STEP in ctx.replayed_steps
+    ctx.budget.charge_step(_STEP, sum(stored["usage"][:2]), is_charged=not is_replayed)
+    usage = Usage(*stored["usage"])
+    await log.record_note(QUESTION_NOTE, question, stored["seconds"], usage, is_replayed=is_replayed)
+    if not question:
+        return request
+    return replace(request, messages=(*messages[:-1], {"role": "user", "content": question}))
+
+
+def _conversation(messages: Sequence[Any]) -> str:
+    return "\n".join(f"{message['role'].upper()}: {message['content']}" for message in messages)
 
 
 TIME_LIMIT_S = 1200.0
@@ -115,10 +157,6 @@ class Arguments(BaseModel):
     context: TaskText = Field("", description="Known facts that are relevant to the task.")
 
 
-def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    return rename_params(params, GO_NAMES)
-
-
 def _limit_s(params: Params) -> float | None:
     """Return the time limit: a research may search for as long as its limit allows, and then has time to answer."""
     if params.strategy != "deep_research":
@@ -154,14 +192,6 @@ def _tools(params: Params) -> Sequence[ToolEntry]:
             tool_params = cast("Mapping[str, Any]", value if isinstance(value, Mapping) else {})
             entries.append(ToolEntry(name, str(entry.get("name") or name), tool_params, ("tools", index)))
     return entries
-
-
-def _server_tools(params: Params) -> Iterable[ServerTool]:
-    return mcp_server_tools(params.mcp)
-
-
-def _allowed_tools(params: Params) -> Sequence[str] | None:
-    return params.allowed_tools
 
 
 async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
@@ -298,12 +328,12 @@ async def _outputs(run: AgentRun, params: Params, text: str) -> Outputs:
     output_schemas=structured_output_schemas,
     lint=_lint,
     differences=schema_differences,
-    rewrite=_rewrite,
+    rewrite=lambda params: rename_params(params, GO_NAMES),
     tools=_tools,
-    server_tools=_server_tools,
+    server_tools=lambda params: mcp_server_tools(params.mcp),
     requires=lambda params: params.requirements,
     prompt_texts=prompt_texts,
-    allowed_tools=_allowed_tools,
+    allowed_tools=lambda params: params.allowed_tools,
     tool=ToolRules("", Arguments, _as_tool),
     effects="pays",
     description="Ask a chat model that can call tools.",

@@ -56,22 +56,14 @@ def _lint(params: Params) -> Iterable[Finding]:
         yield Finding("params-unsupported", "warning", ("create_new_session",), message)
 
 
-def _plays(params: Params) -> CanvasName:
-    return CanvasName(params.agent_id, key="agent_id")
-
-
-def _limit_s(params: Params) -> float:
-    return params.timeout_seconds
-
-
 @component(
     "AgentInvoke",
     params=Params,
     outputs=Outputs,
-    timeout_s=_limit_s,
+    timeout_s=lambda params: params.timeout_seconds,
     retries=True,
     lint=_lint,
-    plays=_plays,
+    plays=lambda params: CanvasName(params.agent_id, key="agent_id"),
     effects="pays",
     description="Run another canvas by its agent id.",
     source="agent/component/agent_invoke.py",

@@ -11,7 +11,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from ragflow_lg.dsl.forms import form_fields
-from ragflow_lg.dsl.value_types import Schema, schemas_of_fields
+from ragflow_lg.dsl.value_types import schemas_of_fields
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -57,17 +57,13 @@ def _names(params: Params) -> Iterable[str]:
     return (*params.inputs, *(_SECTIONS if params.mode == "Webhook" else ()))
 
 
-def _schemas(params: Params) -> Mapping[str, Schema]:
-    return schemas_of_fields(form_fields(params.inputs))
-
-
 @component(
     "Begin",
     kind="entry",
     params=Params,
     outputs=Outputs,
     output_names=_names,
-    output_schemas=_schemas,
+    output_schemas=lambda params: schemas_of_fields(form_fields(params.inputs)),
     timeout_s=None,
     effects="none",
     description="Start of every turn. Its form fields become outputs.",

@@ -102,16 +102,12 @@ class Outputs(ComponentOutputs):
     """``{file_id, name, size, parent_id, mime_type, url}`` of each file."""
 
 
-def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    return rename_params(params, _GO_NAMES)
-
-
 @component(
     "Browser",
     params=Params,
     outputs=Outputs,
     timeout_s=lambda params: params.timeout or TIMEOUT_S,
-    rewrite=_rewrite,
+    rewrite=lambda params: rename_params(params, _GO_NAMES),
     requires=lambda params: params.requirements,
     effects="pays",
     description="Let a chat model operate web pages in a browser.",

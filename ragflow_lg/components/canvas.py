@@ -53,10 +53,6 @@ def _lint(params: Params) -> Iterable[Finding]:
         yield Finding("params-invalid", "error", ("canvas",), message, "Set exactly one of the two.")
 
 
-def _plays(params: Params) -> CanvasName:
-    return CanvasName(params.canvas, "" if params.canvas else params.path)
-
-
 async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Run the canvas with the model's arguments."""
     return await play_canvas(ctx, arguments.__pydantic_extra__ or {})
@@ -69,7 +65,7 @@ async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> Too
     timeout_s=1200.0,
     retries=True,
     lint=_lint,
-    plays=_plays,
+    plays=lambda params: CanvasName(params.canvas, "" if params.canvas else params.path),
     tool=ToolRules("", Arguments, _as_tool),
     effects="pays",
     description="Run another canvas.",

@@ -117,10 +117,6 @@ def _describe(params: Params) -> str:
     return describe_categories(NamedCategory(name, c.description or "", tuple(c.examples)) for name, c in categories)
 
 
-def _prompt_texts(params: Params) -> Iterable[PromptText]:
-    yield PromptText(_describe(params), ("category_description",))
-
-
 @component(
     "Categorize",
     kind="route",
@@ -131,7 +127,7 @@ def _prompt_texts(params: Params) -> Iterable[PromptText]:
     rewrite=_rewrite,
     retries=True,
     requires=lambda params: params.requirements,
-    prompt_texts=_prompt_texts,
+    prompt_texts=lambda params: [PromptText(_describe(params), ("category_description",))],
     effects="pays",
     description="Let a chat model choose a category and continue with its successors.",
     source="agent/component/categorize.py",

@@ -6,7 +6,7 @@ import base64
 import json
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from urllib.parse import urlencode
 
@@ -40,17 +40,13 @@ def _read_format(value: Any) -> Any:
     return "markdown" if name == "md" else name or "pdf"
 
 
-def _none_as_text(value: Any) -> Any:
-    return "" if value is None else value
-
-
 def _require_text(content: Template) -> Template:
     if not content.source:
         raise ValueError("must not be empty")
     return content
 
 
-Line = Annotated[str, BeforeValidator(_none_as_text)]
+Line = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 
 
 class Params(ComponentParams):
@@ -92,16 +88,12 @@ class Outputs(ComponentOutputs):
     """All of this as JSON; a Message that refers to it offers the file for download."""
 
 
-def _output_names(params: Params) -> Iterable[str]:
-    return ("warnings",)
-
-
 @component(
     "DocGenerator",
     aliases=("DocsGenerator",),
     params=Params,
     outputs=Outputs,
-    output_names=_output_names,
+    output_names=lambda params: ("warnings",),
     effects="pays",
     description="Write a PDF, DOCX, HTML, Markdown or text file from Markdown.",
     source="agent/component/docs_generator.py",

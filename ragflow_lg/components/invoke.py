@@ -118,10 +118,6 @@ class Outputs(ComponentOutputs):
     headers: dict[str, str] = Field(default_factory=dict[str, str])
 
 
-def _limit_s(params: Params) -> float:
-    return OWN_TIME_S + params.timeout * (1 + (params.max_retries or 0))
-
-
 def _effects(ctx: RunContext, params: Params) -> Effects:
     """Return whether the request may change something at the server, so that a crash must not repeat it unasked."""
     return "reads" if params.method in ("GET", "HEAD") else "writes"
@@ -131,7 +127,7 @@ def _effects(ctx: RunContext, params: Params) -> Effects:
     "Invoke",
     params=Params,
     outputs=Outputs,
-    timeout_s=_limit_s,
+    timeout_s=lambda params: OWN_TIME_S + params.timeout * (1 + (params.max_retries or 0)),
     retries=True,
     effects=_effects,
     shows_default=True,

@@ -51,10 +51,6 @@ def _declarations(params: Params) -> dict[str, Any]:
     return cast("dict[str, Any]", outputs) if isinstance(outputs, dict) else {}
 
 
-def _names(params: Params) -> Iterable[str]:
-    return _declarations(params)
-
-
 def _collects(params: Params) -> Mapping[str, Reference]:
     references: dict[str, Reference] = {}
     for name, declared in _declarations(params).items():
@@ -80,22 +76,6 @@ def _items(ctx: RunContext, params: Params) -> Sequence[JsonValue]:
     raise ComponentError(f"{params.items_ref} must be an array, but its type is {name}.", node=ctx.node.id)
 
 
-def _has_next_round(ctx: RunContext, params: Params) -> bool:
-    return ctx.round.index < len(ctx.round.items or ())
-
-
-def _concurrency(params: Params) -> int:
-    return max(1, params.max_concurrency)
-
-
-def _list_reference(params: Params) -> Reference:
-    return params.items_ref
-
-
-def _accepts_single(params: Params) -> bool:
-    return params.wraps_single
-
-
 def _lint(params: Params) -> Iterable[Finding]:
     for name in sorted(_declarations(params).keys() - _collects(params).keys()):
         yield Finding(
@@ -115,16 +95,16 @@ def _lint(params: Params) -> Iterable[Finding]:
     outputs=Outputs,
     rewrite=_rewrite,
     lint=_lint,
-    output_names=_names,
+    output_names=_declarations,
     timeout_s=None,
     shows_default=True,
     region=RegionRules(
         items=_items,
-        has_next_round=_has_next_round,
+        has_next_round=lambda ctx, params: ctx.round.index < len(ctx.round.items or ()),
         collects=_collects,
-        max_concurrency=_concurrency,
-        list_reference=_list_reference,
-        accepts_single=_accepts_single,
+        max_concurrency=lambda params: max(1, params.max_concurrency),
+        list_reference=lambda params: params.items_ref,
+        accepts_single=lambda params: params.wraps_single,
     ),
     effects="none",
     description="Run the nodes inside once for each item of a list.",

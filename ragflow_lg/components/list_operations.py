@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -92,15 +92,11 @@ class Outputs(ComponentOutputs):
     last: Any = None
 
 
-def _expects(params: Params) -> Iterable[ExpectedType]:
-    yield ExpectedType(params.query, frozenset({"array"}), "ListOperations needs a list and fails")
-
-
 @component(
     "ListOperations",
     params=Params,
     outputs=Outputs,
-    expects=_expects,
+    expects=lambda params: [ExpectedType(params.query, frozenset({"array"}), "ListOperations needs a list and fails")],
     effects="none",
     description="Pick, filter, sort or de-duplicate the items of a list.",
     source="agent/component/list_operations.py",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.component.decorator import component
@@ -45,10 +44,6 @@ class Outputs(ComponentOutputs):
     content: str | None = None
 
 
-def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    return rename_params(params, GO_NAMES)
-
-
 def _streams(params: Params) -> bool:
     return params.json_schema is None and not params.requires_evidence
 
@@ -65,7 +60,7 @@ def _streams(params: Params) -> bool:
     output_schemas=structured_output_schemas,
     lint=lint_schema,
     differences=schema_differences,
-    rewrite=_rewrite,
+    rewrite=lambda params: rename_params(params, GO_NAMES),
     requires=lambda params: params.requirements,
     prompt_texts=prompt_texts,
     effects="pays",

@@ -18,7 +18,7 @@ from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, RegionRules
 from ragflow_lg.dsl.conditions import parse_condition
 from ragflow_lg.dsl.loop_operators import NAMES, OPERATORS, holds
-from ragflow_lg.dsl.value_types import Schema, schema_of_name
+from ragflow_lg.dsl.value_types import schema_of_name
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 
 if TYPE_CHECKING:
@@ -100,10 +100,6 @@ def _named_variables(params: Params) -> Iterable[LoopVariable]:
 
 def _names(params: Params) -> Iterable[str]:
     return [str(row.variable) for row in _named_variables(params)]
-
-
-def _schemas(params: Params) -> Mapping[str, Schema]:
-    return {str(row.variable): schema_of_name(row.type) for row in _named_variables(params)}
 
 
 def _is_incomplete(row: LoopVariable) -> bool:
@@ -249,7 +245,7 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     rewrite=_rewrite,
     lint=_lint,
     output_names=_names,
-    output_schemas=_schemas,
+    output_schemas=lambda params: {str(row.variable): schema_of_name(row.type) for row in _named_variables(params)},
     timeout_s=None,
     shows_default=True,
     differences=_differences,

@@ -82,10 +82,6 @@ FILE_FORMATS = frozenset({"markdown", "html", "pdf", "docx", "xlsx"})
 """The values of ``output_format`` in RAGFlow."""
 
 
-def _output_names(params: Params) -> Iterable[str]:
-    return ("attachment",) if params.output_format else ()
-
-
 def _shows(params: Params) -> Iterable[MessageAlternative]:
     return tuple(MessageAlternative(text, params.stream and not has_jinja(text)) for text in params.content)
 
@@ -127,7 +123,7 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     params=Params,
     outputs=Outputs,
     shows=_shows,
-    output_names=_output_names,
+    output_names=lambda params: ("attachment",) if params.output_format else (),
     rewrite=_rewrite,
     lint=_lint,
     requires=_requires,

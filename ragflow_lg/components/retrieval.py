@@ -131,10 +131,6 @@ class MetadataFilter(BaseModel):
         return value
 
 
-def _all_documents() -> MetadataFilter:
-    return MetadataFilter.model_validate({})
-
-
 class Params(ComponentParams):
     """Parameters of Retrieval."""
 
@@ -165,7 +161,7 @@ class Params(ComponentParams):
     """Languages into which the default model translates the query."""
     toc_enhance: bool = False
     """Whether to add chunks based on the best document's table of contents."""
-    meta_data_filter: MetadataFilter = Field(default_factory=_all_documents)
+    meta_data_filter: MetadataFilter = Field(default_factory=lambda: MetadataFilter.model_validate({}))
     kb_vars: Any = None
     """Ignored, as in RAGFlow."""
     function_name: str | None = ""
@@ -200,10 +196,6 @@ class Arguments(BaseModel):
 
 def _nothing(params: Params) -> ToolResult:
     return ToolResult(None, {"formalized_content": params.empty_response or ""})
-
-
-def _function_name(params: Params) -> str:
-    return params.function_name or ""
 
 
 def _lint(params: Params) -> Iterable[Finding]:
@@ -244,7 +236,7 @@ def _requires(params: Params) -> Iterable[Requirement]:
     params=Params,
     arguments=Arguments,
     blank=_nothing,
-    read_name=_function_name,
+    read_name=lambda params: params.function_name or "",
     lint=_lint,
     requires=_requires,
     timeout_s=12.0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import Field
@@ -11,7 +11,7 @@ from ragflow_lg.base.values import JsonValue, join_texts, to_text
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from ragflow_lg.dsl.forms import Form, form_fields, is_file
-from ragflow_lg.dsl.value_types import Schema, schemas_of_fields
+from ragflow_lg.dsl.value_types import schemas_of_fields
 from ragflow_lg.dsl.variable_references import Template
 
 if TYPE_CHECKING:
@@ -30,14 +30,6 @@ class Params(ComponentParams):
 
 class Outputs(ComponentOutputs):
     """The rendered ``tips`` if they are enabled, and one output per field."""
-
-
-def _names(params: Params) -> Iterable[str]:
-    return [*params.inputs, "tips"]
-
-
-def _schemas(params: Params) -> Mapping[str, Schema]:
-    return schemas_of_fields(form_fields(params.inputs))
 
 
 def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -84,8 +76,8 @@ def _tip(value: JsonValue) -> str:
     aliases=("Fillup",),
     params=Params,
     outputs=Outputs,
-    output_names=_names,
-    output_schemas=_schemas,
+    output_names=lambda params: [*params.inputs, "tips"],
+    output_schemas=lambda params: schemas_of_fields(form_fields(params.inputs)),
     rewrite=_rewrite,
     asks=_form,
     timeout_s=None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -36,15 +35,11 @@ class Outputs(ComponentOutputs):
     """One output per group that has a value."""
 
 
-def _names(params: Params) -> Iterable[str]:
-    return [group.group_name for group in params.groups]
-
-
 @component(
     "VariableAggregator",
     params=Params,
     outputs=Outputs,
-    output_names=_names,
+    output_names=lambda params: [group.group_name for group in params.groups],
     timeout_s=3.0,
     effects="none",
     description="Choose the first variable with a value from each group.",

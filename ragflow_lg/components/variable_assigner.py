@@ -42,10 +42,6 @@ NOT_NUMBER = "ERROR:VARIABLE_NOT_NUMBER or PARAMETER_NOT_NUMBER"
 DIVIDE_BY_ZERO = "ERROR:DIVIDE_BY_ZERO"
 
 
-def _blank_as_none(value: Any) -> Any:
-    return None if value == "" else value
-
-
 def _read_reference(value: Any, info: ValidationInfo) -> Any:
     """Read a bare reference if the operator requires one; any other value fails when the node runs."""
     wants_reference = info.data.get("operator") in BY_REFERENCE
@@ -59,7 +55,7 @@ class Assignment(BaseModel):
 
     variable: OptionalReference = None
     """The variable to change."""
-    operator: Annotated[Operator | None, BeforeValidator(_blank_as_none)] = None
+    operator: Annotated[Operator | None, BeforeValidator(lambda value: None if value == "" else value)] = None
     parameter: Annotated[TemplateOrValue, BeforeValidator(_read_reference)] = None
     """A value or text with references; a reference for overwrite, append and extend."""
 
@@ -81,14 +77,6 @@ class Outputs(ComponentOutputs):
 _NO_ERRORS = Outputs()
 
 
-def _names(params: Params) -> Iterable[str]:
-    return ("errors",)
-
-
-def _writes(params: Params) -> Iterable[Reference]:
-    return (change.variable for change in params.variables if change.variable is not None)
-
-
 def _lint(params: Params) -> Iterable[Finding]:
     for index, change in enumerate(params.variables):
         problem = ""
@@ -107,8 +95,8 @@ def _lint(params: Params) -> Iterable[Finding]:
     "VariableAssigner",
     params=Params,
     outputs=Outputs,
-    output_names=_names,
-    writes=_writes,
+    output_names=lambda params: ("errors",),
+    writes=lambda params: (change.variable for change in params.variables if change.variable is not None),
     lint=_lint,
     effects="none",
     description="Change env.* and sys.* variables and outputs of other nodes.",

@@ -96,7 +96,7 @@ class CanvasRunnable(Runnable[Any, AIMessage]):
     """A canvas that answers like a chat model: `CanvasInput` in, `AIMessage` out, with the sources as metadata.
 
     With a ``checkpointer`` and a ``thread_id`` in the config it holds conversations, and only the last message of the
-    input counts.
+    input counts. A call raises `RunError` if the canvas fails or waits for a form.
     """
 
     def __init__(
@@ -115,29 +115,17 @@ class CanvasRunnable(Runnable[Any, AIMessage]):
         self.graph: Any = load_graph(source, checkpointer=checkpointer, **options)
 
     async def ainvoke(self, input: CanvasInput, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
-        """Run a turn and return the answer.
-
-        Raises:
-            RunError: if the canvas fails or waits for a form.
-        """
+        """Run a turn and return the answer."""
         return _answer(await self.graph.ainvoke(_request(input), config, **kwargs))
 
     def invoke(self, input: CanvasInput, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
-        """Run a turn and return the answer. It blocks.
-
-        Raises:
-            RunError: if the canvas fails or waits for a form.
-        """
+        """Run a turn and return the answer. It blocks."""
         return run_blocking(self.ainvoke(input, config, **kwargs))
 
     async def astream(
         self, input: CanvasInput, config: RunnableConfig | None = None, **kwargs: Any | None
     ) -> AsyncIterator[AIMessage]:
-        """Run a turn and yield the pieces of the answer.
-
-        Raises:
-            RunError: if the canvas fails or waits for a form.
-        """
+        """Run a turn and yield the pieces of the answer."""
         state: Any = None
         async for mode, part in self.graph.astream(_request(input), config, stream_mode=["messages", "values"]):
             if mode == "values":
@@ -149,11 +137,7 @@ class CanvasRunnable(Runnable[Any, AIMessage]):
     def stream(
         self, input: CanvasInput, config: RunnableConfig | None = None, **kwargs: Any | None
     ) -> Iterator[AIMessage]:
-        """Run a turn and yield the pieces of the answer. It blocks.
-
-        Raises:
-            RunError: if the canvas fails or waits for a form.
-        """
+        """Run a turn and yield the pieces of the answer. It blocks."""
         return iterate_blocking(cast("AsyncGenerator[AIMessage]", self.astream(input, config, **kwargs)))
 
 

@@ -104,17 +104,13 @@ class Prompt(BaseModel):
     content: Template
 
 
-def _default_prompts() -> list[Prompt]:
-    return [Prompt(content=parse_template("{sys.query}"))]
-
-
 class PromptedParams(ChatParams):
     """Parameters for the components that send a canvas's prompts to a chat model: LLM and Agent."""
 
     sys_prompt: Template = Template("", ())
     """The system prompt."""
     prompts: Annotated[list[Prompt], BeforeValidator(_as_prompts)] = Field(
-        default_factory=_default_prompts, min_length=1
+        default_factory=lambda: [Prompt(content=parse_template("{sys.query}"))], min_length=1
     )
     """Messages after the history; a text becomes one user message."""
     message_history_window_size: WholeNumber = 13

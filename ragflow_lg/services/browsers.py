@@ -108,20 +108,12 @@ class NoBrowsers:
         self.reason = reason
 
     def check(self) -> None:
-        """Refuse.
-
-        Raises:
-            SettingsError: always.
-        """
+        """Refuse."""
         raise SettingsError(self.reason)
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Browser]:
-        """Refuse.
-
-        Raises:
-            SettingsError: always.
-        """
+        """Refuse."""
         self.check()
         yield  # pyright: ignore[reportReturnType] - never reached
 

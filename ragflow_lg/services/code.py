@@ -108,11 +108,7 @@ class NoSandbox:
         self.reason = reason
 
     async def run(self, request: CodeRequest) -> CodeResult:
-        """Refuse the program.
-
-        Raises:
-            SettingsError: always.
-        """
+        """Refuse the program."""
         raise SettingsError(self.reason)
 
     def for_tenant(self, tenant: str) -> CodeSandbox:

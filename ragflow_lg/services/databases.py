@@ -78,9 +78,5 @@ class NoDatabases:
         return False
 
     async def run(self, target: Target, query: SqlQuery) -> Sequence[StatementResult]:
-        """Raise an error.
-
-        Raises:
-            SettingsError: always.
-        """
+        """Raise an error."""
         raise SettingsError("These services have no databases: pass Services(databases=…).")

@@ -64,9 +64,5 @@ class NoMailer:
     """The `Mailer` of services without mail servers."""
 
     async def send(self, target: MailTarget, message: MailMessage) -> Delivery:
-        """Raise an error.
-
-        Raises:
-            SettingsError: always.
-        """
+        """Raise an error."""
         raise SettingsError("These services cannot send e-mail: pass Services(mailer=…).")

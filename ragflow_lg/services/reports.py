@@ -86,11 +86,7 @@ class NoReports:
     inline_bytes = 0
 
     async def write(self, request: ReportRequest, load_image: ImageLoader) -> WrittenReport:
-        """Refuse the request.
-
-        Raises:
-            SettingsError: always.
-        """
+        """Refuse the request."""
         raise SettingsError("This program cannot write documents. Open its services with open_services.")
 
     def for_tenant(self, tenant: str) -> Reports:

@@ -48,23 +48,15 @@ class Speech(Protocol):
 
 
 class NoSpeech:
-    """The `Speech` of programs without a model for it."""
+    """The `Speech` of programs without a model for it: every call raises SettingsError."""
 
     can_speak = False
     can_transcribe = False
 
     async def speak(self, text: str, tts_id: str) -> SpokenText:
-        """Refuse the text.
-
-        Raises:
-            SettingsError: always.
-        """
+        """Refuse the text."""
         raise SettingsError("There is no model that speaks: add [speech.ID] to the settings.")
 
     async def transcribe(self, name: str, mime_type: str, content: bytes) -> str:
-        """Refuse the file.
-
-        Raises:
-            SettingsError: always.
-        """
+        """Refuse the file."""
         raise SettingsError("There is no model that transcribes audio: add [transcription] to the settings.")

@@ -52,10 +52,6 @@ def _script_template(value: Any, info: ValidationInfo) -> Any:
     return parse_template(value, None if scope is None else scope._replace(has_aliases=False))
 
 
-def _falsy_as_none(value: Any) -> Any:
-    return value or None
-
-
 Script: TypeAlias = Annotated[Template, BeforeValidator(_script_template), PlainSerializer(str, when_used="json")]
 
 
@@ -67,7 +63,7 @@ class Params(ComponentParams):
         default_factory=lambda: parse_template('def main(arg1: str, arg2: str) -> dict: return {"result": arg1 + arg2}')
     )
     """The program, which defines ``main``. References in it are replaced by the text of their values."""
-    arguments: dict[str, Annotated[OptionalReference, BeforeValidator(_falsy_as_none)]] = Field(
+    arguments: dict[str, Annotated[OptionalReference, BeforeValidator(lambda value: value or None)]] = Field(
         default_factory=dict[str, Any]
     )
     """The arguments of ``main``: names and references; null for a blank one."""
@@ -115,10 +111,6 @@ def _lint(params: Params) -> Iterable[Finding]:
         yield Finding("code-outputs", "warning", ("outputs",), message)
 
 
-def _output_names(params: Params) -> Iterable[str]:
-    return ("_ERROR", "_ARTIFACTS", "_ATTACHMENT_CONTENT")
-
-
 async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Run a model's program. The model sees all outputs, also those of a program that failed."""
     initial = {name: to_json(read_path(value, ["value"])) for name, value in _declared(params).items()}
@@ -134,7 +126,7 @@ async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> Too
     params=Params,
     outputs=Outputs,
     lint=_lint,
-    output_names=_output_names,
+    output_names=lambda params: ("_ERROR", "_ARTIFACTS", "_ATTACHMENT_CONTENT"),
     output_schemas=_output_schemas,
     shows_default=True,
     tool=ToolRules("execute_code", Arguments, _as_tool, "script", ("lang", "script")),

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, Field
 
-from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.named_account import AccountText, NamedAccount
@@ -67,10 +65,6 @@ def _missing(params: Params) -> list[str]:
     return ACCOUNT.missing(params, ("smtp_server", "email", "password", "sender_name"))
 
 
-def _lint(params: Params) -> Iterable[Finding]:
-    return ACCOUNT.findings(_missing(params))
-
-
 def _limit_s(params: Params) -> float:
     retries = params.max_retries or 0
     return LIMIT_S * (1 + retries) + retries * (params.delay_after_error or 0.0)
@@ -89,7 +83,7 @@ def _limit_s(params: Params) -> float:
     source="agent/tools/email.py",
     timeout_s=_limit_s,
     effects="writes",
-    lint=_lint,
+    lint=lambda params: ACCOUNT.findings(_missing(params)),
     requires=ACCOUNT.requirements,
     example=ToolExample(
         "[email.servers.NAME]; without it, the canvas contains the account",

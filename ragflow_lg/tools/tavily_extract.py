@@ -60,17 +60,13 @@ class Outputs(ComponentOutputs):
     """The pages as the output ``json``."""
 
 
-def _json(params: Params) -> tuple[str, ...]:
-    return ("json",)
-
-
 @tool(
     "TavilyExtract",
     function="tavily_extract",
     params=Params,
     arguments=Arguments,
     outputs=Outputs,
-    output_names=_json,
+    output_names=lambda params: ("json",),
     defaults={},
     needs="urls",
     blank=ToolResult([], {"json": []}),

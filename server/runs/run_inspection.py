@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CheckpointError, ConflictError, RequestError
-from ragflow_lg.component.plan_secrets import find_stored_secrets, make_redacted_view
+from ragflow_lg.component.plan import find_stored_secrets, make_redacted_view
 from ragflow_lg.engine.single_visit import ObservedVisit, visit_observed
 from ragflow_lg.runs.stored_variables import ShownVariable, show_variables
 from ragflow_lg.server.agents.tenant_services import tenant_services

@@ -5,7 +5,7 @@ and searches the rendered text for remaining tokens. Here each reference becomes
 loops and filters work on lists and maps, and the output is never searched. Source: RAGFlow's
 ``agent/component/message.py``.
 
-A template that may take long is rendered in a worker process; see `ragflow_lg.dsl.templates.cost`. The limits are in
+A template that may take long is rendered in a worker process; see `ragflow_lg.dsl.templates.sandbox`. The limits are in
 `ragflow_lg.dsl.templates.sandbox`.
 """
 
@@ -78,7 +78,7 @@ async def render(template: Template, values: Mapping[str, JsonValue], workers: W
     if len(template.source) <= MAX_CHEAP_CHARS:
         from jinja2 import TemplateError
 
-        from ragflow_lg.dsl.templates.cost import is_cheap
+        from ragflow_lg.dsl.templates.sandbox import is_cheap
 
         try:
             source = build_source(template)

@@ -12,7 +12,7 @@ import orjson
 from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.long_list import LongList
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.plan_secrets import find_stored_secrets
+from ragflow_lg.component.plan import find_stored_secrets
 from ragflow_lg.component.state import OPERATIONS
 from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.dsl.redaction import Redactor, is_secret_name

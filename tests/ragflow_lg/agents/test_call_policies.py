@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-import ragflow_lg.agents.call_policies as module
+import ragflow_lg.agents.toolbox as module
 from ragflow_lg.adapters.system_services import MemoryResultCache
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.component.function_tool import function_tool

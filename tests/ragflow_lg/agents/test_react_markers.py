@@ -1,6 +1,6 @@
 import pytest
 
-from ragflow_lg.agents.react_markers import MARKER_ENDS, may_begin_at, next_marker
+from ragflow_lg.agents.react_action import MARKER_ENDS, may_begin_at, next_marker
 
 
 def kind(text: str, start: int = 0) -> str | None:

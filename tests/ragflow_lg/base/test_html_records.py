@@ -2,8 +2,7 @@ import time
 
 import pytest
 
-from ragflow_lg.base.html_records import read_html_records
-from ragflow_lg.base.html_text import MAX_HTML_CHARS
+from ragflow_lg.base.html_text import MAX_HTML_CHARS, read_html_records
 
 FIELDS = {"t": "title", "s": "summary"}
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.base.plain_values import PlainLimits, copy_if_plain
-from ragflow_lg.base.values import to_json
+from ragflow_lg.base.values import PlainLimits, copy_if_plain, to_json
 
 LIMITS = PlainLimits(depth=4, items=20, chars=100, text_chars=50)
 SCALARS = (

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.dsl.templates.cost import is_cheap
+from ragflow_lg.dsl.templates.sandbox import is_cheap
 
 
 @pytest.mark.parametrize(
