@@ -111,7 +111,7 @@ fuzz-canvases: $(VENV)/.ok
 
 # Against a real Elasticsearch: that of ELASTICSEARCH_URL, or one that Maven puts together and that ends with the tests.
 test-elasticsearch: $(VENV)/.ok
-	$(BIN)/python -m tests.harness.elasticsearch_node $(BIN)/python -m pytest -m elasticsearch tests/ragflow_lg/adapters/elasticsearch
+	$(BIN)/python -m tests.harness.elasticsearch_node $(BIN)/python -m pytest -m elasticsearch $(OPTIONS) tests/ragflow_lg/adapters/elasticsearch
 
 # The prose linter: the one that is installed, or built by Go's own tools.
 VALE := .cache/bin/vale
@@ -248,7 +248,7 @@ takeovers: $(VENV)/.ok
 	STOPS=$(STOPS) $(PYTEST) -n $(WORKERS) --timeout 0 tests/test_takeovers.py
 
 properties: $(VENV)/.ok
-	EXAMPLES=$(EXAMPLES) $(PYTEST) -n $(WORKERS) --timeout 0 -m hypothesis
+	EXAMPLES=$(EXAMPLES) $(PYTEST) -n $(WORKERS) --timeout 0 -m 'hypothesis or generated'
 
 corpus: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.corpus $(DIR)

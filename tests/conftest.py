@@ -26,7 +26,7 @@ from tests.harness.shared_databases import shared_databases
 from tests.stores import OpenStore, fresh_prefix, store_opener
 
 # make properties EXAMPLES=1000 tries more values.
-settings.register_profile("no deadlines", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "50")))
+settings.register_profile("no deadlines", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "25")))
 settings.load_profile("no deadlines")
 if "EXAMPLES" not in os.environ:
     # Hypothesis would look for constants in all modules of the project, in each process and after each import.

@@ -45,7 +45,7 @@ def _runner(name: str, store: Any) -> Runner:
 
 VARIANTS = (("drained", 0), ("interrupted", 0), ("killed", 0), ("killed", 1))
 """How a run ends, and how many of its last events are lost: a process that stops in order sends all of them."""
-STOPS = int(os.environ.get("STOPS", "5"))
+STOPS = int(os.environ.get("STOPS", "3"))
 """Number of takeovers of a canvas for each variant. They are spread over the run, at other events in each variant.
 
 More of them: ``make takeovers STOPS=50``.

@@ -17,8 +17,8 @@ from tests.fakes.threads import LoopThread
 from tests.harness.database_checksum import file_of, observed
 from tests.harness.generated_sql import HOSTILE, WRITES, changes, reads
 
-COUNT = max(200, int(os.environ.get("EXAMPLES", "0")))
-"""How many statements are generated for each database."""
+COUNT = int(os.environ.get("EXAMPLES", "60"))
+"""How many statements are generated for each database. More of them: ``make properties EXAMPLES=1000``."""
 DIALECTS = {"sqlite": "sqlite", "postgres": "postgres", "mariadb": "mysql"}
 SHOWN = {
     "sqlite": ["PRAGMA table_info(goods)", "PRAGMA user_version", "EXPLAIN QUERY PLAN SELECT * FROM goods"],
@@ -85,6 +85,7 @@ def placed(sql: str, account: DatabaseAccount) -> str:
     return sql.replace("{file}", str(file_of(account)))
 
 
+@pytest.mark.generated
 def test_no_statement_changes_anything_while_writes_are_off(hostile: DatabaseAccount) -> None:
     with opened(hostile) as reader, observed(hostile) as observer:
 
@@ -100,6 +101,7 @@ def test_no_statement_changes_anything_while_writes_are_off(hostile: DatabaseAcc
         assert list(reader.ask("SELECT count(*) AS n FROM goods")[0].rows) == [{"n": 3}]
 
 
+@pytest.mark.generated
 def test_every_read_is_answered_as_the_driver_answers_it(hostile: DatabaseAccount) -> None:
     with opened(hostile) as reader, observed(hostile) as observer:
         before = observer.checksum()
@@ -120,6 +122,7 @@ def test_every_read_is_answered_as_the_driver_answers_it(hostile: DatabaseAccoun
         assert observer.checksum() == before
 
 
+@pytest.mark.generated
 def test_the_check_alone_lets_no_statement_change_anything(hostile: DatabaseAccount) -> None:
     """What it lets pass runs here without a read-only transaction, and every statement is committed."""
     passed: list[str] = []
