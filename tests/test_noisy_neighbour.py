@@ -4,12 +4,12 @@
 """
 
 import asyncio
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.harness.loaded_python import python_command
 from tests.harness.noisy.attacks import (
     ATTACKS,
     bodies,
@@ -27,14 +27,12 @@ from tests.harness.noisy.campaign import HEALTH_MS, Loss, Result, play_on
 from tests.harness.noisy.selection import SELECTED
 from tests.harness.noisy.stage import start_services
 
-BLOCKING = (sys.executable, "-m", "tests.fakes.blocking_server")
-
 
 @pytest.mark.slow
 async def test_attacks_leave_the_neighbour_unharmed(tmp_path: Path) -> None:
     async with (
         start_services(tmp_path, has_postgresql=False) as services,
-        services.stage(tmp_path, 1) as stage,
+        services.stage(tmp_path, 1, python_command("-m", "ragflow_lg")) as stage,
     ):
         for name in ("jinja-rfind", "list-2mb", "half-heads"):
             result = await play_on(stage, ATTACKS[name], 1.0, settle_s=0)
@@ -49,7 +47,7 @@ async def test_attacks_leave_the_neighbour_unharmed(tmp_path: Path) -> None:
 async def test_a_component_that_blocks_the_event_loop_is_noticed(tmp_path: Path) -> None:
     async with (
         start_services(tmp_path, has_postgresql=False) as services,
-        services.stage(tmp_path, 1, BLOCKING) as stage,
+        services.stage(tmp_path, 1, python_command("-m", "tests.fakes.blocking_server")) as stage,
     ):
         result = await play_on(stage, ATTACKS["web-hang"], 3.0, settle_s=0)
     assert result.health_max > HEALTH_MS

@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from ragflow_lg.server.http.shared.row_loading import (
     NO_ACCESS_BEFORE,
 )
 from tests.fakes.services import Reply
+from tests.harness.loaded_python import python_command
 from tests.server.http.app_server import ECHO, FORM, MODEL, canvas, start_app
 
 ROOT = Path(__file__).parents[3]
@@ -40,7 +40,7 @@ async def run_program(server: Any, version: str, *program: str) -> str:
     compat = "0.24" if version in LIST_SHAPE else ""
     key = await KeyRepository(server.app_state.database).create("tenant", 1, compat=compat)
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, *program),
+        *python_command(*program),
         cwd=ROOT,
         env={**os.environ, "KEY": key, "PYTHONPATH": f"{path}{os.pathsep}{ROOT}"},
         stdout=asyncio.subprocess.PIPE,

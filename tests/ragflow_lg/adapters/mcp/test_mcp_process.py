@@ -14,6 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCMessage, JSONRPCRequest
 
 from ragflow_lg.adapters.mcp.mcp_process import McpProcessSettings, open_process
+from tests.harness.loaded_python import python_command
 
 TINY = str(Path(__file__).parents[3] / "fakes" / "mcp_stdio.py")
 ROOT = Path(__file__).parents[4]
@@ -158,9 +159,8 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("cause", ["SIGTERM", "SIGKILL", "crash"])
 def test_the_processes_end_when_this_process_dies(cause: str) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, cause], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
-    ) as holder:
+    command = python_command("-c", HOLDER, cause)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT) as holder:
         assert holder.stdout is not None
         pids = [int(pid) for pid in holder.stdout.readline().split()]
         assert len(pids) == 2
