@@ -33,11 +33,7 @@ class Store(Struct, frozen=True):
     together: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
 
     async def newest_checkpoint(self, config: RunnableConfig) -> str:
-        """Return the id of a thread's newest checkpoint, or ``""`` if it has none. The caller must hold its lease.
-
-        Raises:
-            CheckpointError: if the store fails.
-        """
+        """Return the id of a thread's newest checkpoint, or ``""`` if it has none. The caller must hold its lease."""
         return await self.saver.newest_id(config)
 
     def gather(self, config: RunnableConfig) -> Gathering | None:

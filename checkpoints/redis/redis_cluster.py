@@ -53,7 +53,7 @@ class SlotMaster:
             finally:
                 await node.aclose()
             if (found := _master_of(slots, service_name, host)) is not None:
-                self._nodes = _nodes_of(slots, host)
+                self._nodes = [_place(node, host) for _, _, *nodes in slots for node in nodes]
                 return found
         raise _not_found(service_name, problem)
 
@@ -88,10 +88,6 @@ def _master_of(slots: Sequence[Any], name: str, asked_host: str) -> Place | None
         if first <= slot <= last:
             return _place(master, asked_host)
     return None
-
-
-def _nodes_of(slots: Sequence[Any], asked_host: str) -> list[Place]:
-    return [_place(node, asked_host) for _, _, *nodes in slots for node in nodes]
 
 
 def _place(node: Sequence[Any], asked_host: str) -> Place:

@@ -24,11 +24,7 @@ class FolderArtifacts(NoArtifacts):
         """The addresses of the files that this object has written, oldest first."""
 
     async def store(self, artifact: Artifact, *, has_text: bool = True) -> StoredArtifact:
-        """Write a file. Its address is its path.
-
-        Raises:
-            ServiceError: if it cannot be written.
-        """
+        """Write a file. Its address is its path."""
         try:
             path = await asyncio.to_thread(_write, self._folder, file_name(artifact.name), artifact.content)
         except OSError as error:
@@ -40,11 +36,7 @@ class FolderArtifacts(NoArtifacts):
         return StoredArtifact(path.as_posix(), text, local_file_id(path, artifact.content))
 
     async def find(self, address: str) -> bytes | None:
-        """Return a file that this object has written, or None.
-
-        Raises:
-            ServiceError: if it cannot be read.
-        """
+        """Return a file that this object has written, or None."""
         if address not in self.stored:
             return None
         try:

@@ -42,11 +42,7 @@ class LocalFiles(InlineFiles):
         return [await self._text(number, file) for number, file in enumerate(files, 1)]
 
     async def load(self, file: Any) -> FileContent | None:
-        """Return the bytes of a file of this machine or of a ``data:`` URI, and None for anything else.
-
-        Raises:
-            ServiceError: if the file cannot be read or has changed, or the URI is damaged.
-        """
+        """Return the bytes of a file of this machine or of a ``data:`` URI, and None for anything else."""
         path = _path_of(file)
         if path is None:
             return await super().load(file)

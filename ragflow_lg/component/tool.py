@@ -16,7 +16,9 @@ The function is not called without a query. `ragflow_lg.component.service_client
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast
 
@@ -60,6 +62,16 @@ def _number_as_text(value: Any) -> Any:
 
 QueryText: TypeAlias = Annotated[str, BeforeValidator(_number_as_text)]
 """A search query; a number becomes text, null becomes ``""``."""
+
+
+def split_list(value: Any) -> Any:
+    """Split a list written as text, either comma-separated or JSON."""
+    if isinstance(value, str):
+        if value.lstrip().startswith("["):
+            with suppress(ValueError, RecursionError):
+                return json.loads(value)
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
 
 
 class TextOutputs(ComponentOutputs):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
@@ -13,7 +11,7 @@ from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.component.service_client import open_service
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import tool
+from ragflow_lg.component.tool import split_list, tool
 from ragflow_lg.services.http import HttpRequest
 
 if TYPE_CHECKING:
@@ -30,16 +28,6 @@ class Params(ComponentParams):
     """Querit key; defaults to the key in ``[tools.querit]`` in the settings."""
 
 
-def _addresses(value: Any) -> Any:
-    """Split a list written as text, either comma-separated or JSON."""
-    if isinstance(value, str):
-        if value.lstrip().startswith("["):
-            with suppress(ValueError, RecursionError):
-                return json.loads(value)
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return value
-
-
 def _is_page(url: str) -> str:
     try:
         parts = urlsplit(url)
@@ -53,7 +41,7 @@ def _is_page(url: str) -> str:
 class Arguments(BaseModel):
     """The pages to read and their format."""
 
-    urls: Annotated[list[Annotated[str, AfterValidator(_is_page)]], BeforeValidator(_addresses)] = Field(
+    urls: Annotated[list[Annotated[str, AfterValidator(_is_page)]], BeforeValidator(split_list)] = Field(
         default_factory=list[str], max_length=10, description="URLs of the pages to read, at most 10."
     )
     format: Literal["text", "markdown", "html"] = Field("markdown", description="Format of the returned text.")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, Field
 
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.service_client import open_service
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import tool
+from ragflow_lg.component.tool import split_list, tool
 from ragflow_lg.services.http import HttpRequest
 
 if TYPE_CHECKING:
@@ -34,20 +32,10 @@ class Params(ComponentParams):
     format: Format = "markdown"
 
 
-def _addresses(value: Any) -> Any:
-    """Split a list written as text, either comma-separated or JSON."""
-    if isinstance(value, str):
-        if value.lstrip().startswith("["):
-            with suppress(ValueError, RecursionError):
-                return json.loads(value)
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return value
-
-
 class Arguments(BaseModel):
     """The pages to read and their format."""
 
-    urls: Annotated[list[str], BeforeValidator(_addresses)] = Field(
+    urls: Annotated[list[str], BeforeValidator(split_list)] = Field(
         default_factory=list[str], description="URLs of the pages to read."
     )
     extract_depth: Depth = Field(

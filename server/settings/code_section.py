@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from ragflow_lg.adapters.code.code_limits import DEFAULT_LIMITS, CodeLimits
-from ragflow_lg.adapters.code.code_settings import CodeSettings, Interpreters, Provider
+from ragflow_lg.adapters.code.code_settings import DEFAULT_LIMITS, CodeLimits, CodeSettings, Interpreters, Provider
 from ragflow_lg.server.settings.sections import KeySection, web_address
 
 Size = Annotated[int, Field(gt=0)]

@@ -69,12 +69,7 @@ class ChromiumBrowser:
         self._tabs: ChromiumTabs | None = None
 
     async def act(self, action: BrowserAction) -> PageView:
-        """Perform an action and return what the page shows then.
-
-        Raises:
-            ServiceError: if it is impossible.
-            SettingsError: if there is no Chromium.
-        """
+        """Perform an action and return what the page shows then."""
         from playwright.async_api import Error
 
         _check(action)

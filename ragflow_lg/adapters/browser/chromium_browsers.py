@@ -47,11 +47,7 @@ class ChromiumBrowsers:
         return find_chromium(self._settings)
 
     def check(self) -> None:
-        """Check that Chromium can be used.
-
-        Raises:
-            SettingsError: if not.
-        """
+        """Check that Chromium can be used."""
         self.find()
 
     @asynccontextmanager

@@ -23,8 +23,15 @@ from typing import NamedTuple
 
 from msgspec import to_builtins
 
-from ragflow_lg.adapters.code.code_limits import DEFAULT_LIMITS, CodeLimits, LimitName, exceeded
-from ragflow_lg.adapters.code.code_settings import SYSTEM_INTERPRETERS, SYSTEM_PATH, Interpreters
+from ragflow_lg.adapters.code.code_settings import (
+    DEFAULT_LIMITS,
+    SYSTEM_INTERPRETERS,
+    SYSTEM_PATH,
+    CodeLimits,
+    Interpreters,
+    LimitName,
+    exceeded,
+)
 from ragflow_lg.adapters.code.sandbox_process import Ending, SandboxCommand, execute, read_ending
 from ragflow_lg.adapters.code.sandbox_watch import find_excess
 from ragflow_lg.base.errors import ServiceError, SettingsError

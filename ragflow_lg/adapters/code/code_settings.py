@@ -8,9 +8,86 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.code.code_limits import DEFAULT_LIMITS, CodeLimits
-from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.services.code import Language
+from ragflow_lg.base.errors import CodeLimitError, SettingsError
+from ragflow_lg.services.code import ARTIFACT_TYPES, Language
+
+LimitName: TypeAlias = Literal[
+    "timeout_s",
+    "cpu_s",
+    "memory_bytes",
+    "processes",
+    "output_bytes",
+    "result_bytes",
+    "code_bytes",
+    "file_bytes",
+    "scratch_bytes",
+    "files",
+    "artifacts",
+    "artifact_bytes",
+    "artifact_types",
+]
+"""The name of a limit, which is that of its setting in ``[code]``."""
+
+MEBIBYTE = 1024 * 1024
+
+
+class CodeLimits(Struct, frozen=True):
+    """The limits on one program. Source of the names: the settings."""
+
+    timeout_s: float = 10.0
+    """How long the program may take."""
+    cpu_s: int = 10
+    """Processor time of each of its processes."""
+    memory_bytes: int = 512 * MEBIBYTE
+    """Memory of all its processes together."""
+    processes: int = 64
+    """Its processes and threads."""
+    output_bytes: int = MEBIBYTE
+    """What it prints, standard output and standard error together."""
+    result_bytes: int = 4 * MEBIBYTE
+    """What ``main`` returns, as JSON."""
+    code_bytes: int = MEBIBYTE
+    """The program and its arguments, as JSON."""
+    file_bytes: int = 64 * MEBIBYTE
+    """One file that it writes."""
+    scratch_bytes: int = 128 * MEBIBYTE
+    """All files that it writes, which are in memory."""
+    files: int = 10_000
+    """The number of files that it writes."""
+    artifacts: int = 10
+    """The number of its artifacts."""
+    artifact_bytes: int = 10 * MEBIBYTE
+    """One artifact."""
+    artifact_types: tuple[str, ...] = tuple(ARTIFACT_TYPES)
+    """The extensions of artifacts."""
+
+
+DEFAULT_LIMITS = CodeLimits()
+
+_TEXTS: dict[LimitName, str] = {
+    "timeout_s": "The code did not finish within {:g} s and was stopped.",
+    "cpu_s": "The code used more than {:g} s of processor time and was stopped.",
+    "memory_bytes": "The code needed more than {:,} bytes of memory and was stopped.",
+    "processes": "The code tried to start more than {:,} processes and threads.",
+    "output_bytes": "The code printed more than {:,} bytes and was stopped.",
+    "result_bytes": "The value that main returned has more than {:,} bytes as JSON.",
+    "code_bytes": "The code and its arguments have more than {:,} bytes.",
+    "file_bytes": "The code tried to write a file with more than {:,} bytes.",
+    "scratch_bytes": "The code tried to write more than {:,} bytes to its files.",
+    "files": "The code created more than {:,} files and was stopped.",
+    "artifacts": "The folder artifacts contains more than {:,} files.",
+    "artifact_bytes": "The artifact {detail!r} has more than {:,} bytes.",
+    "artifact_types": "The artifact {detail!r} is not a file of a permitted type: {}.",
+}
+
+
+def exceeded(limits: CodeLimits, name: LimitName, detail: str = "") -> CodeLimitError:
+    """Return the error for a program that exceeds a limit. ``detail`` is the name of an artifact."""
+    value = getattr(limits, name)
+    shown = ", ".join(limits.artifact_types) if name == "artifact_types" else value
+    text = _TEXTS[name].format(shown, detail=detail[:200])
+    return CodeLimitError(f"{text} The limit is {name} in the section [code] of the settings.", name)
+
 
 Provider: TypeAlias = Literal["auto", "bubblewrap", "deno", "http", "refuse"]
 

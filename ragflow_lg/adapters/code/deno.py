@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from msgspec import to_builtins
 
-from ragflow_lg.adapters.code.code_limits import DEFAULT_LIMITS, CodeLimits, LimitName, exceeded
+from ragflow_lg.adapters.code.code_settings import DEFAULT_LIMITS, CodeLimits, LimitName, exceeded
 from ragflow_lg.adapters.code.pyodide_folder import check_folder
 from ragflow_lg.adapters.code.sandbox_process import Ending, SandboxCommand, SandboxProcess, read_ending, start_process
 from ragflow_lg.adapters.code.sandbox_watch import read_memory_bytes

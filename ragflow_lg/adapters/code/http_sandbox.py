@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ragflow_lg.adapters.code.code_limits import DEFAULT_LIMITS, CodeLimits, exceeded
+from ragflow_lg.adapters.code.code_settings import DEFAULT_LIMITS, CodeLimits, exceeded
 from ragflow_lg.base.errors import CodeLimitError, ComponentError, RagflowLgError, ServiceError, WorkLimitError
 from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.services.code import Artifact, CodeRequest, CodeResult, Language

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.code.code_limits import CodeLimits, LimitName, exceeded
+from ragflow_lg.adapters.code.code_settings import CodeLimits, LimitName, exceeded
 from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.services.code import ARTIFACT_TYPES, Artifact, CodeResult

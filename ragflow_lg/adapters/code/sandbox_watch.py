@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ragflow_lg.adapters.code.code_limits import CodeLimits, LimitName
+from ragflow_lg.adapters.code.code_settings import CodeLimits, LimitName
 
 MAX_MEASURED = 1_000
 """How many processes are measured at most. The limit on processes ends a program with more."""

@@ -106,12 +106,7 @@ class ElasticsearchKnowledge:
         return [*entries, *(entry for entry in others if entry.dataset.id not in ids)]
 
     async def search(self, search: DatasetSearch) -> SearchResult:
-        """Search by vector among the chunks that contain words from the question; score the chunks by both.
-
-        Raises:
-            SettingsError: if the search needs a model or a feature that is not available.
-            ServiceError: if Elasticsearch or a model fails.
-        """
+        """Search by vector among the chunks that contain words from the question; score the chunks by both."""
         self._check(search)
         if not search.datasets or search.document_ids == ():
             return SearchResult()

@@ -121,7 +121,8 @@ class TermWeights:
         if weight is None:
             if len(self._cache) >= _MAX_CACHED:
                 self._cache.clear()
-            weight = self._cache[term] = self._rarity(term) * self._name_factor(term) * self._class_factor(term)
+            class_factor = _CLASS_FACTORS.get(self.tokenizer.word_class(term), 1)
+            weight = self._cache[term] = self._rarity(term) * self._name_factor(term) * class_factor
         return weight
 
     def _rarity(self, term: str) -> float:
@@ -145,9 +146,6 @@ class TermWeights:
         if _SHORT_WORD.fullmatch(term):
             return 0.01
         return _NAME_FACTORS.get(self.names.get(term, ""), 1)
-
-    def _class_factor(self, term: str) -> float:
-        return _CLASS_FACTORS.get(self.tokenizer.word_class(term), 1)
 
 
 def _idf(count: float, total: int) -> float:

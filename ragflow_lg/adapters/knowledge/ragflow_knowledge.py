@@ -89,12 +89,7 @@ class RagflowApiKnowledge:
         return entries
 
     async def search(self, search: DatasetSearch) -> SearchResult:
-        """Search with RAGFlow; every option is supported.
-
-        Raises:
-            SettingsError: if there is no API key.
-            ServiceError: if RAGFlow fails or its response is not valid.
-        """
+        """Search with RAGFlow; every option is supported."""
         chosen = None if search.document_ids is None else [id_ for id_ in search.document_ids if id_ != NO_DOCUMENT]
         if not search.datasets or chosen == []:
             return SearchResult()

@@ -242,12 +242,7 @@ class RerankedKnowledge:
             await self._inner.aclose()
 
     async def search(self, search: DatasetSearch) -> SearchResult:
-        """Search datasets, and rerank the result if there is a ``rerank_id``.
-
-        Raises:
-            SettingsError: if the settings do not contain the model, or the inner knowledge base does not support an
-            option. ServiceError: if the model or the inner knowledge base fails.
-        """
+        """Search datasets, and rerank the result if there is a ``rerank_id``."""
         if not search.rerank_id:
             return await self._inner.search(search)
         reranker = self._rerankers.reranker(search.rerank_id)

@@ -76,10 +76,6 @@ class RetrieverKnowledge:
         """Search, and return the documents in the retriever's order.
 
         The threshold applies to documents that have a score.
-
-        Raises:
-            SettingsError: for options that a retriever does not have.
-            ServiceError: if the retriever fails, takes too long, or returns something other than documents.
         """
         for name in ("rerank_id", "toc_enhance", "use_kg"):
             if getattr(search, name):

@@ -49,12 +49,7 @@ class SmtpMailer:
         self._tls = tls
 
     async def send(self, target: MailTarget, message: MailMessage) -> Delivery:
-        """Send a message.
-
-        Raises:
-            SettingsError: if the server is not in the settings, or aiosmtplib is missing.
-            ServiceError: if it was not sent, or if this is unknown.
-        """
+        """Send a message."""
         require("email", "Email")
         server = self._find(target)
         account = server.account

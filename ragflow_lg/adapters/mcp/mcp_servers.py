@@ -73,12 +73,7 @@ class McpServer:
         require("mcp", "An MCP server")
 
     async def call(self, tool: str, arguments: Mapping[str, Any], headers: Mapping[str, str]) -> ServerAnswer:
-        """Call a tool, in a new session if the server definitely did not process the call in the old one.
-
-        Raises:
-            ServiceError: if no session can be opened, the session fails or the server refuses the call.
-            TimeoutError: if the server does not respond in time.
-        """
+        """Call a tool, in a new session if the server definitely did not process the call in the old one."""
         session = await self._session(headers)
         was_open = session.is_open
         try:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any, cast
 
 from langgraph.store.base import Item
@@ -108,7 +109,8 @@ class StoredMemories:
                 value = exchange_value(exchange, self._clock.local_time())
                 put = put_value(namespace, exchange.key, value, is_indexed=False)
                 await shelf.store.abatch([put])
-                self._start(shelf, namespace, PendingExchange(exchange, self._clock.now(), 0, put.value or value))
+                pending = PendingExchange(exchange, self._clock.now(), 0, put.value or value)
+                self._tasks.start((namespace, exchange.key), partial(self._finish, shelf, namespace, pending))
             self._keep_up(shelf, namespace)
         return [id_ for id_ in memories if id_ not in self.shelves]
 
@@ -171,9 +173,6 @@ class StoredMemories:
                 logger.info("The memory %r has embedded %d entries again.", shelf.settings.id, embedded)
         except (RagflowLgError, TimeoutError) as error:
             logger.warning("The memory %r cannot be embedded again: %s", shelf.settings.id, error)
-
-    def _start(self, shelf: MemoryShelf, namespace: Namespace, pending: PendingExchange) -> None:
-        self._tasks.start((namespace, pending.exchange.key), lambda: self._finish(shelf, namespace, pending))
 
     def _take_up(self, shelf: MemoryShelf, namespace: Namespace, entry: Item, pending: PendingExchange) -> None:
         """Extract what was left, unless another process has done so or has begun."""

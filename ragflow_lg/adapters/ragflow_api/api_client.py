@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal, cast
 
@@ -189,8 +189,4 @@ def _asked_wait(headers: Mapping[str, str], default_s: float) -> float:
     except (ValueError, IndexError, TypeError):
         return default_s
     aware_until, aware_now = (time if time.tzinfo else time.replace(tzinfo=UTC) for time in (until, now))
-    return min(max(_seconds_between(aware_now, aware_until), 0.0), MAX_WAIT_S)
-
-
-def _seconds_between(start: datetime, end: datetime) -> float:
-    return (end - start).total_seconds()
+    return min(max((aware_until - aware_now).total_seconds(), 0.0), MAX_WAIT_S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -232,12 +232,8 @@ def _encode_metadata(metadata: Metadata, redactor: Redactor) -> dict[str, Any]:
         entry = encoded.setdefault(redactor.text(key), {})
         for value, ids in values.items():
             text = REDACTED if is_secret_name(key) else redactor.text(value)
-            entry.setdefault(text, []).extend(_redact_all(ids, redactor))
+            entry.setdefault(text, []).extend(map(redactor.text, ids))
     return {"metadata": encoded}
-
-
-def _redact_all(texts: Iterable[str], redactor: Redactor) -> list[str]:
-    return [redactor.text(text) for text in texts]
 
 
 DATASETS: Exchange[DatasetRow, DatasetsLine] = Exchange(

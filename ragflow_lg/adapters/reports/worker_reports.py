@@ -35,12 +35,7 @@ class WorkerReports(Struct, frozen=True):
         return self.settings.inline_bytes
 
     async def write(self, request: ReportRequest, load_image: ImageLoader) -> WrittenReport:
-        """Write a file.
-
-        Raises:
-            ServiceError: if the text cannot be converted, or exceeds a limit.
-            SettingsError: if the packages for the format are not installed.
-        """
+        """Write a file."""
         require("spreadsheets" if request.format == "xlsx" else "reports", f"Writing {request.format.upper()} files")
         if len(request.text) > self.settings.max_chars:
             raise ServiceError(

@@ -71,17 +71,13 @@ def unique_columns(header: Sequence[Cell], width: int) -> list[str]:
     counts: dict[str, int] = {}
     for index in range(width):
         value = plain_cell(header[index]) if index < len(header) else None
-        base = f"Unnamed: {index}" if value is None or value == "" else _name(value)
+        base = f"Unnamed: {index}" if value is None or value == "" else str(value)
         name = base
         while name in names:
             counts[base] = counts.get(base, 0) + 1
             name = f"{base}.{counts[base]}"
         names[name] = None
     return list(names)
-
-
-def _name(value: JsonValue) -> str:
-    return value if isinstance(value, str) else str(value)
 
 
 def plain_cell(value: Cell) -> JsonValue:

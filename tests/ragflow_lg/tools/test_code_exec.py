@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.adapters.code.code_limits import CodeLimits, exceeded
+from ragflow_lg.adapters.code.code_settings import CodeLimits, exceeded
 from ragflow_lg.base.errors import RagflowLgError, ServiceError
 from ragflow_lg.services.code import Artifact, CodeResult, StoredArtifact
 from ragflow_lg.services.services import Services

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from ragflow_lg.adapters.code.bubblewrap import Bubblewrap
-from ragflow_lg.adapters.code.code_limits import CodeLimits
+from ragflow_lg.adapters.code.code_settings import CodeLimits
 from ragflow_lg.adapters.code.deno import Deno
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.services.code import CodeRequest, CodeResult, Language

@@ -11,8 +11,7 @@ import pytest
 
 from ragflow_lg.adapters.code import bubblewrap as module
 from ragflow_lg.adapters.code.bubblewrap import Bubblewrap, find_bubblewrap
-from ragflow_lg.adapters.code.code_limits import CodeLimits
-from ragflow_lg.adapters.code.code_settings import Interpreters
+from ragflow_lg.adapters.code.code_settings import CodeLimits, Interpreters
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.code import Artifact, CodeRequest
 from tests.conftest import SHARED

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from ragflow_lg.adapters.code import deno as module
-from ragflow_lg.adapters.code.code_limits import CodeLimits
+from ragflow_lg.adapters.code.code_settings import CodeLimits
 from ragflow_lg.adapters.code.deno import Deno, check_readable, find_deno
 from ragflow_lg.adapters.code.pyodide_folder import FILES, check_folder, fetch_pyodide
 from ragflow_lg.base.errors import CodeLimitError, ServiceError, SettingsError

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ragflow_lg.adapters.code.code_limits import CodeLimits
+from ragflow_lg.adapters.code.code_settings import CodeLimits
 from ragflow_lg.adapters.code.sandbox_process import Ending, read_ending
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.code import CodeResult

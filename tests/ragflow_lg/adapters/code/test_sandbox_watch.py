@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from ragflow_lg.adapters.code.code_limits import CodeLimits
+from ragflow_lg.adapters.code.code_settings import CodeLimits
 from ragflow_lg.adapters.code.sandbox_watch import find_excess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")

@@ -11,8 +11,7 @@ import httpx
 import pytest
 
 from ragflow_lg.adapters.code.bubblewrap import Bubblewrap
-from ragflow_lg.adapters.code.code_limits import CodeLimits
-from ragflow_lg.adapters.code.code_settings import CodeSettings
+from ragflow_lg.adapters.code.code_settings import CodeLimits, CodeSettings
 from ragflow_lg.adapters.code.http_sandbox import HttpSandbox
 from ragflow_lg.adapters.code.sandbox_choice import ChosenSandbox
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
