@@ -157,7 +157,8 @@ class Runner:
     async def unfinished_checkpoint(self, session: SessionId | str) -> str:
         """Return the checkpoint at which a session's last turn was interrupted, or ``""`` if it was not.
 
-        A turn that is running or waiting for an answer is not interrupted. In a region, it is the region's checkpoint.
+        A turn that is running or waiting for an answer is not interrupted. In a region, it is the region's checkpoint,
+        if the region has one already.
         """
         session_id = session_of_thread(thread_of_session(session))
         if self._checkpointer is None or (self._leases is not None and await self._leases.holder(session_id)):
@@ -166,9 +167,11 @@ class Runner:
         snapshot: Any = await self._canvas.graph.aget_state(config, subgraphs=True)
         if not snapshot.tasks or open_pauses(snapshot):
             return ""
+        places = [snapshot.config["configurable"]["checkpoint_id"]]
         while inner := [task.state for task in snapshot.tasks if hasattr(task.state, "values")]:
             snapshot = inner[0]
-        return snapshot.config["configurable"]["checkpoint_id"]
+            places.append(snapshot.config["configurable"].get("checkpoint_id", places[-1]))
+        return places[-1]
 
     async def newest_checkpoint(self, session: SessionId | str) -> str:
         """Return a session's newest checkpoint, or ``""`` if nothing is stored for it."""

@@ -160,6 +160,17 @@ async def test_a_fork_in_a_region_does_not_repeat_earlier_steps(reopen: OpenStor
         assert (answer, events) == ('["T?", "b!?"]', ["+u", "-u", "-it", "+out", "-out"])
 
 
+async def test_a_fork_before_a_region_is_unfinished(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        runner = runner_of(LOOP, variables=ADD, store=store)
+        await play_run(runner.start("s", {"query": "q"}))
+        before = [info async for info in runner.history("s") if info.next == ("lp",)]
+        await runner.fork("s", "twin", before[0].checkpoint)
+        assert await runner.unfinished_checkpoint("twin") == before[0].checkpoint
+        assert (await play_run(runner.continue_("twin")))[0] == "aaaa"
+        assert await runner.unfinished_checkpoint("twin") == ""
+
+
 async def test_an_unambiguous_prefix_of_an_id_is_enough() -> None:
     runner = runner_of(LOOP, variables=ADD, saver=InMemorySaver())
     await play_run(runner.start("s", {"query": "q"}))
