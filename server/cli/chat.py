@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,30 +59,14 @@ async def _converse(
     checkpoint: str,
     settings_file: Path | None,
 ) -> None:
-    from ragflow_lg.adapters.system_services import SystemClock
-    from ragflow_lg.checkpoints import open_store
-    from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.assembly.library import load_canvas
-    from ragflow_lg.server.assembly.open_services import open_services
-    from ragflow_lg.server.assembly.run_callbacks import open_callbacks
     from ragflow_lg.server.cli.dialogue import Dialogue
+    from ragflow_lg.server.cli.play import open_runner
     from ragflow_lg.server.cli.run_downloads import keep_files
     from ragflow_lg.server.settings import load_settings
 
     settings = keep_files(load_settings(settings_file))
     canvas = load_canvas(source, settings)
     url = checkpoint or settings.checkpoints
-    async with AsyncExitStack() as stack:
-        services = await stack.enter_async_context(open_services(settings, model=model))
-        store = await stack.enter_async_context(open_store(url, SystemClock(), **settings.store_options))
-        callbacks = await stack.enter_async_context(open_callbacks(settings))
-        runner = Runner(
-            canvas,
-            services,
-            store=store,
-            canvas_id=canvas_id,
-            model=model,
-            event_limit=settings.run.event_limit,
-            callbacks=callbacks,
-        )
+    async with open_runner(canvas, settings, url, canvas_id=canvas_id, model=model) as (runner, store):
         await Dialogue(canvas, canvas_id, runner, store, session).run()

@@ -15,7 +15,7 @@ def check(
     files: Annotated[list[Path], typer.Argument(help="Canvas files, or folders of canvas files.", metavar="FILE|DIR…")],
     output: Annotated[
         ReportFormat, typer.Option("--output", "-o", help="text for reading; json or sarif for other programs.")
-    ] = ReportFormat.TEXT,
+    ] = "text",
     tenant: Annotated[
         str,
         typer.Option("--tenant", help="Check with what this tenant of a server may use, and the limits on canvases."),

@@ -37,3 +37,8 @@ class CommandGroup(TyperGroup):
 
 
 _MAX_CHARS = 1000
+
+
+def make_group(summary: str) -> typer.Typer:
+    """Return a command that shows its help unless a subcommand is named."""
+    return typer.Typer(help=summary, no_args_is_help=True, rich_markup_mode=None, cls=CommandGroup)

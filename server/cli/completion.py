@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from ragflow_lg.server.cli.terminal import printable
 
-
-class Shell(StrEnum):
-    """Shells whose command lines can be completed."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
-
-
-_SCRIPTS = {Shell.BASH: "bash.sh", Shell.ZSH: "zsh.zsh", Shell.FISH: "fish.fish"}
+_SCRIPTS = {"bash": "bash.sh", "zsh": "zsh.zsh", "fish": "fish.fish"}
 
 
 def completion(
-    shell: Annotated[Shell, typer.Argument(help="Your shell.")],
+    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Your shell.")],
     words: Annotated[list[str] | None, typer.Argument(help="What the script asks for.", hidden=True)] = None,
 ) -> None:
     """Print a script that completes commands in your shell.
@@ -44,5 +34,5 @@ def completion(
         return
     from ragflow_lg.server.cli.completion_words import complete_line, complete_words
 
-    found = complete_line(words[-1]) if shell is Shell.BASH else complete_words(words)
+    found = complete_line(words[-1]) if shell == "bash" else complete_words(words)
     sys.stdout.write("".join(f"{printable(word).replace(chr(10), ' ')}\n" for word in found))

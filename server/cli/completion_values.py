@@ -63,7 +63,7 @@ def prompt_names(words: Sequence[str], given: Given) -> list[str]:
 def _records(given: Given) -> list[RunRecord]:
     """Return the newest run of each session, or nothing if the store cannot be read or is not there yet."""
     from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
-    from ragflow_lg.server.cli.play import with_store
+    from ragflow_lg.server.cli.session_store import use_store
     from ragflow_lg.server.settings import load_settings
 
     async def read(store: Store) -> list[RunRecord]:
@@ -79,7 +79,7 @@ def _records(given: Given) -> list[RunRecord]:
         url = given.get("checkpoint") or settings.checkpoints
         if store_kind(url) == "sqlite" and not sqlite_path(url).exists():
             return []
-        return with_store(settings, url, read)
+        return use_store(settings, url, read)
     except (OSError, RagflowLgError):
         return []
 

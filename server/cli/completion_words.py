@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import typer
 from msgspec import Struct
@@ -111,9 +110,10 @@ def _values(param: Any, place: _Place) -> Iterable[str]:
     if provide := VALUES.get((place.command, param.name)) or VALUES.get(("", param.name)):
         return provide(place.words, place.given)
     annotation = param.type_descriptor.annotation
-    kind = (get_args(annotation) or (annotation,))[0]
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return [str(member.value) for member in kind]
+    kinds = (annotation, *get_args(annotation))
+    if choices := [value for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]:
+        return choices
+    kind = kinds[-1] if len(kinds) == 1 else kinds[1]
     return [FILES] if isinstance(kind, type) and issubclass(kind, Path) else []
 
 

@@ -6,9 +6,8 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -18,20 +17,12 @@ from ragflow_lg.component.spec import AnySpec, ComponentParams, ToolRules
 from ragflow_lg.component.tool import SearchOutputs
 from ragflow_lg.dsl_compiler.placeholder import LEGACY, RENAMED, REPLACED
 from ragflow_lg.server.assembly.library import catalog
-from ragflow_lg.server.cli.options import DslName
 from ragflow_lg.server.cli.terminal import print_note
-
-
-class ListFormat(StrEnum):
-    """List formats."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def components(
     name: Annotated[str, typer.Argument(help="Describe this component and its parameters.", metavar="[NAME]")] = "",
-    output: Annotated[ListFormat, typer.Option("--output", "-o", help="text or json.")] = ListFormat.TEXT,
+    output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="text or json.")] = "text",
 ) -> None:
     """List all components, or describe one with its parameters.
 
@@ -39,15 +30,15 @@ def components(
     """
     registry = catalog()
     if not name:
-        sys.stdout.write(_list_all(registry, output))
+        sys.stdout.write(_list_all(registry, as_json=output == "json"))
         return
     spec = registry.get(RENAMED.get(name, name))
     if spec is None:
         near = registry.near(name)
         hint = f" Did you mean {' or '.join(near)}?" if near else " `ragflow-lg components` lists them."
         raise typer.BadParameter(_why_missing(name) or f"{name!r} is not a component.{hint}")
-    as_json = json.dumps(_as_dict(spec), indent=2, ensure_ascii=False) + "\n" if output is ListFormat.JSON else ""
-    sys.stdout.write(as_json or _as_text(spec))
+    as_json = json.dumps(_as_dict(spec), indent=2, ensure_ascii=False) + "\n"
+    sys.stdout.write(as_json if output == "json" else _as_text(spec))
 
 
 def _why_missing(name: str) -> str:
@@ -57,8 +48,8 @@ def _why_missing(name: str) -> str:
     return f"{name!r} is not a component here. Use {REPLACED[name]}." if name in REPLACED else ""
 
 
-def _list_all(registry: Registry, output: ListFormat) -> str:
-    if output is ListFormat.JSON:
+def _list_all(registry: Registry, *, as_json: bool) -> str:
+    if as_json:
         specs = [_as_dict(spec) for spec in registry]
         return json.dumps({"components": specs, "legacy": LEGACY}, indent=2) + "\n"
     lines = [f"{spec.name:<20} {spec.description}" for spec in registry]
@@ -153,7 +144,7 @@ def schema(
         Path | None,
         typer.Option("--check", help="Exit with 1 if this file is not the schema of this version."),
     ] = None,
-    dsl: Annotated[DslName, typer.Option("--dsl", help="Version of the DSL.")] = DslName.V1,
+    dsl: Annotated[Literal["v1", "v2"], typer.Option("--dsl", help="Version of the DSL.")] = "v1",
 ) -> None:
     """Print the JSON Schema of canvases.
 
@@ -166,7 +157,7 @@ def schema(
     """
     from ragflow_lg.dsl_compiler.schema import canvas_schema, canvas_v2_schema
 
-    build = canvas_v2_schema if dsl is DslName.V2 else canvas_schema
+    build = canvas_v2_schema if dsl == "v2" else canvas_schema
     text = json.dumps(build(catalog()), ensure_ascii=False, indent=2) + "\n"
     if check is not None:
         if not check.is_file() or check.read_text(encoding="utf-8") != text:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import orjson
 import typer
 
-from ragflow_lg.server.cli.options import DslName
 from ragflow_lg.server.cli.output_file import write_output
 
 
 def convert(
     file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
-    to: Annotated[DslName, typer.Option("--to", help="Version of the DSL to write.")],
+    to: Annotated[Literal["v1", "v2"], typer.Option("--to", help="Version of the DSL to write.")],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File to write. Default: standard output.", metavar="NEW", dir_okay=False),
@@ -37,7 +36,7 @@ def convert(
     from ragflow_lg.dsl_compiler import convert_source
     from ragflow_lg.server.assembly.canvas_files import read_canvas
 
-    if plain and to is DslName.V1:
+    if plain and to == "v1":
         raise typer.BadParameter("--plain goes with --to v2.")
-    document = convert_source(read_canvas(file), to.value, is_plain=plain)
+    document = convert_source(read_canvas(file), to, is_plain=plain)
     write_output(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), output)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 from urllib.parse import quote
 
 from ragflow_lg.base.diagnostics import CODES, Diagnostic
@@ -53,12 +52,7 @@ def _result(path: Path, diagnostic: Diagnostic) -> dict[str, object]:
     }
 
 
-class ReportFormat(StrEnum):
-    """Report formats."""
-
-    TEXT = "text"
-    JSON = "json"
-    SARIF = "sarif"
+ReportFormat: TypeAlias = Literal["text", "json", "sarif"]
 
 
 def check_quickly(arguments: Sequence[str]) -> int | None:
@@ -75,7 +69,9 @@ def check_quickly(arguments: Sequence[str]) -> int | None:
             return None
         else:
             files.append(Path(word))
-    return check_files(files, ReportFormat(output), None) if files and output in list(ReportFormat) else None
+    if not files or output not in get_args(ReportFormat):
+        return None
+    return check_files(files, cast("ReportFormat", output), None)
 
 
 def check_files(
@@ -116,9 +112,9 @@ def check_files(
             unread += 1
             continue
         reports.append((path, diagnostics, text))
-    if output is ReportFormat.JSON:
+    if output == "json":
         sys.stdout.write(_as_json(reports))
-    elif output is ReportFormat.SARIF:
+    elif output == "sarif":
         sys.stdout.write(to_sarif((path, diagnostics) for path, diagnostics, _ in reports))
     else:
         for path, diagnostics, text in reports:

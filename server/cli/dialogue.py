@@ -19,8 +19,8 @@ from ragflow_lg.server.cli.console import show, show_forms
 from ragflow_lg.server.cli.file_attachments import read_attachments
 from ragflow_lg.server.cli.form_fields import as_declared, default_text, parse_value
 from ragflow_lg.server.cli.line_input import FILES, open_input
-from ragflow_lg.server.cli.play import free_name
 from ragflow_lg.server.cli.run_downloads import WrittenFiles
+from ragflow_lg.server.cli.session_store import free_name
 from ragflow_lg.server.cli.terminal import print_line, print_note
 from ragflow_lg.server.runs.stored_sessions import fork_session, has_session
 

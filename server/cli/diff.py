@@ -6,9 +6,8 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from difflib import unified_diff
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -19,14 +18,6 @@ if TYPE_CHECKING:
     from ragflow_lg.dsl_compiler.drawing import Sketch
 
 
-class DiffFormat(StrEnum):
-    """Formats of the differences."""
-
-    TEXT = "text"
-    JSON = "json"
-    HTML = "html"
-
-
 SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 
@@ -34,8 +25,9 @@ def diff(
     old: Annotated[Path, typer.Argument(help="Canvas file.", metavar="OLD")],
     new: Annotated[Path, typer.Argument(help="Canvas file.", metavar="NEW")],
     output: Annotated[
-        DiffFormat, typer.Option("--output", "-o", help="text, json, or html: a page with both drawings.")
-    ] = DiffFormat.TEXT,
+        Literal["text", "json", "html"],
+        typer.Option("--output", "-o", help="text, json, or html: a page with both drawings."),
+    ] = "text",
 ) -> None:
     """Show what differs between two canvases, apart from their layout.
 
@@ -52,9 +44,9 @@ def diff(
     from ragflow_lg.server.assembly.library import catalog
 
     found = compare_canvases(read_canvas(old), read_canvas(new), catalog())
-    if output is DiffFormat.JSON:
+    if output == "json":
         sys.stdout.write(json.dumps([_as_dict(each) for each in found], indent=2, ensure_ascii=False) + "\n")
-    elif output is DiffFormat.HTML:
+    elif output == "html":
         sys.stdout.write(_as_page(old, new, found))
     else:
         sys.stdout.write("".join(f"{line}\n" for line in as_lines(found)))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
@@ -13,35 +12,7 @@ from ragflow_lg.base.errors import CompileError
 from ragflow_lg.server.cli.output_file import write_output
 from ragflow_lg.server.cli.terminal import count_of, print_note
 
-
-class PictureFormat(StrEnum):
-    """Drawing formats."""
-
-    MERMAID = "mermaid"
-    SVG = "svg"
-    PNG = "png"
-    ASCII = "ascii"
-
-
-class DrawingDirection(StrEnum):
-    """Directions of the flow."""
-
-    RIGHT = "right"
-    DOWN = "down"
-
-
-class DrawingTheme(StrEnum):
-    """Colours of a drawing."""
-
-    LIGHT = "light"
-    DARK = "dark"
-
-
-class DrawingLayout(StrEnum):
-    """Where nodes stand."""
-
-    AUTO = "auto"
-    EDITOR = "editor"
+PictureFormat: TypeAlias = Literal["mermaid", "svg", "png", "ascii"]
 
 
 def draw(
@@ -53,13 +24,12 @@ def draw(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
     ] = None,
-    direction: Annotated[
-        DrawingDirection, typer.Option("--direction", help="Where the flow leads.")
-    ] = DrawingDirection.RIGHT,
+    direction: Annotated[Literal["right", "down"], typer.Option("--direction", help="Where the flow leads.")] = "right",
     layout: Annotated[
-        DrawingLayout, typer.Option("--layout", help="auto, or the positions of RAGFlow's editor (SVG and PNG).")
-    ] = DrawingLayout.AUTO,
-    theme: Annotated[DrawingTheme, typer.Option("--theme", help="Colours of SVG and PNG.")] = DrawingTheme.LIGHT,
+        Literal["auto", "editor"],
+        typer.Option("--layout", help="auto, or the positions of RAGFlow's editor (SVG and PNG)."),
+    ] = "auto",
+    theme: Annotated[Literal["light", "dark"], typer.Option("--theme", help="Colours of SVG and PNG.")] = "light",
 ) -> None:
     """Draw a canvas as text, SVG, PNG or Mermaid.
 
@@ -75,7 +45,7 @@ def draw(
 
     kind = format or _format_of(output)
     _require_matching_suffix(kind, output)
-    if kind is PictureFormat.PNG and output is None and sys.stdout.isatty():
+    if kind == "png" and output is None and sys.stdout.isatty():
         raise typer.BadParameter("A PNG cannot be printed on a terminal; use --output.")
     files = CanvasFiles(load_settings, file, asks_servers=False)
     sketch, diagnostics = sketch_source(read_canvas(file), catalog(), files)
@@ -84,23 +54,17 @@ def draw(
     errors = sum(d.severity == "error" for d in diagnostics)
     if errors:
         print_note(f"The canvas cannot run: {count_of(errors, 'error')}. `ragflow-lg check` lists them.")
-    if kind is PictureFormat.MERMAID:
-        picture = to_mermaid(sketch, direction=direction.value)
-    elif kind is PictureFormat.ASCII:
+    if kind == "mermaid":
+        picture = to_mermaid(sketch, direction=direction)
+    elif kind == "ascii":
         picture = to_text_drawing(sketch)
     else:
-        render = to_png if kind is PictureFormat.PNG else to_svg
-        is_editor = layout is DrawingLayout.EDITOR
-        picture = render(sketch, direction=direction.value, theme=theme.value, as_in_editor=is_editor)
+        render = to_png if kind == "png" else to_svg
+        picture = render(sketch, direction=direction, theme=theme, as_in_editor=layout == "editor")
     write_output(picture if isinstance(picture, bytes) else picture.encode("utf-8", "replace"), output)
 
 
-_FORMATS = {
-    ".svg": PictureFormat.SVG,
-    ".png": PictureFormat.PNG,
-    ".mmd": PictureFormat.MERMAID,
-    ".mermaid": PictureFormat.MERMAID,
-}
+_FORMATS: dict[str, PictureFormat] = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermaid"}
 
 
 def _require_matching_suffix(kind: PictureFormat, output: Path | None) -> None:
@@ -113,7 +77,7 @@ def _require_matching_suffix(kind: PictureFormat, output: Path | None) -> None:
 
 def _format_of(output: Path | None) -> PictureFormat:
     """Return the format for a file name's suffix; ASCII if there is no file or suffix."""
-    formats = {**_FORMATS, ".txt": PictureFormat.ASCII, "": PictureFormat.ASCII}
+    formats: dict[str, PictureFormat] = {**_FORMATS, ".txt": "ascii", "": "ascii"}
     suffix = output.suffix.lower() if output else ""
     if suffix not in formats:
         known = ", ".join(name for name in formats if name)

@@ -17,11 +17,10 @@ from ragflow_lg.server.cli.options import (
     SettingsFile,
     with_run_options,
 )
+from ragflow_lg.server.cli.session_store import canvas_of, free_name, with_store
 from ragflow_lg.server.cli.terminal import print_line, print_note
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.runs.runner import Run, Runner
     from ragflow_lg.services.sessions import RunStatus
@@ -53,17 +52,12 @@ def fork(
     ragflow-lg fork anna --at "Price list"
     """
     from ragflow_lg.server.cli.next_step_hints import next_command
-    from ragflow_lg.server.cli.play import with_store
-    from ragflow_lg.server.settings import load_settings
 
     if at is not None and not at.strip():
         raise typer.BadParameter("it is empty; leave it out to fork the newest checkpoint.", param_hint="--at")
     file = canvas.resolve() if canvas else None
 
-    def work(store: Store) -> Awaitable[tuple[str, RunStatus]]:
-        return _fork(store, session, new or "", at or "", file)
-
-    target, status = with_store(load_settings(settings), checkpoint, work)
+    target, status = with_store(settings, checkpoint, lambda store, _: _fork(store, session, new or "", at or "", file))
     print_line(target)
     options = RunOptions(checkpoint=checkpoint, settings=settings)
     if status == "waiting":
@@ -75,14 +69,13 @@ def fork(
 async def _fork(store: Store, session: str, name: str, at: str, file: Path | None) -> tuple[str, RunStatus]:
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
     from ragflow_lg.server.assembly.library import load_canvas
-    from ragflow_lg.server.cli.play import canvas_of, free_name
     from ragflow_lg.server.runs.stored_sessions import fork_session
 
-    canvas_id = str(file or await canvas_of(store, session))
-    canvas = load_canvas(Path(canvas_id), asks_servers=False)
+    canvas_file = file or await canvas_of(store, session)
+    canvas = load_canvas(canvas_file, asks_servers=False)
     target = name or await free_name(store, f"{session}-fork")
     record = await fork_session(
-        store, canvas, session, target, at, canvas_id=canvas_id, clock=SystemClock(), ids=RandomIds()
+        store, canvas, session, target, at, canvas_id=str(canvas_file), clock=SystemClock(), ids=RandomIds()
     )
     return target, record.status
 
@@ -110,7 +103,7 @@ def rerun(
 
     Example: ragflow-lg rerun anna --from "Price list" --set env.tone=friendly --as anna-2
     """
-    from ragflow_lg.server.cli.play import free_name, play_session
+    from ragflow_lg.server.cli.play import play_session
 
     changes = dict(_parse_change(entry) for entry in set_ or [])
 

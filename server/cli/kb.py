@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.cli.command_group import CommandGroup
+from ragflow_lg.server.cli.command_group import make_group
 from ragflow_lg.server.cli.kb_add import add
 from ragflow_lg.server.cli.kb_search import export, get_dataset, knowledge_database, search
 from ragflow_lg.server.cli.options import SettingsFile
@@ -16,12 +16,7 @@ from ragflow_lg.server.cli.terminal import count_of, print_line
 if TYPE_CHECKING:
     from ragflow_lg.adapters.knowledge.knowledge_records import DatasetRecord
 
-kb = typer.Typer(
-    help="Manage datasets of the embedded knowledge base.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    cls=CommandGroup,
-)
+kb = make_group("Manage datasets of the embedded knowledge base.")
 kb.command(no_args_is_help=True)(add)
 kb.command(no_args_is_help=True)(search)
 kb.command(no_args_is_help=True)(export)

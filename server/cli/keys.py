@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeAlias
 
 import typer
 
@@ -31,20 +30,7 @@ class _NewKey(NamedTuple):
     """In days; 0 for never."""
 
 
-class Action(StrEnum):
-    """The command's actions."""
-
-    CREATE = "create"
-    LIST = "list"
-    REVOKE = "revoke"
-
-
-class Compat(StrEnum):
-    """RAGFlow versions that clients can be written for."""
-
-    CURRENT = "current"
-    LONG_PAGES = "0.25.1"
-    OLD = "0.24"
+Action: TypeAlias = Literal["create", "list", "revoke"]
 
 
 def keys(
@@ -55,7 +41,7 @@ def keys(
     tenant: Annotated[str, typer.Option("--tenant", help="Tenant whose agents the key gives access to.")] = "default",
     beta: Annotated[bool, typer.Option("--beta", help="Create a key that is valid only for embedded pages.")] = False,
     compat: Annotated[
-        Compat | None,
+        Literal["current", "0.25.1", "0.24"] | None,
         typer.Option("--compat", help="Response shapes that the key's clients expect. Default: [server] compat."),
     ] = None,
     agent: Annotated[
@@ -87,16 +73,16 @@ def keys(
     from ragflow_lg.server.observability.audit import open_audit
     from ragflow_lg.server.settings import load_settings
 
-    if action is Action.REVOKE and not name:
+    if action == "revoke" and not name:
         raise typer.BadParameter("Enter the key, its first characters, or its name.", param_hint="NAME")
     if (agent or all_agents) and not beta:
         raise typer.BadParameter("Only keys for pages can be limited to agents; add --beta.", param_hint="--agent")
-    if beta and action is Action.CREATE and bool(agent) == all_agents:
+    if beta and action == "create" and bool(agent) == all_agents:
         message = "Name the agents that the pages may use with --agent, or add --all-agents."
         raise typer.BadParameter(message, param_hint="--beta")
     if expires is not None and not expires > 0:
         raise typer.BadParameter("Enter a number of days greater than 0.", param_hint="--expires")
-    new = _NewKey(name, tenant, "beta" if beta else "api", compat.value if compat else "", agent or [], expires or 0)
+    new = _NewKey(name, tenant, "beta" if beta else "api", compat or "", agent or [], expires or 0)
     section = load_settings(settings).server
     url = section.database.get_secret_value()
     with open_audit(section.audit):
@@ -112,9 +98,9 @@ async def _perform(url: str, action: Action, new: _NewKey) -> None:
 
     file = database_file(url)
     is_new = file is not None and not file.exists()
-    if is_new and action is not Action.CREATE:
+    if is_new and action != "create":
         message = f"The database {file} does not exist; `ragflow-lg serve` and `ragflow-lg keys create` create it."
-        if action is Action.REVOKE:
+        if action == "revoke":
             raise RequestError(message)
         print_note(message)
         return
@@ -123,9 +109,9 @@ async def _perform(url: str, action: Action, new: _NewKey) -> None:
         if is_new:
             print_note(f"Created a new database: {file}")
         repository = KeyRepository(database)
-        if action is Action.CREATE:
+        if action == "create":
             print_line(await _create(database, new, now_ms))
-        elif action is Action.REVOKE:
+        elif action == "revoke":
             row = await repository.revoke(new.name, now_ms)
             audit("key.revoked", tenant=row.tenant, key=row.id, name=row.name)
             print_line(f"revoked {row.prefix}…")

@@ -13,7 +13,7 @@ import orjson
 import typer
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.cli.command_group import CommandGroup
+from ragflow_lg.server.cli.command_group import make_group
 from ragflow_lg.server.cli.options import SettingsFile
 from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
 
@@ -28,11 +28,8 @@ User = Annotated[str, typer.Option("--user", help="The user: sys.user_id, or wha
 Tenant = Annotated[str, typer.Option("--tenant", help="Tenant of the agents.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print each entry as a JSON object.")]
 
-memory = typer.Typer(
-    help="Show, search, export and delete what canvases remember of users.\n\nExample: ragflow-lg memory list",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    cls=CommandGroup,
+memory = make_group(
+    "Show, search, export and delete what canvases remember of users.\n\nExample: ragflow-lg memory list"
 )
 
 _MAX_CHARS = 300

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.base.errors import RagflowLgError
-from ragflow_lg.server.cli.command_group import CommandGroup
+from ragflow_lg.server.cli.command_group import make_group
 from ragflow_lg.server.cli.options import SettingsFile
 from ragflow_lg.server.cli.terminal import paint, print_line, print_note
 
@@ -18,12 +18,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.model_list import ListedModel
     from ragflow_lg.server.settings import Settings
 
-models = typer.Typer(
-    help="List and test models and providers.\n\nExample: ragflow-lg models list",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    cls=CommandGroup,
-)
+models = make_group("List and test models and providers.\n\nExample: ragflow-lg models list")
 
 QUESTION = "Reply with the word ready."
 MAX_SHOWN_CHARS = 200

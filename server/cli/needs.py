@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import orjson
 import typer
@@ -15,14 +14,6 @@ from ragflow_lg.server.cli.options import SettingsFile
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.canvas_needs import Need
-
-
-class NeedsFormat(StrEnum):
-    """Formats of the list."""
-
-    TEXT = "text"
-    JSON = "json"
-    TOML = "toml"
 
 
 SETTINGS_FILE, VARIABLES_FILE = "ragflow-lg.toml", ".env.example"
@@ -46,8 +37,9 @@ LABELS = {
 def needs(
     file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
     output: Annotated[
-        NeedsFormat, typer.Option("--output", "-o", help="text, json, or toml: settings for what is missing.")
-    ] = NeedsFormat.TEXT,
+        Literal["text", "json", "toml"],
+        typer.Option("--output", "-o", help="text, json, or toml: settings for what is missing."),
+    ] = "text",
     init: Annotated[
         bool,
         typer.Option("--init", help=f"Write {SETTINGS_FILE} and {VARIABLES_FILE} for what is missing."),
@@ -74,10 +66,10 @@ def needs(
         _write_new(Path(SETTINGS_FILE), write_settings(missing))
         _write_new(Path(VARIABLES_FILE), write_variables(missing))
         return
-    if output is NeedsFormat.JSON:
+    if output == "json":
         entries = [need._asdict() for need in found]
         sys.stdout.write(orjson.dumps(entries, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode())
-    elif output is NeedsFormat.TOML:
+    elif output == "toml":
         sys.stdout.write(write_settings(missing))
     else:
         sys.stdout.write(_as_text(found))

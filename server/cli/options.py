@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import typer
 
@@ -21,27 +20,6 @@ def check_session_name(name: str | None) -> str | None:
     if name is not None and not name.strip():
         raise typer.BadParameter("A session needs a name.")
     return name
-
-
-class Events(StrEnum):
-    """Output formats for run events."""
-
-    JSON = "json"
-    PRETTY = "pretty"
-
-
-class DslName(StrEnum):
-    """Versions of the DSL."""
-
-    V1 = "v1"
-    V2 = "v2"
-
-
-class ReplayMode(StrEnum):
-    """How a request is matched to a recorded answer."""
-
-    STRICT = "strict"
-    LOOSE = "loose"
 
 
 Session: TypeAlias = Annotated[
@@ -115,8 +93,8 @@ Replay: TypeAlias = Annotated[
         "--replay", help="Take all answers from a recorded file: no network, API key or model is used.", metavar="FILE"
     ),
 ]
-ReplayModeOption: TypeAlias = Annotated[
-    ReplayMode,
+ReplayMode: TypeAlias = Annotated[
+    Literal["strict", "loose"],
     typer.Option(
         "--replay-mode",
         help="strict: a request that was not recorded is an error. loose: a request that differs takes the next"
@@ -154,8 +132,8 @@ Inputs: TypeAlias = Annotated[
         metavar="NAME=VALUE",
     ),
 ]
-EventsOption: TypeAlias = Annotated[
-    Events | None,
+Events: TypeAlias = Annotated[
+    Literal["json", "pretty"] | None,
     typer.Option(
         "--events",
         "-e",
@@ -178,10 +156,10 @@ class RunOptions:
     """``""`` selects the models of the canvas; None selects the model of the run that is continued, if there is one."""
     record: Record = None
     replay: Replay = None
-    replay_mode: ReplayModeOption = ReplayMode.STRICT
+    replay_mode: ReplayMode = "strict"
     settings: SettingsFile = None
     checkpoint: Checkpoint = ""
-    events: EventsOption = None
+    events: Events = None
     trace: TraceOption = False
 
     def check_replay(self) -> None:
@@ -194,7 +172,7 @@ class RunOptions:
             raise typer.BadParameter("Use either --record or --replay.", param_hint="--replay")
         if self.replay and self.model:
             raise typer.BadParameter("A replay uses no model; leave out --model.", param_hint="--replay")
-        if self.replay_mode is ReplayMode.LOOSE and not self.replay:
+        if self.replay_mode == "loose" and not self.replay:
             raise typer.BadParameter("This mode needs a recording: add --replay.", param_hint="--replay-mode")
 
 

@@ -7,16 +7,16 @@ import json
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import typer
 from msgspec import Struct
 
-from ragflow_lg.base.errors import AnswerError, CanvasChangedError, CheckpointError, ConflictError, RagflowLgError
+from ragflow_lg.base.errors import AnswerError, CanvasChangedError, ConflictError, RagflowLgError
 from ragflow_lg.base.portability import on_signal, restore_interrupt
 from ragflow_lg.component.node_names import with_node_id
 from ragflow_lg.runs.runner import Run, Runner, newest_run
@@ -26,10 +26,10 @@ from ragflow_lg.server.assembly.recordings import open_recording
 from ragflow_lg.server.assembly.run_callbacks import open_callbacks
 from ragflow_lg.server.cli.console import show, show_forms
 from ragflow_lg.server.cli.next_step_hints import answer_hint, failure_hint, next_command, waiting_hint
-from ragflow_lg.server.cli.options import Events, ReplayMode, RunOptions
+from ragflow_lg.server.cli.options import RunOptions
 from ragflow_lg.server.cli.run_downloads import WrittenFiles, keep_files
+from ragflow_lg.server.cli.session_store import canvas_of, open_sessions, use_store
 from ragflow_lg.server.cli.terminal import count_of, print_note
-from ragflow_lg.server.runs.stored_sessions import has_session
 from ragflow_lg.server.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 
-T = TypeVar("T")
 MEMORY = "memory://"
 EXIT_CODES = {"succeeded": 0, "waiting": 0, "refused": 2}
 """Exit code by status; it is 1 for every other status."""
@@ -66,37 +65,25 @@ def play_canvas(
     """
     options.check_replay()
     settings = keep_files(settings)
-    is_pretty = options.events is Events.PRETTY or (options.events is None and sys.stdout.isatty())
+    is_pretty = options.events == "pretty" or (options.events is None and sys.stdout.isatty())
     name = session or uuid.uuid4().hex  # noqa: TID251 - a session that nobody continues
     url = options.checkpoint or (settings.checkpoints if session else MEMORY)
     caller = _Caller(options, name, entries, is_stored=url != MEMORY)
 
     async def play() -> str:
-        async with AsyncExitStack() as stack:
-            recording = stack.enter_context(_open_recording(options, canvas, canvas_id, settings, inputs or {}))
-            services = await stack.enter_async_context(
-                open_services(settings, model=options.model or "", recording=recording)
+        model = options.model or ""
+        with _open_recording(options, canvas, canvas_id, settings, inputs or {}) as recording:
+            opened = open_runner(
+                canvas, settings, url, canvas_id=canvas_id, model=model, recording=recording, before=before
             )
-            store = await stack.enter_async_context(_open_store(url, settings))
-            if before is not None:
-                await before(store)
-            callbacks = await stack.enter_async_context(open_callbacks(settings))
-            limit = settings.run.event_limit
-            runner = Runner(
-                canvas,
-                services,
-                store=store,
-                canvas_id=canvas_id,
-                model=options.model or "",
-                event_limit=limit,
-                callbacks=callbacks,
-            )
-            result = begin(runner, name)
-            run = result if isinstance(result, Run) else await result
-            output = show(canvas.plan, run, has_trace=options.trace) if is_pretty else _write_events(run, options.trace)
-            status = await _play(runner, run, caller, output, is_pretty=is_pretty)
-            WrittenFiles(services).report()
-            return status if recording is None else _finish_recording(recording, run, status)
+            async with opened as (runner, _):
+                result = begin(runner, name)
+                run = result if isinstance(result, Run) else await result
+                has_trace = options.trace
+                output = show(canvas.plan, run, has_trace=has_trace) if is_pretty else _write_events(run, has_trace)
+                status = await _play(runner, run, caller, output, is_pretty=is_pretty)
+                WrittenFiles(runner.services).report()
+                return status if recording is None else _finish_recording(recording, run, status)
 
     status = asyncio.run(play())
     raise typer.Exit(EXIT_CODES.get(status, 1))
@@ -120,11 +107,11 @@ def play_session(
     settings = load_settings(options.settings)
 
     async def look_up(store: Store) -> tuple[Path, str, RunOptions]:
-        file = canvas_file or Path(await canvas_of(store, session))
+        file = canvas_file or await canvas_of(store, session)
         target = await name_target(store) if name_target else session
         return file, target, await keep_model(store, session, options)
 
-    file, name, options = with_store(settings, options.checkpoint, look_up)
+    file, name, options = use_store(settings, options.checkpoint, look_up)
     play_canvas(
         load_canvas(file, settings, asks_servers=options.replay is None),
         begin,
@@ -145,7 +132,7 @@ def _open_recording(
         options.record or "",
         options.replay or "",
         plan=canvas.plan,
-        is_loose=options.replay_mode is ReplayMode.LOOSE,
+        is_loose=options.replay_mode == "loose",
         secrets=settings.secrets,
         sources=[read_canvas(Path(canvas_id)), dict(inputs)] if is_taped else [],
     )
@@ -160,46 +147,28 @@ async def keep_model(store: Store, session: str, options: RunOptions) -> RunOpti
     return replace(options, model=newest.model)
 
 
-def with_store(settings: Settings, checkpoint: str, work: Callable[[Store], Awaitable[T]]) -> T:
-    """Open the session store, run ``work`` with it, close it and return the result."""
-
-    async def run() -> T:
-        async with _open_store(checkpoint or settings.checkpoints, settings) as store:
-            return await work(store)
-
-    return asyncio.run(run())
-
-
-async def canvas_of(store: Store, session: str) -> str:
-    """Return the path of the canvas file used in a session's last run.
-
-    Raises:
-        CheckpointError: If the session is not in the store.
-    """
-    if newest := await newest_run(store, session):
-        return newest.canvas_id
-    raise no_session(session)
-
-
-def no_session(session: str) -> CheckpointError:
-    """Return the error for a session that does not exist."""
-    return CheckpointError(f"There is no session {session!r}; `ragflow-lg sessions` lists all sessions.")
-
-
-async def free_name(store: Store, name: str) -> str:
-    """Return the first unused name among NAME, NAME-2, NAME-3 and so on."""
-    number, candidate = 1, name
-    while await has_session(store, candidate):
-        number += 1
-        candidate = f"{name}-{number}"
-    return candidate
-
-
-def _open_store(url: str, settings: Settings) -> Any:
-    from ragflow_lg.adapters.system_services import SystemClock
-    from ragflow_lg.checkpoints import open_store
-
-    return open_store(url, SystemClock(), **settings.store_options)
+@asynccontextmanager
+async def open_runner(
+    canvas: CompiledCanvas,
+    settings: Settings,
+    url: str,
+    *,
+    canvas_id: str,
+    model: str,
+    recording: Recorder | Player | None = None,
+    before: Callable[[Store], Awaitable[None]] | None = None,
+) -> AsyncGenerator[tuple[Runner, Store]]:
+    """Open a runner for a canvas, with the session store at a URL, which ``before`` may inspect."""
+    async with (
+        open_services(settings, model=model, recording=recording) as services,
+        open_sessions(url, settings) as store,
+    ):
+        if before is not None:
+            await before(store)
+        async with open_callbacks(settings) as callbacks:
+            limit = settings.run.event_limit
+            options: Any = {"canvas_id": canvas_id, "model": model, "event_limit": limit, "callbacks": callbacks}
+            yield Runner(canvas, services, store=store, **options), store
 
 
 class _Caller(Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
+from ragflow_lg.server.cli.session_store import no_session, with_store
 from ragflow_lg.server.cli.terminal import count_of, print_line
 
 if TYPE_CHECKING:
@@ -49,8 +50,6 @@ def prune(
     """
     from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits
-    from ragflow_lg.server.cli.play import with_store
-    from ragflow_lg.server.settings import load_settings
 
     if keep_turns is None and older_than_days is None:
         raise typer.BadParameter("Say which turns to keep: --keep-turns NUMBER, --older-than DAYS, or both.")
@@ -58,13 +57,12 @@ def prune(
         raise typer.BadParameter(f"--older-than is a number of days, not {older_than_days}.")
     since_ms = 0 if older_than_days is None else int(SystemClock().now() * 1000 - older_than_days * _DAY_MS)
     limits = PruneLimits(keep_turns or 1, since_ms)
-    with_store(load_settings(settings), checkpoint, lambda store: _prune(store, names or [], limits, dry_run))
+    with_store(settings, checkpoint, lambda store, _: _prune(store, names or [], limits, dry_run))
 
 
 async def _prune(store: Store, names: list[str], limits: PruneLimits, is_dry_run: bool) -> None:
     from ragflow_lg.base.errors import DamagedSessionError, SessionBusyError, SessionKeyError
     from ragflow_lg.checkpoints.sessions.session_pruning import prune_session
-    from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.stored_sessions import has_session
 
     for name in names:

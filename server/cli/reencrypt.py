@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
+from ragflow_lg.server.cli.session_store import no_session, use_store
 from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
 
 if TYPE_CHECKING:
@@ -35,13 +36,12 @@ def reencrypt(
     import asyncio
 
     from ragflow_lg.base.errors import SettingsError
-    from ragflow_lg.server.cli.play import with_store
     from ragflow_lg.server.settings import load_settings
 
     config = load_settings(settings)
     if not config.encryption_keys:
         raise SettingsError("The settings have no `encryption_keys`, with which stored data could be encrypted.")
-    left = with_store(config, checkpoint, lambda store: _reencrypt_sessions(store, names or []))
+    left = use_store(config, checkpoint, lambda store: _reencrypt_sessions(store, names or []))
     if not names:
         left += asyncio.run(_reencrypt_memories(config, checkpoint or config.checkpoints))
         left += asyncio.run(_reencrypt_server(config))
@@ -57,7 +57,6 @@ async def _reencrypt_sessions(store: Store, names: list[str]) -> int:
     from ragflow_lg.base.errors import CheckpointError, SessionBusyError
     from ragflow_lg.checkpoints.encryption.key_rotation import reencrypt_session, sessions_of
     from ragflow_lg.runs.runner import newest_run
-    from ragflow_lg.server.cli.play import no_session
 
     known = {record.session: record.name async for record in store.runs.sessions()}
     for name in names:

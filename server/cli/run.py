@@ -115,14 +115,15 @@ def _start_turn(
 def _keep_model_of_open_turn(session: str, settings: Settings, options: RunOptions) -> RunOptions:
     """Return options with the model of the turn that waits for an answer, which this run continues."""
     from ragflow_lg.runs.runner import newest_run
-    from ragflow_lg.server.cli.play import keep_model, with_store
+    from ragflow_lg.server.cli.play import keep_model
+    from ragflow_lg.server.cli.session_store import use_store
 
     async def look_up(store: Store) -> RunOptions:
         newest = await newest_run(store, session)
         is_waiting = newest is not None and newest.status == "waiting"
         return await keep_model(store, session, options) if is_waiting else options
 
-    return with_store(settings, options.checkpoint, look_up)
+    return use_store(settings, options.checkpoint, look_up)
 
 
 def _report_upgrade(file: Path) -> None:

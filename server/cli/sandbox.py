@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.cli.command_group import CommandGroup
+from ragflow_lg.server.cli.command_group import make_group
 from ragflow_lg.server.cli.options import SettingsFile
 from ragflow_lg.server.cli.terminal import print_line, print_note
 
@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 RAGFLOW_PORT = 9385
 LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 
-sandbox = typer.Typer(
-    help="Run programs of CodeExec as a service.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    cls=CommandGroup,
-)
+sandbox = make_group("Run programs of CodeExec as a service.")
 
 
 @sandbox.callback()

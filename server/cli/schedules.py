@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragflow_lg.server.cli.command_group import CommandGroup
+from ragflow_lg.server.cli.command_group import make_group
 from ragflow_lg.server.cli.options import SettingsFile
 from ragflow_lg.server.cli.terminal import print_line, print_note
 
@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import ScheduleRow
     from ragflow_lg.server.settings import Settings
 
-schedules = typer.Typer(
-    help="Add, list and delete times at which the server starts turns.\n\nExample: ragflow-lg schedules list",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    cls=CommandGroup,
+schedules = make_group(
+    "Add, list and delete times at which the server starts turns.\n\nExample: ragflow-lg schedules list"
 )
 
 Tenant = Annotated[str, typer.Option("--tenant", help="Tenant to whom the agent belongs.")]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 import typer
 
 from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
+from ragflow_lg.server.cli.session_store import no_session, with_store
 from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
 
 if TYPE_CHECKING:
@@ -52,12 +53,10 @@ def export(
 
     ragflow-lg sessions export --user 4711 -o user.jsonl
     """
-    from ragflow_lg.server.cli.play import with_store
-    from ragflow_lg.server.settings import load_settings
-
-    config = load_settings(settings)
     with _open_output(output) as file:
-        with_store(config, checkpoint, lambda store: _export(store, names or [], user, file, (config, checkpoint)))
+        with_store(
+            settings, checkpoint, lambda store, config: _export(store, config, checkpoint, names or [], user, file)
+        )
 
 
 def import_(
@@ -74,22 +73,8 @@ def import_(
 
     Example: ragflow-lg sessions import anna.jsonl --checkpoint redis://localhost:6379
     """
-    from ragflow_lg.server.cli.play import with_store
-    from ragflow_lg.server.settings import load_settings
-
-    config = load_settings(settings)
-    if str(file) == "-":
-        with TemporaryFile() as copied:  # it may be read twice
-            copyfileobj(sys.stdin.buffer, copied)
-            copied.seek(0)
-            with_store(config, checkpoint, lambda store: _import(store, copied, replace, (config, checkpoint)))
-        return
-    try:
-        content = file.open("rb")
-    except OSError as error:
-        raise typer.BadParameter(f"{str(file)!r} cannot be read: {error.strerror}.") from None
-    with content:
-        with_store(config, checkpoint, lambda store: _import(store, content, replace, (config, checkpoint)))
+    with _open_input(file) as content:
+        with_store(settings, checkpoint, lambda store, config: _import(store, config, checkpoint, content, replace))
 
 
 def delete(names: Names = None, user: User = "", settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
@@ -101,13 +86,26 @@ def delete(names: Names = None, user: User = "", settings: SettingsFile = None, 
 
     Example: ragflow-lg sessions delete anna ben
     """
-    from ragflow_lg.server.cli.play import with_store
-    from ragflow_lg.server.settings import load_settings
-
     if not names and not user:
         raise typer.BadParameter("Name the sessions to delete, or a user: --user ID.")
-    config = load_settings(settings)
-    with_store(config, checkpoint, lambda store: _delete(store, names or [], user, (config, checkpoint)))
+    with_store(settings, checkpoint, lambda store, config: _delete(store, config, checkpoint, names or [], user))
+
+
+@contextmanager
+def _open_input(file: Path) -> Generator[BinaryIO]:
+    """Yield a file, or a copy of standard input, because it may be read twice."""
+    if str(file) == "-":
+        with TemporaryFile() as copied:
+            copyfileobj(sys.stdin.buffer, copied)
+            copied.seek(0)
+            yield copied
+        return
+    try:
+        content = file.open("rb")
+    except OSError as error:
+        raise typer.BadParameter(f"{str(file)!r} cannot be read: {error.strerror}.") from None
+    with content:
+        yield content
 
 
 @contextmanager
@@ -167,11 +165,12 @@ async def _server_rows(
         yield SessionRows(database, settings.server.files, replaces=replaces, is_rehearsal=is_rehearsal)
 
 
-async def _export(store: Store, names: list[str], user: str, file: BinaryIO, server: tuple[Settings, str]) -> None:
+async def _export(
+    store: Store, settings: Settings, checkpoint: str, names: list[str], user: str, file: BinaryIO
+) -> None:
     from ragflow_lg.checkpoints.run_records import hex_session
     from ragflow_lg.checkpoints.sessions.session_export import export_session
     from ragflow_lg.checkpoints.sessions.session_lines import FORMAT, HeaderLine, encode_line
-    from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.session_rows import find_ids
     from ragflow_lg.server.runs.stored_sessions import select_sessions
 
@@ -179,7 +178,7 @@ async def _export(store: Store, names: list[str], user: str, file: BinaryIO, ser
     for name in missing:
         raise no_session(name)
     file.write(encode_line(HeaderLine(FORMAT)))
-    async with _server_rows(*server) as rows:
+    async with _server_rows(settings, checkpoint) as rows:
         for selected in found:
             ids: set[str] = set()
             async for line in export_session(store, selected.session):
@@ -193,13 +192,13 @@ async def _export(store: Store, names: list[str], user: str, file: BinaryIO, ser
     print_note(f"Exported {count_of(len(found), 'session')}.")
 
 
-async def _import(store: Store, file: BinaryIO, replaces: bool, server: tuple[Settings, str]) -> None:
+async def _import(store: Store, settings: Settings, checkpoint: str, file: BinaryIO, replaces: bool) -> None:
     from ragflow_lg.checkpoints.sessions.session_import import import_sessions, rehearse_import
 
     count = 0
-    async with _server_rows(*server, replaces=replaces) as rows:
+    async with _server_rows(settings, checkpoint, replaces=replaces) as rows:
         if replaces:
-            rehearsal = _server_rows(*server, replaces=True, is_rehearsal=True)
+            rehearsal = _server_rows(settings, checkpoint, replaces=True, is_rehearsal=True)
             async with rehearsal as checked, _scratch_store() as scratch:
                 await rehearse_import(store, scratch, file, server_rows=checked)
         async for imported in import_sessions(store, file, replaces=replaces, server_rows=rows):
@@ -210,12 +209,11 @@ async def _import(store: Store, file: BinaryIO, replaces: bool, server: tuple[Se
         print_note("The file has no sessions.")
 
 
-async def _delete(store: Store, names: list[str], user: str, server: tuple[Settings, str]) -> None:
-    from ragflow_lg.server.cli.play import no_session
+async def _delete(store: Store, settings: Settings, checkpoint: str, names: list[str], user: str) -> None:
     from ragflow_lg.server.runs.stored_sessions import select_sessions
 
     found, missing = await select_sessions(store, names, user)
-    async with _server_rows(*server) as rows:
+    async with _server_rows(settings, checkpoint) as rows:
         await _delete_found(store, found, rows)
     for name in missing:
         raise no_session(name)

@@ -12,6 +12,7 @@ from ragflow_lg.server.cli.command_group import CommandGroup
 from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
 from ragflow_lg.server.cli.prune import prune
 from ragflow_lg.server.cli.reencrypt import reencrypt
+from ragflow_lg.server.cli.session_store import canvas_of, no_session, with_store
 from ragflow_lg.server.cli.session_transfer import delete, export, import_
 from ragflow_lg.server.cli.terminal import format_time, print_line, print_note
 
@@ -60,17 +61,17 @@ def list_or_delete(
     if context.invoked_subcommand is not None:
         return
     from ragflow_lg.checkpoints.store_url import redact_url
-    from ragflow_lg.server.cli.play import with_store
-    from ragflow_lg.server.settings import load_settings
 
-    config = load_settings(settings)
-    if not with_store(config, checkpoint, lambda store: _list_or_delete(store, delete or [], older_than_days)):
-        print_note(f"{redact_url(checkpoint or config.checkpoints)} has no sessions. --checkpoint names another store.")
+    async def work(store: Store, config: Settings) -> None:
+        if not await _list_or_delete(store, delete or [], older_than_days):
+            url = redact_url(checkpoint or config.checkpoints)
+            print_note(f"{url} has no sessions. --checkpoint names another store.")
+
+    with_store(settings, checkpoint, work)
 
 
 async def _list_or_delete(store: Store, names: list[str], older_than_days: float | None) -> bool:
     """Delete what is named, or else list all sessions. Return False if there is nothing to list."""
-    from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.stored_sessions import has_session, is_interrupted
 
     if older_than_days is not None:
@@ -122,18 +123,14 @@ def history(
 
     Example: ragflow-lg history anna
     """
-    from ragflow_lg.server.cli.play import with_store
-    from ragflow_lg.server.settings import load_settings
-
-    with_store(load_settings(settings), checkpoint, lambda store: _list(store, session, canvas))
+    with_store(settings, checkpoint, lambda store, _: _list(store, session, canvas))
 
 
 async def _list(store: Store, session: str, file: Path | None) -> None:
     from ragflow_lg.runs.stored_steps import list_checkpoints
     from ragflow_lg.server.assembly.library import load_canvas
-    from ragflow_lg.server.cli.play import canvas_of
 
-    canvas = load_canvas(file or Path(await canvas_of(store, session)), asks_servers=False)
+    canvas = load_canvas(file or await canvas_of(store, session), asks_servers=False)
     async for info in list_checkpoints(canvas.with_saver(store.saver), store.saver, session):
         region = f"  in {_name(canvas.plan, info.region)}" if info.region else ""
         round_ = f" round {info.round}" if info.round is not None else ""
@@ -157,17 +154,12 @@ def cancel(
 
     Example: ragflow-lg cancel anna
     """
-    from ragflow_lg.server.cli.play import with_store
-    from ragflow_lg.server.settings import load_settings
-
-    config = load_settings(settings)
-    print_line(with_store(config, checkpoint, lambda store: _cancel(store, session, canvas, config)))
+    print_line(with_store(settings, checkpoint, lambda store, config: _cancel(store, session, canvas, config)))
 
 
 async def _cancel(store: Store, session: str, file: Path | None, settings: Settings) -> str:
     """Cancel the turn and return a sentence that says what was done."""
     from ragflow_lg.runs.runner import newest_run
-    from ragflow_lg.server.cli.play import no_session
     from ragflow_lg.server.runs.stored_sessions import abandon_turn, has_session
 
     if holder := await store.leases.holder(session):

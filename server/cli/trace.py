@@ -14,6 +14,7 @@ import typer
 from ragflow_lg.server.cli.console import call_text, one_line
 from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
 from ragflow_lg.server.cli.output_file import write_output
+from ragflow_lg.server.cli.session_store import canvas_of, no_session, with_store
 from ragflow_lg.server.cli.terminal import format_time, print_note, printable
 
 if TYPE_CHECKING:
@@ -49,16 +50,12 @@ def trace(
 
     ragflow-lg trace anna --html run.html
     """
-    from ragflow_lg.server.cli.play import with_store
-    from ragflow_lg.server.settings import load_settings
-
-    config = load_settings(settings)
     if html is None:
-        with_store(config, checkpoint, lambda store: _print_trace(store, session, run, as_json))
+        with_store(settings, checkpoint, lambda store, _: _print_trace(store, session, run, as_json))
         return
     if run or as_json:
         raise typer.BadParameter("it shows the whole session; leave out --run and --json.", param_hint="--html")
-    content = with_store(config, checkpoint, lambda store: _build_page(store, session, canvas, config))
+    content = with_store(settings, checkpoint, lambda store, config: _build_page(store, session, canvas, config))
     write_output(content, html)
     print_note(f"{html} has {len(content):,} bytes. Open it in a browser.")
 
@@ -67,10 +64,9 @@ async def _build_page(store: Store, session: str, file: Path | None, settings: S
     from ragflow_lg.dsl_compiler.drawing import sketch_source, to_svg
     from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
     from ragflow_lg.server.assembly.library import catalog, load_canvas
-    from ragflow_lg.server.cli.play import canvas_of
     from ragflow_lg.server.page.run_file import SessionReader, build_run_file
 
-    path = file or Path(await canvas_of(store, session))
+    path = file or await canvas_of(store, session)
     compiled = load_canvas(path, settings, asks_servers=False)
     files = CanvasFiles(lambda: settings, path, asks_servers=False)
     sketch, _ = sketch_source(read_canvas(path), catalog(), files)
@@ -83,8 +79,6 @@ async def _build_page(store: Store, session: str, file: Path | None, settings: S
 
 
 async def _print_trace(store: Store, session: str, run_id: str, as_json: bool) -> None:
-    from ragflow_lg.server.cli.play import no_session
-
     records = [record async for record in store.runs.of_session(session)]
     if not records:
         raise no_session(session)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import orjson
 import typer
@@ -17,20 +16,13 @@ if TYPE_CHECKING:
     from ragflow_lg.dsl_compiler.upgrade import Change
 
 
-class UpgradeReport(StrEnum):
-    """Formats of the report."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 def upgrade(
     file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="File to write. Default: standard output.", metavar="NEW", dir_okay=False),
     ] = None,
-    report: Annotated[UpgradeReport, typer.Option("--report", help="Format of the report.")] = UpgradeReport.TEXT,
+    report: Annotated[Literal["text", "json"], typer.Option("--report", help="Format of the report.")] = "text",
 ) -> None:
     """Upgrade a canvas from before RAGFlow 0.20.
 
@@ -46,7 +38,7 @@ def upgrade(
     upgraded = upgrade_source(read_canvas(file), catalog())
     content = orjson.dumps(upgraded.document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     write_output(content, output)
-    sys.stderr.write(_as_json(upgraded.changes) if report is UpgradeReport.JSON else _as_text(upgraded.changes))
+    sys.stderr.write(_as_json(upgraded.changes) if report == "json" else _as_text(upgraded.changes))
 
 
 def _as_json(changes: Sequence[Change]) -> str:
