@@ -37,36 +37,31 @@ _ID_LIST = {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "
 def canvas_schema(catalog: Registry) -> dict[str, Any]:
     """Return the schema (draft 2020-12). It also accepts a template's wrapper and a graph-only export."""
     definitions: dict[str, Any] = {}
-    choices = _choices(catalog, "component_name", definitions)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": SCHEMA_ID,
-        "title": "RAGFlow canvas (DSL v1)",
-        "anyOf": [
-            {"$ref": "#/$defs/Document"},
-            {
-                "type": "object",
-                "properties": {"dsl": {"$ref": "#/$defs/Document"}, "compat": _COMPAT},
-                "required": ["dsl"],
-            },
-        ],
-        "$defs": {**_document_definitions(choices), **dict(sorted(definitions.items()))},
-    }
+    document = _document_definitions(_choices(catalog, "component_name", definitions))
+    return _schema(SCHEMA_ID, "RAGFlow canvas (DSL v1)", {"compat": _COMPAT}, document, definitions)
 
 
 def canvas_v2_schema(catalog: Registry) -> dict[str, Any]:
     """Return the schema (draft 2020-12) for DSL v2. It also accepts a template's wrapper."""
     definitions: dict[str, Any] = {}
-    choices = _choices(catalog, "name", definitions)
+    document = _v2_definitions(_choices(catalog, "name", definitions))
+    return _schema(V2_SCHEMA_ID, "RAGFlow canvas (DSL v2)", {}, document, definitions)
+
+
+def _schema(
+    id_: str, title: str, around: dict[str, Any], document: dict[str, Any], definitions: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the schema for a document, and for a template that has it in ``dsl`` with some keys ``around``."""
+    template = {"dsl": {"$ref": "#/$defs/Document"}, **around}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": V2_SCHEMA_ID,
-        "title": "RAGFlow canvas (DSL v2)",
+        "$id": id_,
+        "title": title,
         "anyOf": [
             {"$ref": "#/$defs/Document"},
-            {"type": "object", "properties": {"dsl": {"$ref": "#/$defs/Document"}}, "required": ["dsl"]},
+            {"type": "object", "properties": template, "required": ["dsl"]},
         ],
-        "$defs": {**_v2_definitions(choices), **dict(sorted(definitions.items()))},
+        "$defs": {**document, **dict(sorted(definitions.items()))},
     }
 
 

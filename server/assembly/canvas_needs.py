@@ -228,7 +228,7 @@ class _Checks:
             section = self._settings.rerankers[find_reranker(rerank_id, self._settings.rerankers)]
         except SettingsError as error:
             return str(error)
-        if section.api_key_env and section.key() is None:
+        if section.api_key_env and not section.key_text():
             return f"The environment variable {section.api_key_env} with the key of {rerank_id!r} is not set. Set it."
         return ""
 

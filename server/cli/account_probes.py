@@ -71,7 +71,7 @@ def probe_tool_keys(settings: Settings, services: Collection[str]) -> list[Check
 
     `probe_models` reports variables that are not set.
     """
-    named = sorted(name for name, section in settings.tools.items() if section.key())
+    named = sorted(name for name, section in settings.tools.items() if section.key_text())
     results = [CheckResult(True, f"the settings contain keys for {', '.join(named)}")] if named else []
     for name in settings.tools:
         if name.lower() not in services:

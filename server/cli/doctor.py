@@ -58,7 +58,7 @@ def probe_models(settings: Settings) -> list[CheckResult]:
     }
     for kind, named in sections.items():
         for name, section in named.items():
-            if section.api_key_env and section.key() is None:
+            if section.api_key_env and not section.key_text():
                 what = f"[{kind}.{name}]" if kind else f"[{name}]"
                 advice = f"Set the environment variable {section.api_key_env} to the key, or correct api_key_env."
                 results.append(CheckResult(False, f"{what} has no key", advice))

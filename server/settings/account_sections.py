@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -11,29 +10,9 @@ from ragflow_lg.adapters.mail.mail_settings import MailServerSettings
 from ragflow_lg.adapters.sql.database_kinds import find_kind
 from ragflow_lg.adapters.sql.sql_settings import ConnectionSettings, SqlSettings
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.server.settings.sections import Section
+from ragflow_lg.server.settings.sections import AccountSection, Section
 from ragflow_lg.services.databases import DatabaseAccount
 from ragflow_lg.services.mail import MailAccount, Security
-
-
-class AccountSection(Section):
-    """A section with a password."""
-
-    password: SecretStr | None = None
-    password_env: str = ""
-    """Environment variable that holds the password, instead of ``password``."""
-
-    @property
-    def missing_variable(self) -> str:
-        """The name of the environment variable if it is needed and not set, otherwise ``""``."""
-        is_needed = self.password is None and self.password_env
-        return self.password_env if is_needed and not os.environ.get(self.password_env) else ""
-
-    def secret(self) -> str:
-        """Return the password, or ``""`` if there is none."""
-        if self.password is not None:
-            return self.password.get_secret_value()
-        return os.environ.get(self.password_env, "") if self.password_env else ""
 
 
 class ConnectionSection(AccountSection):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
 from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES, MemorySettings
-from ragflow_lg.server.settings.sections import KeySection, Section
+from ragflow_lg.server.settings.sections import KeySection, Section, read_secret
 from ragflow_lg.services.memories import MEMORY_TYPES, MemoryType
 
 
@@ -42,7 +41,17 @@ class MemorySection(Section):
 _FACTORY = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
 
 
-class RetrieverSection(KeySection):
+class UrlSection(KeySection):
+    """A section with a server."""
+
+    url: Annotated[str, Field(repr=False)] = ""
+
+    def password(self) -> str:
+        """Return the password in ``url``, or ``""`` if there is none."""
+        return self.url.rpartition("@")[0].rpartition("//")[2].partition(":")[2]
+
+
+class RetrieverSection(UrlSection):
     """``[knowledge.datasets.NAME]``: a dataset that a LangChain retriever searches.
 
     It is either the retriever or vector store that a function returns, or an index of Elasticsearch that RAGFlow did
@@ -77,12 +86,8 @@ class RetrieverSection(KeySection):
             raise ValueError("url needs index")
         return self
 
-    def password(self) -> str:
-        """Return the password in ``url``, or ``""`` if there is none."""
-        return self.url.rpartition("@")[0].rpartition("//")[2].partition(":")[2]
 
-
-class KnowledgeSection(KeySection):
+class KnowledgeSection(UrlSection):
     """``[knowledge]``: where to find the datasets that Retrieval searches."""
 
     url: Annotated[str, Field(repr=False)] = "sqlite:///ragflow-lg-knowledge.db"
@@ -102,14 +107,7 @@ class KnowledgeSection(KeySection):
 
     def ragflow_key(self) -> str:
         """Return the key for ``ragflow_url``, or ``""`` if there is none."""
-        if self.ragflow_api_key is not None:
-            return self.ragflow_api_key.get_secret_value()
-        return os.environ.get(self.ragflow_api_key_env, "") if self.ragflow_api_key_env else ""
-
-    def password(self) -> str:
-        """Return the password in ``url``, or ``""`` if there is none."""
-        user = self.url.rpartition("@")[0].rpartition("//")[2]
-        return user.partition(":")[2]
+        return read_secret(self.ragflow_api_key, self.ragflow_api_key_env)
 
     datasets: dict[str, RetrieverSection] = Field(default_factory=dict[str, RetrieverSection])
     """Datasets that are not at ``url``, by name."""

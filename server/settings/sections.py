@@ -22,6 +22,13 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True)
 
 
+def read_secret(value: SecretStr | None, variable: str) -> str:
+    """Return a key or password as plain text: what is set directly, or else what the environment variable has."""
+    if value is not None:
+        return value.get_secret_value()
+    return os.environ.get(variable, "") if variable else ""
+
+
 class KeySection(Section):
     """A section with an API key."""
 
@@ -29,22 +36,32 @@ class KeySection(Section):
     api_key_env: str = ""
     """Environment variable that holds the key, instead of ``api_key``."""
 
-    def key(self) -> SecretStr | None:
-        """Return the key, or None."""
-        if self.api_key is not None:
-            return self.api_key
-        value = os.environ.get(self.api_key_env, "") if self.api_key_env else ""
-        return SecretStr(value) if value else None
-
     def key_text(self) -> str:
         """Return the key as plain text, or ``""``."""
-        key = self.key()
-        return key.get_secret_value() if key is not None else ""
+        return read_secret(self.api_key, self.api_key_env)
 
     @property
     def key_variable(self) -> str:
         """The variable that should contain the key, or ``""`` if the key is set directly."""
         return self.api_key_env if self.api_key is None else ""
+
+
+class AccountSection(Section):
+    """A section with a password."""
+
+    password: SecretStr | None = None
+    password_env: str = ""
+    """Environment variable that holds the password, instead of ``password``."""
+
+    @property
+    def missing_variable(self) -> str:
+        """The name of the environment variable if it is needed and not set, otherwise ``""``."""
+        is_needed = self.password is None and self.password_env
+        return self.password_env if is_needed and not os.environ.get(self.password_env) else ""
+
+    def secret(self) -> str:
+        """Return the password, or ``""`` if there is none."""
+        return read_secret(self.password, self.password_env)
 
 
 def web_address(value: str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from ragflow_lg.server.settings.sections import Section
+from ragflow_lg.server.settings.sections import AccountSection, Section
 
 Size = Annotated[int, Field(gt=0)]
 
@@ -88,22 +87,15 @@ class RunSection(Section):
     itself. Default: ``ragflow-lg-downloads`` on the command line; programs do not keep them."""
 
 
-class UserSection(Section):
+class UserSection(AccountSection):
     """``[server.users."EMAIL"]``: a person who may sign in to RAGFlow's front end."""
 
     password: Annotated[SecretStr, Field(min_length=8)] | None = None
-    password_env: str = ""
-    """Environment variable that holds the password, instead of ``password``."""
+    """Without one, the person cannot sign in."""
     tenant: str = "default"
     """Tenant whose agents the person works with."""
     name: str = ""
     """Name to show. Default: the e-mail address."""
-
-    def secret(self) -> str:
-        """Return the password, or ``""`` if there is none; then the person cannot sign in."""
-        if self.password is not None:
-            return self.password.get_secret_value()
-        return os.environ.get(self.password_env, "") if self.password_env else ""
 
     @model_validator(mode="after")
     def _has_a_password(self) -> UserSection:
