@@ -5,7 +5,7 @@ RAGFlow's Go port defines it. The compiler reads DSL v1 only; it converts a canv
 
 from ragflow_lg.dsl_compiler.dsl_v2.document import VERSION, is_v2
 from ragflow_lg.dsl_compiler.dsl_v2.from_v1 import to_v2
-from ragflow_lg.dsl_compiler.dsl_v2.pointers import V2Pointers
+from ragflow_lg.dsl_compiler.dsl_v2.ids import V2Pointers
 from ragflow_lg.dsl_compiler.dsl_v2.to_v1 import to_v1
 
 __all__ = ["VERSION", "V2Pointers", "is_v2", "to_v1", "to_v2"]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ragflow_lg.server.agents.dataset_chat import build_dataset_chat
 from ragflow_lg.server.cli.line_input import require_line_editor
 from ragflow_lg.server.cli.options import Checkpoint, Conversation, Model, SettingsFile
 
@@ -46,7 +45,7 @@ def chat(
     if reasoning and not datasets:
         raise typer.BadParameter("--reasoning needs --dataset; in a canvas, set strategy of an Agent to deep_research.")
     require_line_editor()
-    source = build_dataset_chat(datasets, has_reasoning=reasoning) if file is None else file.resolve()
+    source = _build_dataset_chat(datasets, has_reasoning=reasoning) if file is None else file.resolve()
     canvas_id = str(source) if file is not None else f"datasets: {', '.join(datasets)}"
     asyncio.run(_converse(source, canvas_id, session or "", model, checkpoint, settings))
 
@@ -70,3 +69,48 @@ async def _converse(
     url = checkpoint or settings.checkpoints
     async with open_runner(canvas, settings, url, canvas_id=canvas_id, model=model) as (runner, store):
         await Dialogue(canvas, canvas_id, runner, store, session).run()
+
+
+PROMPT = """\
+You answer questions from the passages that were found in the user's documents. If they do not contain the answer, say \
+so, and add nothing from other knowledge. Answer in the language of the question."""
+_RETRIEVAL = {"retrieval_from": "dataset", "similarity_threshold": 0.2, "keywords_similarity_weight": 0.7, "top_n": 8}
+_WINDOW = 12
+
+
+def _build_dataset_chat(datasets: Sequence[str], *, has_reasoning: bool = False) -> Mapping[str, Any]:
+    """Return a canvas that answers from datasets.
+
+    Args:
+        datasets: Names or ids of the datasets.
+        has_reasoning: Whether each question is answered by deep research instead of one search.
+    """
+    search = {**_RETRIEVAL, "dataset_ids": list(datasets)}
+    model = {
+        "llm_id": "",
+        "prompts": [{"role": "user", "content": "{sys.query}"}],
+        "cite": True,
+        "message_history_window_size": _WINDOW,
+    }
+    components: dict[str, Any] = {}
+    if has_reasoning:
+        tool = {"component_name": "Retrieval", "name": "Documents", "params": search}
+        components["Agent:Answer"] = _node(
+            "Agent",
+            {**model, "sys_prompt": PROMPT, "strategy": "deep_research", "tools": [tool]},
+            "Message:Reply",
+        )
+        answer = "{Agent:Answer@content}"
+    else:
+        passages = f"{PROMPT}\n\nPassages:\n{{Retrieval:Search@formalized_content}}"
+        components["Retrieval:Search"] = _node("Retrieval", {**search, "query": "{sys.query}"}, "LLM:Answer")
+        components["LLM:Answer"] = _node("LLM", {**model, "sys_prompt": passages}, "Message:Reply")
+        answer = "{LLM:Answer@content}"
+    first = next(iter(components))
+    components["Message:Reply"] = _node("Message", {"content": [answer]})
+    begin = _node("Begin", {"mode": "conversational", "prologue": ""}, first)
+    return {"components": {"begin": begin, **components}}
+
+
+def _node(name: str, params: dict[str, Any], *downstream: str) -> dict[str, Any]:
+    return {"obj": {"component_name": name, "params": params}, "downstream": list(downstream)}

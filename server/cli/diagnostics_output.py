@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from ragflow_lg.base.diagnostics import CODES, Diagnostic
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.dsl_compiler.json_spans import apply_fixes
 from ragflow_lg.dsl_compiler.source import split_lines
 from ragflow_lg.server.assembly.canvas_files import NO_CANVAS, find_canvases
 from ragflow_lg.server.assembly.library import check_file
@@ -105,7 +106,7 @@ def check_files(
             severity = "error" if is_ready else "warning"
             check_one = partial(check_file, path, load, is_uploaded=bool(tenant), missing_severity=severity)
             _, diagnostics, text = check_one()
-            if is_fixing and _fix(path, diagnostics):
+            if is_fixing and _fix_file(path, diagnostics):
                 _, diagnostics, text = check_one()
         except SettingsError as error:
             sys.stderr.write(f"ragflow-lg: {error}\n")
@@ -125,10 +126,32 @@ def check_files(
     return 2 if unread else int(has_errors)
 
 
-def _fix(path: Path, diagnostics: Sequence[Diagnostic]) -> bool:
-    from ragflow_lg.server.cli.check_fixes import fix_file
+_BOM = "\ufeff"
 
-    return fix_file(path, diagnostics)
+
+def _fix_file(path: Path, diagnostics: Sequence[Diagnostic]) -> bool:
+    """Apply the safe fixes to a file and report each of them. Return whether the file has changed.
+
+    Everything else in the file stays as it is: order, indentation, line ends, a byte order mark.
+    """
+    if not any(diagnostic.fix for diagnostic in diagnostics):
+        return False
+    try:
+        whole = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        print_note(f"{path} is not UTF-8; nothing is fixed.")
+        return False
+    mark = _BOM if whole.startswith(_BOM) else ""
+    text, applied = apply_fixes(whole.removeprefix(_BOM), diagnostics)
+    if not applied:
+        return False
+    from ragflow_lg.server.cli.output_file import replace_file
+
+    replace_file(path, (mark + text).encode())
+    for diagnostic in applied:
+        assert diagnostic.fix is not None
+        print_note(f"{path}:{diagnostic.line}: {diagnostic.fix.title} ({diagnostic.code}).")
+    return True
 
 
 def _restrict(settings: Settings, tenant: str) -> Settings:

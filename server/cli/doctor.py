@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
+from collections.abc import Collection
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import typer
 
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.checkpoints.check_result import CheckResult
-from ragflow_lg.server.cli.account_probes import probe_accounts, probe_tool_keys
 from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
 from ragflow_lg.server.cli.terminal import paint, printable
 
 if TYPE_CHECKING:
+    from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer
     from ragflow_lg.adapters.mcp.mcp_servers import McpServer
+    from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
     from ragflow_lg.component.registry import Registry
     from ragflow_lg.server.settings import Settings
 
@@ -160,6 +163,72 @@ def probe_fonts(settings: Settings) -> list[CheckResult]:
     names = ", ".join(LANGUAGES[language_of(character)].name for character in missing)
     advice = f"If agents write such texts, install {advise_fonts(missing)}, or set font_folders in [reports]."
     return [CheckResult(True, f"PDF files show boxes instead of {names}", advice)]
+
+
+async def probe_accounts(settings: Settings) -> list[CheckResult]:
+    """Query each database, and connect to each mail server, without sending anything."""
+    if not settings.sql.connections and not settings.email.servers:
+        return []
+    from ragflow_lg.adapters.http.address_guard import AddressGuard
+    from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer
+    from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
+
+    guard = AddressGuard(settings.http.allow)
+    databases, mailer = (
+        ConfiguredDatabases(settings.sql.settings(), guard),
+        SmtpMailer(settings.email.settings(), guard),
+    )
+    sections = {
+        **{f"sql.connections.{name}": section for name, section in settings.sql.connections.items()},
+        **{f"email.servers.{name}": section for name, section in settings.email.servers.items()},
+    }
+    advice = "Set the environment variable {} to the password, or correct password_env."
+    missing = [
+        CheckResult(False, f"[{name}] has no password", advice.format(section.missing_variable))
+        for name, section in sections.items()
+        if section.missing_variable
+    ]
+    try:
+        probes = [_probe_database(databases, name) for name in settings.sql.connections]
+        mail_probes = [_probe_mail(mailer, name) for name in settings.email.servers]
+        return [*missing, *await asyncio.gather(*probes, *mail_probes)]
+    finally:
+        await databases.aclose()
+
+
+async def _probe_database(databases: ConfiguredDatabases, name: str) -> CheckResult:
+    where = f"the database [sql.connections.{name}]"
+    try:
+        await databases.check(name)
+    except RagflowLgError as error:
+        return CheckResult(False, f"{where} cannot be reached", str(error))
+    access = "may be changed" if databases.allows_writes(name) else "read-only"
+    return CheckResult(True, f"{where} answers ({access})")
+
+
+async def _probe_mail(mailer: SmtpMailer, name: str) -> CheckResult:
+    where = f"the mail server [email.servers.{name}]"
+    try:
+        await mailer.check(name)
+    except RagflowLgError as error:
+        return CheckResult(False, f"{where} cannot be used", str(error))
+    return CheckResult(True, f"{where} answers")
+
+
+def probe_tool_keys(settings: Settings, services: Collection[str]) -> list[CheckResult]:
+    """Report which tools have a key in the settings, and sections that are not one of the ``services`` of tools.
+
+    `probe_models` reports variables that are not set.
+    """
+    named = sorted(name for name, section in settings.tools.items() if section.key_text())
+    results = [CheckResult(True, f"the settings contain keys for {', '.join(named)}")] if named else []
+    for name in settings.tools:
+        if name.lower() not in services:
+            near = get_close_matches(name.lower(), services, n=1)
+            other = "`ragflow-lg components NAME` shows the section of a tool."
+            advice = f"Did you mean [tools.{near[0]}]?" if near else other
+            results.append(CheckResult(False, f"no tool uses the section [tools.{name}]", advice))
+    return results
 
 
 async def _probe_keys(url: str, settings: Settings) -> list[CheckResult]:

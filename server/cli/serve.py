@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragflow_lg.server.cli.first_key import FILE, hand_over
 from ragflow_lg.server.cli.metrics_port import serve_metrics
 from ragflow_lg.server.cli.options import Model, Queue, SettingsFile
 from ragflow_lg.server.cli.terminal import print_line
@@ -113,7 +114,7 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
                     place = f"&agent={agents[0]}" if len(agents) == 1 else ""
                     _open_page(f"{url}/page#key={page_key}{place}")
                 if key:
-                    print_line(hand_over(key, FILE))
+                    print_line(hand_over(key, KEY_FILE))
                 if section.mcp:
                     print_line(f"MCP server: {url}/mcp")
                 print_line(f"OpenAPI document: {url}/openapi.json")
@@ -161,8 +162,6 @@ async def _create_page_key(app_state: AppState) -> str:
 
 def _open_page(address: str) -> None:
     """Print the address of the page and open it. A browser sends nothing that follows its `#`."""
-    import os
-    import sys
     import webbrowser
 
     # elsewhere, output is kept in a log, which should not contain the key
@@ -170,3 +169,26 @@ def _open_page(address: str) -> None:
     print_line(f"Page: {shown}")
     if sys.platform != "linux" or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:  # no browser in the terminal
         webbrowser.open(address)
+
+
+KEY_FILE = Path("first-api-key")
+"""The file in the working folder that contains the key if the server was not started from a terminal."""
+
+
+def hand_over(key: str, file: Path) -> str:
+    """Return the line that tells the first API key. Only a terminal shows it; elsewhere, output is kept in a log.
+
+    Without a terminal, the key is stored in a file that only its owner can read.
+    """
+    if sys.stdout.isatty():
+        return f"API key (shown only once): {key}"
+    try:
+        temporary = file.with_name(f".{file.name}.{os.getpid()}")
+        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as stream:
+            stream.write(f"{key}\n")
+        os.replace(temporary, file)
+    except OSError as error:
+        return (
+            f"API key: {str(file)!r} cannot be written ({error.strerror}). Create one with: ragflow-lg keys create NAME"
+        )
+    return f"API key: in the file {file.absolute()}"

@@ -15,8 +15,7 @@ from ragflow_lg.adapters.ragflow_api.answer_values import as_map, is_id, read_te
 from ragflow_lg.base.errors import CompileError, ServiceError
 from ragflow_lg.dsl_compiler.canvas_format import format_canvas
 from ragflow_lg.server.migration.agent_changes import ADVICE, compare_state
-from ragflow_lg.server.migration.agent_files import build_agent_file, hash_text
-from ragflow_lg.server.migration.file_names import choose_name
+from ragflow_lg.server.migration.agent_files import build_agent_file, choose_name, hash_text
 from ragflow_lg.server.migration.manifest import PulledAgent, PulledSession, PulledVersion
 from ragflow_lg.server.migration.transcripts import write_session
 

@@ -18,14 +18,18 @@ from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
 from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model
 from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.server.settings.account_sections import EmailSection, SqlSection
-from ragflow_lg.server.settings.code_section import CodeSection
 from ragflow_lg.server.settings.compat_section import CompatSection
+from ragflow_lg.server.settings.component_sections import (
+    CodeSection,
+    ReportsSection,
+    SpeechSection,
+    TranscriptionSection,
+)
 from ragflow_lg.server.settings.encryption_section import EncryptionKeySection, to_keys
 from ragflow_lg.server.settings.knowledge_sections import DatasetSection, KnowledgeSection, MemorySection
 from ragflow_lg.server.settings.limits_section import LimitsSection, PausesSection, QuotasSection, TenantSection
 from ragflow_lg.server.settings.prompts_section import PromptsSection
 from ragflow_lg.server.settings.provider_variables import find_address, find_key
-from ragflow_lg.server.settings.reports_section import ReportsSection
 from ragflow_lg.server.settings.sections import (
     AgentsSection,
     BrowserSection,
@@ -45,7 +49,6 @@ from ragflow_lg.server.settings.server_section import (
     RunSection,
     ServerSection,
 )
-from ragflow_lg.server.settings.speech_sections import SpeechSection, TranscriptionSection
 from ragflow_lg.services.encryption import EncryptionKey
 from ragflow_lg.services.sessions import Durability
 from ragflow_lg.services.tool_policies import CrawlerRules, ToolPermits, ToolSettings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -10,7 +11,6 @@ from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, find_r
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.json_spans import JsonSpans, Span
 from ragflow_lg.dsl_compiler.source import read_source
-from ragflow_lg.server.devtools.language_server.json_strings import read_string
 
 MAX_CHARS = 2 * 1024 * 1024
 """Longer texts get diagnostics only. Real canvases are below 1 MB."""
@@ -22,6 +22,41 @@ TARGET_KEYS = frozenset({"cpn_id", "downstream", "end_cpn_id", "end_cpn_ids", "e
 
 _NODE_KEYS = frozenset({"id", "parentId", "parentNode"})
 _EDGE_KEYS = frozenset({"source", "target"})
+
+
+_PIECE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)|([^\\])", re.DOTALL)
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+class JsonString(NamedTuple):
+    """The text of a string, and the offset of each character in the source, with the end as the last entry."""
+
+    text: str
+    offsets: Sequence[int]
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Return where a part of the text begins and ends in the source."""
+        return self.offsets[start], self.offsets[end]
+
+
+def read_string(source: str, start: int, end: int) -> JsonString:
+    """Read the characters of a string in a source, without its quotation marks.
+
+    The string may be cut anywhere: an incomplete escape counts as the characters that it consists of.
+    """
+    raw = source[start:end]
+    if "\\" not in raw:
+        return JsonString(raw, range(start, end + 1))
+    chars: list[str] = []
+    offsets: list[int] = []
+    for match in _PIECE.finditer(raw):
+        char = chr(int(match[1], 16)) if match[1] else _ESCAPES.get(match[2], match[2]) if match[2] else match[3]
+        if "\udc00" <= char <= "\udfff" and chars and "\ud800" <= chars[-1] <= "\udbff":
+            chars[-1] = (chars[-1] + char).encode("utf-16", "surrogatepass").decode("utf-16")
+            continue
+        chars.append(char)
+        offsets.append(start + match.start())
+    return JsonString("".join(chars), [*offsets, end])
 
 
 class Place(NamedTuple):

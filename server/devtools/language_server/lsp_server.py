@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -155,7 +155,7 @@ def create_server(check: Check, check_alone: Check) -> CanvasServer:
     server = CanvasServer(check, check_alone)
     _register_documents(server)
     _register_answers(server)
-    _register_edits(server)
+    _register_rename(server)
     return server
 
 
@@ -182,113 +182,93 @@ def _register_documents(server: CanvasServer) -> None:
 
 
 def _register_answers(server: CanvasServer) -> None:
-    @server.feature(types.TEXT_DOCUMENT_HOVER)
-    async def _(params: types.HoverParams) -> types.Hover | None:
-        return await server.answer(lambda: _hover(server.document(params.text_document.uri), params.position))
-
-    @server.feature(types.TEXT_DOCUMENT_DEFINITION)
-    async def _(params: types.DefinitionParams) -> types.Location | None:
-        return await server.answer(lambda: _define(server.document(params.text_document.uri), params))
-
-    @server.feature(types.TEXT_DOCUMENT_REFERENCES)
-    async def _(params: types.ReferenceParams) -> list[types.Location]:
-        return await server.answer(lambda: _list_uses(server.document(params.text_document.uri), params))
-
-    options = types.CompletionOptions(trigger_characters=["{", "@", ".", '"'])
-
-    @server.feature(types.TEXT_DOCUMENT_COMPLETION, options)
-    async def _(params: types.CompletionParams) -> types.CompletionList:
-        return await server.answer(lambda: _complete(server.document(params.text_document.uri), params.position))
-
-    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
-    async def _(params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-        return await server.answer(lambda: _outline(server.document(params.text_document.uri)))
+    completion = types.CompletionOptions(trigger_characters=["{", "@", ".", '"'])
+    kinds = [types.CodeActionKind.QuickFix, types.CodeActionKind.SourceFixAll]
+    fixes = types.CodeActionOptions(code_action_kinds=kinds)
+    _register(server, types.TEXT_DOCUMENT_HOVER, _hover)
+    _register(server, types.TEXT_DOCUMENT_DEFINITION, _define)
+    _register(server, types.TEXT_DOCUMENT_REFERENCES, _list_uses)
+    _register(server, types.TEXT_DOCUMENT_COMPLETION, _complete, completion)
+    _register(server, types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, _outline)
+    _register(server, types.TEXT_DOCUMENT_PREPARE_RENAME, _prepare_rename)
+    _register(server, types.TEXT_DOCUMENT_CODE_ACTION, _list_fixes, fixes)
 
 
-def _register_edits(server: CanvasServer) -> None:
+def _register(
+    server: CanvasServer, feature: str, find: Callable[[OpenDocument, Any], object], options: Any = None
+) -> None:
+    """Answer the requests of a feature with what a function finds in the document; with null if it is not open."""
+
+    @server.feature(feature, options)
+    async def _(params: Any) -> object:
+        document = server.document(params.text_document.uri)
+        return None if document is None else await server.answer(lambda: find(document, params))
+
+
+def _register_rename(server: CanvasServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
     async def _(params: types.RenameParams) -> types.WorkspaceEdit | None:
         document = server.document(params.text_document.uri)
         if document is None:
             return None
-        version = document.version
-        offset = version.positions.offset(params.position.line, params.position.character)
+        version, offset = document.version, _offset(document.version, params.position)
         rename = await server.answer(lambda: plan_rename(version.canvas, offset, params.new_name))
         if rename.problem:
             server.window_show_message(types.ShowMessageParams(types.MessageType.Warning, rename.problem))
             return None
         return types.WorkspaceEdit({params.text_document.uri: to_edits(version.positions, rename.edits)})
 
-    @server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)
-    async def _(params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder | None:
-        return await server.answer(lambda: _prepare_rename(server.document(params.text_document.uri), params.position))
-
-    kinds = [types.CodeActionKind.QuickFix, types.CodeActionKind.SourceFixAll]
-
-    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions(code_action_kinds=kinds))
-    async def _(params: types.CodeActionParams) -> list[types.CodeAction]:
-        return await server.answer(lambda: _list_fixes(server.document(params.text_document.uri), params))
-
 
 def _offset(version: TextVersion, position: types.Position) -> int:
     return version.positions.offset(position.line, position.character)
 
 
-def _hover(document: OpenDocument | None, position: types.Position) -> types.Hover | None:
-    if document is None or document.readable is None or document.readable.model is None:
+def _hover(document: OpenDocument, params: types.HoverParams) -> types.Hover | None:
+    if document.readable is None or document.readable.model is None:
         return None
     version = document.version
-    hover = find_hover(version.canvas, document.readable.model, _offset(version, position))
+    hover = find_hover(version.canvas, document.readable.model, _offset(version, params.position))
     return None if hover is None else to_hover(version.positions, hover)
 
 
-def _define(document: OpenDocument | None, params: types.DefinitionParams) -> types.Location | None:
-    if document is None:
-        return None
+def _define(document: OpenDocument, params: types.DefinitionParams) -> types.Location | None:
     version = document.version
     place = find_definition(version.canvas, _offset(version, params.position))
     return None if place is None else types.Location(params.text_document.uri, to_range(version.positions, place))
 
 
-def _list_uses(document: OpenDocument | None, params: types.ReferenceParams) -> list[types.Location]:
-    if document is None:
-        return []
+def _list_uses(document: OpenDocument, params: types.ReferenceParams) -> list[types.Location]:
     version = document.version
     with_definition = params.context.include_declaration
     places = find_uses(version.canvas, _offset(version, params.position), with_definition=with_definition)
     return [types.Location(params.text_document.uri, to_range(version.positions, place)) for place in places]
 
 
-def _complete(document: OpenDocument | None, position: types.Position) -> types.CompletionList:
-    if document is None or document.readable is None or document.readable.model is None:
-        return types.CompletionList(is_incomplete=False, items=[])
+def _complete(document: OpenDocument, params: types.CompletionParams) -> types.CompletionList:
     version, readable = document.version, document.readable
-    assert readable.model is not None
-    entries = complete(version.canvas.text, readable.model, readable.base, _offset(version, position))
+    if readable is None or readable.model is None:
+        return types.CompletionList(is_incomplete=False, items=[])
+    entries = complete(version.canvas.text, readable.model, readable.base, _offset(version, params.position))
     items = [to_completion(version.positions, number, entry) for number, entry in enumerate(entries)]
     return types.CompletionList(is_incomplete=False, items=items)
 
 
-def _outline(document: OpenDocument | None) -> list[types.DocumentSymbol]:
-    if document is None:
-        return []
+def _outline(document: OpenDocument, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
     return to_symbols(document.version.positions, build_outline(document.version.canvas))
 
 
-def _prepare_rename(document: OpenDocument | None, position: types.Position) -> types.PrepareRenamePlaceholder | None:
-    if document is None:
-        return None
+def _prepare_rename(document: OpenDocument, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder | None:
     version = document.version
-    mention = find_renamable(version.canvas, _offset(version, position))
+    mention = find_renamable(version.canvas, _offset(version, params.position))
     if mention is None or mention.id_place is None:
         return None
     return types.PrepareRenamePlaceholder(to_range(version.positions, mention.id_place), mention.component)
 
 
-def _list_fixes(document: OpenDocument | None, params: types.CodeActionParams) -> list[types.CodeAction]:
+def _list_fixes(document: OpenDocument, params: types.CodeActionParams) -> list[types.CodeAction]:
     """Return the fix of each diagnostic in a range, and one for all; none while the text is newer than the check."""
-    result = document.result if document is not None else None
-    if document is None or result is None or result.version is not document.version:
+    result = document.result
+    if result is None or result.version is not document.version:
         return []
     spans, positions = result.version.canvas.spans, result.version.positions
     fixable = [finding for finding in result.findings if finding.diagnostic.fix is not None]

@@ -9,9 +9,9 @@ from lsprotocol import types
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.dsl_compiler.json_spans import TextEdit
 from ragflow_lg.server.devtools.language_server.canvas_text import Place
-from ragflow_lg.server.devtools.language_server.findings import Finding
 from ragflow_lg.server.devtools.language_server.hover import Hover, code, escape
 from ragflow_lg.server.devtools.language_server.name_completion import CompletionEntry
+from ragflow_lg.server.devtools.language_server.open_document import Finding
 from ragflow_lg.server.devtools.language_server.outline import OutlineEntry
 from ragflow_lg.server.devtools.language_server.text_positions import TextPositions
 

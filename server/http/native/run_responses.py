@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.base.request_notes import current_notes
-from ragflow_lg.server.agents.trial_versions import stored_trial
+from ragflow_lg.server.agents.agent_versions import stored_trial
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.native_events import EVENT_STREAM, queue_frame, refuse_frames, write_event_frames
 from ragflow_lg.server.http.native.native_responses import RunAnswer, build_run_answer

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.server.agents.artifact_files import delete_expired_files
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.settings.code_section import CodeSection
+from ragflow_lg.server.settings.component_sections import CodeSection
 from ragflow_lg.services.code import Artifact, CodeResult
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.images import PNG

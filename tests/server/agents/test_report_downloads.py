@@ -18,8 +18,7 @@ from ragflow_lg.base.local_file_ids import local_path
 from ragflow_lg.server.agents.artifact_files import delete_expired_files
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.assembly.library import open_runner
-from ragflow_lg.server.settings.code_section import CodeSection
-from ragflow_lg.server.settings.reports_section import ReportsSection
+from ragflow_lg.server.settings.component_sections import CodeSection, ReportsSection
 from ragflow_lg.services.code import Artifact, CodeResult
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.images import PNG

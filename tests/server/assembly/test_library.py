@@ -24,7 +24,7 @@ from ragflow_lg.server.assembly.library import (
 from ragflow_lg.server.assembly.open_services import GUARD_GROUP, open_services, tool_policies
 from ragflow_lg.server.assembly.recordings import open_recording
 from ragflow_lg.server.settings import Settings
-from ragflow_lg.server.settings.code_section import CodeSection
+from ragflow_lg.server.settings.component_sections import CodeSection
 from ragflow_lg.server.settings.sections import AgentsSection, HttpSection, ToolSection
 from tests.fakes.canvas import canvas, node
 from tests.fakes.http_server import HttpServer, Route

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.server.assembly.library import catalog
-from ragflow_lg.server.cli.account_probes import probe_accounts, probe_tool_keys
-from ragflow_lg.server.cli.doctor import tool_services
+from ragflow_lg.server.cli.doctor import probe_accounts, probe_tool_keys, tool_services
 from ragflow_lg.server.settings import Settings
 from tests.fakes.smtp_server import smtp_server
 

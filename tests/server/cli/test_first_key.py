@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.server.cli.first_key import hand_over
+from ragflow_lg.server.cli.serve import hand_over
 from tests.harness.first_key import read_first_key
 
 

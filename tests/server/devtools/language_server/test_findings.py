@@ -4,7 +4,7 @@ import pytest
 
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.server.devtools.language_server.canvas_text import CanvasText
-from ragflow_lg.server.devtools.language_server.findings import MAX_FINDINGS, place_findings
+from ragflow_lg.server.devtools.language_server.open_document import MAX_FINDINGS, place_findings
 from tests.fakes.canvas import canvas, node
 from tests.server.devtools.language_server.shop import CATALOG, TEXT
 

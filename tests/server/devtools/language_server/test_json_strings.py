@@ -3,7 +3,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragflow_lg.server.devtools.language_server.json_strings import read_string
+from ragflow_lg.server.devtools.language_server.canvas_text import read_string
 
 
 @given(st.text(max_size=20), st.booleans())

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.devtools.studio.state_folder import NAME, prepare_state_folder
+from ragflow_lg.server.devtools.studio.development_server import NAME, prepare_state_folder
 from tests.server.cli.command import ROOT, call
 
 
