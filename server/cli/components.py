@@ -17,6 +17,8 @@ from ragflow_lg.component.spec import AnySpec, ComponentParams, ToolRules
 from ragflow_lg.component.tool import SearchOutputs
 from ragflow_lg.dsl_compiler.placeholder import LEGACY, RENAMED, REPLACED
 from ragflow_lg.server.assembly.library import catalog
+from ragflow_lg.server.cli.options import Output
+from ragflow_lg.server.cli.output_file import write_output
 from ragflow_lg.server.cli.terminal import print_note
 
 
@@ -137,9 +139,7 @@ def _wrap(text: str, indent: str) -> list[str]:
 
 
 def schema(
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
-    ] = None,
+    output: Output = None,
     check: Annotated[
         Path | None,
         typer.Option("--check", help="Exit with 1 if this file is not the schema of this version."),
@@ -165,7 +165,5 @@ def schema(
                 f"{check} is not the schema of this version; update it with: ragflow-lg schema --dsl {dsl} -o {check}"
             )
             raise typer.Exit(1)
-    elif output is not None:
-        output.write_text(text, encoding="utf-8")
     else:
-        sys.stdout.write(text)
+        write_output(text.encode(), output)

@@ -26,10 +26,8 @@ from ragflow_lg.runs.wire.wire_events import (
     WireNodeFinished,
     WireNodeStarted,
 )
-from ragflow_lg.server.cli.terminal import count_of, printable
+from ragflow_lg.server.cli.terminal import count_of, one_line, printable
 from ragflow_lg.services.agent_metrics import AgentMetrics
-
-MAX_CHARS = 120
 
 
 async def show(plan: Plan, turn: Run, *, has_trace: bool = False) -> None:
@@ -194,12 +192,6 @@ class _RoundCounter:
             return None
         number = self._rounds.get(region, -1)
         return number if number >= 0 else None
-
-
-def one_line(value: JsonValue, limit: int = MAX_CHARS) -> str:
-    """Return a value on one line of at most ``limit`` characters."""
-    text = " ".join(printable(to_text(value)[: limit * 4]).split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def call_text(tool: str, arguments: JsonValue) -> str:

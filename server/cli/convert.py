@@ -8,16 +8,14 @@ from typing import Annotated, Literal
 import orjson
 import typer
 
+from ragflow_lg.server.cli.options import Output
 from ragflow_lg.server.cli.output_file import write_output
 
 
 def convert(
     file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
     to: Annotated[Literal["v1", "v2"], typer.Option("--to", help="Version of the DSL to write.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File to write. Default: standard output.", metavar="NEW", dir_okay=False),
-    ] = None,
+    output: Output = None,
     plain: Annotated[
         bool,
         typer.Option(

@@ -14,10 +14,10 @@ import typer
 from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 from ragflow_lg.base.errors import AnswerError, RagflowLgError
 from ragflow_lg.base.portability import on_signal, restore_interrupt
-from ragflow_lg.dsl.forms import FormField, form_fields, form_problems
+from ragflow_lg.dsl.forms import FormField, form_fields
 from ragflow_lg.server.cli.console import show, show_forms
 from ragflow_lg.server.cli.file_attachments import read_attachments
-from ragflow_lg.server.cli.form_fields import as_declared, default_text, parse_value
+from ragflow_lg.server.cli.form_fields import default_text, question_of, read_value
 from ragflow_lg.server.cli.line_input import FILES, open_input
 from ragflow_lg.server.cli.run_downloads import WrittenFiles
 from ragflow_lg.server.cli.session_store import free_name
@@ -144,24 +144,14 @@ class Dialogue:
         """Ask for each field until its value fits. An empty line leaves an optional field out, or takes its default."""
         values: dict[str, Any] = {}
         for field in form:
-            while True:
-                choices = f" ({', '.join(map(str, field.options))})" if field.options else ""
-                default = default_text(field)
-                text = (
-                    await self._input.read(f"{field.label}{choices}{f' [{default}]' if default else ''}: ") or default
-                )
-                if not text and field.is_optional:
-                    break
+            default = default_text(field)
+            question = f"{question_of(field)}{f' [{default}]' if default else ''}: "
+            while (text := await self._input.read(question) or default) or not field.is_optional:
                 try:
-                    value = parse_value(field, text)
+                    values[field.name] = read_value(field, text)
+                    break
                 except AnswerError as problem:
                     print_note(str(problem))
-                    continue
-                if problems := form_problems(as_declared([field]), {field.name: value}):
-                    print_note(problems[field.name])
-                    continue
-                values[field.name] = value
-                break
         return values
 
     async def _play(self, run: Run) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 
 from ragflow_lg.base.errors import CompileError
+from ragflow_lg.server.cli.options import Output
 from ragflow_lg.server.cli.output_file import write_output
 from ragflow_lg.server.cli.terminal import count_of, print_note
 
@@ -21,9 +22,7 @@ def draw(
         PictureFormat | None,
         typer.Option("--format", "-f", help="Format of the drawing. Default: by the name of the output file."),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
-    ] = None,
+    output: Output = None,
     direction: Annotated[Literal["right", "down"], typer.Option("--direction", help="Where the flow leads.")] = "right",
     layout: Annotated[
         Literal["auto", "editor"],

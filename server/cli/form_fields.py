@@ -198,6 +198,22 @@ def parse_value(field: FormField, text: str) -> Any:
     return text
 
 
+def read_value(field: FormField, text: str) -> Any:
+    """Parse text as `parse_value` does, and check the value.
+
+    Raises:
+        AnswerError: If the field does not accept the value.
+    """
+    value = parse_value(field, text)
+    _raise_problems(form_problems(as_declared([field]), {field.name: value}).values())
+    return value
+
+
+def question_of(field: FormField) -> str:
+    """Return the label of a field, with its options."""
+    return f"{field.label} ({', '.join(map(str, field.options))})" if field.options else field.label
+
+
 def _type_error(field: FormField, kind: str, text: str) -> AnswerError:
     return AnswerError({"": f"{field.display_name} should be {_KINDS[kind]}, not {text!r:.80}."})
 
@@ -228,16 +244,10 @@ def prompt_fields(form: Iterable[FormField], values: Mapping[str, Any]) -> dict[
         return fields
     for field in form:
         while field.name not in fields and not field.is_optional:
-            choices = f" ({', '.join(map(str, field.options))})" if field.options else ""
             start = default_text(field)
-            text = str(typer.prompt(f"{field.label}{choices}", default=start, show_default=bool(start)))
+            text = str(typer.prompt(question_of(field), default=start, show_default=bool(start)))
             try:
-                value = parse_value(field, text)
+                fields[field.name] = read_value(field, text)
             except AnswerError as problem:
                 typer.echo(str(problem), err=True)
-                continue
-            if problems := form_problems(as_declared([field]), {field.name: value}):
-                typer.echo(problems[field.name], err=True)
-                continue
-            fields[field.name] = value
     return fields

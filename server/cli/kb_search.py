@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.cli.options import SettingsFile
-from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
+from ragflow_lg.server.cli.options import Output, SettingsFile
+from ragflow_lg.server.cli.terminal import count_of, one_line, print_line, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
@@ -116,15 +116,12 @@ def _print_chunk(rank: int, chunk: dict[str, Any]) -> None:
     page = f", page {position[0]}" if position and position[0] else ""
     lines = f"{page}, lines {position[3]}-{position[4]}" if position and len(position) > 4 else ""
     print_line(f"{rank}. {scores}  {chunk['docnm_kwd']}{lines}")
-    text = " ".join(str(chunk["content_with_weight"]).split())
-    print_line(f"   {text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + '…'}")
+    print_line(f"   {one_line(chunk['content_with_weight'], _MAX_CHARS)}")
 
 
 def export(
     dataset: Annotated[str, typer.Argument(help="Name or id of the dataset.", metavar="DATASET")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
-    ] = None,
+    output: Output = None,
     settings: SettingsFile = None,
 ) -> None:
     """Write all chunks in a dataset as JSON Lines: id, content, positions, document and metadata.

@@ -14,8 +14,9 @@ import typer
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.cli.command_group import make_group
-from ragflow_lg.server.cli.options import SettingsFile
-from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
+from ragflow_lg.server.cli.options import Output, SettingsFile
+from ragflow_lg.server.cli.output_file import write_output
+from ragflow_lg.server.cli.terminal import count_of, one_line, print_line, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
@@ -102,9 +103,7 @@ def search(
 def export(
     user: User,
     tenant: Tenant = "default",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.", metavar="FILE")
-    ] = None,
+    output: Output = None,
     settings: SettingsFile = None,
 ) -> None:
     """Write everything that all memories contain about a user, one JSON object per line.
@@ -120,14 +119,9 @@ def export(
 
     entries = _run(settings, collect)
     content = b"".join(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE, default=_as_map) for entry in entries)
-    if output is None:
-        sys.stdout.write(content.decode())
-        return
-    try:
-        output.write_bytes(content)
-    except OSError as error:
-        raise typer.BadParameter(f"{output} cannot be written: {error.strerror}.") from None
-    print_note(f"Wrote {count_of(len(entries), 'entry', 'entries')} to {output}.")
+    write_output(content, output)
+    if output is not None:
+        print_note(f"Wrote {count_of(len(entries), 'entry', 'entries')} to {output}.")
 
 
 @memory.command(no_args_is_help=True)
@@ -218,10 +212,9 @@ def _print_entries(entries: Sequence[Remembered], *, as_json: bool, has_scores: 
         if as_json:
             sys.stdout.write(orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE, default=_as_map).decode())
             continue
-        text = " ".join(entry.content.split())
         score = f"{entry.similarity:.3f}  " if has_scores else ""
         print_line(f"{score}{entry.key}  {entry.type}  {entry.valid_at}")
-        print_line(f"   {text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + '…'}")
+        print_line(f"   {one_line(entry.content, _MAX_CHARS)}")
     if not entries and not as_json:
         print_line("Nothing is remembered about this user." if not has_scores else "Nothing matches the question.")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import AnswerError
-from ragflow_lg.dsl.forms import FormField, form_fields, form_problems, is_file
-from ragflow_lg.server.cli.form_fields import as_declared, match_fields, parse_value
+from ragflow_lg.dsl.forms import FormField, form_fields, is_file
+from ragflow_lg.server.cli.form_fields import match_fields, read_value
 from ragflow_lg.server.cli.options import RunOptions
 from ragflow_lg.server.cli.terminal import format_command
 
@@ -78,6 +78,7 @@ def _placeholder(field: FormField) -> str:
 
 def _is_valid(field: FormField, text: str) -> bool:
     try:
-        return not form_problems(as_declared([field]), {field.name: parse_value(field, text)})
+        read_value(field, text)
     except AnswerError:
         return False
+    return True

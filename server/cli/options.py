@@ -45,6 +45,10 @@ Checkpoint: TypeAlias = Annotated[
     ),
 ]
 SettingsFile: TypeAlias = Annotated[Path | None, typer.Option("--settings", help="Settings file (TOML).")]
+Output: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="File to write. Default: standard output.", metavar="FILE", dir_okay=False),
+]
 ServerAddress: TypeAlias = Annotated[
     str,
     typer.Option(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 import typer
 
-from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
+from ragflow_lg.server.cli.options import Checkpoint, Output, SettingsFile
 from ragflow_lg.server.cli.session_store import no_session, with_store
 from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
 
@@ -35,10 +35,7 @@ def export(
         list[str] | None, typer.Argument(help="Names of sessions. Default: all sessions.", metavar="SESSION")
     ] = None,
     user: User = "",
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File to write. Default: standard output.", metavar="FILE", dir_okay=False),
-    ] = None,
+    output: Output = None,
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
 ) -> None:

@@ -9,6 +9,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
+from ragflow_lg.base.values import JsonValue, to_text
+
 Style: TypeAlias = Literal["bold", "dim", "red", "yellow", "green", "cyan"]
 
 _SGR: dict[Style, int] = {"bold": 1, "dim": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36}
@@ -23,6 +25,12 @@ def count_of(number: int, noun: str, plural: str = "") -> str:
 def printable(text: str) -> str:
     """Replace terminal control characters with spaces; keep line breaks and tabs."""
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
+
+
+def one_line(value: JsonValue, limit: int = 120) -> str:
+    """Return a value on one line of at most ``limit`` characters."""
+    text = " ".join(printable(to_text(value)[: limit * 4]).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def has_colours() -> bool:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from ragflow_lg.server.cli.console import call_text, one_line
+from ragflow_lg.server.cli.console import call_text
 from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
 from ragflow_lg.server.cli.output_file import write_output
 from ragflow_lg.server.cli.session_store import canvas_of, no_session, with_store
-from ragflow_lg.server.cli.terminal import format_time, print_note, printable
+from ragflow_lg.server.cli.terminal import format_time, one_line, print_note, printable
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import orjson
 import typer
 
+from ragflow_lg.server.cli.options import Output
 from ragflow_lg.server.cli.output_file import write_output
 
 if TYPE_CHECKING:
@@ -18,10 +19,7 @@ if TYPE_CHECKING:
 
 def upgrade(
     file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File to write. Default: standard output.", metavar="NEW", dir_okay=False),
-    ] = None,
+    output: Output = None,
     report: Annotated[Literal["text", "json"], typer.Option("--report", help="Format of the report.")] = "text",
 ) -> None:
     """Upgrade a canvas from before RAGFlow 0.20.
