@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.component.plan import Plan, PlanNode
@@ -96,12 +97,8 @@ class Sketch(Struct, frozen=True):
 
     def with_marks(self, marks: Mapping[str, Mark]) -> Sketch:
         """Return the sketch with marks at nodes, by id."""
-        nodes = tuple(_with_mark(node, marks.get(node.id, node.mark)) for node in self.nodes)
-        return Sketch(self.title, nodes, self.edges, self.positions)
-
-
-def _with_mark(node: SketchNode, mark: Mark) -> SketchNode:
-    return SketchNode(node.id, node.title, node.name, node.kind, node.parent, node.tools, mark)
+        nodes = tuple(replace(node, mark=marks.get(node.id, node.mark)) for node in self.nodes)
+        return replace(self, nodes=nodes)
 
 
 def sketch_plan(plan: Plan, draft: Draft | None = None) -> Sketch:
@@ -166,7 +163,7 @@ def _without_cycles(nodes: list[SketchNode]) -> Iterator[SketchNode]:
             above = parents[above]
         if above:
             parents[node.id] = ""
-            yield SketchNode(node.id, node.title, node.name, node.kind, "", node.tools, node.mark)
+            yield replace(node, parent="")
         else:
             yield node
 

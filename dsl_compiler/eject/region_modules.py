@@ -57,6 +57,8 @@ class RegionModule:
         self.outer = outer
         self.body = body
         self.owner = model.plan.nodes[region.owner]
+        assert self.owner.spec.region is not None
+        self.rules = self.owner.spec.region
         self.name = model.name(region.owner)
         self.round_node = model.round_node(region)
         self.noted = sometimes_collected(model.plan, region, body)
@@ -67,9 +69,7 @@ class RegionModule:
 
     def check(self) -> None:
         """Raise NotEjectable if the region has no counterpart."""
-        rules = self.owner.spec.region
-        assert rules is not None
-        if rules.max_concurrency(self.owner.params) > 1:
+        if self.rules.max_concurrency(self.owner.params) > 1:
             raise NotEjectable(self.owner, "its rounds run side by side")
         if self.owner.exits:
             raise NotEjectable(self.owner, "its body jumps to nodes outside it")
@@ -79,10 +79,7 @@ class RegionModule:
         exits = [node for node in self.body.nodes if node.spec.kind == "region_exit" and not node.runs_alone]
         if exits:
             raise NotEjectable(exits[0], "it ends a round in which other nodes may still run")
-        self._check_collected(rules.collects(self.owner.params))
-
-    def _check_collected(self, collects: Mapping[str, Reference]) -> None:
-        for reference in collects.values():
+        for reference in self._collects.values():
             node = self.model.plan.nodes.get(NodeId(reference.node))
             if node is not None and node.id in self.noted and node.parent != self.owner.id:
                 raise NotEjectable(self.owner, f"it collects {reference.text!r}, which does not exist in every round")
@@ -97,13 +94,11 @@ class RegionModule:
 
     @property
     def _is_iteration(self) -> bool:
-        return self.model.plan.nodes[self.region.owner].spec.region.list_reference(self.owner.params) is not None  # pyright: ignore[reportOptionalMemberAccess]
+        return self.rules.list_reference(self.owner.params) is not None
 
     @property
     def _collects(self) -> Mapping[str, Reference]:
-        rules = self.owner.spec.region
-        assert rules is not None
-        return rules.collects(self.owner.params)
+        return self.rules.collects(self.owner.params)
 
     # The rounds
 

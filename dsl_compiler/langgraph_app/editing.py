@@ -8,7 +8,7 @@ successors are next.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -20,7 +20,6 @@ from typing_extensions import TypedDict
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import NEXT, Plan, PlanNode
 from ragflow_lg.component.state import CanvasState, CollectingState, ParallelState, replace_list
-from ragflow_lg.dsl_compiler.flow import reach
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, gate_key
 from ragflow_lg.dsl_compiler.langgraph_internals import BRANCH_PREFIX, NOT_RESULTS, OVERWRITE, RESERVED_PREFIX
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE
@@ -236,41 +235,3 @@ def _check_reserved_keys(key: str, value: Mapping[str, Any]) -> None:
         raise InvalidUpdateError(f"{reserved[0]!r} in {key!r} is reserved.")
     if value.get("type") == OVERWRITE:
         raise InvalidUpdateError(f"{OVERWRITE!r} in {key!r} is reserved.")
-
-
-def wait_at(
-    plan: Plan, names: Mapping[NodeId, str], forms: Collection[NodeId], outputs: Mapping[str, Mapping[str, Any]]
-) -> Command[Any]:
-    """Return the command after which the ``forms`` of a canvas are the next nodes.
-
-    Args:
-        plan: The canvas.
-        names: Each node's name in the graph.
-        forms: Nodes outside of regions.
-        outputs: The outputs of the nodes that have run in this turn.
-    """
-    ways = {id_: node.targets for id_, node in plan.nodes.items()}
-    later = reach(ways, forms)
-    ran = [plan.nodes[plan.entry]]
-    # Some engines do not store what a node chose: then it is one that leads to the forms.
-    before = {id_ for id_, node in plan.nodes.items() if node.chooses and not reach(ways, [id_]).isdisjoint(forms)}
-    known = (before | outputs.keys()) - later - {plan.entry}
-    ran += [node for id_, node in plan.nodes.items() if id_ in known]
-    updates: list[tuple[str, Any]] = [
-        ("outputs", {node.id: dict(outputs[node.id]) for node in ran if node.id in outputs})
-    ]
-    for node in ran:
-        joins = [join for join in node.reports_to if join in plan.joins and plan.nodes[join].parent is None]
-        chosen = _chosen(ways, node, forms, outputs.get(node.id, {})) if node.chooses else None
-        updates += [(gate_key(join), {node.id: chosen}) for join in joins]
-    return Command(update=updates, goto=[*(names[form] for form in forms), CLOSING_NODE])
-
-
-def _chosen(
-    ways: Mapping[NodeId, Sequence[NodeId]], node: PlanNode, forms: Iterable[NodeId], outputs: Mapping[str, Any]
-) -> list[NodeId]:
-    """Return the successors that a node chose: as it says, or else those that lead to the forms."""
-    said = outputs.get(NEXT)
-    if isinstance(said, list) and (chosen := [target for target in node.targets if target in said]):
-        return chosen
-    return [target for target in node.targets if not reach(ways, [target]).isdisjoint(forms)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphInterrupt
@@ -38,6 +38,13 @@ from ragflow_lg.engine.turn import REQUEST_KEYS, close_turn, open_turn
 SubGraph = CompiledStateGraph[Any, Any, Any, Any]
 
 
+class _Task(NamedTuple):
+    """One execution of a node by LangGraph."""
+
+    config: RunnableConfig
+    runtime: Runtime[TurnContext]
+
+
 class _NodeRunnable(Runnable[Any, Command[Any]]):
     """The base class of all node runnables, which are asynchronous only."""
 
@@ -56,14 +63,14 @@ class _NodeRunnable(Runnable[Any, Command[Any]]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
         """Run the node once."""
-        runtime = runtime_of(config or {})
-        context: Any = runtime.context
+        task = _Task(config or {}, runtime_of(config or {}))
+        context: Any = task.runtime.context
         if isinstance(context, Scope):
             turn = context.turn
-            step = await self._run_in_body(context, input, config or {}, runtime)
+            step = await self._run_in_body(context, input, task)
         elif isinstance(context, TurnContext):
             turn = context
-            step = await self._run(turn, input, config or {}, runtime)
+            step = await self._run(turn, input, task)
         else:
             raise RunError(
                 "The graph needs services: run it with ragflow_lg.Runner, or pass context=TurnContext(services)."
@@ -71,18 +78,14 @@ class _NodeRunnable(Runnable[Any, Command[Any]]):
         if turn.publish is not None:
             await turn.publish()
         if self._is_stored_first and turn.gathered is not None:
-            turn.gathered.require(task_namespace(config or {}))
+            turn.gathered.require(task_namespace(task.config))
         return Command(update=step.update, goto=step.goto)
 
-    async def _run(
-        self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
-    ) -> Step:
+    async def _run(self, turn: TurnContext, state: Mapping[str, Any], task: _Task) -> Step:
         """Run the node on its view of the state."""
         raise NotImplementedError
 
-    async def _run_in_body(
-        self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
-    ) -> Step:
+    async def _run_in_body(self, scope: Scope, state: Mapping[str, Any], task: _Task) -> Step:
         """Run the node in a region's body. ``state`` is the state of the body only."""
         raise NotImplementedError
 
@@ -105,30 +108,26 @@ class Node(_NodeRunnable):
         self._closing = closing
         self._is_closer = is_closer
 
-    async def _run(
-        self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
-    ) -> Step:
-        task, inner = task_namespace(config), turn.nested
+    async def _run(self, turn: TurnContext, state: Mapping[str, Any], task: _Task) -> Step:
+        name, inner = task_namespace(task.config), turn.nested
         visited = visit(
             self._program,
             state,
             turn,
-            superstep_of(config),
+            superstep_of(task.config),
             # a nested canvas has no user
-            ask=partial(_ask, self._program.plan, turn, runtime) if inner is None else None,
-            task=task if inner is None else inner.name_visit(task),
-            write=runtime.stream_writer,
+            ask=partial(_ask, self._program.plan, turn, task.runtime) if inner is None else None,
+            task=name if inner is None else inner.name_visit(name),
+            write=task.runtime.stream_writer,
         )
         return Step(*await visited)
 
-    async def _run_in_body(
-        self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
-    ) -> Step:
+    async def _run_in_body(self, scope: Scope, state: Mapping[str, Any], task: _Task) -> Step:
         record = state.get("scope", {})
         if record.get("exit") or record.get("leave"):
             return Step({})  # another node has left the region
         node = self._program.node
-        step = await self._run(scope.turn, scope.view(state), config, runtime)
+        step = await self._run(scope.turn, scope.view(state), task)
         if "outputs" not in step.update or "error" in step.update.get("turn", {}):
             return step  # the turn is over
         collected = scope.program.collected_nodes
@@ -142,7 +141,7 @@ class Node(_NodeRunnable):
             return step
         if not self._is_closer:
             return Step(step.update, [self._closing])
-        return _reset(scope, await scope.close_round(state, step.update, runtime.stream_writer))
+        return _reset(scope, await scope.close_round(state, step.update, task.runtime.stream_writer))
 
 
 class RegionNode(Node):
@@ -157,28 +156,23 @@ class RegionNode(Node):
         self._graph = graph
         self._round_steps = round_steps
 
-    async def _run(
-        self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
-    ) -> Step:
+    async def _run(self, turn: TurnContext, state: Mapping[str, Any], task: _Task) -> Step:
         async def play_rounds(scope: Scope) -> Mapping[str, Any]:
             limit = (self._region.round_limit(scope.items) + 1) * self._round_steps + 10
-            inner: Any = {**config, "recursion_limit": limit}
+            inner: Any = {**task.config, "recursion_limit": limit}
             if self._region.max_concurrency > 1:
                 inner["max_concurrency"] = self._region.max_concurrency
             return await play(self._graph, {"scope": {}}, inner, context=scope)
 
-        return Step(
-            *await visit_region(self._region, state, turn, superstep_of(config), play_rounds, runtime.stream_writer)
-        )
+        superstep, write = superstep_of(task.config), task.runtime.stream_writer
+        return Step(*await visit_region(self._region, state, turn, superstep, play_rounds, write))
 
 
 class RegionEntry(_NodeRunnable):
     """The first node in a region's graph, which opens the first round. It has the item node's name."""
 
-    async def _run_in_body(
-        self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
-    ) -> Step:
-        return _reset(scope, await scope.enter(state, runtime.stream_writer))
+    async def _run_in_body(self, scope: Scope, state: Mapping[str, Any], task: _Task) -> Step:
+        return _reset(scope, await scope.enter(state, task.runtime.stream_writer))
 
 
 class ParallelEntry(_NodeRunnable):
@@ -187,10 +181,8 @@ class ParallelEntry(_NodeRunnable):
     LangGraph takes time with the square of the number of tasks in a superstep, so the last of these rounds leads back.
     """
 
-    async def _run_in_body(
-        self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
-    ) -> Step:
-        update, rounds = await scope.spread(state, runtime.stream_writer)
+    async def _run_in_body(self, scope: Scope, state: Mapping[str, Any], task: _Task) -> Step:
+        update, rounds = await scope.spread(state, task.runtime.stream_writer)
         return Step(update, [Send(ROUND_NODE, {"round": index}) for index in rounds])
 
 
@@ -203,13 +195,11 @@ class ParallelRound(_NodeRunnable):
         self._graph = graph
         self._steps = steps
 
-    async def _run_in_body(
-        self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
-    ) -> Step:
+    async def _run_in_body(self, scope: Scope, state: Mapping[str, Any], task: _Task) -> Step:
         round_scope = replace(scope, only=state["round"])
         if scope.turn.nested is not None:
-            scope.turn.nested.number_round(task_namespace(config), state["round"])
-        inner: Any = {**config, "recursion_limit": 2 * self._steps + 10}
+            scope.turn.nested.number_round(task_namespace(task.config), state["round"])
+        inner: Any = {**task.config, "recursion_limit": 2 * self._steps + 10}
         update = round_scope.round_update(await play(self._graph, {"scope": {}}, inner, context=round_scope))
         return Step(update, [self._entry] if round_scope.is_last_of_wave() else [])
 
@@ -221,16 +211,14 @@ class RoundClosing(_NodeRunnable):
         super().__init__(CLOSING_NODE)
         self._gates = looping_gates
 
-    async def _run_in_body(
-        self, scope: Scope, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
-    ) -> Step:
+    async def _run_in_body(self, scope: Scope, state: Mapping[str, Any], task: _Task) -> Step:
         record = state.get("scope", {})
         settled: int = record.get("settled", 0)
         if "error" in state.get("turn", {}) or record.get("leave"):
             return Step({})
         if not record.get("exit") and settled < len(self._gates):
             return Step({self._gates[settled]: SETTLE, "scope": {"settled": settled + 1}}, [CLOSING_NODE])
-        return _reset(scope, await scope.close_round(state, {}, runtime.stream_writer))
+        return _reset(scope, await scope.close_round(state, {}, task.runtime.stream_writer))
 
 
 class EntryNode(Node):
@@ -240,12 +228,10 @@ class EntryNode(Node):
         super().__init__(program)
         self._gates = gates
 
-    async def _run(
-        self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
-    ) -> Step:
+    async def _run(self, turn: TurnContext, state: Mapping[str, Any], task: _Task) -> Step:
         request: TurnRequest = {key: state[key] for key in REQUEST_KEYS if key in state}  # pyright: ignore[reportAssignmentType]
         opened, event = await open_turn(self._program.plan, state, turn, request)
-        await turn.emit(event, runtime.stream_writer)
+        await turn.emit(event, task.runtime.stream_writer)
         await turn.begin()
         view: dict[str, Any] = {
             **opened,
@@ -253,7 +239,7 @@ class EntryNode(Node):
             "history": extend_list(state.get("history"), opened["history"]),
         }
         update, goto = await visit(
-            self._program, view, turn, superstep_of(config), request=request, write=runtime.stream_writer
+            self._program, view, turn, superstep_of(task.config), request=request, write=task.runtime.stream_writer
         )
         merged: dict[str, Any] = {
             "history": opened["history"],
@@ -273,15 +259,13 @@ class ClosingNode(_NodeRunnable):
         super().__init__(CLOSING_NODE)
         self._gates = looping_gates
 
-    async def _run(
-        self, turn: TurnContext, state: Mapping[str, Any], config: RunnableConfig, runtime: Runtime[TurnContext]
-    ) -> Step:
+    async def _run(self, turn: TurnContext, state: Mapping[str, Any], task: _Task) -> Step:
         record = state.get("turn", {})
         settled: int = record.get("settled", 0)
         if "error" not in record and settled < len(self._gates):
             return Step({self._gates[settled]: SETTLE, "turn": {"settled": settled + 1}}, [CLOSING_NODE])
         update, event = close_turn(state)
-        await turn.emit(event, runtime.stream_writer)
+        await turn.emit(event, task.runtime.stream_writer)
         return Step(update)
 
 

@@ -22,7 +22,7 @@ from ragflow_lg.server.observability.audit import audit
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.database import Database
-    from ragflow_lg.server.database.tables import AgentRow, VersionRow
+    from ragflow_lg.server.database.tables import AgentRow
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.knowledge.attachments import file_text
 from ragflow_lg.base.errors import RequestError, ServiceError
-from ragflow_lg.server.agents.file_store import MAX_READ_BYTES, FileStore, file_store
-from ragflow_lg.server.database.file_repository import find_expired
+from ragflow_lg.server.agents.file_store import MAX_READ_BYTES, FileStore
 from ragflow_lg.services.code import Artifact, StoredArtifact
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ ARTIFACT_PATH = "/api/v1/documents/artifact/"
 MAX_TEXT_CHARS = 100_000
 """How much of an artifact's text becomes part of the node's output."""
 
-_SWEPT_AT_ONCE = 200
 _FILE_ADDRESS = re.compile(
     r"/api/v1/(?:documents/artifact/|agents/attachments/|agents/download\?id=|document/download/)(?P<id>[0-9a-f]{32})\b"
 )
@@ -85,15 +83,3 @@ class TenantArtifacts(Struct, frozen=True):
         except ServiceError as error:
             return str(error)
         return text if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS] + " …"
-
-
-async def delete_expired_files(app_state: AppState) -> int:
-    """Delete the files of all tenants that have expired. Return their number."""
-    count = 0
-    while expired := await find_expired(app_state.database, app_state.now_ms(), _SWEPT_AT_ONCE):
-        for tenant, file_id in expired:
-            store = file_store(app_state, tenant)
-            if (row := await store.find(file_id)) is not None:
-                await store.delete(row)
-                count += 1
-    return count

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import ConflictError, RagflowLgError
-from ragflow_lg.server.agents.artifact_files import delete_expired_files
 from ragflow_lg.server.agents.file_store import file_store
-from ragflow_lg.server.database.file_repository import find_older_files
+from ragflow_lg.server.database.file_repository import find_expired, find_older_files
 from ragflow_lg.server.database.session_repository import SessionRepository, find_older_sessions
 from ragflow_lg.server.observability.audit import audit
 
@@ -53,8 +52,19 @@ async def delete_old_files(app_state: AppState) -> int:
     days = app_state.settings.retention.file_days
     if not days:
         return 0
-    before_ms, count = app_state.now_ms() - int(days * _DAY_MS), 0
-    while page := await find_older_files(app_state.database, before_ms, PAGE):
+    before_ms = app_state.now_ms() - int(days * _DAY_MS)
+    return await _delete_files(app_state, lambda: find_older_files(app_state.database, before_ms, PAGE))
+
+
+async def delete_expired_files(app_state: AppState) -> int:
+    """Delete the files of all tenants that have expired. Return their number."""
+    return await _delete_files(app_state, lambda: find_expired(app_state.database, app_state.now_ms(), PAGE))
+
+
+async def _delete_files(app_state: AppState, find: Callable[[], Awaitable[list[tuple[str, str]]]]) -> int:
+    """Delete files page by page, until none is found. Return their number."""
+    count = 0
+    while page := await find():
         for tenant, file_id in page:
             store = file_store(app_state, tenant)
             if (row := await store.find(file_id)) is not None:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory, TemporaryFile
@@ -147,7 +148,7 @@ async def _server_rows(
 
     The database belongs to the session store of the settings: with ``--checkpoint``, it is left alone.
     """
-    if checkpoint not in ("", settings.checkpoints) or not _has_database_library():
+    if checkpoint not in ("", settings.checkpoints) or find_spec("sqlalchemy") is None:
         yield None
         return
     from ragflow_lg.checkpoints.key_ring import make_key_ring
@@ -232,14 +233,6 @@ async def _delete_found(store: Store, found: Sequence[Selected], rows: SessionRo
             await rows.delete(session_id)
             counts.append(count_of(await files.delete_of(session_id), "file"))
         print_line(f"deleted {selected.name}: {', '.join(counts[:-1])} and {counts[-1]}")
-
-
-def _has_database_library() -> bool:
-    try:
-        import sqlalchemy  # noqa: F401  # pyright: ignore[reportUnusedImport]
-    except ImportError:
-        return False
-    return True
 
 
 async def _find_files(store: Store, found: Sequence[Selected], rows: SessionRows) -> SessionFiles:

@@ -7,9 +7,10 @@ import os
 import shlex
 import sys
 from datetime import UTC, datetime
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ragflow_lg.base.values import JsonValue, to_text
+if TYPE_CHECKING:
+    from ragflow_lg.base.values import JsonValue
 
 Style: TypeAlias = Literal["bold", "dim", "red", "yellow", "green", "cyan"]
 
@@ -29,6 +30,8 @@ def printable(text: str) -> str:
 
 def one_line(value: JsonValue, limit: int = 120) -> str:
     """Return a value on one line of at most ``limit`` characters."""
+    from ragflow_lg.base.values import to_text  # the help of a command needs none of it
+
     text = " ".join(printable(to_text(value)[: limit * 4]).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 

@@ -12,7 +12,8 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, func, literal, 
 from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError, RequestError
-from ragflow_lg.server.database.prepared_statements import PreparedStatement, make_row, select_first
+from ragflow_lg.server.database.database import TenantRepository
+from ragflow_lg.server.database.prepared_statements import PreparedStatement, find_row
 from ragflow_lg.server.database.tables import (
     AgentRow,
     MessageRow,
@@ -26,15 +27,9 @@ from ragflow_lg.server.database.tables import (
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
 
-    from ragflow_lg.server.database.database import Database
 
-
-class AgentTags:
+class AgentTags(TenantRepository):
     """The tags on one tenant's agents, joined by commas in the ``tags`` column."""
-
-    def __init__(self, database: Database, tenant: str) -> None:
-        self._database = database
-        self._tenant = tenant
 
     async def counts(self, category: str = "") -> Counter[str]:
         """Count the agents by tag, in one category if a category is given."""
@@ -83,12 +78,8 @@ class AgentQuery(Struct, frozen=True):
     is_descending: bool = True
 
 
-class AgentRepository:
-    """One tenant's agents. Those of other tenants are invisible."""
-
-    def __init__(self, database: Database, tenant: str) -> None:
-        self._database = database
-        self._tenant = tenant
+class AgentRepository(TenantRepository):
+    """One tenant's agents."""
 
     async def add(self, agent: AgentRow, version: VersionRow) -> None:
         """Store a new agent with its first version.
@@ -103,8 +94,7 @@ class AgentRepository:
 
     async def get(self, agent_id: str) -> AgentRow | None:
         """Return an agent, or None."""
-        values = await self._database.read(select_first(SELECT_AGENT, {"tenant": self._tenant, "id": agent_id}))
-        return make_row(AgentRow, values) if values is not None else None
+        return await self._database.read(find_row(AgentRow, SELECT_AGENT, tenant=self._tenant, id=agent_id))
 
     async def find(self, query: AgentQuery) -> tuple[list[AgentRow], int]:
         """Return a page of agents and the total number across all pages."""
@@ -173,9 +163,8 @@ class AgentRepository:
 
     async def version(self, agent_id: str, version_id: str) -> VersionRow | None:
         """Return one of an agent's versions, or None. Other agents' versions are not found."""
-        key = {"tenant": self._tenant, "agent_id": agent_id, "id": version_id}
-        values = await self._database.read(select_first(SELECT_VERSION, key))
-        return make_row(VersionRow, values) if values is not None else None
+        found = find_row(VersionRow, SELECT_VERSION, tenant=self._tenant, agent_id=agent_id, id=version_id)
+        return await self._database.read(found)
 
     async def versions(self, ids: Sequence[str]) -> dict[str, VersionRow]:
         """Return versions by id."""

@@ -191,6 +191,14 @@ class Database:
             raise _to_database_error(error) from error
 
 
+class TenantRepository:
+    """One tenant's rows. Those of other tenants are invisible."""
+
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
+        self._tenant = tenant
+
+
 def database_file(url: str) -> Path | None:
     """Return the file that an SQLite URL refers to, or None for a database server.
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from sqlalchemy import ColumnElement, delete, func, select
 
 from ragflow_lg.base.errors import QuotaError
+from ragflow_lg.server.database.database import Database, TenantRepository
 from ragflow_lg.server.database.tables import FileRow
-
-if TYPE_CHECKING:
-    from ragflow_lg.server.database.database import Database
-
 
 _DELETE_FILES = "Delete files with `DELETE /native/v1/files/ID`; `GET /native/v1/files` lists them."
 
@@ -59,12 +55,8 @@ async def all_files(database: Database, page_size: int = 500) -> AsyncIterator[t
         last = rows[-1][1]
 
 
-class FileRepository:
-    """One tenant's files. Those of other tenants are invisible."""
-
-    def __init__(self, database: Database, tenant: str) -> None:
-        self._database = database
-        self._tenant = tenant
+class FileRepository(TenantRepository):
+    """One tenant's files."""
 
     async def add(self, file: FileRow) -> None:
         """Store a file's metadata."""

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, func, or_, select
 
 from ragflow_lg.adapters.system_services import RandomIds
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.database.prepared_statements import PreparedStatement, make_row, select_first
+from ragflow_lg.server.database.prepared_statements import PreparedStatement, find_row
 from ragflow_lg.server.database.tables import ID_CHARS, KEY_AGENTS_CHARS, TENANT_CHARS, TITLE_CHARS, KeyRow
 
 if TYPE_CHECKING:
@@ -82,14 +82,11 @@ class KeyRepository:
         """Return the row for a valid key, or None. Comparing digests reveals nothing about keys through timing."""
         if len(key) > MAX_KEY_CHARS:
             return None
-        wanted = {"digest": _digest(key), "kind": kind, "now_ms": now_ms}
-        values = await self._database.read(select_first(_VALID_KEY, wanted))
-        return make_row(KeyRow, values) if values is not None else None
+        return await self._database.read(find_row(KeyRow, _VALID_KEY, digest=_digest(key), kind=kind, now_ms=now_ms))
 
     async def get(self, key_id: str, now_ms: int) -> KeyRow | None:
         """Return the row with an id if its key is valid, or None."""
-        values = await self._database.read(select_first(_VALID_ID, {"id": key_id, "now_ms": now_ms}))
-        return make_row(KeyRow, values) if values is not None else None
+        return await self._database.read(find_row(KeyRow, _VALID_ID, id=key_id, now_ms=now_ms))
 
     async def list(self) -> list[KeyRow]:
         """Return all keys, including revoked ones, oldest first."""

@@ -146,11 +146,14 @@ def _result_converter(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:
 _INSERTS: dict[Table, PreparedStatement] = {}
 
 
-def select_first(
-    statement: PreparedStatement, values: Mapping[str, Any]
-) -> Callable[[Connection], dict[str, Any] | None]:
-    """Return a function for `Database.read` that selects the first row and returns its values by column, or None."""
-    return lambda connection: statement.first(connection, values)
+def find_row(kind: type[_Row], statement: PreparedStatement, /, **key: Any) -> Callable[[Connection], _Row | None]:
+    """Return a function for `Database.read` that returns the first row that a statement selects, or None."""
+
+    def find(connection: Connection) -> _Row | None:
+        values = statement.first(connection, key)
+        return None if values is None else make_row(kind, values)
+
+    return find
 
 
 def make_row(kind: type[_Row], values: Mapping[str, Any]) -> _Row:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlalchemy import delete, select
 
+from ragflow_lg.server.database.database import Database, TenantRepository
 from ragflow_lg.server.database.due_rows import change_due_row, count_rows
 from ragflow_lg.server.database.prepared_statements import insert_rows
 from ragflow_lg.server.database.tables import ScheduleRow
 
-if TYPE_CHECKING:
-    from ragflow_lg.server.database.database import Database
 
-
-class ScheduleRepository:
-    """One tenant's schedules. Those of other tenants are invisible."""
-
-    def __init__(self, database: Database, tenant: str) -> None:
-        self._database = database
-        self._tenant = tenant
+class ScheduleRepository(TenantRepository):
+    """One tenant's schedules."""
 
     async def add(self, row: ScheduleRow) -> None:
         """Store a new schedule."""

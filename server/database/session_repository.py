@@ -9,11 +9,11 @@ from msgspec import Struct
 from sqlalchemy import Select, bindparam, delete, func, select, update
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.database.prepared_statements import PreparedStatement, insert_rows, make_row, select_first
+from ragflow_lg.server.database.database import Database, TenantRepository
+from ragflow_lg.server.database.prepared_statements import PreparedStatement, find_row, insert_rows
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, PauseTimeoutRow, RunRow, SessionRow
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.database.database import Database
     from ragflow_lg.services.chat import Usage
 
 
@@ -61,12 +61,8 @@ async def find_older_sessions(database: Database, before_ms: int, after: str, li
         return [(tenant, agent_id, id_) for tenant, agent_id, id_ in await db.execute(statement)]
 
 
-class SessionRepository:
-    """One tenant's sessions. Those of other tenants are invisible."""
-
-    def __init__(self, database: Database, tenant: str) -> None:
-        self._database = database
-        self._tenant = tenant
+class SessionRepository(TenantRepository):
+    """One tenant's sessions."""
 
     async def add(self, session: SessionRow, messages: Sequence[MessageRow]) -> None:
         """Store a new session with its first messages."""
@@ -76,8 +72,7 @@ class SessionRepository:
 
     async def get(self, session_id: str) -> SessionRow | None:
         """Return a session, or None."""
-        values = await self._database.read(select_first(SELECT_SESSION, {"tenant": self._tenant, "id": session_id}))
-        return make_row(SessionRow, values) if values is not None else None
+        return await self._database.read(find_row(SessionRow, SELECT_SESSION, tenant=self._tenant, id=session_id))
 
     async def find(self, agent_id: str, query: SessionQuery) -> tuple[list[SessionRow], int]:
         """Return a page of an agent's sessions and the total number across all pages.
@@ -193,12 +188,8 @@ class SessionRepository:
         return select(SessionRow).where(SessionRow.tenant == self._tenant)
 
 
-class RunRepository:
-    """One tenant's runs. Those of other tenants are invisible."""
-
-    def __init__(self, database: Database, tenant: str) -> None:
-        self._database = database
-        self._tenant = tenant
+class RunRepository(TenantRepository):
+    """One tenant's runs."""
 
     async def add(self, run: RunRow) -> None:
         """Store a run that is starting."""
@@ -212,9 +203,9 @@ class RunRepository:
 
     async def newest(self, session_id: str) -> RunRow | None:
         """Return the run in a session that started last, or None."""
-        key = {"tenant": self._tenant, "session_id": session_id}
-        values = await self._database.read(select_first(SELECT_NEWEST_RUN, key))
-        return make_row(RunRow, values) if values is not None else None
+        return await self._database.read(
+            find_row(RunRow, SELECT_NEWEST_RUN, tenant=self._tenant, session_id=session_id)
+        )
 
     async def find(self, agent_id: str, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
         """Return a page of an agent's runs, newest first, and the total number across all pages.

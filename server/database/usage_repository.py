@@ -9,6 +9,7 @@ from sqlalchemy import Table, bindparam, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError
+from ragflow_lg.server.database.database import TenantRepository
 from ragflow_lg.server.database.prepared_statements import PreparedStatement, insert_rows
 from ragflow_lg.server.database.tables import AgentRow, FileRow, Row, ScheduleRow, SessionRow, UsageRow, VersionRow
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from ragflow_lg.server.database.database import Database
 
 DAY_MS = 24 * 3600 * 1000
 DailyQuota: TypeAlias = Literal["turns_day", "tokens_day", "cost_day"]
@@ -92,12 +92,8 @@ class _UsedUpError(Exception):
         super().__init__()
 
 
-class UsageRepository:
+class UsageRepository(TenantRepository):
     """One tenant's usage. It is stored in the database, so it holds for all replicas and after restarts."""
-
-    def __init__(self, database: Database, tenant: str) -> None:
-        self._database = database
-        self._tenant = tenant
 
     async def begin_turn(self, limits: Sequence[DailyLimits], now_ms: int, *rows: Row) -> UsedUp | None:
         """Count a turn within all limits, and store its run and what else begins with it, in one transaction.

@@ -54,18 +54,14 @@ def find_source(folder: Path, manifest: Manifest | None, url: str, key_env: str,
     """
     if url and manifest is not None and read_url(url) != manifest.url:
         raise SettingsError(f"The folder was pulled from {manifest.url}. Use another folder for {read_url(url)}.")
-    if url or key_env:
-        if not (url and key_env) and manifest is None:
-            raise SettingsError(
-                "Name the server with --from URL and the variable with its API key with --key-env NAME."
-            )
-        known_url, known_env = (manifest.url, manifest.key_env) if manifest else ("", "")
-        if not url or not key_env:
-            _require_consent(folder, Source(known_url, known_env, is_private))
-        return Source(read_url(url or known_url), _read_variable(key_env or known_env), is_private)
+    if url and key_env:
+        return Source(read_url(url), _read_variable(key_env), is_private)
     if manifest is None:
         raise SettingsError("Name the server with --from URL and the variable with its API key with --key-env NAME.")
-    return _require_consent(folder, Source(read_url(manifest.url), _read_variable(manifest.key_env), is_private))
+    agreed = _require_consent(folder, Source(read_url(manifest.url), _read_variable(manifest.key_env), is_private))
+    if url or key_env:
+        return Source(read_url(url or manifest.url), _read_variable(key_env or manifest.key_env), is_private)
+    return agreed
 
 
 def _require_consent(folder: Path, source: Source) -> Source:

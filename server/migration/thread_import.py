@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from ragflow_lg.base.ids import NodeId, session_of_thread, thread_of_session
-from ragflow_lg.dsl_compiler.langgraph_app.editing import wait_at
+from ragflow_lg.dsl_compiler.langgraph_app.imported_turn import wait_at
 from ragflow_lg.runs.runner import Runner, newest_run
 from ragflow_lg.runs.stored_turn import thread_config
 from ragflow_lg.server.migration.transcripts import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from ragflow_lg.dsl_compiler.json_spans import TextEdit
@@ -114,11 +113,5 @@ def plan_rename(canvas: CanvasText, offset: int, new_id: str) -> Rename:
         return Rename(problem="An id has up to 200 letters without accents, digits, underscores and colons.")
     if new_id != mention.component and (new_id in canvas.components or new_id in canvas.titles):
         return Rename(problem=f"There is a node {new_id!r} already.")
-    edits = dict.fromkeys(TextEdit(*place, new_id) for place in _id_places(canvas, mention.component))
-    return Rename(tuple(edits))
-
-
-def _id_places(canvas: CanvasText, component: str) -> Iterator[Place]:
-    for mention in canvas.mentions:
-        if mention.component == component and mention.id_place is not None:
-            yield mention.id_place
+    places = [each.id_place for each in canvas.mentions if each.component == mention.component]
+    return Rename(tuple(dict.fromkeys(TextEdit(*place, new_id) for place in places if place is not None)))

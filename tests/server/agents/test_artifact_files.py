@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ragflow_lg.server.agents.artifact_files import delete_expired_files
+from ragflow_lg.server.agents.retention import delete_expired_files
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.settings.component_sections import CodeSection
 from ragflow_lg.services.code import Artifact, CodeResult

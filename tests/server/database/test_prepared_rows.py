@@ -3,7 +3,7 @@ from sqlalchemy import bindparam, select
 
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.database.database import open_database
-from ragflow_lg.server.database.prepared_statements import PreparedStatement, insert_rows, make_row, select_first
+from ragflow_lg.server.database.prepared_statements import PreparedStatement, find_row, insert_rows
 from ragflow_lg.server.database.tables import RunRow, VersionRow
 from tests.server.database.rows import version
 
@@ -20,12 +20,11 @@ async def test_rows_are_inserted_and_selected(database_url: str) -> None:
     first, second = version("v1", dsl="\x00{}\ud800\U0001f600", tenant="t"), version("v2", tenant="other")
     async with open_database(database_url) as database:
         await database.write(insert_rows(first, second))
-        row = await database.read(select_first(FIND, {"tenant": "t", "id": "v1"}))
-        assert await database.read(select_first(FIND, {"tenant": "t", "id": "v2"})) is None
+        row = await database.read(find_row(VersionRow, FIND, tenant="t", id="v1"))
+        assert await database.read(find_row(VersionRow, FIND, tenant="t", id="v2")) is None
     assert row is not None
-    assert (row["id"], row["dsl"], row["is_released"]) == ("v1", "{}?\U0001f600", False)
-    made = make_row(VersionRow, row)
-    assert (made.agent_id, made.title, made.is_released) == ("a1", first.title, False)
+    assert (row.id, row.dsl, row.is_released) == ("v1", "{}?\U0001f600", False)
+    assert (row.agent_id, row.title) == ("a1", first.title)
 
 
 def test_unset_columns_get_their_defaults_at_once() -> None:
@@ -39,4 +38,4 @@ async def test_rows_of_several_tables_are_inserted_together_or_not_at_all(databa
         await database.write(insert_rows(run("r1")))
         with pytest.raises(DatabaseError):
             await database.write(insert_rows(version("v1", tenant="t"), run("r1")))
-        assert await database.read(select_first(FIND, {"tenant": "t", "id": "v1"})) is None
+        assert await database.read(find_row(VersionRow, FIND, tenant="t", id="v1")) is None
