@@ -198,11 +198,8 @@ def has_metadata(entry: CheckpointTuple, conditions: Mapping[str, Any]) -> bool:
 
 def _checksum(checkpoint: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
     """Return a checksum of everything in a checkpoint that is not stored as a text with its own checksum."""
-    versions = {name: str(version) for name, version in checkpoint["channel_versions"].items()}  # as in Redis
-    seen = {
-        node: {name: str(version) for name, version in of_node.items()}
-        for node, of_node in checkpoint["versions_seen"].items()
-    }
+    versions = _as_texts(checkpoint["channel_versions"])
+    seen = {node: _as_texts(of_node) for node, of_node in checkpoint["versions_seen"].items()}
     fields = [
         checkpoint["v"],
         checkpoint["id"],
@@ -213,3 +210,10 @@ def _checksum(checkpoint: Mapping[str, Any], metadata: Mapping[str, Any]) -> str
         metadata,
     ]
     return blob_digest(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS))
+
+
+def _as_texts(versions: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return versions as they are in Redis."""
+    if set(map(type, versions.values())) <= {str}:
+        return versions
+    return {name: str(version) for name, version in versions.items()}

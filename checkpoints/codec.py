@@ -89,6 +89,16 @@ def _seal(text: bytes) -> bytes:
     return text + _SEAL + hashlib.blake2b(text, digest_size=8).hexdigest().encode()
 
 
+def _to_stored(text: bytes) -> str:
+    return _seal(text.replace(_NULL, _NULL_MARK)).decode()
+
+
+def encode_whole(value: Any) -> str:
+    """Return the text of a value that is obviously small and plain, else ``""``. It refers to no blobs."""
+    text = encode_small(value, BLOB_BYTES)
+    return _to_stored(text) if text else ""
+
+
 def is_sealed(stored: bytes) -> bool:
     """Return whether a text ends with its checksum."""
     text, mark, _ = stored.rpartition(_SEAL)
@@ -140,13 +150,11 @@ class Codec:
             UnreadBlockError: if it contains a list whose blocks must be read first.
             LongTextError: if more than ``max_bytes`` of it have not been stored yet.
         """
-        text = encode_small(value, BLOB_BYTES)
-        if not text:
-            encoder = _Encoding(self, thread, blobs, max_bytes)
-            text = encoder.long_text(value, long, channel)
-            if encoder.size(text) > MAX_EXPANDED_BYTES:
-                raise CheckpointError(f"Values of more than {MAX_EXPANDED_BYTES:,} bytes cannot be stored.")
-        return _seal(text.replace(_NULL, _NULL_MARK)).decode()
+        encoder = _Encoding(self, thread, blobs, max_bytes)
+        text = encoder.long_text(value, long, channel)
+        if encoder.size(text) > MAX_EXPANDED_BYTES:
+            raise CheckpointError(f"Values of more than {MAX_EXPANDED_BYTES:,} bytes cannot be stored.")
+        return _to_stored(text)
 
     def remember_blobs(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Remember that the thread has these blobs, which have been read."""

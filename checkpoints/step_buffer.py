@@ -92,7 +92,8 @@ class StepBuffer:
 
     def require(self, task: str) -> None:
         """Let no step follow the one of a task before it is stored."""
-        self._required.add(task.rpartition(NAMESPACE_SEPARATOR)[0])
+        if not self._is_volatile:
+            self._required.add(task.rpartition(NAMESPACE_SEPARATOR)[0])
 
     def attach(self, work: StoreWork) -> None:
         """Store something else in the transaction of the next steps. Nothing else begins that."""

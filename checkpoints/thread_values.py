@@ -16,7 +16,7 @@ from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.long_list import LongList
 from ragflow_lg.checkpoints.channel_values import LONG_LISTS, to_object, to_plain
-from ragflow_lg.checkpoints.codec import MAX_EXPANDED_BYTES, Codec, blob_digest, find_digests
+from ragflow_lg.checkpoints.codec import MAX_EXPANDED_BYTES, Codec, blob_digest, encode_whole, find_digests
 from ragflow_lg.checkpoints.long_texts import LONG_BYTES, LongTextError, compute
 from ragflow_lg.checkpoints.preconditions import BLOB_MISSING, NO_LEASE, Blobs, OpenTransaction, Precondition
 from ragflow_lg.checkpoints.saver_errors import SaverErrors
@@ -42,20 +42,27 @@ class WrittenBlobs:
         self.is_long = False
         """Whether more than `LONG_BYTES` are encoded, in a thread."""
         self._texts: list[bytes] = []
+        self._whole_chars = 0
 
     def restart(self) -> None:
         """Forget everything, because it is encoded again."""
         self.new.clear()
         self._texts.clear()
+        self._whole_chars = 0
 
     def add_text(self, text: str) -> str:
         """Note a text that may refer to blobs, and return it."""
         self._texts.append(text.encode())
         return text
 
+    def add_whole(self, text: str) -> str:
+        """Note a text that refers to no blobs, and return it."""
+        self._whole_chars += len(text)
+        return text
+
     def size(self) -> int:
-        """Return the bytes of all texts and blobs."""
-        return sum(map(len, self._texts)) + sum(map(len, self.new.values()))
+        """Return about how many bytes all texts and blobs have."""
+        return self._whole_chars + sum(map(len, self._texts)) + sum(map(len, self.new.values()))
 
     def known(self) -> set[str]:
         """Return the hashes of blobs that the write refers to but does not contain."""
@@ -136,8 +143,10 @@ class ThreadValues:
 
     def encode(self, channel: str, value: Any, thread: str, blobs: WrittenBlobs) -> str:
         """Return the text of a channel's value, and add its blobs to the write."""
-        long, max_bytes = LONG_LISTS.get(channel, ()), MAX_EXPANDED_BYTES if blobs.is_long else LONG_BYTES
         plain = to_plain(channel, value)
+        if text := encode_whole(plain):
+            return blobs.add_whole(text)
+        long, max_bytes = LONG_LISTS.get(channel, ()), MAX_EXPANDED_BYTES if blobs.is_long else LONG_BYTES
         text = self._codec.encode(plain, thread, blobs.new, long, channel=channel, max_bytes=max_bytes)
         return blobs.add_text(text)
 

@@ -13,9 +13,7 @@ the versions that passed these tests are driven this way (`graph_run.KNOWN_VERSI
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import fields
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -32,6 +30,7 @@ from langgraph._internal._constants import (
     CONFIG_KEY_NODE_FINISHED,
     CONFIG_KEY_READ,
     CONFIG_KEY_RESUME_MAP,
+    CONFIG_KEY_RESUMING,
     CONFIG_KEY_RUNNER_SUBMIT,
     CONFIG_KEY_RUNTIME,
     CONFIG_KEY_SCRATCHPAD,
@@ -45,6 +44,7 @@ from langgraph._internal._constants import (
     TASKS,
 )
 from langgraph._internal._typing import MISSING
+from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.errors import GraphDrained, GraphRecursionError, NodeCancelledError
 from langgraph.pregel._algo import (
     PregelTaskWrites,
@@ -54,12 +54,18 @@ from langgraph.pregel._algo import (
     _xxhash_str,
     checkpoint_null_version,
     local_read,
+    task_path_str,
 )
+from langgraph.pregel._checkpoint import copy_checkpoint
 from langgraph.pregel._loop import AsyncPregelLoop
 from langgraph.pregel._retry import _is_user_raised_cancelled
 from langgraph.pregel._runner import PregelRunner
 from langgraph.runtime import ExecutionInfo, RunControl, Runtime
 from langgraph.types import PregelExecutableTask
+
+from ragflow_lg.engine.langgraph_channels import ChannelChanges, ChannelKinds, channel_kinds, next_checkpoint
+from ragflow_lg.engine.langgraph_runtime import CheapRuntime
+from ragflow_lg.engine.langgraph_runtime import with_cheap_runtime as with_cheap_runtime  # for other ways to run
 
 STEPS_IN_A_ROW = 16
 """After how many supersteps that are not stored readers of events and other runs go on, and after each that is.
@@ -109,7 +115,7 @@ async def play_unwatched(
         durability = configurable.get(CONFIG_KEY_DURABILITY, "async")
     else:
         configurable[CONFIG_KEY_DURABILITY] = durability
-    around: Runtime[Any] = configurable.get(CONFIG_KEY_RUNTIME) or _CheapRuntime(store=graph.store)
+    around: Runtime[Any] = configurable.get(CONFIG_KEY_RUNTIME) or CheapRuntime(store=graph.store)
     runtime = around.merge(
         Runtime(context=context, store=around.store, control=control or around.control or RunControl())
     )
@@ -130,6 +136,7 @@ async def play_unwatched(
         durability=durability,
         trigger_to_nodes=graph.trigger_to_nodes,
         migrate_checkpoint=graph._migrate_checkpoint,
+        kinds=channel_kinds(graph),
     ) as loop:
         await loop.run_supersteps()
     if loop.status == "out_of_steps":
@@ -148,6 +155,7 @@ def _is_simple(graph: Any) -> bool:
         or graph.step_timeout
         or graph.debug
         or graph.checkpointer is True
+        or not channel_kinds(graph).are_plain
     )
 
 
@@ -187,10 +195,13 @@ class _Exits(AsyncExitStack):
 class _Loop(AsyncPregelLoop):
     """LangGraph's loop, which adds to gathered steps at once. LangGraph makes a task for each."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, kinds: ChannelKinds, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.stack = _Exits()
         self._callbacks = cast("Any", self.manager).get_child()
+        self._kinds = kinds
+        self._changes: ChannelChanges | None = None
+        """What applies writes, as soon as the checkpoint has the values of all channels."""
         saver: Any = self.checkpointer
         self._steps: Any = saver.steps_of(self.checkpoint_config) if hasattr(saver, "steps_of") else None
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -201,6 +212,12 @@ class _Loop(AsyncPregelLoop):
         await super().__aenter__()
         self._graph_lifecycle_events = cast("Any", [])  # nobody takes them
         return self
+
+    async def __aexit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> bool | None:
+        """End the run. LangGraph waits in a task, also if there is nothing to wait for."""
+        if exc_value is None and not self._submit.__self__.tasks:
+            return await self.stack.__aexit__(None, None, None)
+        return await super().__aexit__(exc_type, exc_value, traceback)
 
     async def run_supersteps(self) -> None:
         """Run all supersteps."""
@@ -219,6 +236,76 @@ class _Loop(AsyncPregelLoop):
                 self._put_checkpoint_fut = self._done  # a task would be kept until the next superstep
             if is_stored or self.step % STEPS_IN_A_ROW == 0:
                 await asyncio.sleep(0)  # nodes without effects, whose steps are gathered, wait for nothing
+
+    def after_tick(self) -> None:
+        """End a superstep as LangGraph does, but without looking at channels that it cannot have changed."""
+        if self._changes is None or self._resume_loaded_writes:
+            super().after_tick()
+            return
+        before, tasks = self.checkpoint, list(self.tasks.values())
+        changed, updated = self._changes.apply(tasks)
+        has_saver = self._checkpointer_put_after_previous is not None
+        checkpoint: Any = next_checkpoint(
+            before, self.channels, tasks, changed, updated, self.step, has_values=has_saver
+        )
+        configurable: dict[str, Any] = self.config["configurable"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - set
+        metadata: Any = {
+            "source": "loop",
+            "step": self.step,
+            "parents": configurable.get(CONFIG_KEY_CHECKPOINT_MAP, {}),
+        }
+        self.updated_channels, self.checkpoint, self.checkpoint_metadata = updated, checkpoint, metadata
+        self.checkpoint_pending_writes.clear()
+        self.is_replaying = False
+        if has_saver:
+            self._put_next(checkpoint, metadata, changed)
+        self.step += 1
+        configurable.pop(CONFIG_KEY_RESUMING, None)
+
+    def _put_next(self, checkpoint: Any, metadata: Any, new_versions: Any) -> None:
+        """Store the checkpoint after the last one."""
+        config = self.prev_checkpoint_config = self.checkpoint_config
+        self.checkpoint_previous_versions = checkpoint["channel_versions"]
+        if self._steps is None:
+            before = getattr(self, "_put_checkpoint_fut", None)
+            put = self._submit(
+                self._checkpointer_put_after_previous, before, (), config, checkpoint, metadata, new_versions
+            )
+        else:
+            saver: Any = self.checkpointer
+            is_taken = saver.take_checkpoint(self._steps, config, checkpoint, metadata, new_versions)
+            put = self._done if is_taken else self._submit(self._steps.flush)
+        self._put_checkpoint_fut = put
+        place: Any = {**config["configurable"], CONFIG_KEY_CHECKPOINT_ID: checkpoint["id"]}  # pyright: ignore[reportTypedDictNotRequiredAccess] - set
+        self.checkpoint_config = {**config, "configurable": place}
+
+    def put_writes(self, task_id: str, writes: Any, *, cached: bool = False) -> None:
+        """Store what a node has returned. LangGraph stores everything else, such as pauses and errors."""
+        is_known = self._changes is not None and self.checkpointer_put_writes_accepts_task_path
+        if not is_known or self.checkpoint_pending_writes or any(name in WRITES_IDX_MAP for name, _ in writes):
+            super().put_writes(task_id, writes, cached=cached)
+            return
+        self._written_task_ids.add(task_id)
+        self.checkpoint_pending_writes.extend((task_id, name, value) for name, value in writes)
+        path = task_path_str(self.tasks[task_id].path)
+        self.submit(self.checkpointer_put_writes, self.checkpoint_config, writes, task_id, path)
+
+    def _put_checkpoint(self, metadata: Any) -> None:
+        """Store a checkpoint that LangGraph has made: the first one of a run."""
+        super()._put_checkpoint(metadata)
+        if self.durability != "exit":
+            self._changes = ChannelChanges(
+                self._kinds,
+                self.channels,
+                self.checkpoint["channel_versions"],
+                self.checkpointer_get_next_version,
+                self.trigger_to_nodes,
+            )
+
+    def _suppress_interrupt(self, exc_type: Any, exc_value: Any, traceback: Any) -> bool | None:
+        if exc_value is not None:
+            self.checkpoint = copy_checkpoint(self.checkpoint)  # LangGraph changes it, but it may be stored later
+        return super()._suppress_interrupt(exc_type, exc_value, traceback)
 
     @property
     def submit(self) -> Any:
@@ -338,43 +425,3 @@ class _Loop(AsyncPregelLoop):
         if is_taken is None:
             return self._submit(work, *arguments, **options)
         return self._done if is_taken else self._submit(self._steps.flush)
-
-
-def with_cheap_runtime(config: RunnableConfig | None, graph: Any) -> RunnableConfig | None:
-    """Return the config of a run, with a runtime of which LangGraph makes cheap copies for its nodes.
-
-    Its own copies take a tenth of the time of a short node. A runtime that is there already is kept: LangGraph's server
-    and enclosing graphs set one.
-    """
-    configurable: Mapping[str, Any] = (config or {}).get("configurable", {})
-    if CONFIG_KEY_RUNTIME in configurable or (graph.checkpointer and not configurable):
-        return config  # in the second case, LangGraph reports that the thread lacks
-    runtime = _CheapRuntime(store=graph.store)
-    return {**(config or {}), "configurable": {**configurable, CONFIG_KEY_RUNTIME: runtime}}
-
-
-class _CheapRuntime(Runtime[Any]):
-    """A runtime whose copies are not constructed again."""
-
-    __slots__ = ()
-
-    def merge(self, other: Runtime[Any]) -> Runtime[Any]:
-        """Return the runtime of a graph inside this one."""
-        return self._copy(super().merge(other), {})
-
-    def override(self, **overrides: Any) -> Runtime[Any]:  # pyright: ignore[reportIncompatibleMethodOverride] - any field
-        """Return a copy with other values."""
-        return self._copy(self, overrides)
-
-    def patch_execution_info(self, **overrides: Any) -> Runtime[Any]:
-        """Return the runtime itself: attempts are counted by the engine, since no node has a retry policy."""
-        return self
-
-    def _copy(self, runtime: Runtime[Any], overrides: dict[str, Any]) -> Runtime[Any]:
-        copy = object.__new__(_CheapRuntime)
-        for name in _RUNTIME_FIELDS:
-            object.__setattr__(copy, name, overrides[name] if name in overrides else getattr(runtime, name))
-        return copy
-
-
-_RUNTIME_FIELDS = tuple(field.name for field in fields(Runtime))

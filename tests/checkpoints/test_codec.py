@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.long_list import BLOCK
 from ragflow_lg.checkpoints import codec as codec_module
 from ragflow_lg.checkpoints import small_groups
-from ragflow_lg.checkpoints.codec import BLOB_BYTES, GROUP, Codec, blob_digest
+from ragflow_lg.checkpoints.codec import BLOB_BYTES, GROUP, Codec, blob_digest, encode_whole
 from ragflow_lg.checkpoints.long_texts import LONG_BYTES, LongTextError
 from tests.fakes.python_process import python_process
 
@@ -291,12 +291,8 @@ def test_encoding_stops_when_it_would_take_long() -> None:
 
 @given(st.recursive(_SCALAR, lambda inner: st.lists(inner, max_size=9) | st.dictionaries(st.text(max_size=9), inner)))
 def test_small_values_have_the_same_text_as_when_they_are_encoded_part_by_part(value: Any) -> None:
-    names = ("", "rows")
-    at_once = Codec().encode(value, "t", quick := {}, names)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(codec_module, "encode_small", _never)
-        by_parts = Codec().encode(value, "t", blobs := {}, names)
-    assert (at_once, quick) == (by_parts, blobs)
+    if whole := encode_whole(value):
+        assert (Codec().encode(value, "t", blobs := {}, ("", "rows")), blobs) == (whole, {})
 
 
 @pytest.mark.parametrize(
