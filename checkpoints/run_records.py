@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
+import orjson
 from msgspec.structs import asdict, replace
 
 from ragflow_lg.base.errors import DamagedSessionError
@@ -51,7 +52,10 @@ def read_record(stored: Mapping[str, Any]) -> RunRecord:
 
 def write_trace(trace: Trace) -> str:
     """Return a trace as JSON, with lone surrogates replaced by ``?``."""
-    return json.dumps(trace, ensure_ascii=False).encode("utf-8", "replace").decode()
+    try:
+        return orjson.dumps(trace).decode()
+    except TypeError:  # a lone surrogate or a long number
+        return json.dumps(trace, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
 def parse_trace(text: str | bytes | None) -> Trace | None:

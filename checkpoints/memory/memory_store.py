@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
+from langgraph.checkpoint.base import WRITES_IDX_MAP, ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.checkpoints.lease_owner import Owner
@@ -61,6 +61,16 @@ class MemorySaver(InMemorySaver):
             self.blobs[thread, namespace, channel, version] = value
         self.storage[thread][namespace][checkpoint["id"]] = dump(rest), dump(metadata), parent or None
         return key_config(CheckpointKey(thread, namespace, checkpoint["id"]))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store the writes of a task as LangGraph's saver does: the results of a task that ran before remain."""
+        stored, dump = self.writes[checkpoint_key(config)], self.serde.dumps_typed
+        for number, (channel, value) in enumerate(writes):
+            place = task_id, WRITES_IDX_MAP.get(channel, number)
+            if place[1] < 0 or place not in stored:
+                stored[place] = task_id, channel, dump(value), task_path
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything that belongs to a thread."""

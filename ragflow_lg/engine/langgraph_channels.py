@@ -107,7 +107,7 @@ class ChannelChanges:
         faded = sorted(name for name in faded if channels[name].update(()))
         updated.update(name for name in faded if channels[name].is_available())
         changed |= dict.fromkeys((*written, *faded), version)
-        if updated.isdisjoint(self._triggers):
+        if not any(name in self._triggers for name in updated):
             finished = [name for name in self._kinds.finishing if channels[name].finish()]
             changed |= dict.fromkeys(finished, version)
             updated.update(name for name in finished if channels[name].is_available())

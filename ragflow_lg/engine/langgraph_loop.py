@@ -96,6 +96,7 @@ def unwatched_run(graph: Any, config: Any) -> UnwatchedRun | None:
     callbacks = get_async_callback_manager_for_config(complete)
     if callbacks.handlers or any(configurable.get(key) is not None for key in _WATCHED) or not _is_simple(graph):
         return None
+    complete["metadata"] = {**complete.get("metadata", {})}  # it is read for each node, and a chain of maps is slow
     return UnwatchedRun(complete, callbacks)
 
 
