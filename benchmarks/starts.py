@@ -54,6 +54,7 @@ def _cost(folder: Path, *words: str) -> float:
         env=_ENVIRONMENT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -93,7 +94,11 @@ def main(rounds: int) -> None:
     waits: list[float] = []
     with tempfile.TemporaryDirectory() as name:
         rows = _rows(Path(name), waits)
-        measured = [[(row.ours(), row.by_hand()) for row in rows] for _ in range(rounds + 1)]
+        measured: list[list[tuple[float, float]]] = []
+        for number in range(rounds + 1):
+            print(f"\rround {number + 1} of {rounds + 1}", end="", file=sys.stderr, flush=True)
+            measured.append([(row.ours(), row.by_hand()) for row in rows])
+        print(file=sys.stderr)
     print(f"{'start of':<50} {'CPU s':>7} {'by hand':>9} {'ratio':>7}")
     for index, row in enumerate(rows):
         pairs = [costs[index] for costs in measured[1:]]  # the first round compiled the files

@@ -231,4 +231,7 @@ def _module_name(module: Any) -> Any:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(prepare() + "\n")
+    try:
+        sys.stdout.write(prepare() + "\n")
+    except CheckpointError as error:
+        sys.exit(str(error))

@@ -29,7 +29,7 @@ COMMANDS = {
     "resume": _Command(_RUN, "resume", "Answer the form that a session is waiting for."),
     "continue": _Command(_RUN, "resume", "Finish a turn that crashed or was stopped or cancelled."),
     "cancel": _Command(_RUN, "sessions", "Stop a session's running turn, even in another process."),
-    "sessions": _Command(_GO_BACK, "sessions", "List, delete or prune sessions."),
+    "sessions": _Command(_GO_BACK, "sessions", "List, delete, export, import or encrypt sessions."),
     "history": _Command(_GO_BACK, "sessions", "List the checkpoints of a session, newest first."),
     "trace": _Command(_GO_BACK, "trace", "Show the tool calls of a session's agents."),
     "rerun": _Command(_GO_BACK, "fork", "Rerun the last turn from a node, in a new session."),

@@ -47,7 +47,7 @@ def list_or_delete(
         typer.Option("--delete-older-than", help="Delete sessions without a run for this number of days.", min=0),
     ] = None,
 ) -> None:
-    """List, delete or prune sessions.
+    """List, delete, export, import or encrypt sessions.
 
     The list shows each session's status, time of the last run and canvas, newest first.
 

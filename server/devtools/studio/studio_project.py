@@ -145,9 +145,8 @@ def _text(value: str) -> str:
 
 
 def _relative(file: Path, folder: Path) -> str:
-    """Return the path relative to the folder, or the absolute path if the file is not in it."""
-    whole, base = file.absolute(), folder.absolute()
+    """Return the path relative to the folder, or the absolute path if the file is on another drive."""
     try:
-        return whole.relative_to(base).as_posix()
+        return Path(os.path.relpath(file, folder)).as_posix()
     except ValueError:
-        return whole.as_posix()
+        return file.absolute().as_posix()

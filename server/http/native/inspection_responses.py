@@ -180,7 +180,7 @@ def _build_stored_call(entry: Mapping[str, Any]) -> ModelCallAnswer:
 
 def _build_visit(entry: Mapping[str, Any], plan: Plan) -> VisitAnswer:
     fields = _read_common(entry)
-    known = plan.nodes.get(cast("Any", fields["node"]))
+    known = plan.nodes.get(fields["node"])
     return VisitAnswer(
         **fields,
         title=(known.title if known is not None else "") or fields["node"],

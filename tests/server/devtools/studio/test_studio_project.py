@@ -40,6 +40,16 @@ async def test_both_files_are_written_and_only_when_they_change(folder: Path, us
     assert len(json.loads(config.read_text())["graphs"]) == 1
 
 
+async def test_files_in_another_folder_find_their_canvas_after_both_have_moved(tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    for name in ("canvases", "app"):
+        (first / name).mkdir(parents=True)
+    shutil.copy(LOOP, first / "canvases")
+    write_project(first / "app", find_canvases(first / "canvases").canvases)
+    module = runpy.run_path(str(first.rename(tmp_path / "second") / "app" / MODULE))
+    assert (await module["loop"]()).name
+
+
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
