@@ -54,6 +54,11 @@ _ADD_TURN = PreparedStatement(
         update_ms=bindparam("update_ms"),
     )
 )
+_SESSION = PreparedStatement(
+    select(_SESSIONS.c.id.label("id")).where(
+        _SESSIONS.c.tenant == bindparam("at_tenant"), _SESSIONS.c.id == bindparam("at_id")
+    )
+)
 _ADDED_COST = bindparam("added_cost", type_=BigInteger())
 _ADD_USAGE = PreparedStatement(
     update(_USAGE)
@@ -128,8 +133,8 @@ class EndedTurn(Struct, frozen=True):
     """How long a form waits for its answer if the agent does not say it; 0 for ever."""
 
 
-async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
-    """Store a turn in one transaction. If its session has been deleted, store only the run.
+async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> bool:
+    """Store a turn in one transaction. If its session has been deleted, store at most the run and return False.
 
     Nothing is stored for a run that has ended under a later lease. If a run was taken over, the part already stored is
     replaced.
@@ -151,15 +156,17 @@ async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
     session["added_bytes"] = turn.stored_bytes
     session["added_s"] = (turn.end_ms - turn.start_ms) / 1000
 
-    def write(connection: Connection) -> None:
+    def write(connection: Connection) -> bool:
         place = {"at_tenant": tenant, "at_id": turn.session_id, "of_run": turn.continued_run}
         before = _COUNTED.first(connection, place) if turn.continued_run else None
         counted = before["tokens"] if before is not None else 0
         tokens = usage.prompt_tokens + usage.completion_tokens
         session["added_tokens"] = tokens - counted
         cost = usage.cost * (1 - counted / tokens if tokens else 1)
-        if not _END_RUN.execute(connection, run) or not turn.has_begun:
-            return
+        if not _END_RUN.execute(connection, run):
+            return _SESSION.first(connection, place) is not None
+        if not turn.has_begun:
+            return True
         if turn.status == "waiting":
             of_turn = (tenant, turn.session_id, turn.run_id, turn.end_ms)
             write_pause_timeout(connection, *of_turn, turn.pause_timeout_s)
@@ -168,15 +175,16 @@ async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> None:
             day = {"at_tenant": tenant, "at_day": turn.start_ms // DAY_MS, "at_id": turn.run_id}
             _ADD_USAGE.execute(connection, day | {"added_tokens": added_tokens, "added_cost": added_cost})
         if turn.is_taken_over and _replace_answer(connection, tenant, turn, session):
-            return
+            return True
         # Update the session first: the lock keeps other writers from numbering messages until this one has done so.
         if not _ADD_TURN.execute(connection, session):
-            return
+            return False
         newest = _LAST.first(connection, {"at_tenant": tenant, "at_id": turn.session_id}) or {"number": None}
         for row in _message_rows(tenant, turn, 0 if newest["number"] is None else newest["number"] + 1):
             _ADD_MESSAGE.execute(connection, row)
+        return True
 
-    await database.write(write)
+    return await database.write(write)
 
 
 def _replace_answer(connection: Connection, tenant: str, turn: EndedTurn, session: dict[str, Any]) -> bool:

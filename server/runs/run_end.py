@@ -31,6 +31,8 @@ async def store_end(
 ) -> None:
     """Store the end of a run with its question and answer. The run does not fail if the database does.
 
+    What the run has stored in a session that was deleted before it began is deleted as well.
+
     ``is_taken_over`` means that another process started the run and may have stored part of it.
     """
     envelope = run.envelope
@@ -56,6 +58,7 @@ async def store_end(
         pause_timeout_s=app_state.settings.pauses.timeout_s,
     )
     try:
-        await write_turn(app_state.database, tenant, turn)
+        if not await write_turn(app_state.database, tenant, turn):
+            await app_state.store.delete_session(turn.session_id)
     except RagflowLgError as failure:
-        logger.error("run %s cannot be stored in the database: %s", envelope.message_id, failure)
+        logger.error("the end of run %s cannot be stored: %s", envelope.message_id, failure)

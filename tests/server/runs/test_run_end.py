@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import ConflictError
+from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
 from ragflow_lg.server.database.agent_repository import AgentRepository
@@ -35,6 +36,24 @@ async def test_a_refused_run_is_stored_as_such_and_a_run_without_question_adds_n
         assert [event async for _, event in turn.events()]
         messages = (await sessions.messages([session.id]))[session.id]
         assert [(row.role, row.content) for row in messages[1:]] == [("assistant", "You said hi")]
+
+
+async def test_a_run_that_begins_after_its_session_was_deleted_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with start_app(tmp_path, checkpoints=f"sqlite:///{tmp_path}/sessions.db") as server:
+        agent_id, store = await server.agent(ECHO), server.app_state.store
+        agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
+        sessions = SessionRepository(server.app_state.database, "tenant")
+        session = await sessions.get(await server.session(agent_id))
+        assert agent is not None
+        assert session is not None
+        run = (await server.turns.runner(agent, session)).start(session.id, {"query": "hi"})
+        lease = await store.leases.acquire(session.id, lambda: None)
+        turn = await server.turns.play(agent, session, run, "hi")
+        await sessions.delete(agent_id, session.id)
+        await lease.release()
+        assert [event.event async for _, event in turn.events()][-1] == "workflow_finished"
+        assert [record async for record in store.runs.of_session(session.id)] == []
+        assert [key async for key in store.saver.list_keys(str(thread_of_session(session.id)))] == []
 
 
 async def test_the_stored_answer_of_an_abandoned_run_has_the_sources_that_its_followers_received(
