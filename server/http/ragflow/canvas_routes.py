@@ -23,7 +23,6 @@ from ragflow_lg.server.http.ragflow import (
     agent_routes,
     completion_routes,
     debug_routes,
-    editor_routes,
     embedded_routes,
     file_routes,
     session_routes,
@@ -68,8 +67,8 @@ _SAME = (
     ("POST", "/upload/{agent_id}", file_routes.upload),
     ("GET", "/download", file_routes.download_upload),
     ("PUT", "/cancel/{task_id}", completion_routes.cancel_task),
-    ("POST", "/test_db_connect", editor_routes.test_database),
-    ("POST", "/rerun", editor_routes.rerun_pipeline),
+    ("POST", "/test_db_connect", debug_routes.test_database),
+    ("POST", "/rerun", debug_routes.rerun_pipeline),
     ("GET", "/{agent_id}/sessions/{session_id}", session_routes.get_session),
     ("DELETE", "/{agent_id}/sessions/{session_id}", session_routes.delete_session),
 )

@@ -1,8 +1,13 @@
-"""Reading request bodies within their limits, which are checked while the body arrives."""
+"""Reading request bodies within their limits, which are checked while the body arrives.
+
+Parsing millions of JSON values takes the event loop seconds.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
+from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import parse_qsl
 
@@ -10,10 +15,29 @@ from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.auth import get_app_state
 from ragflow_lg.server.http.shared.body_limits import BodyKind, limit_body
-from ragflow_lg.server.http.shared.json_bodies import MAX_ENTRIES, SLICE_BYTES, JsonScanner, split_text
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+
+MAX_ENTRIES = 50_000
+"""Maximum number of list entries and object fields in a body that is not a canvas. Storing more takes the event loop
+too long."""
+
+MAX_DEPTH = 100
+"""Maximum nesting depth of lists and objects in a body. No canvas needs more, and values are processed recursively."""
+
+SLICE_BYTES = 16 * 1024
+"""How much text is scanned at once, which takes a few milliseconds at most."""
+
+MAX_INTEGER = 2**64 - 1
+"""Largest whole number that a body may contain: the parser would silently round a larger one."""
+
+_INTEGER = re.compile(rb"(?<![\d.eE+-])-?(\d{19,})(?![\d.eE])")
+_NUMBER_CHARS = b"0123456789.eE+-"
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
+_MARKS = b",[{"
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NO_BRACKET = bytes(set(range(256)) - set(_STEPS))
 
 MAX_FIELDS = 1000
 """Maximum number of fields in a form."""
@@ -32,6 +56,63 @@ class BodyScanner(Protocol):
             RequestError: if the body so far contains too much.
         """
         ...
+
+
+class JsonScanner:
+    """Counts list entries, object fields and levels of nesting in JSON text, piece by piece, without parsing it.
+
+    Empty lists and objects count twice.
+    """
+
+    def __init__(self, max_entries: int = MAX_ENTRIES) -> None:
+        """Initialize."""
+        self._max_entries = max_entries
+        self._entries = 0
+        self._depth = 0
+        self._is_in_string = False
+        self._backslash = b""
+        self._number = b""
+        """The number at the end of the text so far, which the next piece may continue."""
+
+    def feed(self, text: bytes) -> None:
+        """Count what the next piece of the text contains.
+
+        Raises:
+            RequestError: if the text so far has too many values, they are nested too deeply, or a number is too large.
+        """
+        if self._backslash or b"\\" in text:
+            # Backslashes occur in strings only, so it does not matter what is escaped.
+            text = _ESCAPED.sub(b"", self._backslash + text)
+            self._backslash = b"\\" if text.endswith(b"\\") else b""
+        parts = text.split(b'"')
+        outside = b"".join(parts[1 if self._is_in_string else 0 :: 2])
+        self._is_in_string ^= len(parts) % 2 == 0
+        self._check_integers(outside)
+        self._entries += len(outside) - len(outside.translate(None, _MARKS))
+        if self._entries > self._max_entries:
+            raise RequestError(f"The body has more than {self._max_entries:,} entries.", 101, status=422)
+        depths = list(accumulate(map(_STEPS.__getitem__, outside.translate(None, _NO_BRACKET)), initial=self._depth))
+        self._depth = depths[-1]
+        if max(depths) > MAX_DEPTH:
+            raise RequestError(f"The body is nested more than {MAX_DEPTH} levels deep.", 101, status=422)
+
+    def _check_integers(self, outside: bytes) -> None:
+        text = self._number + outside
+        end = len(text.rstrip(_NUMBER_CHARS))
+        self._number = text[end:]
+        if any(mark in self._number for mark in (b".", b"e", b"E")):
+            self._number = b"0."  # no whole number, however long it is
+        for match in _INTEGER.finditer(text[:end]):
+            digits, limit = match[1].lstrip(b"0"), 2**63 if match[0][:1] == b"-" else MAX_INTEGER
+            if len(digits) > 20 or int(digits or b"0") > limit:
+                raise _large_integer(len(digits))
+        if len(self._number) > 400:
+            raise _large_integer(len(self._number))
+
+
+def _large_integer(digits: int) -> RequestError:
+    message = f"The body has a whole number of {digits:,} digits or more; the largest is {MAX_INTEGER}. "
+    return RequestError(message + "Send it as a string.", 101, status=422)
 
 
 class FormScanner:
@@ -97,10 +178,10 @@ async def scan_slices(text: bytes, scanner: BodyScanner) -> None:
     Raises:
         RequestError: if there are too many.
     """
-    for number, piece in enumerate(split_text(text)):
-        if number:
+    for start in range(0, len(text), SLICE_BYTES):
+        if start:
             await asyncio.sleep(0)
-        scanner.feed(piece)
+        scanner.feed(text[start : start + SLICE_BYTES])
 
 
 async def parse_form(raw: bytes) -> dict[str, str]:

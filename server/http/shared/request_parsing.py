@@ -18,11 +18,11 @@ from ragflow_lg.server.http.shared.body_limits import BodyKind, limit_body
 from ragflow_lg.server.http.shared.body_reading import (
     MAX_FIELDS,
     FormOrJsonScanner,
+    JsonScanner,
     max_entries_of,
     parse_form,
     read_bytes,
 )
-from ragflow_lg.server.http.shared.json_bodies import JsonScanner
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest

@@ -15,8 +15,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES
 from ragflow_lg.server.http.shared.body_limits import limit_body
-from ragflow_lg.server.http.shared.body_reading import FormScanner, parse_form, scan_slices
-from ragflow_lg.server.http.shared.json_bodies import JsonScanner
+from ragflow_lg.server.http.shared.body_reading import FormScanner, JsonScanner, parse_form, scan_slices
 from ragflow_lg.server.http.shared.request_parsing import Upload, read_parts
 from ragflow_lg.server.http.webhooks.webhook_configuration import WebhookConfiguration, as_mapping
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header

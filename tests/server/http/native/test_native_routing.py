@@ -7,7 +7,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from ragflow_lg.server.http.shared.json_bodies import MAX_ENTRIES
+from ragflow_lg.server.http.shared.body_reading import MAX_ENTRIES
 from tests.server.http.app_server import FORM, start_app
 from tests.server.http.native.native_client import native_agent, problem
 

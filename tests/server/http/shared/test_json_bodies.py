@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.json_bodies import MAX_DEPTH, JsonScanner
+from ragflow_lg.server.http.shared.body_reading import MAX_DEPTH, JsonScanner
 
 MB = 1024 * 1024
 
