@@ -7,7 +7,7 @@ import hmac
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from fastapi import APIRouter
 from sqlalchemy import text
@@ -20,7 +20,7 @@ from starlette.routing import Route
 from ragflow_lg.base.errors import ConflictError, RagflowLgError, RequestError
 from ragflow_lg.server.assembly.warm_up import is_loading
 from ragflow_lg.server.http.shared.auth import get_app_state, get_operations
-from ragflow_lg.server.http.shared.responses import encode_json
+from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.observability.metrics import CONTENT_TYPE
 from ragflow_lg.services.sessions import hold_lease
 
@@ -43,6 +43,7 @@ NO_WORKERS = "none"
 PROBE_ID = "0" * 32
 """The session to lease and the run to look up; neither exists."""
 
+_NO_STORE = {"Cache-Control": "no-store"}
 _WRITE = text("UPDATE alembic_version SET version_num = version_num")
 """Rewrites the only row of a table that exists in every one of our databases, without changing it."""
 
@@ -53,25 +54,25 @@ logger = logging.getLogger(__name__)
 async def greet(request: Request) -> Response:
     """Return the server's name and version, and links."""
     body = {"name": "ragflow-lg", "version": request.app.version, "openapi": "/openapi.json", "health": "/health"}
-    return _json(body)
+    return respond_json(body, headers=_NO_STORE)
 
 
 @router.get("/health")
 async def health() -> Response:
     """Check that the process is alive and its event loop responds."""
-    return _json({"status": "ok"})
+    return respond_json({"status": "ok"}, headers=_NO_STORE)
 
 
 @router.get("/ready")
 async def ready(request: Request) -> Response:
     """Check every part of the server. The status is 503 if a part fails or the server is starting or shutting down."""
     if get_app_state(request).run_manager.is_draining:
-        return _json({"status": "stopping", "parts": {}}, 503)
+        return respond_json({"status": "stopping", "parts": {}}, 503, _NO_STORE)
     if is_loading():  # it would keep the clients waiting whose runs it takes over
-        return _json({"status": "starting", "parts": {}}, 503)
+        return respond_json({"status": "starting", "parts": {}}, 503, _NO_STORE)
     parts = await cast("Readiness", request.app.state.readiness).check()
     status = "ready" if set(parts.values()) <= {"ok", NO_WORKERS} else "failing"
-    return _json({"status": status, "parts": parts}, 200 if status == "ready" else 503)
+    return respond_json({"status": status, "parts": parts}, 200 if status == "ready" else 503, _NO_STORE)
 
 
 @router.get("/metrics")
@@ -98,11 +99,6 @@ def build_metrics_app(metrics: Metrics) -> Starlette:
 
 def _metrics(metrics: Metrics) -> Response:
     return Response(metrics.text(), media_type=CONTENT_TYPE)
-
-
-def _json(body: dict[str, Any], status: int = 200) -> Response:
-    headers = {"Cache-Control": "no-store"}
-    return Response(encode_json(body), status, media_type="application/json", headers=headers)
 
 
 class Readiness:
