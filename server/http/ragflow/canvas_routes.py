@@ -18,7 +18,6 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS
-from ragflow_lg.server.http.openai.openai_schemas import Release, Stream
 from ragflow_lg.server.http.ragflow import (
     agent_routes,
     completion_routes,
@@ -36,7 +35,7 @@ from ragflow_lg.server.http.ragflow.session_schemas import (
     SessionShown,
     VersionShown,
 )
-from ragflow_lg.server.http.ragflow.turn_schemas import COMPLETION, TurnBody
+from ragflow_lg.server.http.ragflow.turn_schemas import COMPLETION, EmbeddedBody
 from ragflow_lg.server.http.shared.auth import (
     LONG_PAGES,
     ApiCaller,
@@ -132,13 +131,8 @@ class ComponentRun(debug_routes.DebugBody):
     component_id: str
 
 
-class EditorTurn(TurnBody):
+class EditorTurn(EmbeddedBody):
     """A turn; it is always streamed."""
-
-    model_config = with_examples({"query": "Where is my parcel?"})
-
-    stream: Stream = True
-    release: Release = False
 
 
 class AgentTurn(EditorTurn):

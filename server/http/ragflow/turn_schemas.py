@@ -171,13 +171,7 @@ class TurnFrame(_Event):
 
 FRAME = TurnFrame | Refusal
 
-COMPLETION: dict[str, Any] = {
-    "surface": "plain",
-    "answer": TurnAnswer | str,
-    "stream": STREAM,
-    "frame": FRAME | ChatChunk,
-    "more": {200: ChatAnswer},
-}
-"""The description of a route that can also answer as OpenAI does."""
 RUN: dict[str, Any] = {"surface": "plain", "answer": TurnAnswer | str, "stream": STREAM, "frame": FRAME}
 """The description of a route that answers as RAGFlow does."""
+COMPLETION = RUN | {"frame": FRAME | ChatChunk, "more": {200: ChatAnswer}}
+"""The description of a route that can also answer as OpenAI does."""
