@@ -49,7 +49,7 @@ async def test_a_component_that_blocks_the_event_loop_is_noticed(tmp_path: Path)
         start_services(tmp_path, has_postgresql=False) as services,
         services.stage(tmp_path, 1, python_command("-m", "tests.fakes.blocking_server")) as stage,
     ):
-        result = await play_on(stage, ATTACKS["web-hang"], 3.0, settle_s=0)
+        result = await play_on(stage, ATTACKS["web-hang"], 2.0, settle_s=0)
     assert result.health_max > HEALTH_MS
     assert any("/health" in problem for problem in result.problems())
 
@@ -61,7 +61,7 @@ async def test_an_attack_that_takes_a_replica_down_leaves_the_other_one_unharmed
         start_services(tmp_path, has_postgresql=False) as services,
         services.stage(tmp_path, 2) as stage,
     ):
-        result = await play_on(stage, ATTACKS["turns"], 2.0, settle_s=0, loss=loss)
+        result = await play_on(stage, ATTACKS["turns"], 1.0, settle_s=0, loss=loss)
         if loss == "killed":
             await asyncio.wait_for(stage.replicas[0].process.wait(), 5)
         with pytest.raises(httpx.HTTPError):
