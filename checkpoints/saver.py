@@ -191,17 +191,16 @@ class CanvasSaver(PruningSaver):
         """Gather the steps of a run from now on, until they are closed. The config contains the token of its lease."""
         thread = thread_of(config)
         token: int = config["configurable"][LEASE_TOKEN]  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `thread_of`
-
-        def forget() -> None:
-            runs = self._steps.get(thread, {})
-            runs.pop(token, None)
-            if not runs:
-                self._steps.pop(thread, None)
-
-        write = partial(self._writer.put_all, config)
+        write, forget = partial(self._writer.put_all, config), partial(self._forget_steps, thread, token)
         steps = StepBuffer(write, forget, is_volatile=self._is_volatile)
         self._steps.setdefault(thread, {})[token] = steps
         return steps
+
+    def _forget_steps(self, thread: str, token: int) -> None:
+        runs = self._steps.get(thread, {})
+        runs.pop(token, None)
+        if not runs:
+            self._steps.pop(thread, None)
 
     async def _settle(self, thread: str | None) -> None:
         """Store the gathered steps that a reader wants to see. The runs themselves report what fails."""
@@ -356,12 +355,7 @@ class CanvasSaver(PruningSaver):
 
     def steps(self, config: RunnableConfig) -> StepResults:
         """Return the storage for steps within a thread's nodes."""
-
-        async def settle() -> None:
-            if (steps := self.steps_of(config)) is not None:
-                await steps.settle()
-
-        return StepResults(self.values, config, settle)
+        return StepResults(self.values, config, self.steps_of)
 
     def _forget(self, thread: str) -> None:
         self.values.forget(thread)

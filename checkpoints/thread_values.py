@@ -22,7 +22,7 @@ from ragflow_lg.checkpoints.preconditions import BLOB_MISSING, NO_LEASE, Blobs, 
 from ragflow_lg.checkpoints.saver_errors import SaverErrors
 from ragflow_lg.checkpoints.saver_operations import CheckpointKey, thread_of
 from ragflow_lg.checkpoints.stored_lists import FindBlobs, UnreadBlockError, block_digests, read_blocks
-from ragflow_lg.services.sessions import LEASE_TOKEN, RecentEntries
+from ragflow_lg.services.sessions import LEASE_TOKEN, Gathering, RecentEntries
 
 MAX_COUNTED = 10_000
 """For how many threads written bytes are counted."""
@@ -201,10 +201,12 @@ def _check_blobs(blobs: Mapping[str, bytes]) -> None:
 class StepResults:
     """The step results of one thread. Implements `ragflow_lg.services.sessions.Steps`, which names the errors."""
 
-    def __init__(self, values: ThreadValues, config: RunnableConfig, settle: Callable[[], Awaitable[None]]) -> None:
-        """``settle`` stores the steps of the run on which the results depend."""
+    def __init__(
+        self, values: ThreadValues, config: RunnableConfig, steps_of: Callable[[RunnableConfig], Gathering | None]
+    ) -> None:
+        """``steps_of`` returns the steps of the run on which the results depend, if they are gathered."""
         self._values = values
-        self._settle = settle
+        self._steps_of = steps_of
         self._config = config
         self._thread = thread_of(config)
 
@@ -217,7 +219,8 @@ class StepResults:
         async def put(packed: str) -> None:
             await self._values.blobs.put(self._thread, {key: packed.encode()})
 
-        await self._settle()
+        if (steps := self._steps_of(self._config)) is not None:
+            await steps.settle()
         await self._values.write(self._config, pack, put)
 
     async def find(self, key: str) -> tuple[bool, Any]:

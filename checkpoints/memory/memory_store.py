@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.memory import InMemorySaver
 
+from ragflow_lg.checkpoints.cancel_watch import CancelWatch
 from ragflow_lg.checkpoints.lease_owner import Owner
 from ragflow_lg.checkpoints.leases import LeaseHolder, StoredLeases
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
@@ -286,7 +286,7 @@ class MemoryCancels:
     """Cancellation within one process."""
 
     def __init__(self) -> None:
-        self._watchers: dict[str, list[Callable[[], None]]] = {}
+        self._watches: dict[str, list[CancelWatch]] = {}
 
     async def request(self, session: str) -> None:
         """Cancel the session's turn."""
@@ -294,18 +294,23 @@ class MemoryCancels:
 
     def cancel(self, session: str) -> None:
         """Cancel the session's turn at once."""
-        for on_cancel in self._watchers.pop(hex_session(session), ()):
-            on_cancel()
+        for watch in self._watches.pop(hex_session(session), ()):
+            watch.is_seen = True
+            watch.on_cancel()
 
-    @asynccontextmanager
-    async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
+    def watch(self, session: str, on_cancel: Callable[[], None]) -> CancelWatch:
         """Call ``on_cancel`` once, on the next cancel request."""
-        watchers = self._watchers.setdefault(hex_session(session), [])
-        watchers.append(on_cancel)
-        try:
-            yield
-        finally:
-            if on_cancel in watchers:
-                watchers.remove(on_cancel)
-            if not watchers:
-                self._watchers.pop(hex_session(session), None)
+        return CancelWatch(self, session, on_cancel)
+
+    def begin(self, watch: CancelWatch) -> None:
+        """Begin a block of `watch`."""
+        self._watches.setdefault(hex_session(watch.session), []).append(watch)
+
+    async def end(self, watch: CancelWatch) -> None:
+        """End a block of `watch`."""
+        session = hex_session(watch.session)
+        watches = self._watches.get(session, [])
+        if watch in watches:
+            watches.remove(watch)
+            if not watches:
+                del self._watches[session]

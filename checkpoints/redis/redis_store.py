@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.checkpoints.cancel_watch import CancelWatch
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, StoredLeases
@@ -49,30 +50,27 @@ class RedisCancels:
             await self._client.set(cancel_keys(self._prefixes, session)[0], "x", ex=FLAG_TTL_S)
             await self._client.publish(self._channel, hex_session(session))
 
-    @asynccontextmanager
-    async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
+    def watch(self, session: str, on_cancel: Callable[[], None]) -> CancelWatch:
         """Call ``on_cancel`` once, on the next cancel request.
 
         A flag that is set at the end, but has not been seen, remains until the session is leased again.
         """
-        is_seen = False
+        return CancelWatch(self, session, on_cancel)
 
-        def cancel() -> None:
-            nonlocal is_seen
-            is_seen = True
-            on_cancel()
+    def begin(self, watch: CancelWatch) -> None:
+        """Begin a block of `watch`."""
+        self._local.begin(watch)
+        self._watched.append(watch.session)
+        if self._listening is None or self._listening.done():
+            self._listening = asyncio.create_task(self._listen(), context=Context())
 
-        async with self._local.watch(session, cancel):
-            self._watched.append(session)
-            if self._listening is None or self._listening.done():
-                self._listening = asyncio.create_task(self._listen(), context=Context())
-            try:
-                yield
-            finally:
-                self._watched.remove(session)
-                if is_seen:
-                    with suppress(RedisError, OSError):
-                        await self._client.delete(*cancel_keys(self._prefixes, session))
+    async def end(self, watch: CancelWatch) -> None:
+        """End a block of `watch`."""
+        self._watched.remove(watch.session)
+        await self._local.end(watch)
+        if watch.is_seen:
+            with suppress(RedisError, OSError):
+                await self._client.delete(*cancel_keys(self._prefixes, watch.session))
 
     async def aclose(self) -> None:
         """Stop listening. Until then, one connection listens also between runs: it takes four trips to open one."""

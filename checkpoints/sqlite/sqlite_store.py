@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.checkpoints.cancel_watch import CancelWatch
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner, this_process
 from ragflow_lg.checkpoints.leases import LEASE_S, LeaseHolder, StoredLeases
@@ -50,30 +51,27 @@ class SqliteCancels:
             await self._rows("INSERT OR IGNORE INTO cancels VALUES (?)", (hex_session(session),))
         await self._local.request(session)
 
-    @asynccontextmanager
-    async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
+    def watch(self, session: str, on_cancel: Callable[[], None]) -> CancelWatch:
         """Call ``on_cancel`` once when the flag is set.
 
         A flag that is set at the end, but has not been seen, remains until the session is leased again.
         """
-        name, is_seen = hex_session(session), False
+        return CancelWatch(self, hex_session(session), on_cancel)
 
-        def cancel() -> None:
-            nonlocal is_seen
-            is_seen = True
-            on_cancel()
+    def begin(self, watch: CancelWatch) -> None:
+        """Begin a block of `watch`."""
+        self._local.begin(watch)
+        self._watched[watch.session] += 1
+        if not self._is_polling:
+            self._poll_later()
 
-        async with self._local.watch(name, cancel):
-            self._watched[name] += 1
-            if not self._is_polling:
-                self._poll_later()
-            try:
-                yield
-            finally:
-                self._watched -= Counter((name,))
-                if is_seen:
-                    with suppress(sqlite3.Error):
-                        await self._rows("DELETE FROM cancels WHERE session = ?", (name,))
+    async def end(self, watch: CancelWatch) -> None:
+        """End a block of `watch`."""
+        self._watched -= Counter((watch.session,))
+        await self._local.end(watch)
+        if watch.is_seen:
+            with suppress(sqlite3.Error):
+                await self._rows("DELETE FROM cancels WHERE session = ?", (watch.session,))
 
     def _poll_later(self) -> None:
         self._is_polling = bool(self._watched)
