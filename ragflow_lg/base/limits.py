@@ -17,7 +17,7 @@ class Limits:
     """The limits of all running nodes. An instance belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._running: set[Limit] = set()
+        self._running: list[Limit] = []
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
         """The time at which the timer fires, on the loop's clock."""
@@ -39,12 +39,12 @@ class Limits:
 
     def enter(self, limit: Limit) -> None:
         """Start to watch a limit."""
-        self._running.add(limit)
+        self._running.append(limit)
         self.watch(limit.due)
 
     def leave(self, limit: Limit) -> None:
         """Stop watching a limit. The timer keeps running for the next node."""
-        self._running.discard(limit)
+        self._running.remove(limit)
 
     def watch(self, due: float) -> None:
         """Make sure that the timer fires no later than ``due``."""

@@ -212,6 +212,8 @@ class _Loop(AsyncPregelLoop):
         """Read the last checkpoint."""
         await super().__aenter__()
         self._graph_lifecycle_events = cast("Any", [])  # nobody takes them
+        if self.durability != "exit":
+            self._initial_checkpoint_config = self.config  # nothing else needs it
         return self
 
     async def __aexit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> bool | None:

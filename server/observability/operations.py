@@ -6,7 +6,7 @@ import ipaddress
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.server.observability.loop_watch import LoopWatch
@@ -58,12 +58,16 @@ class RequestSpans:
         tracers = (getattr(callback, "tracer", None) for callback in callbacks)
         self._tracer: Tracer | None = next((tracer for tracer in tracers if tracer is not None), None)
 
-    @contextmanager
-    def span(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> Generator[RequestSpan]:
+    def span(
+        self, method: str, headers: Iterable[tuple[bytes, bytes]]
+    ) -> AbstractContextManager[RequestSpan]:
         """Open a span that continues the trace in ``headers``. Everything in the block belongs to the span."""
-        if self._tracer is None:
-            yield RequestSpan()
-            return
+        return nullcontext(RequestSpan()) if self._tracer is None else self._open(self._tracer, method, headers)
+
+    @contextmanager
+    def _open(
+        self, tracer: Tracer, method: str, headers: Iterable[tuple[bytes, bytes]]
+    ) -> Generator[RequestSpan]:
         from opentelemetry.context import Context
         from opentelemetry.trace import SpanKind
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -73,7 +77,7 @@ class RequestSpans:
         parent_headers = {name: values[name] for name in ("traceparent", "tracestate") if name in values}
         parent = propagator.extract(parent_headers, Context())
         known_method = method if method in METHODS else "_OTHER"
-        with self._tracer.start_as_current_span(
+        with tracer.start_as_current_span(
             known_method, parent, SpanKind.SERVER, {"http.request.method": known_method}, record_exception=False
         ) as span:
             carrier: dict[str, str] = {}

@@ -9,11 +9,13 @@ from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import Struct
 from typing_extensions import Unpack
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError, RunUnknownError, StreamError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.sized_cache import SizedCache
+from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.agents.tenant_services import tenant_services
@@ -28,7 +30,7 @@ from ragflow_lg.server.runs.run_end import store_end
 from ragflow_lg.server.runs.run_voice import RunVoice
 from ragflow_lg.server.runs.server_queue import BACKGROUND_SOURCES, ServerQueue
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
-from ragflow_lg.server.runs.turn_starts import TurnStarts
+from ragflow_lg.server.runs.turn_starts import TurnStart, TurnStarts
 from ragflow_lg.server.streaming.journal import QUEUED
 from ragflow_lg.server.streaming.run_manager import each_event
 from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
@@ -37,7 +39,6 @@ from ragflow_lg.services.chat import Usage
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
-    from ragflow_lg.runs.run import Run
     from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.turn_rows import TurnRows
@@ -93,6 +94,30 @@ class Turn:
         """Yield the events like `events`, those together that are there."""
         pages = self._turns.pages(self.envelope.message_id, after, order=self._order, has_records=False)
         return cast("AsyncGenerator[EventPage[WireEvent]]", pages)
+
+
+class _Ending(Struct, eq=False):
+    """What the end of a run needs. It takes less memory than a function inside a function."""
+
+    turns: Turns
+    run: Run | EndedRun
+    voice: RunVoice
+    tenant: str
+    question: str | None
+    start_ms: int
+    is_taken_over: bool
+    replay: Continuation | None
+    start: TurnStart | None
+    free_slot: Callable[[], None]
+
+    def begin(self) -> None:
+        """Let other turns begin, since this one has its first event."""
+        if self.start is not None:
+            self.start.begin(self.run.hold if isinstance(self.run, Run) else None)
+
+    async def store(self, has_begun: bool) -> None:
+        """Store the end of the run."""
+        await self.turns.end_run(self, has_begun=has_begun)
 
 
 class Turns:
@@ -264,11 +289,11 @@ class Turns:
         start_ms = app_state.now_ms()
         row = RunRow(id=run_id, agent_id=agent.id, version_id=session.version_id, session_id=session.id)
         row.start_ms, row.asked, row.page_key = start_ms, question or "", page_key
-        on_begun = do_not_release
+        start, free_slot = None, release
         try:
             if self._orders is None:
                 start = await self._starts.enter(agent.tenant)
-                on_begun, release = partial(start.begin, run.hold), partial(start.end, release)
+                release = partial(start.end, free_slot)
         except BaseException:
             release()
             raise
@@ -280,7 +305,7 @@ class Turns:
                     await self._orders.put(*order, is_background=is_background or session.source in BACKGROUND_SOURCES)
                     return Turn(run.envelope, self, agent.tenant)
                 place = (run, agent.tenant, question, start_ms, policy)
-                await self.start_run(*place, request_hash=request_hash, release=release, on_begun=on_begun)
+                await self.start_run(*place, request_hash=request_hash, start=start, free_slot=free_slot)
             except RagflowLgError as error:
                 runs = RunRepository(app_state.database, agent.tenant)
                 status = "failed" if isinstance(error, StreamError) else "refused"
@@ -343,34 +368,37 @@ class Turns:
         request_hash: str = "",
         takeovers: int = 0,
         replay: Continuation | None = None,
-        release: Callable[[], None] = do_not_release,
-        on_begun: Callable[[], None] = do_not_release,
+        start: TurnStart | None = None,
+        free_slot: Callable[[], None] = do_not_release,
     ) -> None:
-        """Start a run. ``on_begun`` is called with its first event. Its end is stored, and then ``release`` is called.
+        """Start a run. With its first event, its ``start`` begins. When its end is stored, it and its slot are released.
 
         ``previous``, ``request_hash``, ``takeovers`` and ``replay`` are the same as in `RunSpec`.
 
         Raises:
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
-        app_state = self._app_state
-        voice = RunVoice(run)
-
-        async def finish(has_begun: bool) -> None:
-            on_begun()
-            stored_bytes = app_state.store.take_written_bytes(run.envelope.session_id)
-            self.quotas.add_bytes(tenant, stored_bytes)
-            answer = replay.answer if replay is not None else run.collected.text
-            run.usage = run.usage.plus(voice.usage)
-            flags = {"has_begun": has_begun, "is_taken_over": previous not in ("", QUEUED)}
-            try:
-                await store_end(app_state, tenant, run, answer, question, start_ms, stored_bytes, **flags)
-            finally:
-                release()
-
+        voice, is_taken_over = RunVoice(run), previous not in ("", QUEUED)
+        ending = _Ending(self, run, voice, tenant, question, start_ms, is_taken_over, replay, start, free_slot)
         identity = (tenant, request_hash, takeovers, previous)
-        spec = RunSpec(run, policy or self._policy, *identity, replay, finish, voice.open, on_begun)
-        await app_state.run_manager.start(spec)
+        spec = RunSpec(run, policy or self._policy, *identity, replay, ending.store, voice.open, ending.begin)
+        await self._app_state.run_manager.start(spec)
+
+    async def end_run(self, ending: _Ending, *, has_begun: bool) -> None:
+        """Store the end of a run, and release what it holds."""
+        ending.begin()
+        run, replay, app_state = ending.run, ending.replay, self._app_state
+        stored_bytes = app_state.store.take_written_bytes(run.envelope.session_id)
+        self.quotas.add_bytes(ending.tenant, stored_bytes)
+        answer = replay.answer if replay is not None else run.collected.text
+        run.usage = run.usage.plus(ending.voice.usage)
+        place = (app_state, ending.tenant, run, answer, ending.question, ending.start_ms, stored_bytes)
+        try:
+            await store_end(*place, has_begun=has_begun, is_taken_over=ending.is_taken_over)
+        finally:
+            if ending.start is not None:
+                ending.start.end()
+            ending.free_slot()
 
     async def result(self, tenant: str, run_id: str) -> tuple[str, str]:
         """Return the stored status and error of a run."""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
 from contextvars import Context
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from ragflow_lg.base.errors import RunInterruptedError, RunUnknownError, StreamError, StreamPositionError
@@ -117,11 +118,11 @@ class RunManager:
         )
         task = RunTask(spec, head, self.journal, arrival_s=self._arrival_s, away_s=BEATS * self._heartbeat_s)
         self._tasks[run_id] = task
-        task.task.add_done_callback(lambda _: self._end(task))
+        task.task.add_done_callback(partial(self._end, task))
         await task.start_result  # a caller that is cancelled does not stop the run
         return run_id
 
-    def _end(self, task: RunTask) -> None:
+    def _end(self, task: RunTask, _: object) -> None:
         self._tasks.pop(task.head.run_id, None)
         task.start_result.cancel()
 

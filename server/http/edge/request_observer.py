@@ -94,8 +94,8 @@ class RequestObserver:
                 route, inner = _get_route_path(inner), scope  # what was put into the scope is not needed any more
                 for stream in streams:
                     recorder.begin_events()
-                    headers.clear()
-                    scope["headers"].clear()  # the server has read them, too
+                    for known in headers, scope["headers"], scope.get("state", {}):
+                        known.clear()  # nothing needs the request any more
                     await stream.send_body(scope, receive, send)
             except ClientDisconnect:
                 recorder.status = CLIENT_CLOSED_REQUEST

@@ -108,6 +108,30 @@ def count_chunks(data: bytes) -> tuple[int, int]:
     return chunks, chunk_bytes
 
 
+class _Signal:
+    """An `asyncio.Event` that takes memory only while somebody waits. An open stream has two, of 0.8 kB each."""
+
+    __slots__ = ("_is_set", "_waiter")
+
+    def __init__(self, *, is_set: bool) -> None:
+        self._is_set = is_set
+        self._waiter: asyncio.Event | None = None
+
+    def set(self) -> None:
+        self._is_set = True
+        if self._waiter is not None:
+            self._waiter.set()
+            self._waiter = None
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    async def wait(self) -> None:
+        if not self._is_set:
+            self._waiter = self._waiter or asyncio.Event()
+            await self._waiter.wait()
+
+
 class _Protocol(H11Protocol):
     """A `ragflow_lg.server.http.shared.event_stream.Connection`."""
 
@@ -131,13 +155,16 @@ class _Protocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
+        flow: Any = self.flow
+        flow._is_writable_event = _Signal(is_set=True)
         self._start_timer()
 
     def handle_events(self) -> None:
         super().handle_events()
-        scope: Any = self.scope
-        if scope is not None:
-            scope[CONNECTION] = self
+        cycle: Any = self.cycle
+        if cycle is not None and CONNECTION not in cycle.scope:  # it starts when this method has ended
+            cycle.scope[CONNECTION] = self
+            cycle.message_event = _Signal(is_set=cycle.message_event.is_set())
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

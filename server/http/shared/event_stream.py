@@ -101,7 +101,8 @@ class EventStream(Response):
         task = self._sending = asyncio.current_task()
         if self._heartbeat_s:
             self._beat_later(send)
-        watching = self._watch(scope.get(CONNECTION), receive)
+        connection: Connection | None = scope.get(CONNECTION)
+        watching = self._watch(connection, receive)
         try:
             async for frames in self._frames:
                 for start in range(0, len(frames), PART_BYTES):
@@ -121,6 +122,8 @@ class EventStream(Response):
                 pass
         finally:
             self._sending = None
+            if connection is not None:
+                connection.on_lost = None
             if self._timer is not None:
                 self._timer.cancel()
             for helper in (watching, self._beating):
