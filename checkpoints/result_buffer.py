@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
 
+from ragflow_lg.checkpoints.langgraph_internals import TASKS_CHANNEL
 from ragflow_lg.checkpoints.saver_operations import CheckpointKey
 
 PATIENCE_S = 0.005
@@ -22,6 +23,15 @@ class TaskWrites(NamedTuple):
     writes: Sequence[tuple[str, Any]]
     task_id: str
     task_path: str
+
+    @property
+    def are_result(self) -> bool:
+        """Whether a checkpoint follows.
+
+        None follows a pause, and a caller other than LangGraph (without a path) does not store one.
+        """
+        channels = (channel for channel, _ in self.writes)
+        return bool(self.task_path) and all(name == TASKS_CHANNEL or not name.startswith("__") for name in channels)
 
 
 class _Entry(NamedTuple):

@@ -6,6 +6,7 @@ passes them only text, so that data stays data on every backend, and stores larg
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -31,7 +32,7 @@ from ragflow_lg.checkpoints.checkpoint_texts import (
     is_key,
     unpack_checkpoint,
 )
-from ragflow_lg.checkpoints.langgraph_internals import TASKS_CHANNEL, advance_ids_past
+from ragflow_lg.checkpoints.langgraph_internals import advance_ids_past
 from ragflow_lg.checkpoints.part_writer import PartWriter, SeenCheckpoints
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import Blobs, OpenTransaction, Precondition
@@ -57,18 +58,6 @@ logger = logging.getLogger(__name__)
 
 def _no_transaction(precondition: Precondition | None) -> AbstractAsyncContextManager[None]:
     return nullcontext()
-
-
-def _is_reserved(channel: str) -> bool:
-    return channel.startswith("__") and channel != TASKS_CHANNEL
-
-
-def _is_result(part: TaskWrites) -> bool:
-    """Return whether a checkpoint follows these writes.
-
-    None follows a pause, and a caller other than LangGraph (without a path) does not store one.
-    """
-    return bool(part.task_path) and not any(_is_reserved(channel) for channel, _ in part.writes)
 
 
 def _with_run(config: RunnableConfig, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -152,7 +141,7 @@ class CanvasSaver(PruningSaver):
             if is_taken is not None:
                 return
         self._read.pop(thread_of(config), None)
-        if steps is None and _is_result(part) and await self._results.wait(checkpoint_key(config), part):
+        if steps is None and part.are_result and await self._results.wait(checkpoint_key(config), part):
             return
         await self._writer.put_writes(part)
 
@@ -180,7 +169,7 @@ class CanvasSaver(PruningSaver):
     ) -> bool | None:
         """Add a task's writes in the same way. None: they are added to nothing, since no checkpoint follows them."""
         part = TaskWrites(config, writes, task_id, task_path)
-        return steps.take(part) if _is_result(part) else None
+        return steps.take(part) if part.are_result else None
 
     def steps_of(self, config: RunnableConfig) -> StepBuffer | None:
         """Return the steps of a run that are not stored yet, if it gathers them."""
@@ -361,3 +350,7 @@ class CanvasSaver(PruningSaver):
         self.values.forget(thread)
         self._read.pop(thread, None)
         self._seen.forget(thread)
+
+
+# For each run, LangGraph looks at the parameters of this method: finding them takes more time than its lease.
+setattr(CanvasSaver.aput_writes, "__signature__", inspect.signature(CanvasSaver.aput_writes))  # noqa: B010 - typed as if it had none

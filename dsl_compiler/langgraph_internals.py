@@ -119,9 +119,10 @@ class _SequenceOfNode(RunnableSeq):
         callbacks = config.get("callbacks") if config is not None else None
         if config is None or not isinstance(callbacks, AsyncCallbackManager) or callbacks.handlers:
             return await super().ainvoke(input, config, **kwargs)
-        config = config.copy()
-        for key in ("run_name", "run_id"):  # they belong to this node, not to what it calls
-            config.pop(key, None)
+        if "run_name" in config or "run_id" in config:  # they belong to this node, not to what it calls
+            config = config.copy()
+            config.pop("run_name", None)
+            config.pop("run_id", None)
         node, *writers = cast("list[Any]", self.steps)  # pyright: ignore[reportUnknownMemberType] - open types
         token = var_child_runnable_config.set(config)
         try:

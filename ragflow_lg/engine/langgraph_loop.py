@@ -234,6 +234,7 @@ class _Loop(AsyncPregelLoop):
                 async for _ in runner.atick(tasks, schedule_task=self.aaccept_push):
                     pass
             self.after_tick()
+            self.prev_checkpoint_config = None  # only streams of checkpoints and the first step of a replay need it
             if is_stored := self.durability == "sync":
                 await cast("asyncio.Future[Any]", self._put_checkpoint_fut)
                 self._put_checkpoint_fut = self._done  # a task would be kept until the next superstep

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -364,6 +364,10 @@ class Run:
     @asynccontextmanager
     async def _playing(self, message_order: MessageOrder) -> AsyncGenerator[asyncio.Task[None] | None]:
         """Run the graph in its own task. Yield None if the user must be asked again first."""
+        from langgraph.runtime import RunControl
+
+        from ragflow_lg.engine.graph_run import play
+
         if self._options.has_saver and (self._is_taken_over or self._intent == "continue"):
             await self._recall(message_order)
         found = await self._graph_input()
@@ -378,7 +382,18 @@ class Run:
             self._turn.gathered.attach(partial(self._store.runs.put, self.record))
         elif self._store is not None:
             await self._store.runs.put(self.record)
-        graph = asyncio.create_task(self._invoke(found.value))
+        self._control = RunControl()
+        if self._is_draining:
+            self._control.request_drain()
+        playing = play(
+            self._canvas.graph,
+            found.value,
+            self._config,
+            context=self._turn,
+            control=self._control,
+            durability="sync" if self._options.has_saver else None,
+        )
+        graph = asyncio.create_task(playing)
         graph.add_done_callback(lambda _: self._sink.close())
         try:
             yield graph
@@ -452,24 +467,6 @@ class Run:
     def _wait_for_user(self, message_order: MessageOrder) -> UserInputs:
         self.status = "waiting"
         return message_order.user_inputs()
-
-    def _invoke(self, request: Any) -> Coroutine[Any, Any, Any]:
-        from langgraph.runtime import RunControl
-
-        from ragflow_lg.engine.graph_run import play
-
-        self._control = RunControl()
-        if self._is_draining:
-            self._control.request_drain()
-        durability = "sync" if self._options.has_saver else None
-        return play(
-            self._canvas.graph,
-            request,
-            self._config,
-            context=self._turn,
-            control=self._control,
-            durability=durability,
-        )
 
     def _end(self, event: TurnFinished, message_order: MessageOrder) -> list[WireEvent]:
         self.status, self.error = event.status, event.error

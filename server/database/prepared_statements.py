@@ -157,7 +157,7 @@ def find_row(kind: type[_Row], statement: PreparedStatement, /, **key: Any) -> C
 
 
 def make_row(kind: type[_Row], values: Mapping[str, Any]) -> _Row:
-    """Return a row with the values that have been selected. The ORM's constructor takes as long as the selection."""
+    """Return a row with these values. The ORM's constructor takes as long as the statement that selects them."""
     row: Any = manager_of_class(kind).new_instance()
     row.__dict__.update(values)
     return row

@@ -58,16 +58,12 @@ class RequestSpans:
         tracers = (getattr(callback, "tracer", None) for callback in callbacks)
         self._tracer: Tracer | None = next((tracer for tracer in tracers if tracer is not None), None)
 
-    def span(
-        self, method: str, headers: Iterable[tuple[bytes, bytes]]
-    ) -> AbstractContextManager[RequestSpan]:
+    def span(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> AbstractContextManager[RequestSpan]:
         """Open a span that continues the trace in ``headers``. Everything in the block belongs to the span."""
         return nullcontext(RequestSpan()) if self._tracer is None else self._open(self._tracer, method, headers)
 
     @contextmanager
-    def _open(
-        self, tracer: Tracer, method: str, headers: Iterable[tuple[bytes, bytes]]
-    ) -> Generator[RequestSpan]:
+    def _open(self, tracer: Tracer, method: str, headers: Iterable[tuple[bytes, bytes]]) -> Generator[RequestSpan]:
         from opentelemetry.context import Context
         from opentelemetry.trace import SpanKind
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

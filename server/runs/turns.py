@@ -20,6 +20,7 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.assembly.library import MAX_CACHED_BYTES, cached_bytes
+from ragflow_lg.server.database.prepared_statements import make_row
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
@@ -150,19 +151,20 @@ class Turns:
         """
         await self.quotas.require(agent.tenant, "sessions")
         now = self._app_state.now_ms()
-        row = SessionRow(
-            tenant=agent.tenant,
-            id=self._app_state.new_id(),
-            agent_id=agent.id,
-            version_id=version.id,
-            user_id=_check_user("user_id", fields["user_id"]),
-            exp_user_id=_check_user("exp_user_id", fields.get("exp_user_id", "")),
-            name=fields.get("name", "")[:NAME_CHARS],
-            source=fields["source"],
-            conversation=fields.get("conversation", ""),
-            create_ms=now,
-            update_ms=now,
-        )
+        values = {
+            "tenant": agent.tenant,
+            "id": self._app_state.new_id(),
+            "agent_id": agent.id,
+            "version_id": version.id,
+            "user_id": _check_user("user_id", fields["user_id"]),
+            "exp_user_id": _check_user("exp_user_id", fields.get("exp_user_id", "")),
+            "name": fields.get("name", "")[:NAME_CHARS],
+            "source": fields["source"],
+            "conversation": fields.get("conversation", ""),
+            "create_ms": now,
+            "update_ms": now,
+        }
+        row = make_row(SessionRow, values)
         prologue = await self.canvases.opening_message(version) if fields.get("has_prologue") else ""
         messages = fields.get("earlier") or ([("assistant", prologue)] if prologue else [])
         rows = [
@@ -287,8 +289,16 @@ class Turns:
         notes.run, notes.session = run_id, session.id
         release = await self._find_place(agent.tenant, page_key, len(question or ""), run_id)
         start_ms = app_state.now_ms()
-        row = RunRow(id=run_id, agent_id=agent.id, version_id=session.version_id, session_id=session.id)
-        row.start_ms, row.asked, row.page_key = start_ms, question or "", page_key
+        values = {
+            "id": run_id,
+            "agent_id": agent.id,
+            "version_id": session.version_id,
+            "session_id": session.id,
+            "start_ms": start_ms,
+            "page_key": page_key,
+        }
+        row = make_row(RunRow, values)
+        row.asked = question or ""
         start, free_slot = None, release
         try:
             if self._orders is None:
@@ -371,7 +381,7 @@ class Turns:
         start: TurnStart | None = None,
         free_slot: Callable[[], None] = do_not_release,
     ) -> None:
-        """Start a run. With its first event, its ``start`` begins. When its end is stored, it and its slot are released.
+        """Start a run. Its ``start`` begins with its first event, and ends when its end is stored, as does its slot.
 
         ``previous``, ``request_hash``, ``takeovers`` and ``replay`` are the same as in `RunSpec`.
 
