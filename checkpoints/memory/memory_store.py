@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from contextlib import AbstractAsyncContextManager
+from typing import Any, ClassVar, Protocol
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ragflow_lg.checkpoints.cancel_watch import CancelWatch
 from ragflow_lg.checkpoints.lease_owner import Owner
 from ragflow_lg.checkpoints.leases import LeaseHolder, StoredLeases
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
@@ -280,6 +280,37 @@ class MemoryTraces:
         """Delete a session's traces."""
         for _, run_id in self._order.pop(hex_session(session), []):
             del self._traces[run_id]
+
+
+class Watching(Protocol):
+    """What passes requests to cancel on to the blocks."""
+
+    def begin(self, watch: CancelWatch) -> None:
+        """Begin a block."""
+        ...
+
+    async def end(self, watch: CancelWatch) -> None:
+        """End a block."""
+        ...
+
+
+class CancelWatch(AbstractAsyncContextManager[None]):
+    """A block; see `ragflow_lg.services.sessions.Cancels.watch`. It takes less memory than a generator."""
+
+    def __init__(self, cancels: Watching, session: str, on_cancel: Callable[[], None]) -> None:
+        self._cancels = cancels
+        self.session = session
+        self.on_cancel = on_cancel
+        self.is_seen = False
+        """Whether ``on_cancel`` has been called."""
+
+    async def __aenter__(self) -> None:
+        """Begin the block."""
+        self._cancels.begin(self)
+
+    async def __aexit__(self, *error: object) -> None:
+        """End the block."""
+        await self._cancels.end(self)
 
 
 class MemoryCancels:

@@ -12,11 +12,10 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.cancel_watch import CancelWatch
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, StoredLeases
-from ragflow_lg.checkpoints.memory.memory_store import MemoryCancels
+from ragflow_lg.checkpoints.memory.memory_store import CancelWatch, MemoryCancels
 from ragflow_lg.checkpoints.redis.redis_client import Command, collect, open_redis, scripts_together
 from ragflow_lg.checkpoints.redis.redis_records import RedisRuns, RedisTraces
 from ragflow_lg.checkpoints.redis.redis_saver import RedisSaver, redis_saver

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.cancel_watch import CancelWatch
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner, this_process
 from ragflow_lg.checkpoints.leases import LEASE_S, LeaseHolder, StoredLeases
-from ragflow_lg.checkpoints.memory.memory_store import MemoryCancels
+from ragflow_lg.checkpoints.memory.memory_store import CancelWatch, MemoryCancels
 from ragflow_lg.checkpoints.run_records import hex_session
 from ragflow_lg.checkpoints.sqlite.sqlite_file import FILE_GONE, SqliteFile, open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_records import SqliteRuns, SqliteTraces
