@@ -40,7 +40,14 @@ from ragflow_lg.runs.graph_input import GraphInput, Intent, find_graph_input
 from ragflow_lg.runs.pauses import open_pauses
 from ragflow_lg.runs.progress import Progress, read_progress
 from ragflow_lg.runs.run_observer import RunObserver
-from ragflow_lg.runs.run_session import EndStatus, acquire_lease, ended_record, needed_entries, step_store
+from ragflow_lg.runs.run_session import (
+    EndStatus,
+    acquire_lease,
+    ended_record,
+    is_recorded,
+    needed_entries,
+    step_store,
+)
 from ragflow_lg.runs.stored_turn import thread_config
 from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.message_order import MessageOrder
@@ -323,7 +330,7 @@ class Run:
                 await lease.release()
 
     async def _close_steps(self) -> None:
-        if self._turn.gathered is not None:
+        if self._turn.gathered is not None and self._lease is not None:
             await self._turn.gathered.close()
 
     def _fail(self, error: RagflowLgError) -> None:
@@ -337,7 +344,11 @@ class Run:
             return
         ended = await self._ended_record(store, end.status, end.error)
         works = await self._observer.last_works()
-        await gathered.close([*works, partial(store.runs.put, ended), lease.release])
+        try:
+            await gathered.close([*works, partial(store.runs.put, ended), lease.release])
+        except CheckpointError:
+            if not await is_recorded(store.runs, ended):
+                raise
         self._lease = None
 
     async def _ended_record(self, store: SessionStore, status: EndStatus, error: str | None) -> RunRecord:

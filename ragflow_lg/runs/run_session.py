@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import SessionBusyError
+from ragflow_lg.base.errors import CheckpointError, SessionBusyError
 from ragflow_lg.component.plan import HISTORY_VARIABLE, Plan
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.services.services import Clock
-from ragflow_lg.services.sessions import Lease, Leases, RecentEntries, RunRecord, RunStatus, Steps
+from ragflow_lg.services.sessions import Lease, Leases, RecentEntries, RunRecord, Runs, RunStatus, Steps
 
 EndStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "waiting", "drained"]
 """``running`` until the end; ``waiting`` if an answer is needed; ``drained`` if the run can continue elsewhere."""
@@ -56,6 +57,14 @@ def ended_record(record: RunRecord, end: EndStatus, error: str | None, checkpoin
         updated_ms=now_ms,
         ended_ms=now_ms if status in ("succeeded", "failed", "cancelled") else 0,
     )
+
+
+async def is_recorded(runs: Runs, ended: RunRecord) -> bool:
+    """Return whether the store has the end of a run, although its answer was lost: a second attempt has no lease."""
+    with suppress(CheckpointError):
+        record = await runs.get(ended.run_id)
+        return record is not None and record.status == ended.status
+    return False
 
 
 def needed_entries(plan: Plan, *, replaces_message: bool) -> RecentEntries:

@@ -14,6 +14,7 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints import Store, open_store, step_buffer
+from ragflow_lg.checkpoints.thread_values import ThreadValues
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams
 from ragflow_lg.runs.runner import Runner
@@ -22,7 +23,7 @@ from tests.fakes.canvas import node
 from tests.fakes.regions import out, play_run, runner_of, text
 from tests.fakes.services import OneModel, ScriptedModel, fake_services
 from tests.harness.takeover_canvases import CANVASES, replies_of
-from tests.stores import checkpoint_config
+from tests.stores import OpenStore, checkpoint_config
 
 Open = Callable[[Durability], AbstractAsyncContextManager[Store]]
 LENGTH = 12
@@ -49,6 +50,27 @@ def _count_transactions(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[A
 
     monkeypatch.setattr(store.saver.values, "transaction", count)
     return begun
+
+
+async def test_a_turn_whose_end_is_stored_succeeds_although_the_answer_of_the_store_is_lost(
+    reopen_shared: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = ThreadValues.write
+
+    async def write_and_lose(self: ThreadValues, *arguments: Any, **options: Any) -> Any:
+        result = await write(self, *arguments, **options)
+        if not await store.leases.holder("s"):
+            raise CheckpointError("The connection is lost.")
+        return result
+
+    async with reopen_shared() as store:
+        runner = runner_of(out("{sys.query}"), store=store)
+        with monkeypatch.context() as patch:
+            patch.setattr(ThreadValues, "write", write_and_lose)
+            assert (await play_run(run := runner.start("s", {"query": "q"})))[0] == "q"
+        assert (run.status, run.error) == ("succeeded", None)
+        assert [record.status async for record in store.runs.of_session("s")] == ["succeeded"]
+        assert (await play_run(runner.start("s", {"query": "r"})))[0] == "r"
 
 
 async def test_steps_without_effects_are_stored_together(open_file: Open, monkeypatch: pytest.MonkeyPatch) -> None:
