@@ -91,7 +91,7 @@ def _lint(params: Params) -> Iterable[Finding]:
         yield Finding("account-missing", "warning", ("db_type",), message, hint)
     sql: Any = (params.__pydantic_extra__ or {}).get("sql", getattr(params, "sql", None))
     if isinstance(sql, Template) and sql.sole_reference is None and any(sql.references) and not params.bind_references:
-        message = "References in the SQL become a part of the statement: whoever sets their values can change it."
+        message = "References in the SQL become a part of the statement: anyone who sets their values can change it."
         hint = "Set bind_references to true, unless they are names of tables or columns."
         yield Finding("sql-reference-text", "info", ("sql",), message, hint)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def status(
     folder: Annotated[Path, typer.Argument(help="Folder that was pulled.", metavar="DIR")],
-    show_all: Annotated[bool, typer.Option("--all", "-a", help="List agents without a difference, too.")] = False,
+    show_all: Annotated[bool, typer.Option("--all", "-a", help="Also list agents without a difference.")] = False,
     from_: ServerAddress = "",
     key_env: KeyVariable = "",
     allow_private: AllowPrivate = False,

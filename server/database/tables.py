@@ -280,7 +280,7 @@ class ScheduleRow(Row):
     due_ms: Mapped[int] = mapped_column(BigInteger, index=True)
     """The next start. While a process starts a turn: when another process may try."""
     run_id: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
-    """The id of the run that is being started; ``""`` otherwise. Whoever tries again starts the same run."""
+    """The id of the run that is being started; ``""`` otherwise. A second attempt starts the same run."""
     last_run_id: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
     """The last run that was started."""
     error: Mapped[str] = mapped_column(EncryptedText("schedules.error"), default="")

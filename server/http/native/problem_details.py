@@ -189,7 +189,7 @@ class Problem(BaseModel):
     code: Annotated[
         str, Field(description="Stable code of the problem.", examples=["not-found", "session-busy", "answer-invalid"])
     ]
-    message: Annotated[str, Field(description="What is wrong and what to do, for people.")]
+    message: Annotated[str, Field(description="What is wrong and what to do, for readers.")]
     status: Annotated[int, Field(description="HTTP status.", examples=[404])]
     details: Annotated[
         dict[str, Any],

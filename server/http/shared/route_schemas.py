@@ -56,7 +56,7 @@ class Refusal(LazyModel):
             json_schema_extra={"not": {"const": 0}},
         ),
     ]
-    message: Annotated[str, Field(description="Explanation for people.")]
+    message: Annotated[str, Field(description="Explanation for readers.")]
     data: Annotated[Any, Field(description="Usually omitted; otherwise RAGFlow's value, such as `false`.")] = None
 
 
