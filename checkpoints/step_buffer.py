@@ -92,8 +92,7 @@ class StepBuffer:
 
     def require(self, task: str) -> None:
         """Let no step follow the one of a task before it is stored."""
-        if not self._is_volatile:
-            self._required[task.rpartition(NAMESPACE_SEPARATOR)[0]] = None
+        self._required[task.rpartition(NAMESPACE_SEPARATOR)[0]] = None
 
     def attach(self, work: StoreWork) -> None:
         """Store something else in the transaction of the next steps. Nothing else begins that."""
