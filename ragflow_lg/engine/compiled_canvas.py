@@ -56,9 +56,10 @@ class CompiledCanvas(Struct, frozen=True, eq=False):
         from ragflow_lg.engine.graph_run import play
 
         config = {"recursion_limit": self.recursion_limit}
-        run = play(self.graph, {"query": "", **request}, config, context=turn)
+        apart = copy_context_without_run()
+        run = apart.run(play, self.graph, {"query": "", **request}, config, context=turn)
         try:
-            return await asyncio.create_task(run, context=copy_context_without_run())
+            return await asyncio.create_task(run, context=apart)
         except GraphRecursionError:
             raise RunError("The flow repeated a cycle too often and was stopped.") from None
         finally:

@@ -35,7 +35,7 @@ def play(
     control: RunControl | None = None,
     durability: Any = None,
 ) -> Coroutine[Any, Any, Any]:
-    """Return a coroutine that runs a graph and returns its final state.
+    """Return a coroutine that runs a graph, within the run of the caller's context, and returns its final state.
 
     Raises:
         GraphInterrupt: if a node in an inner graph waits for the user.
