@@ -73,7 +73,8 @@ async def test_the_end_of_a_turn_is_stored_before_its_last_event(reopen: OpenSto
 
 async def test_a_turn_whose_end_cannot_be_stored_has_failed(reopen: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
     async with reopen() as store:
-        run = _model_runner(store, 1).start("s", {"query": "q"})
+        runner = _model_runner(store, 1)
+        run = runner.start("s", {"query": "q"})
         is_shown = False
 
         async def put(*arguments: Any) -> Any:
@@ -84,6 +85,8 @@ async def test_a_turn_whose_end_cannot_be_stored_has_failed(reopen: OpenStore, m
         async def play() -> None:
             nonlocal is_shown
             async for event in run:
+                if event.event == "workflow_started":
+                    await runner.state("s")  # what waits in memory is stored for a reader
                 is_shown = is_shown or event.event == "message_end"
                 assert event.event != "workflow_finished"
 
@@ -96,7 +99,7 @@ async def test_a_turn_whose_end_cannot_be_stored_has_failed(reopen: OpenStore, m
         assert (run.status, records) == ("failed", [("failed", "disk full")])
         assert await store.leases.holder(SESSION) == ""
         monkeypatch.undo()
-        in_memory = isinstance(inner, MemorySaver)  # what waits there is stored only at the end
+        in_memory = isinstance(inner, MemorySaver)  # what has waited there since is lost
         continued = _model_runner(store, 1 if in_memory else 0).continue_("s")
         await play_run(continued)
         assert continued.status == "succeeded"
