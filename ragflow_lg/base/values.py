@@ -249,10 +249,10 @@ def to_json(value: Any) -> JsonValue:
         ComponentError: if the value exceeds the maximum depth or size of a stored value.
     """
     kind = cast("Any", type(value))
+    if value is None or kind is bool or (kind is str and len(value) <= MAX_TEXT_CHARS and value.isascii()):
+        return value
     if kind is str:
         return _text(value)
-    if value is None or kind is bool:
-        return value
     if kind is dict and not value:
         return {}
     return _Normaliser().walk(value, 0)

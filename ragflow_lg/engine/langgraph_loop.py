@@ -262,12 +262,13 @@ class _Loop(AsyncPregelLoop):
         self.checkpoint_pending_writes.clear()
         self.is_replaying = False
         if has_saver:
-            self._put_next(checkpoint, metadata, changed)
+            self._put_next(changed)
         self.step += 1
         configurable.pop(CONFIG_KEY_RESUMING, None)
 
-    def _put_next(self, checkpoint: Any, metadata: Any, new_versions: Any) -> None:
-        """Store the checkpoint after the last one."""
+    def _put_next(self, new_versions: Any) -> None:
+        """Store the checkpoint of a superstep, after the last one."""
+        checkpoint, metadata = self.checkpoint, self.checkpoint_metadata
         config = self.prev_checkpoint_config = self.checkpoint_config
         self.checkpoint_previous_versions = checkpoint["channel_versions"]
         if self._steps is None:
