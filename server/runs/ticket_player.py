@@ -79,6 +79,7 @@ class TicketPlayer:
                     self._failures.pop(run_id, None)
                     await self._queue.line.finish(run_id, ticket)
                 else:
+                    await self._queue.line.give_back(run_id, self._app_state.now_ms())
                     await self._queue.send(ticket)
             return True
         finally:

@@ -52,7 +52,10 @@ _TAKE = """
 local run = redis.call('HGET', KEYS[9], ARGV[1])
 if run then
     local order = redis.call('HGET', KEYS[1], run)
-    if order then return {run, order} end
+    if order then
+        redis.call('ZREM', KEYS[3], run)
+        return {run, order}
+    end
     redis.call('HDEL', KEYS[9], ARGV[1])
 end
 local first = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
@@ -68,6 +71,11 @@ end
 redis.call('HSET', KEYS[9], ARGV[1], run)
 return {run, redis.call('HGET', KEYS[1], run)}
 """
+
+_GIVE_BACK = """
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then redis.call('ZADD', KEYS[3], ARGV[2], ARGV[1]) end
+"""
+"""Lets a run wait again. It keeps its ticket, so only `KEYS[3]` names it, not the line of runs without one."""
 
 _REMOVE = """
 if ARGV[3] == 'waiting' and not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 0 end
@@ -104,9 +112,10 @@ class QueueLimits(Struct, frozen=True):
 
 
 class QueueState(NamedTuple):
-    """How long the queue is. ``oldest_ms`` is the time at which the run that waits longest was added, or 0."""
+    """How long the queue is. ``oldest_ms`` is the time since which the run that waits longest has waited, or 0."""
 
     waiting: int = 0
+    """Runs that no worker plays, with those that a worker has given back."""
     open: int = 0
     """Runs that wait or are played."""
     oldest_ms: int = 0
@@ -120,7 +129,8 @@ class FairQueue:
         self._client = client
         self._limits = limits or QueueLimits()
         self._keys = [f"{prefix}agent:queue:{name}" for name in _KEYS]
-        self._put, self._take, self._remove = (client.register_script(text) for text in (_PUT, _TAKE, _REMOVE))
+        self._put, self._take = client.register_script(_PUT), client.register_script(_TAKE)
+        self._give_back, self._remove = client.register_script(_GIVE_BACK), client.register_script(_REMOVE)
 
     async def put(
         self,
@@ -184,6 +194,14 @@ class FairQueue:
         answer: Any = await ask_queue(lambda: self._take(keys=self._keys, args=(ticket,)))
         return (answer[0].decode(), answer[1]) if answer else None
 
+    async def give_back(self, run_id: str, now_ms: int) -> None:
+        """Let a run that a worker has taken wait again, for the next worker that receives its ticket.
+
+        Raises:
+            StreamError: If Redis fails.
+        """
+        await ask_queue(lambda: self._give_back(keys=self._keys, args=(run_id, now_ms)))
+
     async def finish(self, run_id: str, ticket: str) -> None:
         """Remove a run that has ended, and its ticket.
 
@@ -214,8 +232,14 @@ class FairQueue:
         Raises:
             StreamError: If Redis fails.
         """
-        rank = await ask_queue(lambda: self._client.zrank(self._keys[1], run_id))
-        return 0 if rank is None else int(rank) + 1
+
+        async def ask() -> Any:
+            async with self._client.pipeline(transaction=False) as together:
+                together.zrank(self._keys[1], run_id)
+                together.zrank(self._keys[2], run_id)  # the tickets of runs that were given back come last
+                return await together.execute()
+
+        return next((int(rank) + 1 for rank in await ask_queue(ask) if rank is not None), 0)
 
     async def state(self) -> QueueState:
         """Return how long the queue is.
@@ -226,7 +250,7 @@ class FairQueue:
 
         async def ask() -> Any:
             async with self._client.pipeline(transaction=False) as together:
-                together.zcard(self._keys[1])
+                together.zcard(self._keys[2])
                 together.hlen(self._keys[0])
                 together.zrange(self._keys[2], 0, 0, withscores=True)
                 return await together.execute()

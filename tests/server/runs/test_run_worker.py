@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.streaming.run_queue.fair_queue import FairQueue, QueueState
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.workers import disturb
 from tests.server.http.app_server import MODEL, canvas, frames
@@ -121,6 +122,36 @@ async def test_a_run_that_kills_its_workers_has_failed(redis_url: str, tmp_path:
             answer = await playing
         assert "servers died while they executed it" in answer.text
         assert [run["status"] for run in await list_runs(server, agent)] == ["failed"]
+
+
+async def test_a_run_that_the_last_worker_gives_back_waits_and_is_measured(redis_url: str, tmp_path: Path) -> None:
+    more = QUEUE.format(redis_url=redis_url)
+    slow = reply(*["w "] * 600, piece_delay_s=0.1)
+    async with (
+        MockLLM([slow, reply("a")]) as model,
+        replicas(tmp_path, redis_url, model.base_url, 1, more=more) as servers,
+    ):
+        agent = await native_agent(servers[0], servers[0].client.headers["Authorization"], MODEL)
+        async with worker(tmp_path) as drained:
+            await order(agent, "x")
+            await model.received_request.wait()
+            drained.terminate()
+            await drained.wait()
+        run = (await agent.get("/runs")).json()["runs"][0]
+        assert (run["status"], run["queue_position"]) == ("running", 1)
+        state = await queue_state(redis_url, tmp_path)
+        assert (state.waiting, state.open) == (1, 1)
+        assert state.oldest_ms > run["start_ms"], "its wait began when it was given back"
+        async with worker(tmp_path):
+            assert (await ended(agent, 1))[0]["status"] == "succeeded"
+        await agent.aclose()
+
+
+async def queue_state(redis_url: str, folder: Path) -> QueueState:
+    prefix = tomllib.loads((folder / "settings.toml").read_text())["checkpoint_prefix"]
+    redis: Any = Redis.from_url(redis_url)  # pyright: ignore[reportUnknownMemberType]
+    async with redis as client:
+        return await FairQueue(client, prefix).state()
 
 
 SHARED = """

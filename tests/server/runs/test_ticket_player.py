@@ -34,6 +34,7 @@ class Line:
 
     def __init__(self, order: bytes) -> None:
         self.order: bytes | None = order
+        self.given_back: list[str] = []
         self.sent: list[str] = []
 
     async def take(self, ticket: str) -> tuple[str, bytes] | None:
@@ -41,6 +42,9 @@ class Line:
 
     async def finish(self, run_id: str, ticket: str) -> None:
         self.order = None
+
+    async def give_back(self, run_id: str, now_ms: int) -> None:
+        self.given_back.append(run_id)
 
     async def send(self, ticket: str) -> None:
         self.sent.append(ticket)
@@ -188,7 +192,7 @@ async def test_a_run_that_was_stopped_at_once_is_given_back(tmp_path: Path, redi
             await asyncio.sleep(0)
         await server.app_state.run_manager.drain(0)
         await playing
-        assert (line.sent, line.order is None) == (["ticket"], False)
+        assert (line.given_back, line.sent, line.order is None) == ([RUN], ["ticket"], False)
 
 
 async def test_a_run_whose_end_was_lost_with_redis_goes_on(

@@ -75,6 +75,25 @@ async def test_a_ticket_returns_the_same_run_until_it_has_ended(queue: FairQueue
     assert await queue.take("1") is None
 
 
+async def test_a_run_that_a_worker_gives_back_waits_for_its_ticket_after_those_sent_before(queue: FairQueue) -> None:
+    await queue.put("a", "t", b"order", 5)
+    await queue.take("1")
+    assert (await queue.state(), await queue.position("a")) == (QueueState(waiting=0, open=1), 0)
+    await queue.put("b", "t", b"other", 6)
+    await queue.give_back("a", 7)
+    assert await queue.state() == QueueState(waiting=2, open=2, oldest_ms=6)
+    assert [await queue.position(run) for run in "ba"] == [1, 2]
+    assert await queue.take("2") == ("b", b"other")
+    assert (await queue.state(), await queue.position("a")) == (QueueState(waiting=1, open=2, oldest_ms=7), 1)
+    assert not await queue.withdraw("a"), "it has begun, and what it did is to be kept"
+    assert await queue.take("1") == ("a", b"order")
+    assert (await queue.state(), await queue.position("a")) == (QueueState(waiting=0, open=2), 0)
+    for run_id, ticket in (("b", "2"), ("a", "1")):
+        await queue.finish(run_id, ticket)
+    await queue.give_back("a", 9)
+    assert await queue.state() == QueueState()
+
+
 async def test_nothing_is_left_of_runs_that_have_ended(client: Any) -> None:
     prefix = fresh_prefix()
     queue = FairQueue(client, prefix)
