@@ -159,7 +159,10 @@ async def open_run_queue(settings: Settings, run_manager: RunManager) -> AsyncGe
         yield None
         return
     if not run_manager.journal.is_shared or store_kind(settings.checkpoints) != "redis":
-        raise SettingsError("A queue needs the sessions and their events in Redis: set checkpoints to redis://…")
+        raise SettingsError(
+            "A queue needs the sessions and their events in Redis: set `checkpoints` in the settings file, or the "
+            "environment variable RAGFLOW_LG_CHECKPOINTS, to redis://…"
+        )
     require("queue", "The queue of runs")
     from ragflow_lg.server.streaming.run_queue.fair_queue import QueueLimits
     from ragflow_lg.server.streaming.run_queue.open_queue import open_queue

@@ -1,4 +1,4 @@
-"""``ragflow-lg doctor``: check the session store, MCP servers, installed packages, the sandbox and fonts."""
+"""``ragflow-lg doctor``: check what is stored where, MCP servers, installed packages, the sandbox and fonts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
+from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
 from ragflow_lg.server.cli.terminal import paint, printable
@@ -133,7 +134,6 @@ async def probe_sandbox(settings: Settings) -> list[CheckResult]:
 def probe_browser(settings: Settings) -> list[CheckResult]:
     """Report which Chromium Browser uses; none if its package is not installed."""
     from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
-    from ragflow_lg.base.extras import require
 
     try:
         require("browser", "Browser")
@@ -151,7 +151,6 @@ def probe_fonts(settings: Settings) -> list[CheckResult]:
     """Report the languages that PDF files cannot show; none if the packages for documents are not installed."""
     from ragflow_lg.adapters.reports.languages import LANGUAGES, advise_fonts, language_of
     from ragflow_lg.adapters.reports.pdf_file import find_missing_languages
-    from ragflow_lg.base.extras import require
 
     try:
         require("reports", "Writing PDF files")
@@ -231,6 +230,43 @@ def probe_tool_keys(settings: Settings, services: Collection[str]) -> list[Check
     return results
 
 
+async def probe_server(settings: Settings) -> list[CheckResult]:
+    """Query the server's database and the queue of runs. An SQLite file that is missing is not created."""
+    from ragflow_lg.checkpoints.store_url import sqlite_path
+
+    database, queue = settings.server.database.get_secret_value(), settings.queue.url.get_secret_value()
+    results: list[CheckResult] = []
+    if not database.startswith("sqlite:") or sqlite_path(database).exists():
+        results.append(await _probe_server_database(database))
+    return [*results, await _probe_queue(queue, settings.checkpoint_prefix)] if queue else results
+
+
+async def _probe_server_database(url: str) -> CheckResult:
+    try:
+        require("server", "The server's database")
+        from ragflow_lg.server.database.database import probe_database
+
+        return CheckResult(True, f"the server's database {await probe_database(url)} answers")
+    except RagflowLgError as error:
+        advice = f"{error} Start the database, or correct `database` of [server]."
+        return CheckResult(False, "the server's database cannot be used", advice)
+
+
+async def _probe_queue(url: str, prefix: str) -> CheckResult:
+    from ragflow_lg.checkpoints.store_url import redact_url
+
+    try:
+        require("queue", "The queue of runs")
+        from ragflow_lg.server.streaming.run_queue.open_queue import probe_queue
+
+        state = await probe_queue(url, prefix)
+    except RagflowLgError as error:
+        return CheckResult(False, "the queue of runs cannot be used", str(error))
+    played = state.open - state.waiting
+    counts = f"{state.waiting:,} wait, {played:,} are played"
+    return CheckResult(True, f"the queue of runs at {redact_url(url)} answers ({counts})")
+
+
 async def _probe_keys(url: str, settings: Settings) -> list[CheckResult]:
     """Check the keys of the sessions in a store that works."""
     from ragflow_lg.adapters.system_services import SystemClock
@@ -255,10 +291,10 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     """Check the store, models, MCP servers and what is installed.
 
     Checks the store's connection, modules, version, permissions, expiry and clock, and the default model and the keys
-    in the settings, with advice for every problem. Also lists the tools of the configured MCP servers, queries the
-    databases and greets the mail servers in the settings, reports installed packages whose components cannot be loaded,
-    and names the sandbox in which CodeExec runs programs, the Chromium that Browser uses, and the languages for which
-    PDF files have no font.
+    in the settings, with advice for every problem. Also queries the server's database and the queue of runs, lists the
+    tools of the configured MCP servers, queries the databases and greets the mail servers in the settings, reports
+    installed packages whose components cannot be loaded, and names the sandbox in which CodeExec runs programs, the
+    Chromium that Browser uses, and the languages for which PDF files have no font.
 
     A `note` says what a part that is not set up would need. Exit code 0: nothing fails. 1: something needs fixing.
 
@@ -286,6 +322,7 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
         found = await probe_store(url, ttl_s=config.checkpoint_ttl_s)
         if all(result.is_well for result in found):
             found += await _probe_keys(url, config)
+        found += await probe_server(config)
         found += check_plain_datasets(config)
         return [*found, *tools]
 

@@ -252,8 +252,7 @@ async def open_database(url: str, keys: KeyRing | None = None) -> AsyncGenerator
         try:
             await _migrate(engine)
         except (OSError, SQLAlchemyError) as error:
-            reason = getattr(error, "orig", None) or error
-            raise DatabaseError(f"The database {_redact(address)} cannot be used: {reason}.") from error
+            raise _opening_error(address, error) from error
         threads = _threads(address, keys)
         use_keys(engine.sync_engine, keys)
         try:
@@ -263,6 +262,29 @@ async def open_database(url: str, keys: KeyRing | None = None) -> AsyncGenerator
                 await threads.close()
     finally:
         await engine.dispose()
+
+
+async def probe_database(url: str) -> str:
+    """Query the database at a URL, and change nothing. Return its URL without the password.
+
+    Raises:
+        DatabaseError: If the URL does not specify a database, the driver is missing, or it does not answer.
+    """
+    address = _address(url)
+    engine = _engine(address)
+    try:
+        async with engine.connect() as connection:
+            await connection.execute(text("SELECT 1"))
+    except (OSError, SQLAlchemyError) as error:
+        raise _opening_error(address, error) from error
+    finally:
+        await engine.dispose()
+    return _redact(address)
+
+
+def _opening_error(address: URL, error: Exception) -> DatabaseError:
+    reason = str(getattr(error, "orig", None) or error).partition("\n")[0].rstrip(".")
+    return DatabaseError(f"The database {_redact(address)} cannot be used: {reason}.")
 
 
 def _engine(address: URL) -> AsyncEngine:
@@ -324,7 +346,9 @@ def _configure_sqlite(connection: Any, _: Any) -> None:
 
 
 def _redact(address: URL) -> str:
-    return repr(address.render_as_string(hide_password=True))
+    """Return the URL as it is written in the settings, without the driver and the password."""
+    scheme, separator, _ = address.drivername.partition("+")
+    return repr((address.set(drivername=scheme) if separator else address).render_as_string(hide_password=True))
 
 
 def _to_database_error(error: SQLAlchemyError) -> DatabaseError:

@@ -32,8 +32,8 @@ _PROBES: Mapping[Language, str] = {
 }
 _PROBED = [42, False, False]
 _ADVICE = (
-    "Install bubblewrap (Linux), for example with `apt install bubblewrap`, or Deno, or set url in the section [code] "
-    "of the settings to the address of a sandbox service."
+    "One is enough: install bubblewrap (Linux), for example with `apt install bubblewrap`, or Deno, or set url in the "
+    "section [code] of the settings to the address of a sandbox service."
 )
 _HINT = "`ragflow-lg doctor` shows which sandbox is used."
 
@@ -80,7 +80,7 @@ async def find_sandbox(settings: CodeSettings, http: HttpClient) -> FoundSandbox
         try:
             found = await find()
         except RagflowLgError as error:
-            reasons.append(str(error))
+            reasons.append(f"{str(error).rstrip('.')}.")
         else:
             return replace(found, advice=" ".join([found.advice, *reasons])) if found.advice else found
     return _refuse(f"CodeExec has no sandbox. {' '.join(reasons)} {_ADVICE}")

@@ -30,7 +30,7 @@ def open_socket(host: str, port: int) -> socket.socket:
     try:
         listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        reason, _, _ = (getattr(error, "strerror", None) or str(error)).lower().partition(" (while attempting")
         raise SettingsError(f"Cannot listen on {host} port {port}: {reason}. Use `--port 0` for a free port.") from None
     # Connections inherit it. asyncio sets it only on sockets whose protocol is named, which this one's are not. Without
     # it, the second part of a response waits until the client has acknowledged the first one: for 40 ms.

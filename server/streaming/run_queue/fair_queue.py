@@ -279,4 +279,10 @@ async def ask_queue(call: Callable[[], Awaitable[_T]]) -> _T:
     try:
         return await call()
     except (RedisError, OSError) as error:
-        raise StreamError(f"The queue of runs failed: {plain_reason(error)}") from error
+        raise queue_failure("The queue of runs failed", error) from error
+
+
+def queue_failure(text: str, error: Exception) -> StreamError:
+    """Return an error with a reason that contains no address."""
+    reason = plain_reason(error)
+    return StreamError(f"{text}: its Redis server {reason[3:]}" if reason.startswith("it ") else f"{text}: {reason}")

@@ -1,3 +1,4 @@
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,14 @@ from ragflow_lg.base import extras
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.component.registry import BrokenSpec, Registry
-from ragflow_lg.server.cli.doctor import probe_fonts, probe_models, probe_packages, probe_sandbox, probe_tools
+from ragflow_lg.server.cli.doctor import (
+    probe_fonts,
+    probe_models,
+    probe_packages,
+    probe_sandbox,
+    probe_server,
+    probe_tools,
+)
 from ragflow_lg.server.settings import Settings, load_settings
 from tests.fakes.mcp_servers import REAL, TINY
 from tests.ragflow_lg.adapters.code.sandboxes import require_deno
@@ -56,7 +64,7 @@ async def test_a_sandbox_that_lacks_a_language_is_a_note() -> None:
 async def test_without_a_sandbox_the_advice_says_what_to_install() -> None:
     (found,) = await probe_sandbox(Settings.model_validate({"code": {"bubblewrap": "/nowhere", "deno": "/nowhere"}}))
     assert (found.is_well, found.what) == (True, "CodeExec refuses all programs")
-    assert "Install bubblewrap" in found.advice
+    assert "'. One is enough: install bubblewrap" in found.advice
     assert "doctor" not in found.advice
 
 
@@ -68,6 +76,30 @@ def test_components_that_cannot_be_loaded_are_reported() -> None:
     broken = BrokenSpec("Bad", SettingsError("It is ill."))
     (finding,) = probe_packages(Registry({"installed": lambda: [broken]}))
     assert (finding.is_well, finding.what, finding.advice) == (False, "Bad cannot be loaded", "It is ill.")
+
+
+async def test_the_database_and_the_queue_of_servers_are_opened(redis_url: str, tmp_path: Path) -> None:
+    def settings(database: str, queue: str) -> Settings:
+        return Settings.model_validate({"server": {"database": database}, "queue": {"url": queue}})
+
+    file = tmp_path / "server.db"
+    (answers,) = await probe_server(settings(f"sqlite:///{file}", redis_url))
+    assert (answers.is_well, answers.what) == (True, f"the queue of runs at {redis_url} answers (0 wait, 0 are played)")
+    assert not file.exists()
+    sqlite3.connect(file).close()
+    (answers,) = await probe_server(settings(f"sqlite:///{file}", ""))
+    assert (answers.is_well, answers.what) == (True, f"the server's database 'sqlite:///{file}' answers")
+    database, queue = await probe_server(
+        settings("postgresql://u:secret@127.0.0.1:1/x", "redis://u:secret@127.0.0.1:1")
+    )
+    assert (database.is_well, database.what) == (False, "the server's database cannot be used")
+    assert database.advice.startswith("The database 'postgresql://u:***@127.0.0.1:1/x' cannot be used: ")
+    assert database.advice.endswith("Start the database, or correct `database` of [server].")
+    assert (queue.is_well, queue.what) == (False, "the queue of runs cannot be used")
+    assert queue.advice == (
+        "The queue of runs at redis://127.0.0.1:1 does not answer: its Redis server cannot be reached. "
+        "Start that server, or correct --queue or `url` of [queue]."
+    )
 
 
 def test_models_and_keys_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,6 +159,14 @@ async def test_a_database_that_cannot_be_opened_is_reported(tmp_path: Path, url:
             pass
 
 
+async def test_a_database_that_does_not_answer_is_named_as_it_was_written() -> None:
+    with pytest.raises(DatabaseError) as raised:
+        async with open_database("postgresql://u:secret@127.0.0.1:1/x"):
+            pass
+    assert str(raised.value).startswith("The database 'postgresql://u:***@127.0.0.1:1/x' cannot be used: ")
+    assert str(raised.value).endswith("Connection refused.")
+
+
 async def test_errors_of_statements_contain_no_values(database_url: str) -> None:
     async with open_database(database_url) as database:
         with pytest.raises(DatabaseError, match=r"nowhere|1146") as caught:

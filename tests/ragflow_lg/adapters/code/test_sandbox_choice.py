@@ -61,7 +61,10 @@ async def test_auto_takes_the_service_if_its_address_is_set() -> None:
     ("settings", "reason"),
     [
         (CodeSettings("refuse"), 'CodeExec is switched off: provider is "refuse" in the section [code]'),
-        (CodeSettings("http"), "CodeExec has no sandbox. The provider http needs the setting url. Install bubblewrap"),
+        (
+            CodeSettings("http"),
+            "CodeExec has no sandbox. The provider http needs the setting url. One is enough: install",
+        ),
         (
             CodeSettings(bubblewrap="/nowhere", deno="/nowhere"),
             "CodeExec has no sandbox. bwrap is not installed. Deno is not installed. Install it with: pip install",

@@ -12,7 +12,7 @@ from ragflow_lg.server.http.edge.uvicorn_server import _new_loop  # pyright: ign
 async def test_an_address_that_is_unavailable_is_refused() -> None:
     with open_socket("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
-        with pytest.raises(SettingsError, match=f"127.0.0.1 port {port}: address already in use.*--port 0"):
+        with pytest.raises(SettingsError, match=f"127.0.0.1 port {port}: address already in use. Use `--port 0`"):
             open_socket("127.0.0.1", port)
     with pytest.raises(SettingsError, match=r"Cannot listen on no\.such\.host\.invalid"):
         open_socket("no.such.host.invalid", 0)

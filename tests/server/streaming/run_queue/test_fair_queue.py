@@ -165,7 +165,7 @@ async def test_an_embedded_page_has_a_quota_of_its_own(queue: FairQueue) -> None
 async def test_a_redis_that_cannot_be_reached_is_an_error_of_the_stream() -> None:
     async with Redis.from_url("redis://127.0.0.1:1") as client:  # pyright: ignore[reportUnknownMemberType]
         queue = FairQueue(client)
-        with pytest.raises(StreamError, match="queue of runs failed"):
+        with pytest.raises(StreamError, match=r"^The queue of runs failed: its Redis server cannot be reached\.$"):
             await queue.state()
         with pytest.raises(StreamError):
             await queue.take("1")
