@@ -58,6 +58,11 @@ async def find_diagnostics(workers: Workers, settings: Settings, content: bytes)
     return can_run, [Diagnostic(*row) for row in rows]
 
 
+def without_position(diagnostic: Diagnostic) -> Diagnostic:
+    """Return a diagnostic of a stored canvas for a client, which has sent an object or another text."""
+    return diagnostic._replace(line=0, column=0)
+
+
 def without_secrets(settings: Settings) -> Settings:
     """Return only the settings that affect how a canvas is compiled; workers get no secrets."""
     servers = {id_: McpSection.model_construct(allow=section.allow) for id_, section in settings.mcp.items()}

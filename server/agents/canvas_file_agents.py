@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragflow_lg.base.errors import RagflowLgError, SettingsError
+from ragflow_lg.base.errors import CompileError, RagflowLgError, RequestError, SettingsError
 from ragflow_lg.server.agents.agent_versions import build_version
+from ragflow_lg.server.agents.canvas_checks import find_diagnostics
 from ragflow_lg.server.agents.drafts import check_draft
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow
@@ -36,6 +37,8 @@ class CanvasFiles:
         self._tenant = tenant
         self._paths = paths
         self._seen: dict[Path, tuple[int, int]] = {}
+        self.errors: list[CompileError] = []
+        """Why canvases that the last call of `store` has stored cannot run, with positions in the files."""
 
     async def store(self) -> list[str]:
         """Store the files that are new or have changed. Return the ids of their agents.
@@ -45,6 +48,7 @@ class CanvasFiles:
         """
         stored: list[str] = []
         failures: list[str] = []
+        self.errors = []
         for file in await asyncio.to_thread(self._find):
             try:
                 stamp = await asyncio.to_thread(_stamp, file)
@@ -52,7 +56,9 @@ class CanvasFiles:
                     continue
                 self._seen[file] = stamp  # a wrong file is reported once, until it is saved again
                 text = await asyncio.to_thread(_read, file)
-                stored.append(await self._store(file.stem, text))
+                stored.append(await self._store(file, text))
+            except CompileError as error:
+                failures.append(str(error))
             except RagflowLgError as error:
                 failures.append(f"{file}: {error}")
         if failures:
@@ -72,11 +78,12 @@ class CanvasFiles:
             raise SettingsError(f"There are {len(files):,} canvas files; at most {MAX_FILES:,} can be served.")
         return files
 
-    async def _store(self, title: str, text: str) -> str:
+    async def _store(self, file: Path, text: str) -> str:
+        title = file.stem
         if len(title) > TITLE_CHARS:
             raise SettingsError(f"The name of the file is too long for an agent: at most {TITLE_CHARS} characters.")
         app_state, now = self._app_state, self._app_state.now_ms()
-        dsl = await check_draft(app_state.settings_of(self._tenant), app_state.workers_of(self._tenant), text)
+        dsl = await self._check(file, text)
         agents = AgentRepository(app_state.database, self._tenant)
         found, _ = await agents.find(AgentQuery(title=title, categories=(CATEGORY,)))
         agent = next((row for row in found if row.title == title), None)
@@ -99,6 +106,20 @@ class CanvasFiles:
             await agents.change(agent.id, {"update_ms": now}, version)
         return agent.id
 
+    async def _check(self, file: Path, text: str) -> str:
+        """Return a canvas in its stored form. Errors have positions in the file, not in that form."""
+        settings, workers = self._app_state.settings_of(self._tenant), self._app_state.workers_of(self._tenant)
+        _, diagnostics = await find_diagnostics(workers, settings, text.encode())
+        error = CompileError(diagnostics, file=str(file))
+        has_errors = any(diagnostic.severity == "error" for diagnostic in diagnostics)
+        try:
+            dsl = await check_draft(settings, workers, text)
+        except RequestError as refusal:
+            raise (error if has_errors and refusal.reason == "canvas-invalid" else refusal) from None
+        if has_errors:
+            self.errors.append(error)
+        return dsl
+
 
 @asynccontextmanager
 async def following_canvas_files(files: CanvasFiles) -> AsyncGenerator[None]:
@@ -117,6 +138,8 @@ async def _follow(files: CanvasFiles) -> None:
         try:
             if changed := await files.store():
                 logger.info("%s canvas files changed", len(changed))
+            for error in files.errors:
+                logger.warning("A canvas cannot run: %s", error)
         except RagflowLgError as error:
             logger.warning("A canvas file cannot be used: %s", error)
 

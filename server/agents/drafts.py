@@ -10,7 +10,7 @@ from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CompileError, RequestError
 from ragflow_lg.dsl_compiler import convert_source
 from ragflow_lg.dsl_compiler.dsl_v2 import is_v2
-from ragflow_lg.server.agents.canvas_checks import draft_error, find_diagnostics, refuse
+from ragflow_lg.server.agents.canvas_checks import draft_error, find_diagnostics, refuse, without_position
 
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
@@ -45,8 +45,7 @@ async def check_draft(settings: Settings, workers: Workers, dsl: Any, *, is_rele
     """
     source, text = await _read_draft(dsl)
     _, diagnostics = await find_diagnostics(workers, settings, text.encode())
-    # Clients send an object: lines and columns of the stored form mean nothing to them.
-    errors = [d._replace(line=0, column=0) for d in diagnostics if d.severity == "error"]
+    errors = [without_position(d) for d in diagnostics if d.severity == "error"]
     refused = [d for d in errors if d.code in _REFUSED]
     refuse([d for d in refused if not (d.code == "params-invalid" and _is_unfilled(source, d.pointer))])
     if is_released:
@@ -61,7 +60,7 @@ async def check_release(settings: Settings, workers: Workers, dsl: str) -> None:
         RequestError: If it cannot, or takes too much time or memory to check.
     """
     _, diagnostics = await find_diagnostics(workers, settings, dsl.encode())
-    refuse([d for d in diagnostics if d.severity == "error"])
+    refuse([without_position(d) for d in diagnostics if d.severity == "error"])
 
 
 async def _read_draft(dsl: Any) -> tuple[dict[str, Any], str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -12,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.cli.metrics_port import serve_metrics
 from ragflow_lg.server.cli.options import Model, Queue, SettingsFile
-from ragflow_lg.server.cli.terminal import print_line
+from ragflow_lg.server.cli.terminal import print_line, print_note
 
 if TYPE_CHECKING:
+    from ragflow_lg.base.errors import CompileError
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.settings import Settings
-
-logger = logging.getLogger(__name__)
 
 DEFAULT_TENANT = "default"
 """Tenant of the first API key, and of the agents of canvas files."""
@@ -52,7 +51,8 @@ def serve(
     terminal, once, or stored in the file first-api-key. The last line is the URL of the OpenAPI document. SIGTERM or
     Ctrl-C stops runs at their next step, from which they can continue; a second signal stops the server immediately.
 
-    Each canvas file becomes an agent with the name of the file. When you save a file, its agent changes.
+    Each canvas file becomes an agent with the name of the file. When you save a file, its agent changes. The server
+    says which canvases cannot run, and does not start if none can.
 
     With --queue, `ragflow-lg worker` processes play the runs (docs/workers.md).
 
@@ -105,6 +105,7 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
             app = make_app(app_state)
             files = CanvasFiles(app_state, DEFAULT_TENANT, canvases)
             agents = await files.store()
+            _report(files.errors, len(agents))
             key = await _create_first_key(app_state)
             page_key = await _create_page_key(app_state) if opens else ""
 
@@ -135,6 +136,19 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
                 app.state.mcp.running() if section.mcp else nullcontext(),
             ):
                 await serve_app(app, listener, announce, app.state.turns.drain, section)
+
+
+def _report(errors: Sequence[CompileError], count: int) -> None:
+    """Print why some of the canvases cannot run.
+
+    Raises:
+        SettingsError: If none of them can.
+    """
+    text = "\n".join(map(str, errors))
+    if errors and len(errors) == count:
+        raise SettingsError(text)
+    if errors:
+        print_note(text)
 
 
 async def _create_first_key(app_state: AppState) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +12,6 @@ from ragflow_lg.server.cli.terminal import print_line
 
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
-
-logger = logging.getLogger(__name__)
 
 
 def worker(

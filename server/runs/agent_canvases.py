@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CompileError, RequestError
-from ragflow_lg.server.agents.canvas_checks import SMALL_BYTES, find_diagnostics
+from ragflow_lg.server.agents.canvas_checks import SMALL_BYTES, find_diagnostics, without_position
 from ragflow_lg.server.assembly.canvas_needs import describe_missing
 from ragflow_lg.server.assembly.library import cached_canvas, load_canvas
 from ragflow_lg.server.assembly.warm_up import load_turn_code
@@ -93,7 +93,10 @@ class AgentCanvases:
 def _compile(content: bytes, settings: Settings) -> CompiledCanvas:
     """Compile a canvas, and load the code that its turns need, if the server has not finished loading it."""
     load_turn_code()
-    return load_canvas(content, settings)
+    try:
+        return load_canvas(content, settings)
+    except CompileError as error:
+        raise CompileError(map(without_position, error.diagnostics)) from None
 
 
 def _opening_message(plan: Plan) -> str:

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ async def test_a_wrong_file_is_named_and_the_others_are_served(tmp_path: Path) -
     wrong.write_text("{")
     async with start_app(tmp_path) as server:
         files = CanvasFiles(server.app_state, "tenant", [wrong, good, tmp_path / "none.json"])
-        with pytest.raises(SettingsError, match=r"wrong\.json: The DSL is not JSON") as raised:
+        with pytest.raises(SettingsError, match=r"wrong\.json. has 1 error:\n  1:") as raised:
             await files.store()
         assert "none.json: The file cannot be read" in str(raised.value)
         assert list(await drafts(server)) == ["good"]
@@ -66,6 +67,24 @@ async def test_a_wrong_file_is_named_and_the_others_are_served(tmp_path: Path) -
         with pytest.raises(SettingsError, match=r"none\.json"):
             await files.store()
         assert sorted(await drafts(server)) == ["good", "wrong"]
+
+
+async def test_errors_have_positions_in_the_file_and_clients_get_none(tmp_path: Path) -> None:
+    broken = canvas(("begin", "Begin", {}, ["Nowhere:0"]))
+    file = tmp_path / "broken.json"
+    file.write_text(json.dumps(broken, indent=2))
+    async with start_app(tmp_path) as server:
+        files = CanvasFiles(server.app_state, "tenant", [file, write(tmp_path / "good.json", ECHO)])
+        assert len(await files.store()) == 2
+        (error,) = files.errors
+        assert f"{file}" in str(error)
+        assert re.search(r":\n  \d\d?:\d\d?: error target-unknown", str(error))
+        await files.store()
+        assert files.errors == []
+        agents = AgentRepository(server.app_state.database, "tenant")
+        rows, _ = await agents.find(AgentQuery(title="broken"))
+        refused = await server.client.post("/agents/chat/completions", json={"agent_id": rows[0].id, "query": "x"})
+        assert "has 1 error:\n  error target-unknown" in refused.json()["message"]
 
 
 async def test_two_files_with_one_name_are_refused(tmp_path: Path) -> None:

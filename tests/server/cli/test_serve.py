@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import DatabaseError, SettingsError
 from tests.harness.first_key import read_first_key
 from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, invoke
-from tests.server.http.app_server import ECHO
+from tests.server.http.app_server import ECHO, canvas
 
 
 def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
@@ -138,9 +138,30 @@ def test_user_errors_are_reported(tmp_path: Path) -> None:
     no_database = {"RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{tmp_path}"}
     assert isinstance(invoke("serve", "--port", "0", environment=no_database).exception, DatabaseError)
     assert isinstance(invoke("serve", "--host", "no.such.host.invalid").exception, SettingsError)
+    sqlite = {"RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{tmp_path}/server.db", "RAGFLOW_LG_CHECKPOINTS": "memory://"}
+    without_redis = invoke("serve", "--port", "0", "--queue", "redis://127.0.0.1:1", environment=sqlite)
+    assert "set `checkpoints` in the settings file, or the environment variable RAGFLOW_LG_CHECKPOINTS" in str(
+        without_redis.exception
+    )
     wrong = tmp_path / "wrong.json"
     wrong.write_text("[]")
     refused = invoke(
         "serve", "--port", "0", wrong, environment={"RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{tmp_path}/server.db"}
     )
-    assert "wrong.json: The DSL should be a JSON object." in str(refused.exception)
+    assert "wrong.json' has 1 error:\n  1:1: error document-shape" in str(refused.exception)
+
+
+def test_canvases_that_cannot_run_are_reported_and_without_another_the_server_does_not_start(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.json"
+    broken.write_text(json.dumps(canvas(("begin", "Begin", {}, ["Nowhere:0"])), indent=2))
+    database = {"RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{tmp_path}/server.db"}
+    refused = invoke("serve", "--port", "0", broken, environment={**database, "RAGFLOW_LG_CHECKPOINTS": "memory://"})
+    assert isinstance(refused.exception, SettingsError)
+    assert f"The canvas '{broken}' has 1 error:\n  " in str(refused.exception)
+    (tmp_path / "echo.json").write_text(json.dumps(ECHO))
+    process = start(tmp_path, "broken.json", "echo.json")
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("http://")
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert "The canvas 'broken.json' has 1 error:\n" in errors
