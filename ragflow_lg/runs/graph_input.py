@@ -12,7 +12,7 @@ from ragflow_lg.base.values import to_json
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
-from ragflow_lg.engine.turn import resume_turn
+from ragflow_lg.engine.turn import resume_turn, stored_end
 from ragflow_lg.runs.pauses import Pause, belong_to_conversation, match_answers, open_pauses, stored_answers
 from ragflow_lg.runs.progress import read_progress
 from ragflow_lg.runs.stored_turn import check_canvas
@@ -29,9 +29,17 @@ class GraphInput(Struct, frozen=True):
 
 
 async def find_graph_input(
-    canvas: CompiledCanvas, config: Any, turn: TurnContext, intent: Intent, request: TurnRequest
+    canvas: CompiledCanvas,
+    config: Any,
+    turn: TurnContext,
+    intent: Intent,
+    request: TurnRequest,
+    *,
+    is_unrecorded: bool = False,
 ) -> GraphInput:
     """Return the input for a request to a stored session.
+
+    With ``is_unrecorded``, a turn whose steps are all stored can be continued: nothing runs, and its end is recorded.
 
     Raises:
         ConflictError: if the session is not waiting for this request. AnswerError: if an answer is invalid.
@@ -46,7 +54,8 @@ async def find_graph_input(
     if intent == "resume" and not pauses:
         advice = "Continue it first: its last turn has not finished" if snapshot.tasks else "Start a new turn instead"
         raise ConflictError(f"The session is not waiting for an answer. {advice}.")
-    if intent == "continue" and (pauses or not snapshot.tasks):
+    is_ended = not snapshot.tasks and not (is_unrecorded and stored_end(snapshot.values))
+    if intent == "continue" and (pauses or is_ended):
         reason = "is waiting for an answer. Resume it" if pauses else "has no unfinished turn. Start a new one"
         raise ConflictError(f"The session {reason}.")
     if intent == "continue":

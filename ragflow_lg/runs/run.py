@@ -22,6 +22,7 @@ from ragflow_lg.base.errors import (
     SessionBusyError,
 )
 from ragflow_lg.base.ids import SessionId, session_of_thread, thread_of_session
+from ragflow_lg.base.values import to_text
 from ragflow_lg.component.events import (
     AgentRecord,
     Delta,
@@ -49,7 +50,7 @@ from ragflow_lg.runs.run_session import (
     step_store,
 )
 from ragflow_lg.runs.stored_turn import thread_config
-from ragflow_lg.runs.wire.answer_text import AnswerText
+from ragflow_lg.runs.wire.answer_text import AnswerText, message_frames
 from ragflow_lg.runs.wire.message_order import MessageOrder
 from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WireEvent, WorkflowFinished
 from ragflow_lg.services.agent_metrics import AgentMetrics
@@ -428,10 +429,26 @@ class Run:
 
     async def _graph_input(self) -> GraphInput:
         if self._options.has_saver:
-            return await find_graph_input(self._canvas, self._config, self._turn, self._intent, self._request)
+            is_unrecorded = self._intent == "continue" and not self._is_taken_over and await self._is_unrecorded()
+            return await find_graph_input(
+                self._canvas, self._config, self._turn, self._intent, self._request, is_unrecorded=is_unrecorded
+            )
         if self._intent != "start":
             raise ConflictError("The session is not waiting: without a session store, turns are independent.")
         return GraphInput({"query": "", **self._request})
+
+    async def _is_unrecorded(self) -> bool:
+        """Return whether the process of the last run has stored steps of it, but died before it recorded its end."""
+        if self._store is None:
+            return False
+        is_newest, newest_step = True, await self._store.newest_checkpoint(self._config)
+        async for record in self._store.runs.of_session(self.record.session):
+            if is_newest and record.status != "running":
+                return False
+            if record.checkpoint:
+                return record.checkpoint != newest_step
+            is_newest = False
+        return not is_newest
 
     async def _finish(
         self, graph: asyncio.Task[None], message_order: MessageOrder, end: TurnFinished | None
@@ -457,23 +474,31 @@ class Run:
                 self.status = "drained"
                 return []
         if end is None and self.status == "running" and not message_order.waiting:
-            end = await self._stored_end()
+            return await self._repeat_end(message_order)
         if end is not None:
-            if end.status == "succeeded":
-                await self._store_success(end)
-            return self._end(end, message_order)
+            return await self._complete(end, message_order)
         if self.status == "running" and message_order.waiting:
             if self._options.has_saver and not open_pauses(await self._canvas.graph.aget_state(self._config)):
                 raise CheckpointError("The session store has lost this pause. Continue the session to be asked again.")
             return [self._wait_for_user(message_order)]
         return []
 
-    async def _stored_end(self) -> TurnFinished | None:
-        """Return the end of a turn whose closing node ran in an interrupted run, just before it was interrupted."""
+    async def _repeat_end(self, message_order: MessageOrder) -> list[WireEvent]:
+        """Return the answer and the end of a turn whose closing node ran just before its run was interrupted."""
         if not self._options.has_saver:
-            return None
+            return []
         config = with_recent_entries(self._config, {**NO_ENTRIES, "history": 1})
-        return stored_end((await self._canvas.graph.aget_state(config)).values)
+        end = stored_end((await self._canvas.graph.aget_state(config)).values)
+        if end is None:
+            return []
+        is_answered = self._is_taken_over or bool(self.collected.text)
+        frames = () if is_answered else message_frames(to_text(end.outputs.get("content", "")))
+        return [*frames, *await self._complete(end, message_order)]
+
+    async def _complete(self, end: TurnFinished, message_order: MessageOrder) -> list[WireEvent]:
+        if end.status == "succeeded":
+            await self._store_success(end)
+        return self._end(end, message_order)
 
     def _wait_for_user(self, message_order: MessageOrder) -> UserInputs:
         self.status = "waiting"

@@ -19,7 +19,7 @@ from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.run import Run
-from ragflow_lg.runs.runner import Runner
+from ragflow_lg.runs.runner import Runner, newest_run
 from ragflow_lg.runs.wire.wire_events import WireEvent
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
 from ragflow_lg.services.http import HttpRequest, HttpResponse
@@ -275,6 +275,40 @@ async def test_a_turn_continues_to_its_end_wherever_storing_it_was_interrupted(
             events = [event.event async for event in run]
             assert (run.status, events[-1]) == (status, last), fails_at
     assert interruptions >= 3
+
+
+@pytest.mark.parametrize("durability", ["effects", "steps"])
+async def test_a_turn_whose_process_died_before_it_recorded_the_end_is_ended_by_continue(durability: Any) -> None:
+    async with open_store("memory://", SystemClock(), durability=durability) as store:
+        runner = runner_of({"t": text(["out"], "x"), **out("text")}, store=store)
+        for query in ("first", "second"):
+            run = runner.start("s", {"query": query})
+            answer, _ = await play_run(run)
+        ended = await store.runs.get(run.envelope.message_id)
+        assert ended is not None
+        await store.runs.put(replace(ended, status="running", checkpoint="", ended_ms=0))
+        continued = runner.continue_("s")
+        assert (await play_run(continued))[0] == answer
+        assert continued.status == "succeeded"
+        newest = await newest_run(store, "s")
+        assert newest is not None
+        assert newest.status == "succeeded"
+        with pytest.raises(ConflictError, match="no unfinished turn"):
+            await play_run(runner.continue_("s"))
+
+
+async def test_a_turn_of_which_nothing_was_stored_does_not_get_the_end_of_the_one_before() -> None:
+    async with open_store("memory://", SystemClock()) as store:
+        runner = runner_of({"t": text(["out"], "x"), **out("text")}, store=store)
+        run = runner.start("s", {"query": "first"})
+        await play_run(run)
+        ended = await store.runs.get(run.envelope.message_id)
+        assert ended is not None
+        await store.runs.put(
+            replace(ended, run_id="f" * 32, status="running", checkpoint="", started_ms=ended.started_ms + 1)
+        )
+        with pytest.raises(ConflictError, match="no unfinished turn"):
+            await play_run(runner.continue_("s"))
 
 
 async def test_without_a_store_a_turn_cannot_be_resumed_or_continued() -> None:
