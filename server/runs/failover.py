@@ -18,6 +18,7 @@ from ragflow_lg.base.errors import (
     StreamError,
     StreamGapError,
 )
+from ragflow_lg.checkpoints.lease_owner import parse_owner
 from ragflow_lg.component.events import AgentRecord, TurnFinished
 from ragflow_lg.engine.turn import stored_end
 from ragflow_lg.runs.progress import Progress
@@ -119,7 +120,8 @@ class Failover:
             return True  # it was only slow to report
         if not await run_manager.is_alive(head.player):
             await app_state.store.leases.expire(session.id, head.process)
-        takeovers = head.takeovers + await self._has_died(head)
+        has_died = await self._has_died(head)
+        takeovers = head.takeovers + has_died
         if takeovers > app_state.settings.limits.takeovers:
             return await self._abandon(head, row, takeovers)
         if not await self._is_free(session.id):
@@ -133,7 +135,11 @@ class Failover:
             run = runner.take_over(session.id, head.envelope, progress)
         replay_filter = ReplayFilter(await self._read_events(run_id), progress.plan)
         is_started = await self._start(run, head, row, takeovers, Continuation(run, replay_filter, progress))
-        if is_started:
+        if is_started and has_died:
+            owner, silence_s = parse_owner(head.process), run_manager.silence_s
+            player = owner.label if owner is not None else "its process"
+            logger.warning("run %s goes on here: %s has not reported for %g s or longer", run_id, player, silence_s)
+        elif is_started:
             logger.info("run %s was interrupted and continues here", run_id)
         return is_started or (await run_manager.head(run_id)).player != head.player
 

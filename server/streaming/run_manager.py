@@ -87,10 +87,15 @@ class RunManager:
         self._tasks: dict[str, RunTask] = {}
         self._away: Counter[str] = Counter()
         """Number of followers by run, for runs in other processes."""
-        self._watch = ReplicaWatch(journal, look_s=heartbeat_s, silence_s=BEATS * heartbeat_s)
+        self._watch = ReplicaWatch(journal, look_s=heartbeat_s, silence_s=self.silence_s)
         self._heartbeat: asyncio.Task[None] | None = None
         self.is_draining = False
         """Whether the manager refuses new runs."""
+
+    @property
+    def silence_s(self) -> float:
+        """How long a run manager must not have reported before others take its runs over."""
+        return BEATS * self._heartbeat_s
 
     def has(self, run_id: str) -> bool:
         """Return whether a run is executed in this process."""
@@ -116,7 +121,7 @@ class RunManager:
         head = RunHead(
             spec.run.envelope, self.player, spec.owner, str(this_process()), spec.request_hash, spec.takeovers
         )
-        task = RunTask(spec, head, self.journal, arrival_s=self._arrival_s, away_s=BEATS * self._heartbeat_s)
+        task = RunTask(spec, head, self.journal, arrival_s=self._arrival_s, away_s=self.silence_s)
         self._tasks[run_id] = task
         task.task.add_done_callback(partial(self._end, task))
         await task.start_result  # a caller that is cancelled does not stop the run

@@ -256,6 +256,21 @@ async def test_an_interrupted_run_is_taken_over_once_for_all_followers(tmp_path:
         assert turns.runs == [(run_id, "tenant", None, player)]
 
 
+async def test_the_log_names_the_process_that_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with start_app(tmp_path) as server:
+        run_id, run_manager = await finish_run(server), server.app_state.run_manager
+        head = await run_manager.head(run_id)
+        monkeypatch.setattr(run_manager, "head", AsyncMock(return_value=replace(head, process="host/1|42|7")))
+        assert await Failover(server.app_state, FakeTurns()).take(run_id)
+        assert caplog.messages == []
+        monkeypatch.setattr(run_manager, "read_end", AsyncMock(return_value=None))
+        assert await Failover(server.app_state, FakeTurns()).take(run_id)
+        (message,) = caplog.messages
+        assert message.startswith(f"run {run_id} goes on here: process 42 on host has not reported for ")
+
+
 async def test_unknown_runs_and_busy_sessions_are_not_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
