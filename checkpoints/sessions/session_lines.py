@@ -123,6 +123,8 @@ _WRONG_DATA = (
     RecursionError,
 )
 
+NO_EXPORT = "the file was not written by `ragflow-lg sessions export`"
+
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
 
@@ -162,11 +164,9 @@ def read_lines(file: BinaryIO) -> Iterator[tuple[int, Line]]:
     number = 0
     while text := file.readline(MAX_LINE_BYTES + 1):
         number += 1
-        line = _decode(number, text)
-        if isinstance(line, HeaderLine) != (number == 1):
-            raise line_error(
-                number, "the file does not begin with a header" if number == 1 else "it is a second header"
-            )
+        line = _decode(number, text) if number > 1 else _decode_header(text)
+        if isinstance(line, HeaderLine) and number > 1:
+            raise line_error(number, "it is a second header")
         if isinstance(line, HeaderLine):
             _check_format(line)
         else:
@@ -180,6 +180,16 @@ def _decode(number: int, text: bytes) -> Line:
         raise line_error(number, f"it is longer than {MAX_LINE_BYTES:,} bytes")
     with at_line(number):
         return _DECODER.decode(text)
+
+
+def _decode_header(text: bytes) -> HeaderLine:
+    try:
+        line = _decode(1, text)
+    except SessionFileError as error:
+        raise line_error(1, NO_EXPORT) from error
+    if not isinstance(line, HeaderLine):
+        raise line_error(1, NO_EXPORT)
+    return line
 
 
 def _check_format(header: HeaderLine) -> None:

@@ -153,7 +153,7 @@ def remove(kind: str) -> Change:
 
 HOSTILE: dict[str, tuple[Change, str]] = {
     "newer format": (lambda lines: lines[0].update(format=FORMAT + 1), "Line 1 .*: its format 3 is not known here"),
-    "no header": (lambda lines: lines.pop(0), "Line 1 .*does not begin with a header"),
+    "no header": (lambda lines: lines.pop(0), "Line 1 .*was not written by `ragflow-lg sessions export`"),
     "unknown line": (lambda lines: lines.insert(2, {"line": "code"}), "Line 3 .*Invalid value 'code'"),
     "unknown field": (lambda lines: lines[1].update(more=1), "Line 2 .*unknown field"),
     "changed part": (lambda lines: at("part", lines).update(text="changed"), "Line 3 .*its text has been changed"),

@@ -55,6 +55,9 @@ def test_a_cut_file_is_refused_with_its_line(folder: Path) -> None:
     assert f"Line {content.count(chr(10))} cannot be imported: the file ends inside a session." in refused.stderr
     assert call("sessions", "--checkpoint", "sqlite:///there.db").stdout == ""
     assert call("sessions", "import", "none.jsonl").returncode == 2
+    (folder / "canvas.json").write_text('{\n  "components": {}\n}\n')
+    other = call("sessions", "import", "canvas.json", "--checkpoint", "sqlite:///there.db")
+    assert "the file was not written by `ragflow-lg sessions export`." in other.stderr
 
 
 def test_deleting_says_what_was_deleted_and_leaves_nothing(folder: Path) -> None:
