@@ -52,7 +52,7 @@ from ragflow_lg.runs.run_session import (
 from ragflow_lg.runs.stored_turn import thread_config
 from ragflow_lg.runs.wire.answer_text import AnswerText, message_frames
 from ragflow_lg.runs.wire.message_order import MessageOrder
-from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WireEvent, WorkflowFinished
+from ragflow_lg.runs.wire.wire_events import Envelope, MessageEnd, UserInputs, WireEvent, WorkflowFinished
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import (
@@ -491,8 +491,9 @@ class Run:
         end = stored_end((await self._canvas.graph.aget_state(config)).values)
         if end is None:
             return []
-        is_answered = self._is_taken_over or bool(self.collected.text)
-        frames = () if is_answered else message_frames(to_text(end.outputs.get("content", "")))
+        frames: list[WireEvent] = []
+        if not (self._is_taken_over or self.collected.text) and "content" in end.outputs:
+            frames += [*message_frames(to_text(end.outputs["content"])), MessageEnd()]
         return [*frames, *await self._complete(end, message_order)]
 
     async def _complete(self, end: TurnFinished, message_order: MessageOrder) -> list[WireEvent]:

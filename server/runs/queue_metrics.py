@@ -24,6 +24,8 @@ async def measuring_queue(queue: RunQueue | None, metrics: Metrics, now_ms: Call
         yield
         return
     state: QueueState | None = None
+    left_ms = 0
+    """When runs were first seen in play without any worker."""
 
     def age_s() -> float:
         return max(0.0, (now_ms() - state.oldest_ms) / 1000) if state is not None and state.oldest_ms else 0.0
@@ -35,10 +37,15 @@ async def measuring_queue(queue: RunQueue | None, metrics: Metrics, now_ms: Call
         return state.open - state.waiting if state is not None else 0
 
     async def look_forever() -> None:
-        nonlocal state
+        nonlocal state, left_ms
         while True:
             with suppress(StreamError):
-                state = await queue.line.state()
+                found = await queue.line.state()
+                is_left = found.open > found.waiting and not await queue.has_worker()
+                left_ms = (left_ms or now_ms()) if is_left else 0
+                if is_left:  # all workers have died, and none gave its runs back
+                    found = found._replace(waiting=found.open, oldest_ms=found.oldest_ms or left_ms)
+                state = found
             await asyncio.sleep(LOOK_S)
 
     metrics.show_queue(waiting, played, age_s)

@@ -288,7 +288,8 @@ async def test_a_turn_whose_process_died_before_it_recorded_the_end_is_ended_by_
         assert ended is not None
         await store.runs.put(replace(ended, status="running", checkpoint="", ended_ms=0))
         continued = runner.continue_("s")
-        assert (await play_run(continued))[0] == answer
+        events = [event.event async for event in continued]
+        assert (events, continued.answer) == (["message", "message_end", "workflow_finished"], answer)
         assert continued.status == "succeeded"
         newest = await newest_run(store, "s")
         assert newest is not None
