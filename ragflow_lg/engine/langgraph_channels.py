@@ -82,7 +82,7 @@ class ChannelChanges:
         self._next_version = next_version
         self._triggers = triggers
         self._newest = max(versions.values()) if versions else None
-        self._fading = {name for name in kinds.fading if channels[name].is_available()}
+        self._fading = [name for name in kinds.fading if channels[name].is_available()]
         """The channels that can change in the next superstep without writes to them."""
 
     def apply(self, tasks: Sequence[Any]) -> tuple[dict[str, Any], set[str]]:
@@ -111,8 +111,8 @@ class ChannelChanges:
             finished = [name for name in self._kinds.finishing if channels[name].finish()]
             changed |= dict.fromkeys(finished, version)
             updated.update(name for name in finished if channels[name].is_available())
-        fading = self._fading | updated
-        self._fading = {name for name in fading & self._kinds.fading if channels[name].is_available()}
+        fading = self._kinds.fading.intersection((*self._fading, *updated))
+        self._fading = [name for name in fading if channels[name].is_available()]
         if changed:
             self._newest = version
         return changed, updated
