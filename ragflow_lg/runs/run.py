@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -246,7 +246,7 @@ class Run:
         inputs = self._request.get("inputs")
         message_order = MessageOrder(self._canvas.plan, created_at=float(self.envelope.created_at), inputs=inputs)
         try:
-            async with self._session(), self._playing(message_order) as graph:
+            async with _Session(self), _Playing(self, message_order) as graph:
                 for frame in (frame for event in self.restored_events for frame in message_order.feed(event)):
                     self.collected.feed(frame)
                     yield frame
@@ -287,42 +287,62 @@ class Run:
     def _elapsed_s(self) -> float:
         return self._services.clock.monotonic() - self._began_s
 
-    @asynccontextmanager
-    async def _session(self) -> AsyncGenerator[None]:
-        """If there is a store, acquire the session, watch for cancellation and store the record."""
+    async def open_session(self) -> AbstractAsyncContextManager[None] | None:
+        """Acquire the session, if there is a store. Return the block that watches for cancellation, which has begun."""
         store = self._store
         if store is None:
-            yield
-            return
+            return None
         lease = self._lease = await acquire_lease(
             store.leases, self.record.session, self._on_lease_lost, self._services.clock, self._options.busy_s
         )
-        has_failed = True
         try:
             self.lease_token = lease.token
             self._config = with_lease_token(self._config, lease.token)
             self._turn.steps = step_store(self._canvas, self._config)
             self._turn.gathered = store.gather(self._config)
-            async with store.cancels.watch(self.record.session, self.cancel):
-                try:
-                    yield
-                    await self._close_steps()
-                except BaseException as error:
-                    if isinstance(error, RagflowLgError):
-                        self._fail(error)
-                    with suppress(CheckpointError):  # report only the first error
-                        await self._close_steps()
-                    with suppress(CheckpointError):
-                        await self._end_record(store, lease)
-                    raise
-                await self._end_record(store, lease)
-            has_failed = False
-        finally:
-            await self._leave(store, lease, has_failed=has_failed)
+            watch = store.cancels.watch(self.record.session, self.cancel)
+            await watch.__aenter__()
+        except BaseException:
+            await self._leave(store, has_failed=True)
+            raise
+        return watch
 
-    async def _leave(self, store: SessionStore, lease: Lease, *, has_failed: bool) -> None:
+    async def close_session(self, watch: AbstractAsyncContextManager[None], error: BaseException | None) -> None:
+        """Store the last steps and the record of the run, which ``error`` has ended if any, and release the session."""
+        store = self._store
+        if store is None:
+            return
+        has_failed = True
+        try:
+            try:
+                await self._close(store, error)
+            finally:
+                await watch.__aexit__(None, None, None)
+            has_failed = error is not None
+        finally:
+            await self._leave(store, has_failed=has_failed)
+
+    async def _close(self, store: SessionStore, error: BaseException | None) -> None:
+        """Store the last steps, and find out what is recorded of the end. Report only the first error."""
+        if error is None:
+            try:
+                await self._close_steps()
+            except BaseException as failure:
+                await self._close(store, failure)
+                raise
+            await self._end_record(store)
+            return
+        if isinstance(error, RagflowLgError):
+            self._fail(error)
+        with suppress(CheckpointError):
+            await self._close_steps()
+        with suppress(CheckpointError):
+            await self._end_record(store)
+
+    async def _leave(self, store: SessionStore, *, has_failed: bool) -> None:
         """Store the record, unless the run has not begun, and release the session. Report only the first error."""
-        if self._lease is None:
+        lease = self._lease
+        if lease is None:
             return
         with suppress(CheckpointError) if has_failed else nullcontext():
             async with store.together():
@@ -356,9 +376,10 @@ class Run:
         checkpoint, now_ms = await store.newest_checkpoint(self._config), int(self._services.clock.now() * 1000)
         return ended_record(self.record, status, error, checkpoint, now_ms)
 
-    async def _end_record(self, store: SessionStore, lease: Lease) -> None:
+    async def _end_record(self, store: SessionStore) -> None:
         """Find out what is recorded of the end, if it has not been recorded yet."""
-        if self._lease is None:
+        lease = self._lease
+        if lease is None:
             return
         # A suspended process notices a lost lease late.
         is_stored = self.status in _DURABLE_STATUSES and not self._turn.is_stopping
@@ -373,9 +394,8 @@ class Run:
         self._has_lost_lease = True
         self._turn.cancel()
 
-    @asynccontextmanager
-    async def _playing(self, message_order: MessageOrder) -> AsyncGenerator[asyncio.Task[None] | None]:
-        """Run the graph in its own task. Yield None if the user must be asked again first."""
+    async def start_graph(self, message_order: MessageOrder) -> asyncio.Task[None] | None:
+        """Run the graph in its own task. Return None if the user must be asked again first."""
         from langgraph.runtime import RunControl
 
         from ragflow_lg.engine.graph_run import play
@@ -386,8 +406,7 @@ class Run:
         if found.unanswered:
             for pause in found.unanswered:
                 message_order.wait(pause.node, pause.tips, pause.inputs)
-            yield None
-            return
+            return None
         self._has_started = True
         self._observer.begin(self.record, self._intent, self._services.clock.now())
         if self._store is not None and self._turn.gathered is not None:
@@ -406,20 +425,28 @@ class Run:
             durability="sync" if self._options.has_saver else None,
         )
         graph = asyncio.create_task(playing)
-        graph.add_done_callback(lambda _: self._sink.close())
-        try:
-            yield graph
-        except RagflowLgError:
-            raise
-        except Exception as error:
-            self.status, self.error = "failed", _describe_error(error)
-            raise RunError(self.error) from error
-        finally:
-            self._sink.close()
-            if not graph.done():
-                graph.cancel()
-                await asyncio.gather(graph, return_exceptions=True)
-            self._turn.limits.close()
+        graph.add_done_callback(self._close_sink)
+        return graph
+
+    def _close_sink(self, _: object) -> None:
+        self._sink.close()
+
+    async def stop_graph(self, graph: asyncio.Task[None] | None, error: BaseException | None) -> None:
+        """Cancel the graph if it is still running.
+
+        Raises:
+            RunError: if ``error`` is one of the engine.
+        """
+        engine_error = error if isinstance(error, Exception) and not isinstance(error, RagflowLgError) else None
+        if engine_error is not None:
+            self.status, self.error = "failed", _describe_error(engine_error)
+        self._sink.close()
+        if graph is not None and not graph.done():
+            graph.cancel()
+            await asyncio.gather(graph, return_exceptions=True)
+        self._turn.limits.close()
+        if engine_error is not None:
+            raise RunError(self.error or "") from engine_error
 
     async def _recall(self, message_order: MessageOrder) -> None:
         """Continue with the inputs and the usage of the interrupted run."""
@@ -524,6 +551,41 @@ class Run:
                 self.usage = self.usage.plus(event.usage)
             if event.is_halting:
                 self.failed_node, self.error = event.node, event.error
+
+
+class _Session(AbstractAsyncContextManager[None]):
+    """A block that holds the session of a run, if it has a store. It takes less memory than a generator."""
+
+    __slots__ = ("_run", "_watch")
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._watch: AbstractAsyncContextManager[None] | None = None
+
+    async def __aenter__(self) -> None:
+        self._watch = await self._run.open_session()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if self._watch is not None:
+            await self._run.close_session(self._watch, error)
+
+
+class _Playing(AbstractAsyncContextManager["asyncio.Task[None] | None"]):
+    """A block in which the graph of a run runs; see `Run.start_graph`."""
+
+    __slots__ = ("_graph", "_message_order", "_run")
+
+    def __init__(self, run: Run, message_order: MessageOrder) -> None:
+        self._run = run
+        self._message_order = message_order
+        self._graph: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> asyncio.Task[None] | None:
+        self._graph = await self._run.start_graph(self._message_order)
+        return self._graph
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        await self._run.stop_graph(self._graph, error)
 
 
 _DURABLE_STATUSES = ("succeeded", "waiting", "drained")
