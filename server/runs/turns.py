@@ -304,10 +304,6 @@ class Turns:
             if self._orders is None:
                 start = await self._starts.enter(agent.tenant)
                 release = partial(start.end, free_slot)
-        except BaseException:
-            release()
-            raise
-        try:
             await self.quotas.begin_turn(agent.tenant, page_key, *((session, *new.messages) if new else ()), row)
             try:
                 if self._orders is not None:
