@@ -313,9 +313,8 @@ class Turns:
                 place = (run, agent.tenant, question, start_ms, policy)
                 await self.start_run(*place, request_hash=request_hash, start=start, free_slot=free_slot)
             except RagflowLgError as error:
-                runs = RunRepository(app_state.database, agent.tenant)
                 status = "failed" if isinstance(error, StreamError) else "refused"
-                await runs.end(run_id, status, str(error), Usage(), start_ms)
+                await RunRepository(app_state.database, agent.tenant).end(run_id, status, str(error), Usage(), start_ms)
                 raise
         except BaseException:
             release()
