@@ -304,6 +304,13 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Ans
     return answer
 
 
+async def _show_parts(show: AnswerSink, texts: list[str], parts: Iterable[AnswerPart]) -> None:
+    """Show parts of an answer, and add them to its texts."""
+    batch = list(parts)
+    texts.extend(part.source for part in batch)
+    await show.write(batch)
+
+
 async def _ask(
     ctx: RunContext, model: ChatModel, request: ChatRequest, show: AnswerSink | None, report: CallReport
 ) -> ChatAnswer:
@@ -322,20 +329,14 @@ async def _ask(
     calls: tuple[ToolCall, ...] = ()
     usage = ONE_CALL
     splitter = ThinkingSplitter()
-
-    async def pass_on(parts: Iterable[AnswerPart]) -> None:
-        batch = list(parts)
-        texts.extend(part.source for part in batch)
-        await show.write(batch)
-
     stream = model.stream(request)
     try:
         async for delta in stream:
             if delta.text:
-                await pass_on(splitter.feed(delta.text, is_reasoning=delta.is_thinking))
+                await _show_parts(show, texts, splitter.feed(delta.text, is_reasoning=delta.is_thinking))
             calls = delta.calls or calls
             usage = delta.usage or usage
-        await pass_on(splitter.finish())
+        await _show_parts(show, texts, splitter.finish())
     except asyncio.CancelledError:  # the provider reports its count at the end
         usage = usage if usage.prompt_tokens else estimate_usage(request, "".join(texts))
         raise

@@ -78,7 +78,7 @@ from ragflow_lg.server.observability.operations import Operations
 from ragflow_lg.server.runs.turns import Turns
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ragflow_lg.server.assembly.app_state import AppState
 
@@ -141,6 +141,13 @@ logger = logging.getLogger(__name__)
 
 
 class _Application(FastAPI):
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request as FastAPI does, which has a frame of its own and one of Starlette around an open stream."""
+        scope["app"] = self
+        if self.middleware_stack is None:
+            self.middleware_stack = self.build_middleware_stack()
+        await self.middleware_stack(scope, receive, send)
+
     def build_middleware_stack(self) -> ASGIApp:
         """Return what a request passes, without what `RequestObserver` does as well: errors of ours, and large bodies.
 

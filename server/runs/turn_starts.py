@@ -86,12 +86,14 @@ class TurnStart:
     def __init__(self, starts: TurnStarts, tenant: str, ticket: asyncio.Future[None]) -> None:
         self.tenant = tenant
         self._starts = starts
-        self._slots, self._ticket = starts.starting, ticket
+        self._slots = starts.starting
         """What it takes a place of: first of those that begin, then of those that go on."""
-        self._is_starting = self._has_place = True
+        self._ticket: asyncio.Future[None] | None = ticket
+        """Its place, until that is given back."""
+        self._is_starting = True
         self._next: asyncio.Future[None] | None = None
         """Done when the turn may go on."""
-        self._timer = self._call_later(starts.patience_s, self.begin)
+        self._timer: asyncio.TimerHandle | None = self._call_later(starts.patience_s, self.begin)
 
     def begin(self, hold: Hold | None = None) -> None:
         """Return the place, since the turn has its first event. Repeated calls do nothing."""
@@ -108,9 +110,9 @@ class TurnStart:
     def go_on(self) -> None:
         """Go on as soon as there is a place among the turns that do."""
         self._starts.release(self)
-        self._timer.cancel()
+        self._stop_timer()
         self._slots = self._starts.playing
-        self._ticket, self._has_place = self._slots.request(self.tenant), True
+        self._ticket = self._slots.request(self.tenant)
         self._ticket.add_done_callback(self._play)
 
     def end(self, release: Callable[[], None] | None = None) -> None:
@@ -122,7 +124,7 @@ class TurnStart:
             release()
 
     def _play(self, ticket: asyncio.Future[None]) -> None:
-        if self._has_place:
+        if self._ticket is not None:
             self._timer = self._call_later(self._starts.patience_s, self._give_back)
         self._free()
 
@@ -133,10 +135,15 @@ class TurnStart:
             self._next.set_result(None)
 
     def _give_back(self) -> None:
-        self._timer.cancel()
-        if self._has_place:
-            self._has_place = False
-            self._slots.give_back(self.tenant, self._ticket)
+        self._stop_timer()
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None:
+            self._slots.give_back(self.tenant, ticket)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _call_later(self, delay_s: float, work: Callable[[], None]) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(delay_s, work)
