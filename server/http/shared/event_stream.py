@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, SettingsError
+from ragflow_lg.base.long_timers import LongTimer, call_later
 from ragflow_lg.server.http.shared.described_routes import describe_header, describe_query
 from ragflow_lg.server.http.shared.request_parsing import parse_flag
 from ragflow_lg.server.streaming.run_task import RETRY_S, end_task, parse_policy
@@ -80,11 +81,11 @@ class EventStream(Response):
         self._frames = frames
         self._heartbeat_s = heartbeat_s
         self._socket = asyncio.Lock()
-        self._sent = 0
+        self._sent = self._sent_before = 0
         self._is_inside_frame = self._has_ended_body = self._has_left = False
         self._sending: asyncio.Task[Any] | None = None
         """The task that sends the frames, until all are sent."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | LongTimer | None = None
         """The next look whether a comment is due or, once the client has left, whether the frames have ended."""
         self._beating: asyncio.Task[None] | None = None
 
@@ -100,7 +101,8 @@ class EventStream(Response):
         """Send all frames, or stop when the client disconnects."""
         task = self._sending = asyncio.current_task()
         if self._heartbeat_s:
-            self._beat_later(send)
+            self._send = send
+            self._beat_later()
         connection: Connection | None = scope.get(CONNECTION)
         watching = self._watch(connection, receive)
         try:
@@ -152,15 +154,15 @@ class EventStream(Response):
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(RETRY_S, self._leave)
 
-    def _beat_later(self, send: Send) -> None:
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._heartbeat_s, self._beat, send, self._sent)
+    def _beat_later(self) -> None:
+        self._timer = call_later(self._heartbeat_s, self._beat)
+        self._sent_before = self._sent
 
-    def _beat(self, send: Send, sent_before: int) -> None:
+    def _beat(self) -> None:
         """Send a comment if nothing has been sent for a while, and the client has read what was."""
-        if sent_before == self._sent and not self._socket.locked():
-            self._beating = asyncio.create_task(self._send_heartbeat(send))
-        self._beat_later(send)
+        if self._sent_before == self._sent and not self._socket.locked():
+            self._beating = asyncio.create_task(self._send_heartbeat(self._send))
+        self._beat_later()
 
     async def _send_heartbeat(self, send: Send) -> None:
         async with self._socket:
