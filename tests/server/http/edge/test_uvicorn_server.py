@@ -1,6 +1,8 @@
 import asyncio
+import inspect
 import json
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 import uvloop
+from uvicorn.protocols.http import flow_control, h11_impl
 
 from ragflow_lg.server.http.edge import uvicorn_server
 from ragflow_lg.server.http.edge.listening_socket import open_socket
@@ -254,3 +257,11 @@ async def test_an_agent_of_another_tenant_is_refused_and_logged(
 )
 def test_chunks_are_counted_up_to_the_limit(data: bytes, counted: tuple[int, int]) -> None:
     assert count_chunks(data) == counted
+
+
+def test_uvicorn_has_the_events_that_a_connection_replaces() -> None:
+    """A failure means that an upgrade of uvicorn needs more of `asyncio.Event` than its replacement has."""
+    source = "".join(inspect.getsource(module) for module in (flow_control, h11_impl))
+    for name in ("_is_writable_event", "message_event"):
+        assert set(re.findall(rf"\b{name}\.(\w+)", source)) == {"set", "clear", "wait"}
+    assert "message_event" in inspect.signature(h11_impl.RequestResponseCycle).parameters
