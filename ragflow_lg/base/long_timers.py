@@ -18,8 +18,8 @@ def call_at(due: float, work: Callable[[], object]) -> LongTimer:
     """Call ``work`` at a time on the clock of the running loop, in an empty context."""
     loop = asyncio.get_running_loop()
     if (timers := _TIMERS.get(loop)) is None:
-        for ended in [known for known in _TIMERS if known.is_closed()]:
-            del _TIMERS[ended]
+        for ended in [known for known in list(_TIMERS) if known.is_closed()]:
+            _TIMERS.pop(ended, None)  # other threads may have loops of their own
         timers = _TIMERS[loop] = _Timers()
     timer = LongTimer(timers, due, work)
     timers.add(timer, loop)

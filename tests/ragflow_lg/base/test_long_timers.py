@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from ragflow_lg.base import long_timers
 from ragflow_lg.base.long_timers import MOST_CANCELLED, call_at, call_later
 from ragflow_lg.base.request_notes import RequestNotes, current_notes, use_notes
 
@@ -59,3 +60,11 @@ async def test_cancelled_timers_are_not_kept_for_long() -> None:
     assert kept in waiting
     assert len(waiting) <= 2 * MOST_CANCELLED
     kept.cancel()
+
+
+def test_the_timers_of_a_closed_loop_are_forgotten() -> None:
+    async def wait() -> None:
+        call_later(600, list)
+
+    known = [len(vars(long_timers)["_TIMERS"]) for _ in range(3) if asyncio.run(wait()) is None]
+    assert known[0] == known[1] == known[2]
