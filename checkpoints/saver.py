@@ -47,7 +47,7 @@ from ragflow_lg.checkpoints.saver_operations import (
     thread_of,
 )
 from ragflow_lg.checkpoints.session_parts import SessionParts
-from ragflow_lg.checkpoints.step_buffer import NewCheckpoint, StepBuffer
+from ragflow_lg.checkpoints.step_buffer import NewCheckpoint, StepBuffer, with_run
 from ragflow_lg.checkpoints.thread_values import StepResults, ThreadValues
 from ragflow_lg.services.sessions import LEASE_TOKEN, RECENT_ENTRIES
 
@@ -58,12 +58,6 @@ logger = logging.getLogger(__name__)
 
 def _no_transaction(precondition: Precondition | None) -> AbstractAsyncContextManager[None]:
     return nullcontext()
-
-
-def _with_run(config: RunnableConfig, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the metadata of a checkpoint, with the run that stores it."""
-    run = config.get("metadata", {}).get("run_id")
-    return {"run_id": run, **metadata} if run else metadata
 
 
 class CanvasSaver(PruningSaver):
@@ -117,12 +111,12 @@ class CanvasSaver(PruningSaver):
         key = checkpoint_key(config)
         stored = key._replace(checkpoint=checkpoint["id"])
         if (steps := self.steps_of(config)) is not None:
-            if not self.take_checkpoint(steps, config, checkpoint, cast("Mapping[str, Any]", metadata), new_versions):
+            if not steps.take_checkpoint(config, checkpoint, cast("Mapping[str, Any]", metadata), new_versions):
                 await steps.flush()
             return key_config(stored)
         self._read.pop(key.thread, None)
         with self._results.taken(key) as results:
-            complete = _with_run(config, cast("Mapping[str, Any]", metadata))
+            complete = with_run(config, cast("Mapping[str, Any]", metadata))
             await self._writer.put_checkpoint(NewCheckpoint(config, checkpoint, complete, new_versions), results)
         self._seen.remember(stored)
         return key_config(stored)
@@ -136,7 +130,7 @@ class CanvasSaver(PruningSaver):
         """
         part = TaskWrites(config, writes, task_id, task_path)
         if (steps := self.steps_of(config)) is not None:
-            if (is_taken := self.take_writes(steps, *part)) is not True:
+            if (is_taken := steps.take_writes(*part)) is not True:
                 await steps.flush()
             if is_taken is not None:
                 return
@@ -145,31 +139,9 @@ class CanvasSaver(PruningSaver):
             return
         await self._writer.put_writes(part)
 
-    def take_checkpoint(
-        self,
-        steps: StepBuffer,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: Mapping[str, Any],
-        new_versions: ChannelVersions,
-    ) -> bool:
-        """Add a checkpoint to the steps of its run, and return whether nothing has to wait; see `StepBuffer.take`."""
-        key = checkpoint_key(config)
-        self._read.pop(key.thread, None)
-        self._seen.remember(key._replace(checkpoint=checkpoint["id"]))
-        return steps.take(NewCheckpoint(config, checkpoint, _with_run(config, metadata), new_versions))
-
-    def take_writes(
-        self,
-        steps: StepBuffer,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> bool | None:
-        """Add a task's writes in the same way. None: they are added to nothing, since no checkpoint follows them."""
-        part = TaskWrites(config, writes, task_id, task_path)
-        return steps.take(part) if part.are_result else None
+    def _know(self, checkpoint: CheckpointKey) -> None:
+        self._read.pop(checkpoint.thread, None)
+        self._seen.remember(checkpoint)
 
     def steps_of(self, config: RunnableConfig) -> StepBuffer | None:
         """Return the steps of a run that are not stored yet, if it gathers them."""
@@ -181,7 +153,7 @@ class CanvasSaver(PruningSaver):
         thread = thread_of(config)
         token: int = config["configurable"][LEASE_TOKEN]  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `thread_of`
         write, forget = partial(self._writer.put_all, config), partial(self._forget_steps, thread, token)
-        steps = StepBuffer(write, forget, is_volatile=self._is_volatile)
+        steps = StepBuffer(write, forget, self._know, is_volatile=self._is_volatile)
         self._steps.setdefault(thread, {})[token] = steps
         return steps
 

@@ -17,7 +17,7 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, TASK_SEPARATOR
 from ragflow_lg.base.request_notes import request_context
 from ragflow_lg.checkpoints.result_buffer import TaskWrites
-from ragflow_lg.checkpoints.saver_operations import checkpoint_key
+from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key
 from ragflow_lg.services.sessions import StoreWork
 
 LATEST_S = 0.1
@@ -42,6 +42,12 @@ class NewCheckpoint(NamedTuple):
     new_versions: ChannelVersions
 
 
+def with_run(config: RunnableConfig, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the metadata of a checkpoint, with the run that stores it."""
+    run = config.get("metadata", {}).get("run_id")
+    return {"run_id": run, **metadata} if run else metadata
+
+
 Part: TypeAlias = "NewCheckpoint | TaskWrites | StoreWork"
 
 
@@ -55,15 +61,18 @@ class StepBuffer:
         self,
         write: Callable[[Sequence[Part]], Coroutine[Any, Any, None]],
         on_close: Callable[[], None],
+        on_checkpoint: Callable[[CheckpointKey], None],
         *,
         is_volatile: bool = False,
     ) -> None:
         """``write`` stores parts in their order. ``on_close`` is called when the run has ended.
 
+        ``on_checkpoint`` is called with the key of each checkpoint that is added.
         ``is_volatile``: what is stored ends with the process as well, so that no step has to wait for it.
         """
         self._write = write
         self._on_close = on_close
+        self._on_checkpoint = on_checkpoint
         self._is_volatile = is_volatile
         self._context = request_context()
         """For writes, which must not use what a step has open, such as a transaction, but take the tenant's turns."""
@@ -99,19 +108,42 @@ class StepBuffer:
         self._parts.append(work)
         self._added += 1
 
-    def take(self, part: NewCheckpoint | TaskWrites) -> bool:
-        """Add a checkpoint or a result, and return whether nothing has to wait for the store. If not, call `flush`."""
+    def take_checkpoint(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: Mapping[str, Any],
+        new_versions: ChannelVersions,
+    ) -> bool:
+        """Add a checkpoint, and return whether nothing has to wait for the store. If not, call `flush`."""
+        key = checkpoint_key(config)
+        self._on_checkpoint(key._replace(checkpoint=checkpoint["id"]))
+        if self._error is not None:
+            return False
+        self._parts.append(NewCheckpoint(config, checkpoint, with_run(config, metadata), new_versions))
+        if key.namespace in self._required:
+            self._added += 1
+            del self._required[key.namespace]
+            return False
+        return self._write_soon()
+
+    def take_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> bool | None:
+        """Add a task's writes in the same way. None: they are added to nothing, since no checkpoint follows them."""
+        part = TaskWrites(config, writes, task_id, task_path)
+        if not part.are_result:
+            return None
         if self._error is not None:
             return False
         self._parts.append(part)
+        if task_id in self._urgent_tasks:
+            self._is_urgent = True
+            del self._urgent_tasks[task_id]
+        return self._write_soon()
+
+    def _write_soon(self) -> bool:
         self._added += 1
-        if isinstance(part, TaskWrites):
-            if self._urgent_tasks:
-                self._is_urgent |= part.task_id in self._urgent_tasks
-                self._urgent_tasks.pop(part.task_id, None)
-        elif self._required and (namespace := checkpoint_key(part.config).namespace) in self._required:
-            del self._required[namespace]
-            return False
         if len(self._parts) < MAX_PARTS:
             self._schedule()
         elif not self._batch:

@@ -19,7 +19,12 @@ _HUMAN = ("human", "user")
 
 def question_message(text: str, seed: int, position: int) -> dict[str, JsonValue]:
     """Return the user's message, given the turn's ``seed`` and the ``position`` in the history."""
-    return {"type": "human", "content": text, "id": f"question-{seed:x}-{position}"}
+    return {"type": "human", "content": text, "id": question_id(seed, position)}
+
+
+def question_id(seed: int, position: int) -> str:
+    """Return the id of the user's message, given the turn's ``seed`` and the ``position`` in the history."""
+    return f"question-{seed:x}-{position}"
 
 
 def answer_id(seed: int, number: int) -> str:

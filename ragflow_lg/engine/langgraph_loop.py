@@ -300,8 +300,7 @@ class _Loop(AsyncPregelLoop):
                 self._checkpointer_put_after_previous, before, (), config, checkpoint, metadata, new_versions
             )
         else:
-            saver: Any = self.checkpointer
-            is_taken = saver.take_checkpoint(self._steps, config, checkpoint, metadata, new_versions)
+            is_taken = self._steps.take_checkpoint(config, checkpoint, metadata, new_versions)
             put = self._done if is_taken else self._submit(self._steps.flush)
         self._put_checkpoint_fut = put
         place: Any = {**config["configurable"], CONFIG_KEY_CHECKPOINT_ID: checkpoint["id"]}  # pyright: ignore[reportTypedDictNotRequiredAccess] - set
@@ -441,14 +440,13 @@ class _Loop(AsyncPregelLoop):
         }
 
     def _submit_or_gather(self, work: Any, *arguments: Any, **options: Any) -> Any:
-        saver: Any = self.checkpointer
         is_taken: bool | None = None
         if self._steps is None:
             return self._submit(work, *arguments, **options)
         if work == self._checkpointer_put_after_previous:
-            is_taken = saver.take_checkpoint(self._steps, *arguments[2:])
+            is_taken = self._steps.take_checkpoint(*arguments[2:])
         elif work == self.checkpointer_put_writes:
-            is_taken = saver.take_writes(self._steps, *arguments)
+            is_taken = self._steps.take_writes(*arguments)
         if is_taken is None:
             return self._submit(work, *arguments, **options)
         return self._done if is_taken else self._submit(self._steps.flush)

@@ -15,7 +15,7 @@ from ragflow_lg.component.events import TurnFinished, TurnStarted
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.state import SYS_FILES, TurnRecord, TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
-from ragflow_lg.dsl.chat_messages import answer_message, question_message
+from ragflow_lg.dsl.chat_messages import answer_message, question_id, question_message
 from ragflow_lg.dsl.forms import stored_files
 from ragflow_lg.engine.prior_messages import history_lines, prior_history, prior_messages
 
@@ -59,13 +59,13 @@ async def open_turn(
             globals_[SYS_FILES] = to_json(await turn.services.files.read(files, ""))
         except RagflowLgError as error:
             record["error"] = [0, 0, plan.entry, f"{_UNREADABLE}: {error}"]
-    question = question_message(to_text(query), seed, len(state.get("history", [])) + len(before))
+    message_id = request.get("message_id") or question_id(seed, len(state.get("history", [])) + len(before))
     update = {
         "globals": globals_,
         "history": [*before, ["user", "" if query is None else query]],
         "messages": [
             *prior_messages(before, seed),
-            {**question, "id": request.get("message_id") or question["id"]},
+            {"type": "human", "content": to_text(query), "id": message_id},
         ],
         "turn": record,
     }

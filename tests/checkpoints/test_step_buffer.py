@@ -59,7 +59,7 @@ class Recorder:
         self.may_end.set()
         self.error: Exception | None = None
         self.is_closed = False
-        self.steps = StepBuffer(self.write, self._close)
+        self.steps = StepBuffer(self.write, self._close, lambda _: None)
 
     async def write(self, parts: Sequence[Part]) -> None:
         """Record parts."""
@@ -90,7 +90,7 @@ async def recorder(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Recorder]:
 
 async def _add(recorder: Recorder, *numbers: int) -> None:
     for number in numbers:
-        if not recorder.steps.take(_result(checkpoint_config("t"), number)):
+        if not recorder.steps.take_writes(*_result(checkpoint_config("t"), number)):
             await recorder.steps.flush()
 
 
@@ -108,14 +108,14 @@ async def test_steps_wait_until_they_are_needed(recorder: Recorder) -> None:
 
 async def test_writes_take_the_turns_of_their_tenant(recorder: Recorder) -> None:
     with use_notes(RequestNotes(tenant="ann")):
-        steps = StepBuffer(recorder.note_tenant, lambda: None)
-    assert steps.take(_result(checkpoint_config("t"), 1))
+        steps = StepBuffer(recorder.note_tenant, lambda: None, lambda _: None)
+    assert steps.take_writes(*_result(checkpoint_config("t"), 1))
     await steps.settle()
     assert recorder.tenants == ["ann"]
 
 
 async def test_steps_in_memory_wait_for_a_reader_or_the_end(recorder: Recorder) -> None:
-    steps = recorder.steps = StepBuffer(recorder.write, lambda: None, is_volatile=True)
+    steps = recorder.steps = StepBuffer(recorder.write, lambda: None, lambda _: None, is_volatile=True)
     steps.hurry(_task(1))
     await _add(recorder, 1)
     await steps.settle()
