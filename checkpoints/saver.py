@@ -139,7 +139,7 @@ class CanvasSaver(PruningSaver):
             return
         await self._writer.put_writes(part)
 
-    def _know(self, checkpoint: CheckpointKey) -> None:
+    def _remember(self, checkpoint: CheckpointKey) -> None:
         self._read.pop(checkpoint.thread, None)
         self._seen.remember(checkpoint)
 
@@ -153,7 +153,7 @@ class CanvasSaver(PruningSaver):
         thread = thread_of(config)
         token: int = config["configurable"][LEASE_TOKEN]  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `thread_of`
         write, forget = partial(self._writer.put_all, config), partial(self._forget_steps, thread, token)
-        steps = StepBuffer(write, forget, self._know, is_volatile=self._is_volatile)
+        steps = StepBuffer(write, forget, self._remember, is_volatile=self._is_volatile)
         self._steps.setdefault(thread, {})[token] = steps
         return steps
 

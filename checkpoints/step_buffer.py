@@ -121,8 +121,8 @@ class StepBuffer:
         if self._error is not None:
             return False
         self._parts.append(NewCheckpoint(config, checkpoint, with_run(config, metadata), new_versions))
+        self._added += 1
         if key.namespace in self._required:
-            self._added += 1
             del self._required[key.namespace]
             return False
         return self._write_soon()
@@ -137,13 +137,13 @@ class StepBuffer:
         if self._error is not None:
             return False
         self._parts.append(part)
+        self._added += 1
         if task_id in self._urgent_tasks:
             self._is_urgent = True
             del self._urgent_tasks[task_id]
         return self._write_soon()
 
     def _write_soon(self) -> bool:
-        self._added += 1
         if len(self._parts) < MAX_PARTS:
             self._schedule()
         elif not self._batch:
