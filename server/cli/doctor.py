@@ -230,43 +230,6 @@ def probe_tool_keys(settings: Settings, services: Collection[str]) -> list[Check
     return results
 
 
-async def probe_server(settings: Settings) -> list[CheckResult]:
-    """Query the server's database and the queue of runs. An SQLite file that is missing is not created."""
-    from ragflow_lg.checkpoints.store_url import sqlite_path
-
-    database, queue = settings.server.database.get_secret_value(), settings.queue.url.get_secret_value()
-    results: list[CheckResult] = []
-    if not database.startswith("sqlite:") or sqlite_path(database).exists():
-        results.append(await _probe_server_database(database))
-    return [*results, await _probe_queue(queue, settings.checkpoint_prefix)] if queue else results
-
-
-async def _probe_server_database(url: str) -> CheckResult:
-    try:
-        require("server", "The server's database")
-        from ragflow_lg.server.database.database import probe_database
-
-        return CheckResult(True, f"the server's database {await probe_database(url)} answers")
-    except RagflowLgError as error:
-        advice = f"{error} Start the database, or correct `database` of [server]."
-        return CheckResult(False, "the server's database cannot be used", advice)
-
-
-async def _probe_queue(url: str, prefix: str) -> CheckResult:
-    from ragflow_lg.checkpoints.store_url import redact_url
-
-    try:
-        require("queue", "The queue of runs")
-        from ragflow_lg.server.streaming.run_queue.open_queue import probe_queue
-
-        state = await probe_queue(url, prefix)
-    except RagflowLgError as error:
-        return CheckResult(False, "the queue of runs cannot be used", str(error))
-    played = state.open - state.waiting
-    counts = f"{state.waiting:,} wait, {played:,} are played"
-    return CheckResult(True, f"the queue of runs at {redact_url(url)} answers ({counts})")
-
-
 async def _probe_keys(url: str, settings: Settings) -> list[CheckResult]:
     """Check the keys of the sessions in a store that works."""
     from ragflow_lg.adapters.system_services import SystemClock
@@ -303,6 +266,7 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     from ragflow_lg.checkpoints.backends import probe_store
     from ragflow_lg.server.assembly.knowledge_sources import check_plain_datasets
     from ragflow_lg.server.assembly.library import catalog
+    from ragflow_lg.server.assembly.server_probe import probe_server
     from ragflow_lg.server.settings import load_settings
 
     config = load_settings(settings)
