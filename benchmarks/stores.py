@@ -75,13 +75,13 @@ async def _sqlite_bytes(services: Services, folder: str, name: str, document: An
 
 _ENCODE = """
 import resource, time
-from ragflow_lg.checkpoints.codec import Codec
+from ragflow_lg.checkpoints.encoding import Encoder
 
-Codec().encode({"a": [1]}, "t", {})
+Encoder().encode({"a": [1]}, "t", {})
 value = {"a": [1] * 1_000_000}
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 began = time.process_time()
-Codec().encode(value, "t", {})
+Encoder().encode(value, "t", {})
 print((time.process_time() - began) * 1000, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) / 1024)
 """
 

@@ -19,7 +19,7 @@ _DIGITS = 8
 _MANY = "a"
 """Marks numbers with more digits. It is greater than any digit."""
 _GROUP = 16
-"""Channels or nodes per group. The codec stores a group that has not changed only once."""
+"""Channels or nodes per group. The encoder stores a group that has not changed only once."""
 MAX_PLACES = 256
 """For how many threads and namespaces the groups are remembered."""
 _VERSIONS, _SEEN = "__versions ", "__seen "

@@ -13,8 +13,8 @@ from msgspec import Struct
 from ragflow_lg.base.errors import NewerSessionError
 from ragflow_lg.checkpoints.channel_values import LONG_LISTS
 from ragflow_lg.checkpoints.channel_versions import is_group, take_versions
-from ragflow_lg.checkpoints.codec import blob_digest
 from ragflow_lg.checkpoints.key_ring import require_plain
+from ragflow_lg.checkpoints.marks import blob_digest
 from ragflow_lg.checkpoints.saver_operations import thread_of
 from ragflow_lg.checkpoints.thread_values import ThreadValues, WrittenBlobs
 from ragflow_lg.services.sessions import RecentEntries
@@ -27,7 +27,7 @@ class _Checkpoint(Struct, frozen=True):
     id: str
     ts: str
     channel_values: dict[str, str | None]
-    """Each value is a text of `ragflow_lg.checkpoints.codec`."""
+    """Each value is a text of `ragflow_lg.checkpoints.encoding`."""
     channel_versions: dict[str, Version]
     versions_seen: dict[str, dict[str, Version]]
     updated_channels: list[str] | None = None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 KEY_ID = r"[A-Za-z0-9_.-]{1,32}"
 _MARK = re.compile(rb"!(" + KEY_ID.encode() + rb")!")
 """What stands before encrypted data. Nothing else that a store has of a session begins with ``!``: it is JSON, or
-begins with a mark of `codec`."""
+begins with one of `marks`."""
 
 
 def write_mark(key: str) -> bytes:

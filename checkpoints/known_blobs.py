@@ -7,9 +7,11 @@ turns, so a thread forgets those that no recent write has used.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from threading import Lock, RLock
-from typing import Any
+from collections.abc import Mapping
+from threading import RLock
+
+from ragflow_lg.checkpoints.expansion import MAX_NESTING
+from ragflow_lg.checkpoints.marks import MARK_BYTES, find_marks, unread_bytes
 
 REMEMBERED_BLOBS = 65_536
 """How many blobs are remembered, over all threads."""
@@ -92,6 +94,10 @@ class KnownBlobs:
         while self._count > REMEMBERED_BLOBS and len(self._threads) > 1:
             self._count -= len(self._threads.popitem(last=False)[1])
 
+    def remember_texts(self, thread: str, blobs: Mapping[str, bytes]) -> None:
+        """Remember that a thread has these blobs, with their sizes."""
+        self.remember(thread, _expanded_sizes(blobs, self.of_thread(thread)))
+
     def end_write(self, thread: str) -> None:
         """Note the end of a write to a thread."""
         if (blobs := self._threads.get(thread)) is not None:
@@ -105,41 +111,21 @@ class KnownBlobs:
         self._count -= len(self._threads.pop(thread, ()))
 
 
-REMEMBERED_MAPS = 64
-"""How many maps are remembered, over all threads. A run needs one or two at a time."""
+def _expanded_sizes(blobs: Mapping[str, bytes], known: ThreadBlobs) -> dict[str, int]:
+    """Return the expanded sizes of blobs. The parts of each blob are among ``blobs`` or in ``known``."""
+    blob_sizes: dict[str, int] = {}
 
-_MARKS = (b"\x01", b"\x03")
-"""A text with one of these bytes refers to parts that must be stored as well; see `ragflow_lg.checkpoints.codec`."""
+    def size(digest: str, depth: int) -> int:
+        if (known_size := blob_sizes.get(digest, known.use(digest))) is not None:
+            return known_size
+        text = blobs.get(digest)
+        if text is None or depth > MAX_NESTING:
+            return 0
+        inner = unread_bytes(text)
+        inner += sum(size(part, depth + 1) - MARK_BYTES for part in find_marks(text))
+        blob_sizes[digest] = len(text) + inner
+        return blob_sizes[digest]
 
-
-class KnownEntries:
-    """The entries of the map that was encoded last in each place, with their texts. Several threads may encode maps.
-
-    A map that grows, such as the outputs of nodes, is not encoded as a whole in every step.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._maps: OrderedDict[object, Mapping[Any, tuple[Any, bytes]]] = OrderedDict()
-
-    def encode(self, place: object, value: Mapping[Any, Any], encode: Callable[[Any, Any], bytes]) -> list[bytes]:
-        """Return the text of each entry of a map: those that the last map of the place had are not encoded again."""
-        known = self._maps.get(place, {})
-        entries: dict[Any, tuple[Any, bytes]] = {}
-        texts: list[bytes] = []
-        for key, part in value.items():
-            entry = known.get(key)
-            if entry is None or entry[0] is not part or type(key) is not str:
-                text = encode(key, part)
-                if any(mark in text for mark in _MARKS):
-                    texts.append(text)
-                    continue
-                entry = part, text
-            entries[key] = entry
-            texts.append(entry[1])
-        with self._lock:
-            self._maps[place] = entries
-            self._maps.move_to_end(place)
-            if len(self._maps) > REMEMBERED_MAPS:
-                self._maps.popitem(last=False)
-        return texts
+    for digest in blobs:
+        size(digest, 0)
+    return blob_sizes

@@ -8,7 +8,7 @@ from typing import Any, cast
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from ragflow_lg.checkpoints.checkpoint_texts import stored_texts
-from ragflow_lg.checkpoints.codec import blob_digest, find_digests
+from ragflow_lg.checkpoints.marks import blob_digest, find_digests
 from ragflow_lg.checkpoints.preconditions import Precondition
 from ragflow_lg.checkpoints.saver_operations import CheckpointKey, InnerSaver, key_config
 from ragflow_lg.checkpoints.thread_values import ThreadValues

@@ -8,21 +8,15 @@ reader of the whole list only has to replace each mark by its text.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any, cast
 
 import orjson
 
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.long_list import BLOCK, Block, LongList
-
-LIST_MARK = re.compile(rb"\x03([0-9a-f]{32}),(\d{1,12}),(\d{1,12})\x03")
-BLOCK_MARK_BYTES = 34
-
-FindBlobs = Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]
-"""Returns the existing blobs, by hash."""
-Expand = Callable[[bytes, FindBlobs], Awaitable[bytes]]
-"""Returns a text with its marks replaced."""
+from ragflow_lg.checkpoints.expansion import FindBlobs, expand, find_all
+from ragflow_lg.checkpoints.marks import LIST_MARK, MARK_BYTES
 
 
 class UnreadBlockError(Exception):
@@ -31,16 +25,6 @@ class UnreadBlockError(Exception):
     def __init__(self, entries: LongList) -> None:
         super().__init__("A block of a long list has not been read.")
         self.entries = entries
-
-
-def list_mark(digest: str, count: int, size: int) -> bytes:
-    """Return the mark of a list whose JSON text has ``size`` bytes."""
-    return b"\x03%b,%d,%d\x03" % (digest.encode(), count, size)
-
-
-def block_mark(digest: str) -> bytes:
-    """Return the mark of a block."""
-    return b"\x01" + digest.encode() + b"\x01"
 
 
 def find_lists(text: bytes, names: Collection[str]) -> dict[str, re.Match[bytes]]:
@@ -60,30 +44,30 @@ def find_lists(text: bytes, names: Collection[str]) -> dict[str, re.Match[bytes]
     return found
 
 
-async def read_list(mark: re.Match[bytes], thread: str, find: FindBlobs, expand: Expand) -> LongList:
+async def read_list(mark: re.Match[bytes], thread: str, find: FindBlobs) -> LongList:
     """Return the list for a mark, with its newest entries. Its blocks are unread."""
     digest, count, size = mark[1].decode(), int(mark[2]), int(mark[3])
-    head = (await _find_all([digest], find))[digest]
+    head = (await find_all([digest], find))[digest]
     levels = _levels(count)
     digests, rest = _split_marks(head, len(levels))
-    tail = await _read_entries(rest, find, expand)
+    tail = await _read_entries(rest, find)
     if len(tail) != count % BLOCK:
         raise DamagedSessionError(f"A stored list is damaged: part {digest} has the wrong length.")
     blocks = [Block(level, None, block) for level, block in zip(levels, digests, strict=True)]
     return LongList(blocks, tail, thread, (count, size))
 
 
-async def read_blocks(entries: LongList, count: int, find: FindBlobs, expand: Expand) -> None:
+async def read_blocks(entries: LongList, count: int, find: FindBlobs) -> None:
     """Read the blocks that contain the last ``count`` entries of a list."""
     while unread := entries.missing(count):
-        texts = await _find_all([block.digest for block in unread], find)
+        texts = await find_all([block.digest for block in unread], find)
         for block in unread:
             text = texts[block.digest]
             if block.level > 1:
                 digests, _ = _split_marks(text, BLOCK)
                 block.content = [Block(block.level - 1, None, digest) for digest in digests]
             else:
-                block.content = await _read_entries(text, find, expand)
+                block.content = await _read_entries(text, find)
             if len(block.content) != BLOCK:
                 raise DamagedSessionError(f"A stored list is damaged: part {block.digest} has the wrong length.")
 
@@ -109,24 +93,16 @@ def _levels(count: int) -> list[int]:
 
 def _split_marks(text: bytes, count: int) -> tuple[list[str], bytes]:
     """Return the hashes in the ``count`` marks at the beginning of a text, and the rest of the text."""
-    width = BLOCK_MARK_BYTES + 1  # with a comma
-    marks = [text[start : start + BLOCK_MARK_BYTES] for start in range(0, count * width, width)]
-    if not all(len(mark) == BLOCK_MARK_BYTES and mark[:1] == mark[-1:] == b"\x01" for mark in marks):
+    width = MARK_BYTES + 1  # with a comma
+    marks = [text[start : start + MARK_BYTES] for start in range(0, count * width, width)]
+    if not all(len(mark) == MARK_BYTES and mark[:1] == mark[-1:] == b"\x01" for mark in marks):
         raise DamagedSessionError("A stored list is damaged: its blocks are missing.")
     return [mark[1:-1].decode("ascii", "replace") for mark in marks], text[count * width :]
 
 
-async def _read_entries(text: bytes, find: FindBlobs, expand: Expand) -> list[Any]:
+async def _read_entries(text: bytes, find: FindBlobs) -> list[Any]:
     try:
         entries = orjson.loads(b"[" + await expand(text, find) + b"]")
     except ValueError as error:
         raise DamagedSessionError(f"A stored list cannot be read: {error}.") from None
     return cast("list[Any]", entries)
-
-
-async def _find_all(digests: Sequence[str], find: FindBlobs) -> Mapping[str, bytes]:
-    found = await find(digests)
-    for digest in digests:
-        if digest not in found:
-            raise DamagedSessionError(f"A stored value is incomplete: part {digest} is missing.")
-    return found

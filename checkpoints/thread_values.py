@@ -16,12 +16,15 @@ from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.long_list import LongList
 from ragflow_lg.checkpoints.channel_values import LONG_LISTS, to_object, to_plain
-from ragflow_lg.checkpoints.codec import MAX_EXPANDED_BYTES, Codec, blob_digest, encode_whole, find_digests
+from ragflow_lg.checkpoints.decoding import decode
+from ragflow_lg.checkpoints.encoding import Encoder, encode_whole
+from ragflow_lg.checkpoints.expansion import MAX_EXPANDED_BYTES, FindBlobs
 from ragflow_lg.checkpoints.long_texts import LONG_BYTES, LongTextError, compute
+from ragflow_lg.checkpoints.marks import blob_digest, find_digests
 from ragflow_lg.checkpoints.preconditions import BLOB_MISSING, NO_LEASE, Blobs, OpenTransaction, Precondition
 from ragflow_lg.checkpoints.saver_errors import SaverErrors
 from ragflow_lg.checkpoints.saver_operations import CheckpointKey, thread_of
-from ragflow_lg.checkpoints.stored_lists import FindBlobs, UnreadBlockError, block_digests, read_blocks
+from ragflow_lg.checkpoints.stored_lists import UnreadBlockError, block_digests, read_blocks
 from ragflow_lg.services.sessions import LEASE_TOKEN, Gathering, RecentEntries
 
 MAX_COUNTED = 10_000
@@ -78,7 +81,7 @@ class ThreadValues:
         self.blobs = blobs
         self.errors = errors
         self.transaction = transaction
-        self._codec = Codec()
+        self._encoder = Encoder()
         self._written: OrderedDict[str, int] = OrderedDict()
 
     def take_written_bytes(self, thread: str) -> int:
@@ -92,7 +95,7 @@ class ThreadValues:
 
     def forget(self, thread: str) -> None:
         """Forget which blobs a thread has."""
-        self._codec.forget(thread)
+        self._encoder.known_blobs.forget(thread)
 
     async def write(
         self,
@@ -122,7 +125,7 @@ class ThreadValues:
                     raise self.errors.describe("written", error) from error
                 self.forget(thread)
                 continue
-            self._codec.end_write(thread, blobs.new)
+            self._encoder.end_write(thread, blobs.new)
             self._count(thread, blobs.size())
             return result
         raise CheckpointError("The session cannot be written: another process keeps deleting it.")
@@ -147,7 +150,7 @@ class ThreadValues:
         if text := encode_whole(plain):
             return blobs.add_whole(text)
         long, max_bytes = LONG_LISTS.get(channel, ()), MAX_EXPANDED_BYTES if blobs.is_long else LONG_BYTES
-        text = self._codec.encode(plain, thread, blobs.new, long, channel=channel, max_bytes=max_bytes)
+        text = self._encoder.encode(plain, thread, blobs.new, long, channel=channel, max_bytes=max_bytes)
         return blobs.add_text(text)
 
     async def decode(
@@ -164,7 +167,7 @@ class ThreadValues:
         if not isinstance(text, str):
             raise TypeError("a value is not stored as text")
         unread = {name for name in LONG_LISTS.get(channel, ()) if (name or channel) in recent}
-        value = await self._codec.decode(text, self._finder(thread), thread, unread, is_sealed=is_sealed)
+        value = await decode(text, self._finder(thread), thread, unread, is_sealed=is_sealed)
         for name in unread:
             entries = value if not name else value.get(name)
             if isinstance(entries, LongList):
@@ -173,8 +176,8 @@ class ThreadValues:
 
     async def _read_blocks(self, entries: LongList, count: int) -> None:
         """Read the last ``count`` entries of a list, and remember that its blocks are stored."""
-        await read_blocks(entries, count, self._finder(entries.thread), self._codec.expand)
-        self._codec.remember_stored(entries.thread, block_digests(entries.blocks))
+        await read_blocks(entries, count, self._finder(entries.thread))
+        self._encoder.known_blobs.remember(entries.thread, dict.fromkeys(block_digests(entries.blocks), 0))
 
     def _finder(self, thread: str) -> FindBlobs:
         async def find(digests: Sequence[str]) -> Mapping[str, bytes]:
@@ -187,7 +190,7 @@ class ThreadValues:
         with self.errors.translate("read"):
             blobs = await self.blobs.find(thread, digests)
         await compute(_check_blobs, blobs, sum(map(len, blobs.values())))
-        self._codec.remember_blobs(thread, blobs)
+        self._encoder.known_blobs.remember_texts(thread, blobs)
         return blobs
 
 

@@ -33,7 +33,7 @@ from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.packed_bytes import LARGE_BYTES, is_packed, pack, unpack
 from ragflow_lg.base.request_notes import current_notes
-from ragflow_lg.checkpoints.codec import MAX_EXPANDED_BYTES
+from ragflow_lg.checkpoints.expansion import MAX_EXPANDED_BYTES
 from ragflow_lg.checkpoints.langgraph_internals import redis_key_of, redis_pointer_of, redis_write_key_of
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.preconditions import PART_MISSING, Precondition

@@ -14,10 +14,11 @@ from msgspec.structs import asdict
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.checkpoint_texts import check_fields, is_known_metadata, stored_texts
-from ragflow_lg.checkpoints.codec import blob_digest, find_digests, is_sealed
+from ragflow_lg.checkpoints.marks import blob_digest, find_digests
 from ragflow_lg.checkpoints.preconditions import Precondition
 from ragflow_lg.checkpoints.run_records import hex_session, read_record
 from ragflow_lg.checkpoints.saver_operations import CheckpointKey, key_config
+from ragflow_lg.checkpoints.seals import is_sealed
 from ragflow_lg.checkpoints.sessions.session_lines import (
     CheckpointLine,
     EndLine,
