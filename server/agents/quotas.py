@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ragflow_lg.base.errors import QuotaError
 from ragflow_lg.server.database.usage_repository import DAY_MS, DailyLimits, StoredQuota, UsageRepository
@@ -66,9 +66,30 @@ def find_limits(settings: Settings, tenant: str) -> Limits:
     return Limits(**{**general, **chosen})
 
 
+class Reservation(Struct, eq=False, weakref=True):
+    """Room for what is about to be stored. Counts of what is stored include it until it is released, or garbage."""
+
+    counts: list[WeakSet[Reservation]] = field(default_factory=list[WeakSet["Reservation"]])
+    """The reservations of each count that includes it."""
+
+    def release(self) -> None:
+        """Note that what it is for has been stored, or will not be."""
+        for reservations in self.counts:
+            reservations.discard(self)
+
+    def __enter__(self) -> None:
+        """Keep the room."""
+
+    def __exit__(self, *_: object) -> None:
+        """Release the room."""
+        self.release()
+
+
 class _Count(Struct):
     value: int
+    """What was stored, and what has been added or reserved since."""
     at_s: float
+    reserved: WeakSet[Reservation]
 
 
 class StoredCounts:
@@ -89,8 +110,10 @@ class StoredCounts:
             if (recent := self._recent(key, limit)) is not None:
                 return recent
             now_s = time.monotonic()
-            value = await UsageRepository(self._database, tenant).count(quota)
-            self._counts[key] = _Count(value, now_s)
+            reserved = count.reserved if (count := self._counts.get(key)) else WeakSet[Reservation]()
+            waiting = len(reserved)  # before the query: what is stored during it may not be part of its result
+            value = waiting + await UsageRepository(self._database, tenant).count(quota)
+            self._counts[key] = _Count(value, now_s, reserved)
             return value
 
     def _recent(self, key: tuple[str, StoredQuota], limit: int) -> int | None:
@@ -100,9 +123,16 @@ class StoredCounts:
         return count.value if time.monotonic() - count.at_s < recount_s else None
 
     def add(self, tenant: str, quota: StoredQuota, number: int = 1) -> None:
-        """Note what has been stored or is about to be stored."""
+        """Note what has been stored."""
         if count := self._counts.get((tenant, quota)):
             count.value += number
+
+    def reserve(self, tenant: str, quota: StoredQuota, reservation: Reservation) -> None:
+        """Note what is about to be stored."""
+        if count := self._counts.get((tenant, quota)):
+            count.value += 1
+            count.reserved.add(reservation)
+            reservation.counts.append(count.reserved)
 
 
 class Quotas:
@@ -150,28 +180,32 @@ class Quotas:
             self._on_refusal(tenant, quota)
             raise QuotaError(quota, limit, owner, _NOT_BEFORE, renews_s=renews_s)
 
-    async def require(self, tenant: str, *quotas: StoredQuota) -> None:
-        """Check that a tenant may store one more of each kind.
+    async def reserve(self, tenant: str, *quotas: StoredQuota) -> Reservation:
+        """Reserve room for one more of each kind. Release it when they have been stored.
 
         Raises:
             QuotaError: if a quota is used up.
         """
-        limits = self.limits(tenant)
-        for quota in quotas:
-            if limit := getattr(limits, quota):
-                await self._require(tenant, quota, limit)
-        for quota in quotas:
-            self._counts.add(tenant, quota)
+        limits, reservation = self.limits(tenant), Reservation()
+        try:
+            for quota in quotas:
+                if limit := getattr(limits, quota):
+                    await self._require(tenant, quota, limit)
+                    self._counts.reserve(tenant, quota, reservation)
+        except BaseException:
+            reservation.release()
+            raise
+        return reservation
 
-    async def begin_copy(self, tenant: str) -> None:
-        """Count a session that is about to be copied, before the session store contains the copy.
+    async def reserve_copy(self, tenant: str) -> Reservation:
+        """Reserve room for a copy of a session, before the session store contains it.
 
         Raises:
             QuotaError: if a quota is used up.
         """
         if limit := self.limits(tenant).checkpoint_bytes:
             await self._require(tenant, "checkpoint_bytes", limit)
-        await self.require(tenant, "sessions")
+        return await self.reserve(tenant, "sessions")
 
     async def add_usage(self, tenant: str, usage: Usage) -> None:
         """Add what a component that ran alone has used to the current day."""

@@ -7,6 +7,7 @@ from typing import NamedTuple, Required
 
 from typing_extensions import TypedDict
 
+from ragflow_lg.server.agents.quotas import Reservation
 from ragflow_lg.server.database.tables import MessageRow, SessionRow, VersionRow
 
 
@@ -16,6 +17,8 @@ class NewSession(NamedTuple):
     row: SessionRow
     version: VersionRow
     messages: list[MessageRow]
+    reservation: Reservation
+    """Its place in the quota of sessions."""
 
 
 class SessionFields(TypedDict, total=False):

@@ -137,16 +137,16 @@ class RunControl(AgentRuns):
         runner = await self._last(run, session)
         if version is not None:
             runner = await self._turns.runner(self._agent, session, version)
-        await self._turns.quotas.begin_copy(self._agent.tenant)
-        target = self._app_state.new_id()
-        try:
-            rerun = await runner.rerun(session.id, target, node, round=round_, changes=changes)
-        except CheckpointError as error:
-            raise _place_error(error) from error
-        if version is not None:
-            await self._require_continuable(runner, target)
-        state = await runner.state(target)
-        copy = await self._copy(session, target, name, state, is_open=True, version=version)
+        with await self._turns.quotas.reserve_copy(self._agent.tenant):
+            target = self._app_state.new_id()
+            try:
+                rerun = await runner.rerun(session.id, target, node, round=round_, changes=changes)
+            except CheckpointError as error:
+                raise _place_error(error) from error
+            if version is not None:
+                await self._require_continuable(runner, target)
+            state = await runner.state(target)
+            copy = await self._copy(session, target, name, state, is_open=True, version=version)
         try:
             return await self._play(copy, rerun, None, parent=run.id)
         except QuotaError:  # nothing has run
@@ -175,28 +175,28 @@ class RunControl(AgentRuns):
             checkpoint = await self._end_of(run)
         version = version or await self._turns.canvases.version(self._agent, session.version_id)
         canvas = await self._turns.canvases.compile(version)
-        await self._turns.quotas.begin_copy(self._agent.tenant)
-        services, target = app_state.services, app_state.new_id()
-        try:
-            record = await fork_session(
-                app_state.store,
-                canvas,
-                session.id,
-                target,
-                checkpoint,
-                canvas_id=self._agent.id,
-                clock=services.clock,
-                ids=services.ids,
-                parent_run=run.id,
-                changes=changes,
-            )
-        except CheckpointError as error:
-            raise _place_error(error) from error
-        runner = await self._turns.runner(self._agent, session, version)
-        if version.id != session.version_id:
-            await self._require_continuable(runner, target)
-        state = await runner.state(target)
-        await self._copy(session, target, name, state, is_open=record.status == "running", version=version)
+        with await self._turns.quotas.reserve_copy(self._agent.tenant):
+            services, target = app_state.services, app_state.new_id()
+            try:
+                record = await fork_session(
+                    app_state.store,
+                    canvas,
+                    session.id,
+                    target,
+                    checkpoint,
+                    canvas_id=self._agent.id,
+                    clock=services.clock,
+                    ids=services.ids,
+                    parent_run=run.id,
+                    changes=changes,
+                )
+            except CheckpointError as error:
+                raise _place_error(error) from error
+            runner = await self._turns.runner(self._agent, session, version)
+            if version.id != session.version_id:
+                await self._require_continuable(runner, target)
+            state = await runner.state(target)
+            await self._copy(session, target, name, state, is_open=record.status == "running", version=version)
         row = RunRow(
             id=record.run_id,
             agent_id=self._agent.id,

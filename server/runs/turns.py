@@ -149,7 +149,7 @@ class Turns:
             QuotaError: If the tenant has too many sessions.
             RequestError: If the id of the user is too long.
         """
-        await self.quotas.require(agent.tenant, "sessions")
+        reservation = await self.quotas.reserve(agent.tenant, "sessions")
         now = self._app_state.now_ms()
         values = {
             "tenant": agent.tenant,
@@ -171,14 +171,15 @@ class Turns:
             MessageRow(session_id=row.id, number=number, role=role, content=text, create_ms=now)
             for number, (role, text) in enumerate(messages)
         ]
-        return NewSession(row, version, rows)
+        return NewSession(row, version, rows, reservation)
 
     async def open_session(
         self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]
     ) -> tuple[SessionRow, list[MessageRow]]:
         """Store a new session without a run; see `new_session`."""
         new = await self.new_session(agent, version, **fields)
-        await SessionRepository(self._app_state.database, agent.tenant).add(new.row, new.messages)
+        with new.reservation:
+            await SessionRepository(self._app_state.database, agent.tenant).add(new.row, new.messages)
         return new.row, new.messages
 
     async def begin(
@@ -305,6 +306,8 @@ class Turns:
                 start = await self._starts.enter(agent.tenant)
                 release = partial(start.end, free_slot)
             await self.quotas.begin_turn(agent.tenant, page_key, *((session, *new.messages) if new else ()), row)
+            if new:
+                new.reservation.release()
             try:
                 if self._orders is not None:
                     order = (run, row, agent.tenant, policy or self._policy, request_hash, checkpoint)

@@ -72,9 +72,9 @@ async def create_schedule_of_agent(body: ScheduleRequest, request: Request, agen
     app_state, turns = get_app_state(request), get_turns(request)
     version = await find_version(app_state.database, agent, body.version)
     check_inputs((await turns.canvases.compile(version)).plan, body.inputs)
-    await turns.quotas.require(agent.tenant, "schedules")
     new = NewSchedule(body.cron, body.time_zone, body.query, body.inputs, body.session_name, body.version)
-    row = await create_schedule(app_state.database, agent, app_state.new_id(), new, app_state.now_ms())
+    with await turns.quotas.reserve(agent.tenant, "schedules"):
+        row = await create_schedule(app_state.database, agent, app_state.new_id(), new, app_state.now_ms())
     return _build_answer(row, app_state.now_ms())
 
 

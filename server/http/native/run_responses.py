@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from fastapi import Depends, Query
@@ -145,8 +145,9 @@ async def trial_of(request: Request, agent: AgentRow, dsl: dict[str, Any] | None
     if dsl is None:
         yield None
         return
-    await get_turns(request).quotas.require(agent.tenant, "versions")
-    async with stored_trial(get_app_state(request), agent, dsl) as version:
+    async with AsyncExitStack() as stack:
+        with await get_turns(request).quotas.reserve(agent.tenant, "versions"):
+            version = await stack.enter_async_context(stored_trial(get_app_state(request), agent, dsl))
         yield version
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, Literal, cast
 
 import orjson
@@ -190,14 +191,14 @@ async def store_agent(request: Request, caller: ApiCaller, body: dict[str, Any])
     dsl = await check_draft(settings, workers, fields["dsl"], is_released=is_released)
     if not to_text(fields.get("title")).strip():
         raise RequestError("No title in request.", 101, data=False, has_data=True)
-    await get_turns(request).quotas.require(caller.tenant, "agents", "versions")
     now = app_state.now_ms()
     agent = AgentRow(id=app_state.new_id(), create_ms=now, update_ms=now, canvas_category=_CATEGORY)
     for name, value in _build_columns(fields).items():
         setattr(agent, name, value)
     version = build_version(app_state.new_id(), agent.id, agent.title, dsl, now, is_released=is_released)
     agent.version_id = version.id
-    await AgentRepository(app_state.database, caller.tenant).add(agent, version)
+    with await get_turns(request).quotas.reserve(caller.tenant, "agents", "versions"):
+        await AgentRepository(app_state.database, caller.tenant).add(agent, version)
     audit("agent.created", agent=agent.id)
     return agent, version
 
@@ -234,19 +235,20 @@ async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body:
     app_state, changes = get_app_state(request), _drop_nulls(body)
     agent = await load_agent(request, caller, agent_id)
     agents = AgentRepository(app_state.database, caller.tenant)
-    now, version = app_state.now_ms(), None
+    now, version, reservation = app_state.now_ms(), None, nullcontext()
     values: dict[str, Any] = {**_build_columns(changes), "update_ms": now}
     draft, is_released = await agents.version(agent_id, agent.version_id), parse_flag(changes.get("release"))
     settings, workers = app_state.settings_of(caller.tenant), app_state.workers_of(caller.tenant)
     if changes.get("dsl"):
         dsl = await check_draft(settings, workers, changes["dsl"], is_released=is_released)
         if draft is None or draft.dsl != dsl:
-            await get_turns(request).quotas.require(caller.tenant, "versions")
+            reservation = await get_turns(request).quotas.reserve(caller.tenant, "versions")
             title = values.get("title", agent.title)
             version = build_version(app_state.new_id(), agent_id, title, dsl, now, is_released=is_released)
     elif is_released and draft is not None:
         await check_release(settings, workers, draft.dsl)
-    await agents.change(agent_id, values, version)
+    with reservation:
+        await agents.change(agent_id, values, version)
     if version is None and is_released:
         await agents.release(agent_id, agent.version_id, now)
     audit("agent.changed", agent=agent_id, what=", ".join(sorted(changes)))

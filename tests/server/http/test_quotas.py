@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ragflow_lg.server.agents import quotas as quotas_module
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.services.chat import Usage
@@ -65,8 +66,13 @@ async def test_every_surface_refuses_a_turn_with_the_name_of_the_quota(tmp_path:
         assert (await shown(server))["turns_day"] == (1, 1)
 
 
-async def test_requests_at_once_do_not_exceed_a_quota(tmp_path: Path) -> None:
-    async with start_app(tmp_path, sections=quotas(agents=3, sessions=5)) as server:
+@pytest.mark.parametrize("recount_s", [0.0, 1.0])
+async def test_requests_at_once_do_not_exceed_a_quota(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recount_s: float
+) -> None:
+    monkeypatch.setattr(quotas_module, "NEAR_RECOUNT_S", recount_s)
+    monkeypatch.setattr(quotas_module, "RECOUNT_S", recount_s)
+    async with start_app(tmp_path, sections=quotas(agents=3, versions=50, sessions=5)) as server:
         bodies = [{"title": f"agent {number}", "dsl": ECHO} for number in range(12)]
         made = [each.json() for each in await asyncio.gather(*(server.client.post("/agents", json=b) for b in bodies))]
         assert [each["code"] for each in made].count(0) == 3
