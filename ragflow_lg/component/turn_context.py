@@ -53,7 +53,7 @@ class Call:
             if turn.has_no_calls is not None:
                 turn.has_no_calls.set()
             if turn.is_stopping:
-                asyncio.get_running_loop().call_later(STORE_S, turn.cancel)
+                asyncio.get_running_loop().call_later(STORE_S, turn.stop)
 
 
 class NestedTurn:
@@ -139,6 +139,11 @@ class TurnContext(Struct, eq=False):
     """Converts an event for LangGraph's stream writer; by default the event itself is written."""
 
     def cancel(self) -> None:
+        """End the turn: see `stop`. It does not continue elsewhere."""
+        self.is_stopping = False
+        self.stop()
+
+    def stop(self) -> None:
         """Stop all running nodes at once, and prevent further nodes from starting."""
         self.is_cancelled = True
         self.limits.end_all()
@@ -152,7 +157,7 @@ class TurnContext(Struct, eq=False):
         """
         self.is_stopping = True
         if not self.calls:
-            self.cancel()
+            self.stop()
 
     @property
     def outermost(self) -> TurnContext:

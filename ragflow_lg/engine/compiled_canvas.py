@@ -41,6 +41,12 @@ class CompiledCanvas(Struct, frozen=True, eq=False):
         gates = sum(bool(join.looping) for join in self.plan.joins.values())
         return CYCLE_STEPS if self.plan.cyclic else len(self.plan.nodes) + gates + 10
 
+    @property
+    def has_saver(self) -> bool:
+        """Whether its sessions are stored."""
+        graph: Any = self.graph
+        return graph.checkpointer is not None
+
     def with_saver(self, saver: BaseCheckpointSaver[Any] | None) -> CompiledCanvas:
         """Return the same canvas with a checkpointer; the compiled graph is shared."""
         return replace(self, graph=self.graph.copy(update={"checkpointer": saver})) if saver else self

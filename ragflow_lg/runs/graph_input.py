@@ -37,7 +37,7 @@ async def find_graph_input(
     *,
     is_unrecorded: bool = False,
 ) -> GraphInput:
-    """Return the input for a request to a stored session.
+    """Return the input for a request to a session.
 
     With ``is_unrecorded``, a turn whose steps are all stored can be continued: nothing runs, and its end is recorded.
 
@@ -45,6 +45,10 @@ async def find_graph_input(
         ConflictError: if the session is not waiting for this request. AnswerError: if an answer is invalid.
         CanvasChangedError: if the canvas has changed too much to continue.
     """
+    if not canvas.has_saver:
+        if intent != "start":
+            raise ConflictError("The session is not waiting: without a session store, turns are independent.")
+        return GraphInput({"query": "", **request})
     snapshot = await canvas.graph.aget_state(config)
     pauses = open_pauses(snapshot, canvas.plan.unchecked_forms)
     if intent != "start" or request.get("inputs"):

@@ -4,22 +4,211 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import CheckpointError, SessionBusyError
+from ragflow_lg.base.errors import CheckpointError, RagflowLgError, SessionBusyError
+from ragflow_lg.component.events import TurnFinished
 from ragflow_lg.component.plan import HISTORY_VARIABLE, Plan
+from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+from ragflow_lg.runs.run_observer import RunObserver
+from ragflow_lg.runs.run_options import RunOptions
 from ragflow_lg.services.services import Clock
-from ragflow_lg.services.sessions import Lease, Leases, RecentEntries, RunRecord, Runs, RunStatus, Steps
+from ragflow_lg.services.sessions import (
+    Lease,
+    Leases,
+    RecentEntries,
+    RunRecord,
+    Runs,
+    RunStatus,
+    SessionStore,
+    Steps,
+    with_lease_token,
+)
 
 EndStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "waiting", "drained"]
 """``running`` until the end; ``waiting`` if an answer is needed; ``drained`` if the run can continue elsewhere."""
 
 BUSY_POLL_S = 0.05
 """The interval between attempts to acquire a busy session."""
+
+_DURABLE_STATUSES = ("succeeded", "waiting", "drained")
+"""Statuses whose last checkpoint was stored, which proves that the lease was current."""
+
+
+class RunSession(AbstractAsyncContextManager[None]):
+    """A block that holds the session of a run and, at its end, records how the run has ended.
+
+    Without a store, there is nothing to hold. A class takes less memory than a generator.
+    """
+
+    __slots__ = (
+        "_ended",
+        "_lease",
+        "_observer",
+        "_options",
+        "_turn",
+        "_watch",
+        "config",
+        "error",
+        "id",
+        "is_lost",
+        "lease_token",
+        "record",
+        "status",
+    )
+
+    def __init__(self, options: RunOptions, id_: str, config: Any, turn: TurnContext, observer: RunObserver) -> None:
+        self._options = options
+        self._turn = turn
+        self._observer = observer
+        self._lease: Lease | None = None
+        self._watch: AbstractAsyncContextManager[None] | None = None
+        self._ended: RunRecord | None = None
+        self.id = id_
+        self.config = config
+        """LangGraph's config for the session. Inside the block, it contains the token of the lease."""
+        self.lease_token = 0
+        self.is_lost = False
+        """Whether another runner has taken over the session."""
+        self.record: RunRecord | None = None
+        """The record of the run, if it has begun."""
+        self.status: EndStatus = "running"
+        self.error: str | None = None
+
+    async def __aenter__(self) -> None:
+        """Acquire the session, and watch for cancellation."""
+        store = self._options.store
+        if store is None:
+            return
+        clock, busy_s = self._options.services.clock, self._options.busy_s
+        self._lease = lease = await acquire_lease(store.leases, self.id, self.lose, clock, busy_s)
+        try:
+            self.lease_token = lease.token
+            self.config = with_lease_token(self.config, lease.token)
+            self._turn.steps = step_store(self._options.canvas, self.config)
+            self._turn.gathered = store.gather(self.config)
+            self._watch = store.cancels.watch(self.id, self._turn.cancel)
+            await self._watch.__aenter__()
+        except BaseException:
+            await self._leave(store, has_failed=True)
+            raise
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Store the last steps and the record of the run, which ``error`` has ended if any, and release the session."""
+        store = self._options.store
+        if store is None or self._watch is None:
+            return
+        has_failed = True
+        try:
+            try:
+                await self._close(store, error)
+            finally:
+                await self._watch.__aexit__(None, None, None)
+            has_failed = error is not None
+        finally:
+            await self._leave(store, has_failed=has_failed)
+
+    async def begin(self, record: RunRecord) -> None:
+        """Store the record of the run, together with its first steps if possible."""
+        self.record, store = record, self._options.store
+        if store is not None and self._turn.gathered is not None:
+            self._turn.gathered.attach(partial(store.runs.put, record))
+        elif store is not None:
+            await store.runs.put(record)
+
+    def fail(self, error: RagflowLgError) -> None:
+        """Set the status of a run that an error has ended, unless it has ended before."""
+        if self.status == "running":
+            self.status, self.error = "failed", str(error)
+
+    def lose(self) -> None:
+        """Stop without further writes: another runner has taken over the session."""
+        self.is_lost = True
+        self._turn.cancel()
+
+    async def is_unrecorded(self) -> bool:
+        """Return whether the process of the last run has stored steps of it, but died before it recorded its end."""
+        store = self._options.store
+        if store is None:
+            return False
+        is_newest, newest_step = True, await store.newest_checkpoint(self.config)
+        async for record in store.runs.of_session(self.id):
+            if is_newest and record.status != "running":
+                return False
+            if record.checkpoint:
+                return record.checkpoint != newest_step
+            is_newest = False
+        return not is_newest
+
+    async def store_success(self, end: TurnFinished) -> None:
+        """Store the end of a turn with its last steps, and release the session, in one transaction if possible."""
+        store, lease, gathered = self._options.store, self._lease, self._turn.gathered
+        if store is None or lease is None or gathered is None or self.record is None:
+            return
+        ended = await self._ended_record(store, self.record, end.status, end.error)
+        works = await self._observer.last_works()
+        try:
+            await gathered.close([*works, partial(store.runs.put, ended), lease.release])
+        except CheckpointError:
+            if not await is_recorded(store.runs, ended):
+                raise
+        self._lease = None
+
+    async def _close(self, store: SessionStore, error: BaseException | None) -> None:
+        """Store the last steps, and find out what is recorded of the end. Report only the first error."""
+        if error is None:
+            try:
+                await self._close_steps()
+            except BaseException as failure:
+                await self._close(store, failure)
+                raise
+            await self._end_record(store)
+            return
+        if isinstance(error, RagflowLgError):
+            self.fail(error)
+        with suppress(CheckpointError):
+            await self._close_steps()
+        with suppress(CheckpointError):
+            await self._end_record(store)
+
+    async def _close_steps(self) -> None:
+        if self._turn.gathered is not None and self._lease is not None:
+            await self._turn.gathered.close()
+
+    async def _end_record(self, store: SessionStore) -> None:
+        """Find out what is recorded of the end, if it has not been recorded yet."""
+        lease = self._lease
+        if lease is None:
+            return
+        # A suspended process notices a lost lease late.
+        is_stored = self.status in _DURABLE_STATUSES and not self._turn.is_stopping
+        if not is_stored and not await lease.is_ours():
+            self.is_lost = True
+        await self._observer.flush_trace(is_lost=self.is_lost)
+        if self.record is not None and not self.is_lost:
+            self._ended = await self._ended_record(store, self.record, self.status, self.error)
+
+    async def _ended_record(
+        self, store: SessionStore, record: RunRecord, status: EndStatus, error: str | None
+    ) -> RunRecord:
+        checkpoint = await store.newest_checkpoint(self.config)
+        return ended_record(record, status, error, checkpoint, int(self._options.services.clock.now() * 1000))
+
+    async def _leave(self, store: SessionStore, *, has_failed: bool) -> None:
+        """Store the record, unless the run has not begun, and release the session. Report only the first error."""
+        lease = self._lease
+        if lease is None:
+            return
+        with suppress(CheckpointError) if has_failed else nullcontext():
+            async with store.together():
+                if self._ended is not None:
+                    await store.runs.put(self._ended)
+                await lease.release()
 
 
 async def acquire_lease(

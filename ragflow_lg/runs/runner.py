@@ -18,7 +18,8 @@ from ragflow_lg.runs.callbacks import DEFAULT_LIMITS, CallbackLimits, CallbackSe
 from ragflow_lg.runs.graph_input import Intent
 from ragflow_lg.runs.pauses import Pause, assigned_globals, open_pauses
 from ragflow_lg.runs.progress import Progress, read_progress
-from ragflow_lg.runs.run import Run, RunOptions
+from ragflow_lg.runs.run import Run
+from ragflow_lg.runs.run_options import RunOptions
 from ragflow_lg.runs.stored_steps import CheckpointInfo, StoredSteps, list_checkpoints
 from ragflow_lg.runs.stored_turn import check_canvas, thread_config
 from ragflow_lg.runs.stored_variables import Moment, read_moment
@@ -82,7 +83,6 @@ class Runner:
         self._options = RunOptions(
             self._canvas,
             services,
-            saver is not None,
             store,
             canvas_id,
             model,
@@ -243,8 +243,8 @@ class Runner:
 
     def drain(self) -> None:
         """Stop every run at the end of its superstep; `continue_` resumes it, in this process or another."""
-        for run in self._options.running:
-            run.drain()
+        for control in self._options.running:
+            control.request_drain()
 
 
 async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: SessionStore | None, clock: Clock) -> None:

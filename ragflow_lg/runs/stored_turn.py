@@ -8,10 +8,12 @@ from typing import Any
 from ragflow_lg.base.errors import CanvasChangedError
 from ragflow_lg.base.ids import SessionId, thread_of_session
 from ragflow_lg.base.langgraph_internals import ENTRY_CHANNEL_PREFIX, NAMESPACE_SEPARATOR, TASK_SEPARATOR
+from ragflow_lg.component.events import TurnFinished
 from ragflow_lg.component.state import TurnRecord
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+from ragflow_lg.engine.turn import stored_end
 from ragflow_lg.runs.pauses import open_pauses
-from ragflow_lg.services.sessions import RunStatus
+from ragflow_lg.services.sessions import NO_ENTRIES, RunStatus, with_recent_entries
 
 
 def session_status(snapshot: Any) -> RunStatus:
@@ -30,6 +32,12 @@ def thread_config(canvas: CompiledCanvas, session: SessionId | str) -> Any:
         "configurable": {"thread_id": thread_of_session(session)},
         "recursion_limit": canvas.recursion_limit,
     }
+
+
+async def read_stored_end(canvas: CompiledCanvas, config: Any) -> TurnFinished | None:
+    """Return the end of a session's last turn, or None if its closing node has not run."""
+    place = with_recent_entries(config, {**NO_ENTRIES, "history": 1})
+    return stored_end((await canvas.graph.aget_state(place)).values)
 
 
 async def check_canvas(canvas: CompiledCanvas, config: Any, snapshot: Any) -> None:

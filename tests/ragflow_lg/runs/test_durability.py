@@ -20,10 +20,10 @@ from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.sessions import Durability
 from tests.fakes.canvas import node
-from tests.fakes.regions import out, play_run, runner_of, text
+from tests.fakes.regions import assign, form, iteration, loop, out, play_run, runner_of, text
 from tests.fakes.services import OneModel, ScriptedModel, fake_services
 from tests.harness.takeover_canvases import CANVASES, replies_of
-from tests.stores import OpenStore, checkpoint_config
+from tests.stores import OpenStore, checkpoint_config, sqlite_file
 
 Open = Callable[[Durability], AbstractAsyncContextManager[Store]]
 LENGTH = 12
@@ -221,3 +221,39 @@ async def test_a_reader_in_the_same_process_sees_every_step(open_file: Open, mon
         assert await _finished(other) == ["a", "b", "begin"]
         may_end.set()
         await run
+
+
+async def test_growing_lists_take_linear_space(tmp_path: Path) -> None:
+    """A list grows by an assigner in a Loop, as the history of a session, or in a region that is resumed."""
+
+    async def bytes_of(store: Store) -> int:
+        rows = await sqlite_file(store).rows(
+            "SELECT (SELECT sum(length(text)) FROM blobs) + (SELECT sum(length(checkpoint)) FROM checkpoints)"
+            " + (SELECT coalesce(sum(length(value)), 0) FROM writes)"
+        )
+        return int(rows[0][0])
+
+    sizes: dict[str, list[int]] = {"assigner": [], "conversation": [], "iteration": []}
+    row = "x" * 200
+    variables: dict[str, Any] = {"rows": {"name": "rows", "type": "array<string>", "value": []}}
+    for count in (16, 32, 64):
+        body = {"t": text(["set"], row + "{lp@n}"), "set": assign("env.rows", "t@result", "append")}
+        async with open_store(f"sqlite:///{tmp_path}/a{count}.db", SystemClock()) as store:
+            canvas_ = {**loop(body, count=count), **out("done")}
+            await play_run(runner_of(canvas_, store=store, variables=variables).start("s", {"query": "q"}))
+            sizes["assigner"].append(await bytes_of(store))
+        async with open_store(f"sqlite:///{tmp_path}/c{count}.db", SystemClock()) as store:
+            runner = runner_of(out("{sys.query}" + row), store=store)
+            for number in range(count // 2):
+                await play_run(runner.start("s", {"query": f"{number}" + row}))
+            sizes["conversation"].append(await bytes_of(store))
+        async with open_store(f"sqlite:///{tmp_path}/r{count}.db", SystemClock()) as store:
+            body = {"ask": form("w", downstream=["join"]), "join": text([], row + "{ask@w}")}
+            canvas_ = {**iteration(body, {"r": "join@result"}), **out("done")}
+            runner = runner_of(canvas_, store=store)
+            await play_run(runner.start("s", {"query": "q", "inputs": {"items": {"value": list(range(count // 4))}}}))
+            for number in range(count // 4):
+                await play_run(runner.resume("s", {"w": f"{number}"}))
+            sizes["iteration"].append(await bytes_of(store))
+    for name, (small, middle, large) in sizes.items():
+        assert large - middle < 2.6 * (middle - small), (name, small, middle, large)

@@ -1,8 +1,27 @@
-import pytest
+"""Holding the session of a run: its lease, cancellation from elsewhere, and its record."""
 
+import asyncio
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import CheckpointError, ConflictError
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.lease_owner import this_process
+from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.runs.run_session import EndStatus, ended_record, needed_entries
-from ragflow_lg.services.sessions import RunRecord, RunStatus
-from tests.fakes.canvas import canvas, plan_of, text
+from ragflow_lg.runs.runner import newest_run
+from ragflow_lg.services.sessions import RunRecord, RunStatus, hold_lease
+from tests.fakes.canvas import canvas, plan_of
+from tests.fakes.regions import out, play_run, runner_of, text
+from tests.fakes.services import OneModel, fake_services
+from tests.fakes.slow_model import STREAM, SlowModel, until_message
+from tests.stores import OpenStore, redis_client, redis_keys, stored_leases
 
 RECORD = RunRecord("r", "s", "s", "c", "hash")
 
@@ -28,3 +47,136 @@ def test_a_turn_reads_messages_only_if_it_may_replace_one() -> None:
     plan = plan_of(canvas({"a": text()}))
     assert needed_entries(plan, replaces_message=False)["messages"] == 0
     assert "messages" not in needed_entries(plan, replaces_message=True)
+
+
+async def test_another_process_can_cancel_a_run_and_the_turn_can_continue(reopen: OpenStore) -> None:
+    model = SlowModel()
+    async with reopen() as store, reopen() as other:
+        runner = runner_of(STREAM, services=fake_services(models=OneModel(model)), store=store)
+        run = runner.start("s", {"query": "q"})
+        events = await until_message(run)
+        start_s = time.monotonic()
+        await other.cancels.request("s")
+        rest = [event.event async for event in events]
+        assert time.monotonic() - start_s < 2
+        assert (run.status, rest[-1]) == ("cancelled", "workflow_finished")
+        assert [r.status async for r in store.runs.of_session("s")] == ["cancelled"]
+        model.is_released = True
+        answer, node_events = await play_run(runner.continue_("s"))
+        assert answer == "the rest"
+        assert "+a" not in node_events
+        assert model.stream_count == 2
+        assert (await play_run(runner.start("s", {"query": "again"})))[0] == "the rest"
+
+
+async def test_a_run_waits_for_the_lease_of_the_previous_turn(reopen: OpenStore) -> None:
+    async with reopen() as store, reopen() as other:
+        runner = runner_of({"a": text([], "A")}, store=store, busy_s=5)
+        async with hold_lease(other.leases, "s"):
+            waiting = asyncio.create_task(play_run(runner.start("s", {"query": "q"})))
+            await asyncio.sleep(0.1)
+            assert not waiting.done()
+        assert (await waiting)[1]
+
+
+async def test_a_run_that_was_taken_over_does_not_change_its_record(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        runner = runner_of(STREAM, services=fake_services(models=OneModel(SlowModel())), store=store)
+        run = runner.start("s", {"query": "q"})
+        events = await until_message(run)
+        token = await stored_leases(store).table.take(run.record.session, this_process(), run.lease_token)
+        assert isinstance(token, int)
+        assert token > run.lease_token
+        await store.runs.put(replace(run.record, status="succeeded"))
+        run.cancel()
+        assert [event.event async for event in events]
+        assert [r.status async for r in store.runs.of_session("s")] == ["succeeded"]
+
+
+async def test_a_second_runner_gets_a_conflict_and_the_first_one_continues(reopen: OpenStore) -> None:
+    model = SlowModel()
+    async with reopen() as store, reopen() as other:
+        services = fake_services(models=OneModel(model))
+        run = runner_of(STREAM, services=services, store=store).start("s", {"query": "q"})
+        events = await until_message(run)
+        second = runner_of(STREAM, services=services, store=other)
+        with pytest.raises(ConflictError, match="already running"):
+            await play_run(second.start("s", {"query": "mine"}))
+        model.is_released = True
+        assert [event.event async for event in events][-1] == "workflow_finished"
+        assert run.status == "succeeded"
+        assert [r.status async for r in store.runs.of_session("s")] == ["succeeded"]
+
+
+async def test_a_runner_that_loses_its_lease_stops(reopen_shared: OpenStore) -> None:
+    model = SlowModel()
+    async with reopen_shared() as store:
+        services = fake_services(models=OneModel(model))
+        run = runner_of(STREAM, services=services, store=store).start("s", {"query": "q"})
+        events = await until_message(run)
+        run._session.lose()  # pyright: ignore[reportPrivateUsage] - as the lease calls it
+        with pytest.raises(ConflictError, match="taken over this session"):
+            [event async for event in events]
+        assert [r.status async for r in store.runs.of_session("s")] == ["running"]
+
+
+@pytest.mark.parametrize("durability", ["effects", "steps"])
+async def test_a_turn_whose_process_died_before_it_recorded_the_end_is_ended_by_continue(durability: Any) -> None:
+    async with open_store("memory://", SystemClock(), durability=durability) as store:
+        runner = runner_of({"t": text(["out"], "x"), **out("text")}, store=store)
+        for query in ("first", "second"):
+            run = runner.start("s", {"query": query})
+            answer, _ = await play_run(run)
+        ended = await store.runs.get(run.envelope.message_id)
+        assert ended is not None
+        await store.runs.put(replace(ended, status="running", checkpoint="", ended_ms=0))
+        continued = runner.continue_("s")
+        events = [event.event async for event in continued]
+        assert (events, continued.answer) == (["message", "message_end", "workflow_finished"], answer)
+        assert continued.status == "succeeded"
+        newest = await newest_run(store, "s")
+        assert newest is not None
+        assert newest.status == "succeeded"
+        with pytest.raises(ConflictError, match="no unfinished turn"):
+            await play_run(runner.continue_("s"))
+
+
+async def test_a_turn_of_which_nothing_was_stored_does_not_get_the_end_of_the_one_before() -> None:
+    async with open_store("memory://", SystemClock()) as store:
+        runner = runner_of({"t": text(["out"], "x"), **out("text")}, store=store)
+        run = runner.start("s", {"query": "first"})
+        await play_run(run)
+        ended = await store.runs.get(run.envelope.message_id)
+        assert ended is not None
+        await store.runs.put(
+            replace(ended, run_id="f" * 32, status="running", checkpoint="", started_ms=ended.started_ms + 1)
+        )
+        with pytest.raises(ConflictError, match="no unfinished turn"):
+            await play_run(runner.continue_("s"))
+
+
+async def test_a_turn_continues_after_a_restart_of_redis(tmp_path: Path) -> None:
+    model = SlowModel()
+    services = fake_services(models=OneModel(model))
+    with redis_server(keep=tmp_path) as url:
+        port = int(url.rpartition(":")[2])
+        opening = open_store(url, SystemClock())
+        store = await opening.__aenter__()
+        run = runner_of(STREAM, services=services, store=store).start("s", {"query": "q"})
+        events = await until_message(run)
+    model.is_released = True
+    async with asyncio.timeout(30):
+        with pytest.raises(CheckpointError):
+            [event async for event in events]
+        with suppress(Exception):
+            await opening.__aexit__(None, None, None)
+    assert run.status == "failed"
+    with redis_server(keep=tmp_path, port=port) as url:
+        async with open_store(url, SystemClock()) as store, asyncio.timeout(25):
+            runner = runner_of(STREAM, services=services, store=store)
+            async with redis_client(url) as client:  # the lease could not be released; it would expire in 30 s
+                (lease,) = await redis_keys(client, "*active-session*")
+                await client.delete(lease)
+            answer, node_events = await play_run(runner.continue_("s"))
+    assert answer == "the rest"
+    assert "+a" not in node_events

@@ -1,0 +1,62 @@
+"""The task in which the graph of a run runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from ragflow_lg.base.errors import RagflowLgError, RunError
+from ragflow_lg.component.events import EventSink
+from ragflow_lg.component.turn_context import TurnContext
+
+
+class GraphTask(AbstractAsyncContextManager[None]):
+    """A block in which the graph of a run runs. When it is left, the graph is stopped if it is still running."""
+
+    __slots__ = ("_sink", "_task", "_turn", "control")
+
+    def __init__(self, turn: TurnContext, sink: EventSink) -> None:
+        from langgraph.runtime import RunControl
+
+        self._turn = turn
+        self._sink = sink
+        self._task: asyncio.Task[None] | None = None
+        self.control = RunControl()
+        """Stops the graph at the end of a superstep."""
+
+    def start(self, playing: Coroutine[Any, Any, None]) -> None:
+        """Start the task. The sink of the run is closed when it ends."""
+        self._task = asyncio.create_task(playing)
+        self._task.add_done_callback(self._close_sink)
+
+    def __await__(self) -> Any:
+        """Wait for the end of the graph, and raise its error."""
+        assert self._task is not None
+        return self._task.__await__()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Stop the graph.
+
+        Raises:
+            RunError: if ``error`` is one of the engine.
+        """
+        self._sink.close()
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._turn.limits.close()
+        if isinstance(error, Exception) and not isinstance(error, RagflowLgError):
+            raise RunError(_describe_error(error)) from error
+
+    def _close_sink(self, _: object) -> None:
+        self._sink.close()
+
+
+def _describe_error(error: Exception) -> str:
+    from langgraph.errors import GraphRecursionError
+
+    if isinstance(error, GraphRecursionError):
+        return "The flow repeated a cycle too often and was stopped. Check the condition that leaves the cycle."
+    return f"{type(error).__name__}: {error}"
