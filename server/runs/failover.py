@@ -283,7 +283,7 @@ class Continuation:
         end = stored_end(self._progress.values)
         if not self._filter.has_begun or end is None:
             raise CheckpointError(f"The run was interrupted and cannot be continued: {error}") from error
-        self._run.status, self._run.error = end.status, end.error
+        self._run.set_end(end)
         return [new_event for event in self._last_events(end) for new_event in self._filter.feed(event)]
 
     def _last_events(self, end: TurnFinished) -> Iterator[WireEvent]:
