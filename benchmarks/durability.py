@@ -1,19 +1,21 @@
 """Runs with a session store, for each durability, and the same graphs by hand with LangGraph's saver in ``sync``.
 
 ``python -m benchmarks.durability`` prints milliseconds and ratios of pairs in one run: elapsed and processor time.
-Graphs in a file or in Redis are also compared with the same graphs in memory, by hand and ours.
+Graphs in a file or in Redis are also compared with the same graphs in memory, by hand and ours. Words choose stores
+(memory, sqlite, redis) and graphs (chain, loop, model): ``python -m benchmarks.durability sqlite model``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import orjson
 from langgraph.graph import START, StateGraph
@@ -37,6 +39,8 @@ _NUMBERS = count()
 
 _REFERENCES = ("by hand", "hand mem", "ours mem")
 """What times are compared with: the graph by hand with the same kind of store, and in memory, and ours in memory."""
+
+_T = TypeVar("_T")
 
 Play = Callable[[str], Awaitable[object]]
 """Runs a graph in a new session."""
@@ -139,12 +143,13 @@ async def _measure(plays: dict[str, Play], rounds: int) -> dict[str, tuple[list[
     return times
 
 
-async def print_durability(show: Callable[[str], None]) -> None:
-    """Print all measurements."""
+async def print_durability(show: Callable[[str], None], chosen: Collection[str]) -> None:
+    """Print the measurements of the chosen stores and graphs, by default of all."""
     heads = "".join(f"{name:>12}" for name in ("ms", *(f"/ {name}" for name in _REFERENCES)))
     show(f"{'milliseconds, and ratios to references':<44} {heads}")
     with tempfile.TemporaryDirectory() as folder, redis_server() as url:
-        for name, store_url in {"memory": "memory://", "sqlite": f"sqlite:///{folder}/b.db", "redis": url}.items():
+        urls = {"memory": "memory://", "sqlite": f"sqlite:///{folder}/b.db", "redis": url}
+        for name, store_url in _choose(urls, chosen).items():
             async with AsyncExitStack() as stack:
                 stores = {
                     durability: await stack.enter_async_context(
@@ -155,7 +160,7 @@ async def print_durability(show: Callable[[str], None]) -> None:
                 bare = await stack.enter_async_context(open_bare(store_url, folder))
                 memory = await stack.enter_async_context(open_store("memory://", SystemClock()))
                 bare_memory = await stack.enter_async_context(open_bare("memory://", folder))
-                for workload, (document, graph) in WORKLOADS.items():
+                for workload, (document, graph) in _choose(WORKLOADS, chosen).items():
                     plays = {"by hand": _theirs(graph(), bare)}
                     if name != "memory":
                         plays |= {"hand mem": _theirs(graph(), bare_memory), "ours mem": _ours(document, memory)}
@@ -165,6 +170,11 @@ async def print_durability(show: Callable[[str], None]) -> None:
                         for index, time_name in enumerate(("elapsed", "processor")):
                             columns = _columns({name: of_way[index] for name, of_way in times.items()}, way)
                             show(f"{f'{name}, {workload}, {way}, {time_name}':<44} {columns}")
+
+
+def _choose(all_: Mapping[str, _T], chosen: Collection[str]) -> Mapping[str, _T]:
+    """Return the entries whose names begin with a chosen word, or all if there are none."""
+    return {name: entry for name, entry in all_.items() if name.startswith(tuple(chosen))} or all_
 
 
 def _columns(times: Mapping[str, list[float]], way: str) -> str:
@@ -178,4 +188,4 @@ def _columns(times: Mapping[str, list[float]], way: str) -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run(print_durability(print))
+    asyncio.run(print_durability(print, sys.argv[1:]))

@@ -101,11 +101,18 @@ class StepBuffer:
 
     def require(self, task: str) -> None:
         """Let no step follow the one of a task before it is stored."""
-        self._required[task.rpartition(NAMESPACE_SEPARATOR)[0]] = None
+        if not self._is_volatile:
+            self._required[task.rpartition(NAMESPACE_SEPARATOR)[0]] = None
 
-    def attach(self, work: StoreWork) -> None:
+    async def attach(self, work: StoreWork) -> None:
         """Store something else in the transaction of the next steps. Nothing else begins that."""
-        self._parts.append(work)
+        if self._is_volatile:
+            await work()  # nobody would see it until the next steps are stored
+        else:
+            self._add(work)
+
+    def _add(self, part: Part) -> None:
+        self._parts.append(part)
         self._added += 1
 
     def take_checkpoint(
@@ -120,8 +127,7 @@ class StepBuffer:
         self._on_checkpoint(key._replace(checkpoint=checkpoint["id"]))
         if self._error is not None:
             return False
-        self._parts.append(NewCheckpoint(config, checkpoint, with_run(config, metadata), new_versions))
-        self._added += 1
+        self._add(NewCheckpoint(config, checkpoint, with_run(config, metadata), new_versions))
         if key.namespace in self._required:
             del self._required[key.namespace]
             return False
@@ -136,8 +142,7 @@ class StepBuffer:
             return None
         if self._error is not None:
             return False
-        self._parts.append(part)
-        self._added += 1
+        self._add(part)
         if task_id in self._urgent_tasks:
             self._is_urgent = True
             del self._urgent_tasks[task_id]
@@ -183,7 +188,7 @@ class StepBuffer:
         """
         try:
             for work in works:
-                self.attach(work)
+                self._add(work)
             await self.flush()
         finally:
             self._stop_timer()

@@ -39,6 +39,7 @@ from langgraph._internal._constants import (
     CONFIG_KEY_STREAM,
     CONFIG_KEY_TASK_ID,
     CONFIG_KEY_THREAD_ID,
+    NO_WRITES,
     NS_END,
     NS_SEP,
     PULL,
@@ -61,6 +62,7 @@ from langgraph.pregel._checkpoint import copy_checkpoint
 from langgraph.pregel._loop import AsyncPregelLoop, PregelLoop
 from langgraph.pregel._retry import _is_user_raised_cancelled
 from langgraph.pregel._runner import PregelRunner
+from langgraph.pregel._task_status import CONTROL_WRITES
 from langgraph.runtime import ExecutionInfo, RunControl, Runtime
 from langgraph.types import PregelExecutableTask
 
@@ -69,7 +71,7 @@ from ragflow_lg.engine.langgraph_runtime import CheapRuntime
 from ragflow_lg.engine.langgraph_runtime import with_cheap_runtime as with_cheap_runtime  # for other ways to run
 
 STEPS_IN_A_ROW = 16
-"""After how many supersteps that are not stored readers of events and other runs go on, and after each that is.
+"""After how many supersteps readers of events and other runs go on, and after each that waits for the store.
 
 Were it a time, the order of events would depend on it.
 """
@@ -227,10 +229,10 @@ class _Loop(AsyncPregelLoop):
                 await (self._run_alone(tasks[0]) if len(tasks) == 1 else self._run_beside(tasks))
                 self.after_tick()
                 self.prev_checkpoint_config = None  # only streams of checkpoints and the first step of a replay need it
-                if is_stored := self.durability == "sync":
+                if self.durability == "sync" and self._put_checkpoint_fut is not self._done:
                     await cast("asyncio.Future[Any]", self._put_checkpoint_fut)
                     self._put_checkpoint_fut = self._done  # a task would be kept until the next superstep
-                if is_stored or self.step % STEPS_IN_A_ROW == 0:
+                elif self.step % STEPS_IN_A_ROW == 0:
                     await asyncio.sleep(0)  # nodes without effects, whose steps are gathered, wait for nothing
         if self.status == "out_of_steps":
             limit = self.config.get("recursion_limit")
@@ -248,7 +250,9 @@ class _Loop(AsyncPregelLoop):
                 if _is_user_raised_cancelled():
                     raise NodeCancelledError(task.name) from error
                 raise
-            self._make_runner().commit(task, None)
+            if all(channel in CONTROL_WRITES for channel, _ in task.writes):
+                task.writes.append((NO_WRITES, None))  # it has finished
+            self.put_writes(task.id, task.writes)
         except Exception as error:
             self._make_runner().commit(task, error)
             raise
@@ -259,7 +263,7 @@ class _Loop(AsyncPregelLoop):
             pass
 
     def _make_runner(self) -> PregelRunner:
-        """Return what ends tasks. It takes a kilobyte, so that there is none while a task runs alone."""
+        """Return what ends tasks. A task that runs alone needs it only if it fails."""
         links: Any = partial(getattr, self, "submit"), partial(getattr, self, "put_writes")  # smaller than weak ones
         return PregelRunner(submit=links[0], put_writes=links[1])
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ConflictError
+from ragflow_lg.base.langgraph_internals import INTERRUPT_CHANNEL
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
@@ -49,6 +50,8 @@ async def find_graph_input(
         if intent != "start":
             raise ConflictError("The session is not waiting: without a session store, turns are independent.")
         return GraphInput({"query": "", **request})
+    if intent == "start" and not request.get("inputs") and not await _has_interrupts(canvas, config):
+        return GraphInput({"query": "", **request})
     snapshot = await canvas.graph.aget_state(config)
     pauses = open_pauses(snapshot, canvas.plan.unchecked_forms)
     if intent != "start" or request.get("inputs"):
@@ -78,6 +81,13 @@ async def find_graph_input(
         record["inputs"] = to_json(request.get("inputs") or {})
     update["turn"] = {**update.get("turn", {}), **record}
     return GraphInput(_command({pause: {"inputs": fields} for pause, fields in answers.items()}, update))
+
+
+async def _has_interrupts(canvas: CompiledCanvas, config: Any) -> bool:
+    """Return whether any node has asked the user since the last step. A snapshot takes much longer than looking."""
+    graph: Any = canvas.graph
+    stored = await graph.checkpointer.aget_tuple(config)
+    return stored is not None and any(channel == INTERRUPT_CHANNEL for _, channel, _ in stored.pending_writes or ())
 
 
 def _command(answers: Mapping[str, Any], update: Mapping[str, Any] | None = None) -> Any:

@@ -117,7 +117,7 @@ class RunSession(AbstractAsyncContextManager[None]):
         """Store the record of the run, together with its first steps if possible."""
         self.record, store = record, self._options.store
         if store is not None and self._turn.gathered is not None:
-            self._turn.gathered.attach(partial(store.runs.put, record))
+            await self._turn.gathered.attach(partial(store.runs.put, record))
         elif store is not None:
             await store.runs.put(record)
 

@@ -195,8 +195,12 @@ class Steps(Protocol):
 class Gathering(Protocol):
     """The steps of one run that are not stored yet, because running them again would cost and change nothing."""
 
-    def attach(self, work: StoreWork) -> None:
-        """Store something else, such as a record, in the transaction of the next steps."""
+    async def attach(self, work: StoreWork) -> None:
+        """Store something else, such as a record, in the transaction of the next steps.
+
+        Raises:
+            CheckpointError: if the store fails at once.
+        """
         ...
 
     def hurry(self, task: str) -> None:

@@ -117,15 +117,17 @@ async def test_writes_take_the_turns_of_their_tenant(recorder: Recorder) -> None
 async def test_steps_in_memory_wait_for_a_reader_or_the_end(recorder: Recorder) -> None:
     steps = recorder.steps = StepBuffer(recorder.write, lambda: None, lambda _: None, is_volatile=True)
     steps.hurry(_task(1))
+    steps.require(f"n:{_task(1)}")
     await _add(recorder, 1)
+    assert steps.take_checkpoint(checkpoint_config(THREAD), {"id": "1"}, {}, {})  # pyright: ignore[reportArgumentType]
     await steps.settle()
     await asyncio.sleep(0.02)
     assert recorder.counts == []
     await steps.flush()
-    assert recorder.counts == [1]
+    assert recorder.counts == [2]
     await _add(recorder, 2)
     await steps.close()
-    assert recorder.counts == [1, 1]
+    assert recorder.counts == [2, 1]
 
 
 async def test_the_result_of_an_effect_is_stored_soon(recorder: Recorder) -> None:
@@ -191,17 +193,17 @@ async def test_after_a_failed_write_nothing_more_is_stored(recorder: Recorder) -
     assert (recorder.counts, recorder.is_closed) == ([], True)
 
 
-async def test_a_required_step_is_stored_before_the_next(reopen: OpenStore) -> None:
-    async with reopen() as store, hold_lease(store.leases, SESSION) as token:
+async def test_a_required_step_is_stored_before_the_next(reopen_shared: OpenStore) -> None:
+    async with reopen_shared() as store, hold_lease(store.leases, SESSION) as token:
         config = with_lease_token(checkpoint_config(THREAD), token)
         steps = store.saver.gather(config)
         steps.require(f"n:{_task(1)}")
         place = await put_checkpoint(store.saver, config, {"outputs": {"n": 1}})
-        async with reopen() as other:
+        async with reopen_shared() as other:
             assert await _stored(other) == [(1, [])]
         await put_checkpoint(store.saver, with_lease_token(place, token), {"outputs": {"n": 2}})
         assert [number async for number in store.saver.list_keys(THREAD, limit=1)]  # a reader stores the rest
-        async with reopen() as other:
+        async with reopen_shared() as other:
             assert await _stored(other) == [(1, []), (2, [])]
         await steps.close()
 

@@ -92,6 +92,17 @@ async def test_steps_without_effects_are_stored_together(open_file: Open, monkey
     assert len(histories["effects"]) > LENGTH
 
 
+async def test_a_turn_in_memory_is_stored_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_buffer, "LATEST_S", 30.0)
+    async with open_store("memory://", SystemClock()) as store:
+        begun = _count_transactions(store, monkeypatch)
+        runner = runner_of({**_chain(), **out("{t3@result}")}, store=store, first=["t0"])
+        async for event in runner.start("s", {"query": "q"}):
+            if event.event == "workflow_started":
+                assert [record.status async for record in store.runs.of_session("s")] == ["running"]
+        assert len(begun) == 1
+
+
 async def test_the_beginning_of_a_turn_is_stored_with_its_first_node(
     open_file: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
