@@ -77,6 +77,23 @@ async def _open_plain_store(url: str, clock: Clock, prefix: str, ttl_s: int) -> 
             yield store
 
 
+async def store_exists(url: str, *, prefix: str = "") -> bool:
+    """Return whether there is a store at a URL. Nothing is created.
+
+    Raises:
+        CheckpointError: if the scheme is unknown or the server cannot be reached.
+    """
+    kind = store_kind(url)
+    if kind == "sqlite":
+        return sqlite_path(url).exists()
+    if kind == "memory":
+        return True
+    require("redis", "A session store in Redis", CheckpointError)
+    from ragflow_lg.checkpoints.redis.redis_store import has_redis_store
+
+    return await has_redis_store(url, prefix)
+
+
 async def probe_store(url: str, *, ttl_s: int) -> list[CheckResult]:
     """Check the store at a URL. If it cannot be reached, no further checks follow."""
     try:

@@ -9,7 +9,7 @@ import pytest
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_items, open_store
-from ragflow_lg.checkpoints.backends import open_item_table, probe_store
+from ragflow_lg.checkpoints.backends import open_item_table, probe_store, store_exists
 from ragflow_lg.checkpoints.encryption.key_rotation import reencrypt_session
 from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.checkpoints.redis.redis_client import open_redis
@@ -69,6 +69,12 @@ async def test_a_deployment_lies_in_the_slot_of_its_name(cluster: list[RedisProc
     new = [keys_of(node) - known for node, known in zip(cluster, before, strict=True)]
     assert {key.partition(b"}")[0] for keys in new for key in keys} == {b"{%s" % name.encode()}
     assert [bool(keys) for keys in new] == [node is master_of(cluster, name) for node in cluster]
+
+
+async def test_a_mistyped_name_of_a_deployment_has_no_store(cluster: list[RedisProcess]) -> None:
+    async with open_store(url_of(cluster, "right"), SystemClock()):
+        assert await store_exists(url_of(cluster, "right"))
+    assert not await store_exists(url_of(cluster, "left"))
 
 
 async def test_doctor_knows_a_cluster(cluster: list[RedisProcess]) -> None:

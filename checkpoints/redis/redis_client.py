@@ -15,7 +15,7 @@ from redis.asyncio.client import Pipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import CheckpointError
@@ -171,6 +171,11 @@ async def _refuse_cluster(client: CollectingRedis) -> None:
         raise CheckpointError(f"The Redis server fails: {plain_reason(error)}") from error
     if facts.get("cluster_enabled"):
         raise CheckpointError("The Redis server is part of a cluster: write redis+cluster://HOST:PORT/NAME.")
+
+
+def lacks_index(error: ResponseError) -> bool:
+    """Return whether a command has failed because its index does not exist. Versions of Redis say it differently."""
+    return any(text in str(error).lower() for text in ("no such index", "unknown index name"))
 
 
 REST = 2.0

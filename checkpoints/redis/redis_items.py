@@ -14,6 +14,7 @@ from redis.exceptions import RedisError, ResponseError
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.items.item_store import SAME_TIME_S, FoundItem, Namespace, Place, RequiredItem, StoredItem
 from ragflow_lg.checkpoints.items.item_vectors import NUMBER_BYTES
+from ragflow_lg.checkpoints.redis.redis_client import lacks_index
 
 _FIELDS = ("namespace", "key", "value", "created_at", "updated_at")
 _EXACT = "written_at"
@@ -22,9 +23,6 @@ _EXACT = "written_at"
 _PAGE = 1000
 _NO_MODEL = "none"
 """The tag of items without a vector."""
-
-_NO_INDEX = ("no such index", "unknown index name")
-"""Parts of the errors of versions of Redis's search module for an index that does not exist."""
 
 _IF_KEPT = f"""
 if KEYS[2] then
@@ -200,7 +198,7 @@ class RedisItems:
         try:
             return await work()
         except ResponseError as error:
-            if not any(text in str(error).lower() for text in _NO_INDEX):
+            if not lacks_index(error):
                 raise
         self._known.clear()
         await self.create()

@@ -9,17 +9,17 @@ from contextvars import Context
 from typing import Any, ClassVar, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, StoredLeases
 from ragflow_lg.checkpoints.memory.memory_store import CancelWatch, MemoryCancels
-from ragflow_lg.checkpoints.redis.redis_client import Command, collect, open_redis, scripts_together
+from ragflow_lg.checkpoints.redis.redis_client import Command, collect, lacks_index, open_redis, scripts_together
 from ragflow_lg.checkpoints.redis.redis_records import RedisRuns, RedisTraces
 from ragflow_lg.checkpoints.redis.redis_saver import RedisSaver, redis_saver
-from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
+from ragflow_lg.checkpoints.redis.redis_sessions import CHECKPOINTS, RedisSessions
 from ragflow_lg.checkpoints.run_records import hex_session
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.checkpoints.store_url import cluster_name, key_prefix
@@ -235,6 +235,23 @@ def _holder(token: bytes, holder: bytes) -> LeaseHolder:
 
 LEASE_CONNECTIONS = 4
 """Leases have connections of their own: if renewals waited for the writes of many runs, leases would expire."""
+
+
+async def has_redis_store(url: str, prefix: str) -> bool:
+    """Return whether a server has the index of a store.
+
+    Raises:
+        CheckpointError: if the server does not respond or lacks a module.
+    """
+    async with open_redis(url) as client:
+        with translate_errors(RedisError, OSError):
+            try:
+                await cast("Any", client).execute_command("FT.INFO", key_prefix(url, prefix) + CHECKPOINTS)
+            except ResponseError as error:
+                if not lacks_index(error):
+                    raise
+                return False
+    return True
 
 
 @asynccontextmanager

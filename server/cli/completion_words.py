@@ -67,7 +67,6 @@ def prompt_names(words: Sequence[str], given: Given) -> list[str]:
 
 def _records(given: Given) -> list[RunRecord]:
     """Return the newest run of each session, or nothing if the store cannot be read or is not there yet."""
-    from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
     from ragflow_lg.server.cli.session_store import use_store
     from ragflow_lg.server.settings import load_settings
 
@@ -81,10 +80,7 @@ def _records(given: Given) -> list[RunRecord]:
 
     try:
         settings = load_settings(Path(given["settings"]) if given.get("settings") else None)
-        url = given.get("checkpoint") or settings.checkpoints
-        if store_kind(url) == "sqlite" and not sqlite_path(url).exists():
-            return []
-        return use_store(settings, url, read)
+        return use_store(settings, given.get("checkpoint", ""), read)
     except (OSError, RagflowLgError):
         return []
 

@@ -234,10 +234,10 @@ async def _probe_keys(url: str, settings: Settings) -> list[CheckResult]:
     """Check the keys of the sessions in a store that works."""
     from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints import open_store
+    from ragflow_lg.checkpoints.backends import store_exists
     from ragflow_lg.checkpoints.encryption.key_probe import probe_keys
-    from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
 
-    if store_kind(url) == "sqlite" and not sqlite_path(url).exists():
+    if not await store_exists(url, prefix=settings.checkpoint_prefix):
         return []
     async with open_store(url, SystemClock(), **settings.store_options) as store:
         return await probe_keys(store)

@@ -123,7 +123,7 @@ def _keep_model_of_open_turn(session: str, settings: Settings, options: RunOptio
         is_waiting = newest is not None and newest.status == "waiting"
         return await keep_model(store, session, options) if is_waiting else options
 
-    return use_store(settings, options.checkpoint, look_up)
+    return use_store(settings, options.checkpoint, look_up, may_create=True)
 
 
 def _report_upgrade(file: Path) -> None:

@@ -26,22 +26,55 @@ def open_sessions(url: str, settings: Settings) -> AbstractAsyncContextManager[S
     return open_store(url, SystemClock(), **settings.store_options)
 
 
-def use_store(settings: Settings, checkpoint: str, work: Callable[[Store], Awaitable[T]]) -> T:
-    """Open the session store, run ``work`` with it, close it and return the result."""
+async def _require_store(url: str, settings: Settings) -> None:
+    """Raise CheckpointError if there is no session store at a URL: opening it would create an empty one."""
+    from ragflow_lg.base.similar_files import suggest_file
+    from ragflow_lg.checkpoints.backends import store_exists
+    from ragflow_lg.checkpoints.store_url import redact_url, sqlite_path, store_kind
+
+    prefix = settings.checkpoint_prefix
+    if await store_exists(url, prefix=prefix):
+        return
+    if store_kind(url) == "sqlite":
+        path = sqlite_path(url)
+        what, near = f"There is no session store {str(path)!r}.", suggest_file(path)
+    else:
+        beginning = f" with the prefix {prefix!r}" if prefix else ""
+        what, near = f"There is no session store at {redact_url(url)}{beginning}.", ""
+    raise CheckpointError(what + (near or " A run with --session creates it; --checkpoint names another store."))
+
+
+def use_store(
+    settings: Settings, checkpoint: str, work: Callable[[Store], Awaitable[T]], *, may_create: bool = False
+) -> T:
+    """Open the session store, run ``work`` with it, close it and return the result.
+
+    Raises:
+        CheckpointError: if there is no store, unless ``may_create``.
+    """
 
     async def run() -> T:
-        async with open_sessions(checkpoint or settings.checkpoints, settings) as store:
+        url = checkpoint or settings.checkpoints
+        if not may_create:
+            await _require_store(url, settings)
+        async with open_sessions(url, settings) as store:
             return await work(store)
 
     return asyncio.run(run())
 
 
-def with_store(file: Path | None, checkpoint: str, work: Callable[[Store, Settings], Awaitable[T]]) -> T:
+def with_store(
+    file: Path | None,
+    checkpoint: str,
+    work: Callable[[Store, Settings], Awaitable[T]],
+    *,
+    may_create: bool = False,
+) -> T:
     """Do the same as `use_store` with the settings in a file, or in the default one."""
     from ragflow_lg.server.settings import load_settings
 
     settings = load_settings(file)
-    return use_store(settings, checkpoint, lambda store: work(store, settings))
+    return use_store(settings, checkpoint, lambda store: work(store, settings), may_create=may_create)
 
 
 async def canvas_of(store: Store, session: str) -> Path:

@@ -72,7 +72,11 @@ def import_(
     Example: ragflow-lg sessions import anna.jsonl --checkpoint redis://localhost:6379
     """
     with _open_input(file) as content:
-        with_store(settings, checkpoint, lambda store, config: _import(store, config, checkpoint, content, replace))
+
+        async def work(store: Store, config: Settings) -> None:
+            await _import(store, config, checkpoint, content, replace)
+
+        with_store(settings, checkpoint, work, may_create=True)
 
 
 def delete(names: Names = None, user: User = "", settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:

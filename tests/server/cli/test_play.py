@@ -55,6 +55,7 @@ def test_a_session_from_its_first_question_to_its_end(cli: Cli) -> None:
 def test_a_command_that_cannot_run_prints_one_message_with_exit_code_2(
     cli: Cli, arguments: tuple[str, ...], reason: str
 ) -> None:
+    Path("ragflow-lg.db").touch()
     refused = cli(*arguments)
     assert refused.returncode == 2
     assert reason in one_line(refused.stderr)

@@ -41,6 +41,9 @@ async def test_a_session_without_a_process_is_interrupted(
 
 def test_a_store_without_sessions_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    assert invoke("sessions", "--checkpoint", "memory://").stderr.startswith("memory:// has no sessions.")
+    with sqlite3.connect("ragflow-lg.db"):
+        pass  # an empty file
     listed = invoke("sessions")
     assert (listed.exit_code, listed.stdout) == (0, "")
     assert listed.stderr == "sqlite:///ragflow-lg.db has no sessions. --checkpoint names another store.\n"

@@ -14,6 +14,7 @@ def poisoned(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder whose settings start a program that leaves a file."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     mark = tmp_path / "started"
+    (tmp_path / "ragflow-lg.db").touch()
     (tmp_path / "ragflow-lg.toml").write_text(f'[mcp.tool]\ncommand = "touch"\nargs = ["{mark}"]\n')
     return mark
 
