@@ -64,6 +64,25 @@ def test_tenants_take_turns() -> None:
     assert gate.inside == ["first", "other", "second", "third"]
 
 
+def test_a_tenant_does_not_wait_for_others_with_long_calls_which_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate()
+    with ComputingThreads(2) as threads:
+        with monkeypatch.context() as patch:
+            patch.setattr("ragflow_lg.base.computing_threads.LONG_S", 0.0)
+            for tenant in ("long 1", "long 2", "long 3"):
+                with use_notes(RequestNotes(tenant=tenant)):
+                    threads.submit(str).result(LIMIT_S)
+        calls = [_submit(threads, gate, f"long {number}", f"long {number}") for number in (1, 2, 3)]
+        gate.wait_for(2)
+        with use_notes(RequestNotes(tenant="other")):
+            assert [threads.submit(str, number).result(LIMIT_S) for number in range(3)] == ["0", "1", "2"]
+        inside = sorted(gate.inside)
+        gate.opened.set()
+
+        assert inside == ["long 1", "long 2"]
+        assert [call.result(LIMIT_S) for call in calls] == ["long 1", "long 2", "long 3"]
+
+
 def test_calls_for_nobody_do_not_wait_for_each_other() -> None:
     gate = Gate()
     with ComputingThreads(2) as threads:
