@@ -353,12 +353,17 @@ class Turns:
     async def queue_position(self, run_id: str) -> int:
         """Return the place of a run among those that wait for a slot of this process or for a worker; 0 if it does not.
 
+        The run of a dead worker waits for another one, which begins with such runs.
+
         Raises:
             StreamError: If the queue fails.
         """
         if not run_id or self._orders is None:
             return self._slots.position(run_id) if run_id else 0
-        return await self._orders.line.position(run_id)
+        line, run_manager = self._orders.line, self._app_state.run_manager
+        if position := await line.position(run_id):
+            return position
+        return int(await line.has(run_id) and not await run_manager.is_played(run_id))
 
     def count_runs(self, tenant: str) -> int:
         """Return the number of a tenant's runs in this process."""

@@ -147,6 +147,29 @@ async def test_a_run_that_the_last_worker_gives_back_waits_and_is_measured(redis
         await agent.aclose()
 
 
+async def test_a_run_whose_workers_have_all_been_killed_is_the_next_one(redis_url: str, tmp_path: Path) -> None:
+    more = QUEUE.format(redis_url=redis_url)
+    slow = reply(*["w "] * 600, piece_delay_s=0.1)
+    async with (
+        MockLLM([slow, reply("a")]) as model,
+        replicas(tmp_path, redis_url, model.base_url, 1, more=more) as servers,
+    ):
+        agent = await native_agent(servers[0], servers[0].client.headers["Authorization"], MODEL)
+        async with worker(tmp_path) as victim:
+            await order(agent, "x")
+            await model.received_request.wait()
+            assert (await agent.get("/runs")).json()["runs"][0]["queue_position"] == 0
+            victim.kill()
+            await victim.wait()
+        async with asyncio.timeout(30):
+            while not (run := (await agent.get("/runs")).json()["runs"][0])["queue_position"]:
+                await asyncio.sleep(0.1)
+        assert (run["status"], run["queue_position"]) == ("running", 1)
+        async with worker(tmp_path):
+            assert (await ended(agent, 1))[0]["status"] == "succeeded"
+        await agent.aclose()
+
+
 async def queue_state(redis_url: str, folder: Path) -> QueueState:
     prefix = tomllib.loads((folder / "settings.toml").read_text())["checkpoint_prefix"]
     redis: Any = Redis.from_url(redis_url)  # pyright: ignore[reportUnknownMemberType]
