@@ -114,7 +114,7 @@ async def start_app(
                 app, open_socket("127.0.0.1", 0), app.state.turns.drain, 5, section=settings.server
             ) as address,
             httpx.AsyncClient(
-                base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=20
+                base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=60
             ) as client,
         ):
             yield AppServer(address, key, app_state, model, client, app.state.turns, app.state.operations, app)
