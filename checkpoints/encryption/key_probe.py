@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.base.errors import CheckpointError, SessionKeyError
+from ragflow_lg.base.tasks import running
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.checkpoints.checkpoint_texts import stored_texts
 from ragflow_lg.checkpoints.saver_operations import key_config
@@ -61,15 +61,9 @@ async def _newest_keys(store: Store) -> list[CheckpointKey]:
     return list(threads.values())
 
 
-@asynccontextmanager
-async def reporting_missing_keys(store: Store) -> AsyncGenerator[None]:
+def reporting_missing_keys(store: Store) -> AbstractAsyncContextManager[None]:
     """Log, while the block runs, whether keys are missing."""
-    task = asyncio.create_task(_report(store), name="look for missing keys")
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    return running(partial(_report, store), "look for missing keys")
 
 
 async def _report(store: Store) -> None:

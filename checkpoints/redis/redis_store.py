@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from contextvars import Context
 from typing import Any, ClassVar, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.base.tasks import SharedTask
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, StoredLeases
@@ -41,7 +41,7 @@ class RedisCancels:
         self._channel = f"{prefix}agent:cancel"
         self._local = MemoryCancels()
         self._watched: list[str] = []
-        self._listening: asyncio.Task[None] | None = None
+        self._listening = SharedTask(self._listen)
 
     async def request(self, session: str) -> None:
         """Set the flag and publish a message."""
@@ -60,8 +60,7 @@ class RedisCancels:
         """Begin a block of `watch`."""
         self._local.begin(watch)
         self._watched.append(watch.session)
-        if self._listening is None or self._listening.done():
-            self._listening = asyncio.create_task(self._listen(), context=Context())
+        self._listening.start()
 
     async def end(self, watch: CancelWatch) -> None:
         """End a block of `watch`."""
@@ -73,20 +72,14 @@ class RedisCancels:
 
     async def aclose(self) -> None:
         """Stop listening. Until then, one connection listens also between runs: it takes four trips to open one."""
-        task, self._listening = self._listening, None
-        if task is None:
-            return
-        while not task.done():
-            task.cancel()  # redis-py can swallow a cancellation that arrives during a response
-            # Unlike awaiting the task, this propagates a cancellation of the caller.
-            await asyncio.wait([task], timeout=REDIS_POLL_S)
+        await self._listening.aclose()
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
         next_poll = loop.time() + REDIS_POLL_S
         listener = self._client.pubsub()
         try:
-            while self._listening is asyncio.current_task():
+            while self._listening.is_running:  # redis-py can swallow a cancellation
                 await self._receive(listener, next_poll - loop.time())
                 if loop.time() >= next_poll:
                     next_poll = loop.time() + REDIS_POLL_S

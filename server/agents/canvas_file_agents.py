@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import CompileError, RagflowLgError, RequestError, SettingsError
+from ragflow_lg.base.tasks import running
 from ragflow_lg.server.agents.agent_versions import build_version
 from ragflow_lg.server.agents.canvas_checks import find_diagnostics
 from ragflow_lg.server.agents.drafts import check_draft
@@ -121,15 +123,9 @@ class CanvasFiles:
         return dsl
 
 
-@asynccontextmanager
-async def following_canvas_files(files: CanvasFiles) -> AsyncGenerator[None]:
+def following_canvas_files(files: CanvasFiles) -> AbstractAsyncContextManager[None]:
     """Store changed files inside the context, a second after they are saved."""
-    task = asyncio.create_task(_follow(files), name="follow canvas files")
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    return running(partial(_follow, files), "follow canvas files")
 
 
 async def _follow(files: CanvasFiles) -> None:

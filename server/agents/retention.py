@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import ConflictError, RagflowLgError
+from ragflow_lg.base.tasks import running
 from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.file_repository import find_expired, find_older_files
 from ragflow_lg.server.database.session_repository import SessionRepository, find_older_sessions
@@ -73,15 +75,9 @@ async def _delete_files(app_state: AppState, find: Callable[[], Awaitable[list[t
     return count
 
 
-@asynccontextmanager
-async def deleting_old_data(app_state: AppState) -> AsyncGenerator[None]:
+def deleting_old_data(app_state: AppState) -> AbstractAsyncContextManager[None]:
     """Delete expired files and old data inside the context, at once and then every ten minutes."""
-    task = asyncio.create_task(_sweep(app_state), name="delete old data")
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    return running(partial(_sweep, app_state), "delete old data")
 
 
 async def _sweep(app_state: AppState) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.adapters.code.sandbox_choice import ChosenSandbox
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.tasks import running
 
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
@@ -45,16 +45,9 @@ async def open_sandbox(settings: Settings, *, is_local: bool = False) -> AsyncGe
         await http.aclose()
 
 
-@asynccontextmanager
-async def finding_sandbox(code: CodeSandbox) -> AsyncGenerator[None]:
+def finding_sandbox(code: CodeSandbox) -> AbstractAsyncContextManager[None]:
     """Look for the sandbox inside the context, so that the first program does not wait for it and the log names it."""
-    task = asyncio.create_task(code.find()) if isinstance(code, ChosenSandbox) else None
-    try:
-        yield
-    finally:
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    return running(code.find, "find the sandbox") if isinstance(code, ChosenSandbox) else nullcontext()
 
 
 def _hosts(url: str) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.cli.metrics_port import serve_metrics
 from ragflow_lg.server.cli.options import Model, Queue, SettingsFile
+from ragflow_lg.server.cli.server_process import load_process_settings, looking_after, writing_logs
 from ragflow_lg.server.cli.terminal import print_line, print_note
 
 if TYPE_CHECKING:
@@ -65,11 +65,9 @@ def serve(
 
     ragflow-lg serve --mcp
     """
-    from ragflow_lg.server.cli.worker import with_queue
     from ragflow_lg.server.http.edge.uvicorn_server import run
-    from ragflow_lg.server.settings import load_settings
 
-    config = with_queue(load_settings(settings), queue)
+    config = load_process_settings(settings, queue)
     options = {"host": host, "port": port, "mcp": mcp or None}
     overrides = {name: value for name, value in options.items() if value is not None}
     config = config.model_copy(update={"server": config.server.model_copy(update=overrides)})
@@ -80,24 +78,17 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
     from ragflow_lg.server.agents.canvas_file_agents import CanvasFiles, following_canvas_files
     from ragflow_lg.server.agents.retention import deleting_old_data
     from ragflow_lg.server.assembly.app_state import open_app_state
-    from ragflow_lg.server.assembly.code_sandbox import finding_sandbox
     from ragflow_lg.server.assembly.warm_up import loading_turn_code
     from ragflow_lg.server.http.app import make_app
     from ragflow_lg.server.http.edge.listening_socket import open_socket
     from ragflow_lg.server.http.edge.uvicorn_server import serve as serve_app
-    from ragflow_lg.server.observability.audit import open_audit
-    from ragflow_lg.server.observability.logs import open_logs
-    from ragflow_lg.server.observability.memory_return import returning_memory
     from ragflow_lg.server.runs.due_tasks import looking_for_due_rows
     from ragflow_lg.server.runs.pause_timeouts import PauseTimeouts
-    from ragflow_lg.server.runs.queue_metrics import measuring_queue
     from ragflow_lg.server.runs.schedule_runs import ScheduleRuns
 
     section = settings.server
-    secrets = (section.metrics_key.get_secret_value(), section.database.get_secret_value())
     with (
-        open_logs(section, (*settings.secrets, *secrets, settings.queue.url.get_secret_value())),
-        open_audit(section.audit),
+        writing_logs(settings),
         open_socket(section.host, section.port) as listener,
         loading_turn_code() as start_loading,
     ):
@@ -121,18 +112,12 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
                 print_line(f"OpenAPI document: {url}/openapi.json")
                 start_loading()
 
-            operations = app.state.operations
             async with (
-                operations.metrics.measure_loop_lag(),
-                operations.loop_watch.watching(),
-                measuring_queue(app_state.queue, operations.metrics, app_state.now_ms),
-                returning_memory(),
+                looking_after(app_state, app.state.operations),
                 deleting_old_data(app_state),
                 looking_for_due_rows(ScheduleRuns(app_state, app.state.turns)),
                 looking_for_due_rows(PauseTimeouts(app_state, app.state.turns)),
                 following_canvas_files(files),
-                finding_sandbox(app_state.services.code),
-                serve_metrics(section, operations),
                 app.state.mcp.running() if section.mcp else nullcontext(),
             ):
                 await serve_app(app, listener, announce, app.state.turns.drain, section)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragflow_lg.server.cli.metrics_port import serve_metrics
 from ragflow_lg.server.cli.options import Model, Queue, SettingsFile
+from ragflow_lg.server.cli.server_process import load_process_settings, looking_after, writing_logs
 from ragflow_lg.server.cli.terminal import print_line
 
 if TYPE_CHECKING:
@@ -35,10 +35,9 @@ def worker(
     """
     from ragflow_lg.base.errors import SettingsError
     from ragflow_lg.server.http.edge.uvicorn_server import run
-    from ragflow_lg.server.settings import load_settings
     from ragflow_lg.server.settings.server_section import ServerSection
 
-    config = with_queue(load_settings(settings), queue)
+    config = load_process_settings(settings, queue)
     if not config.queue.url.get_secret_value():
         raise SettingsError("A worker needs a queue: use --queue redis://… or set url in the section [queue].")
     if (database := config.server.database) == ServerSection().database:
@@ -49,37 +48,12 @@ def worker(
     run(_work(config, model, concurrency))
 
 
-def with_queue(settings: Settings, url: str) -> Settings:
-    """Return the settings with the URL of the option ``--queue``, if it is given."""
-    from pydantic import SecretStr
-
-    if not url:
-        return settings
-    return settings.model_copy(update={"queue": settings.queue.model_copy(update={"url": SecretStr(url)})})
-
-
 async def _work(settings: Settings, model: str, concurrency: int) -> None:
-    from ragflow_lg.server.assembly.code_sandbox import finding_sandbox
-    from ragflow_lg.server.observability.audit import open_audit
-    from ragflow_lg.server.observability.logs import open_logs
-    from ragflow_lg.server.observability.memory_return import returning_memory
-    from ragflow_lg.server.runs.queue_metrics import measuring_queue
     from ragflow_lg.server.runs.run_worker import open_worker
 
-    section = settings.server
-    secrets = (section.metrics_key.get_secret_value(), section.database.get_secret_value())
-    with (
-        open_logs(section, (*settings.secrets, *secrets, settings.queue.url.get_secret_value())),
-        open_audit(section.audit),
-    ):
-        async with open_worker(settings, model, concurrency) as worker_:
-            operations = worker_.operations
-            async with (
-                operations.metrics.measure_loop_lag(),
-                operations.loop_watch.watching(),
-                measuring_queue(worker_.app_state.queue, operations.metrics, worker_.app_state.now_ms),
-                returning_memory(),
-                finding_sandbox(worker_.app_state.services.code),
-                serve_metrics(section, operations),
-            ):
-                await worker_.work(lambda: print_line(f"Worker ready for {concurrency} runs."))
+    with writing_logs(settings):
+        async with (
+            open_worker(settings, model, concurrency) as worker_,
+            looking_after(worker_.app_state, worker_.operations),
+        ):
+            await worker_.work(lambda: print_line(f"Worker ready for {concurrency} runs."))

@@ -10,7 +10,9 @@ import threading
 import time
 import traceback
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
+
+from ragflow_lg.base.tasks import running
 
 logger = logging.getLogger(__name__)
 
@@ -49,17 +51,14 @@ class LoopWatch:
         """Watch the running event loop during the block."""
         self._is_over.clear()
         self._beat_at = time.monotonic()
-        beating = asyncio.create_task(self._beat())
         arguments = (threading.get_ident(),)
         thread = threading.Thread(target=self._watch, args=arguments, name="loop watch", daemon=True)
         thread.start()
         try:
-            yield
+            async with running(self._beat, "loop watch"):
+                yield
         finally:
             self._is_over.set()
-            beating.cancel()
-            with suppress(asyncio.CancelledError):
-                await beating
             self._beat_at = math.inf
             thread.join()
 

@@ -10,9 +10,12 @@ import ctypes
 import gc
 import os
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 from pathlib import Path
+
+from ragflow_lg.base.tasks import running
 
 MMAP_BYTES = 256 * 1024
 """Blocks from this size on are returned as soon as they are freed. By default, the C library raises this size."""
@@ -34,20 +37,10 @@ _MMAP_THRESHOLD = -3
 _STATM = Path("/proc/self/statm")
 
 
-@asynccontextmanager
-async def returning_memory() -> AsyncGenerator[None]:
+def returning_memory() -> AbstractAsyncContextManager[None]:
     """Return freed memory during the block. This does nothing unless the C library is glibc."""
     trim = find_trim()
-    if trim is None:
-        yield
-        return
-    returning = asyncio.create_task(_return_memory(trim))
-    try:
-        yield
-    finally:
-        returning.cancel()
-        with suppress(asyncio.CancelledError):
-            await returning
+    return nullcontext() if trim is None else running(partial(_return_memory, trim), "return memory")
 
 
 def find_trim() -> Callable[[], object] | None:

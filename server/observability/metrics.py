@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from ragflow_lg.base.tasks import running
 from ragflow_lg.runs.callbacks import RunCallbacks, RunInfo, RunSummary
 
 if TYPE_CHECKING:
@@ -90,16 +91,9 @@ class Metrics:
         self._gauge("queue_played", "Runs that workers play.", played)
         self._gauge("queue_age_seconds", "How long the run that waits longest has waited.", age_s)
 
-    @asynccontextmanager
-    async def measure_loop_lag(self) -> AsyncGenerator[None]:
+    def measure_loop_lag(self) -> AbstractAsyncContextManager[None]:
         """Measure the event loop's delay during the block."""
-        task = asyncio.create_task(self._measure())
-        try:
-            yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        return running(self._measure, "measure the event loop")
 
     async def _measure(self) -> None:
         loop = asyncio.get_running_loop()

@@ -9,9 +9,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Generic
 
 from ragflow_lg.base.errors import BusyError, DatabaseError, QuotaError, RagflowLgError, StreamError
+from ragflow_lg.base.tasks import running
 from ragflow_lg.server.database.due_rows import DueRow, find_due_rows
 
 if TYPE_CHECKING:
@@ -102,12 +104,10 @@ class DueTasks(ABC, Generic[DueRow]):
 @asynccontextmanager
 async def looking_for_due_rows(tasks: DueTasks[DueRow]) -> AsyncGenerator[None]:
     """Do what is due inside the context."""
-    looking = asyncio.create_task(_look_forever(tasks), name=f"look for each {tasks.name}")
     try:
-        yield
+        async with running(partial(_look_forever, tasks), f"look for each {tasks.name}"):
+            yield
     finally:
-        looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
         await tasks.aclose()
 
 

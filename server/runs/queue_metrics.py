@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import StreamError
+from ragflow_lg.base.tasks import running
 
 if TYPE_CHECKING:
     from ragflow_lg.server.observability.metrics import Metrics
@@ -49,10 +50,5 @@ async def measuring_queue(queue: RunQueue | None, metrics: Metrics, now_ms: Call
             await asyncio.sleep(LOOK_S)
 
     metrics.show_queue(waiting, played, age_s)
-    task = asyncio.create_task(look_forever())
-    try:
+    async with running(look_forever, "measure the queue"):
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from contextvars import Context
 from typing import Any, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ragflow_lg.base.errors import StreamError
+from ragflow_lg.base.tasks import SharedTask
 from ragflow_lg.server.streaming.journal import PAGE, Entry, Feed
-from ragflow_lg.server.streaming.run_task import end_task
 
 BLOCK_MS = 100
 """How long one read blocks. Entries for a newly added run are delayed by at most this long."""
@@ -32,13 +31,12 @@ class RedisTail:
         self._key_of = key_of
         self._parse = parse
         self._feeds: dict[str, Feed] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._task = SharedTask(self._listen)
 
     def join(self, run_id: str, feed: Feed) -> None:
         """Update a feed from now on."""
         self._feeds[run_id] = feed
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._listen(), context=Context())
+        self._task.start()
 
     def leave(self, run_id: str) -> None:
         """Stop updating a feed."""
@@ -47,8 +45,7 @@ class RedisTail:
     async def aclose(self) -> None:
         """Stop listening."""
         self._feeds.clear()
-        if self._task is not None:
-            await end_task(self._task)
+        await self._task.aclose()
 
     async def _listen(self) -> None:
         while self._feeds:

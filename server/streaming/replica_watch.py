@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from contextvars import Context
 
 from ragflow_lg.base.errors import StreamError
+from ragflow_lg.base.tasks import SharedTask
 from ragflow_lg.server.streaming.journal import Journal
-from ragflow_lg.server.streaming.run_task import end_task
 
 MISSED_LOOKS = 2
 """How many consecutive looks must find no report, because a report may be late by up to one interval."""
@@ -31,13 +30,12 @@ class ReplicaWatch:
         self._missed: Counter[str] = Counter()
         self._trusted_from = 0.0
         """When to judge again, on the loop's clock."""
-        self._task: asyncio.Task[None] | None = None
+        self._task = SharedTask(self._look_forever)
 
     def follow(self, run_id: str, player: str) -> None:
         """Watch the run manager of a run."""
         self._players[run_id] = player
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._look_forever(), context=Context())
+        self._task.start()
 
     def leave(self, run_id: str) -> None:
         """Stop watching for a run."""
@@ -54,8 +52,7 @@ class ReplicaWatch:
     async def aclose(self) -> None:
         """Stop looking."""
         self._players.clear()
-        if self._task is not None:
-            await end_task(self._task)
+        await self._task.aclose()
 
     async def _look_forever(self) -> None:
         loop = asyncio.get_running_loop()

@@ -9,18 +9,18 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
-from contextvars import Context
 from functools import partial
 from typing import TypeAlias, TypeVar
 
 from ragflow_lg.base.errors import RunInterruptedError, RunUnknownError, StreamError, StreamPositionError
+from ragflow_lg.base.tasks import SharedTask
 from ragflow_lg.checkpoints.lease_owner import this_process
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, revive_error
 from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead, unknown_run
 from ragflow_lg.server.streaming.replica_watch import ReplicaWatch
-from ragflow_lg.server.streaming.run_task import RunSpec, RunTask, end_task, interruption_error
+from ragflow_lg.server.streaming.run_task import RunSpec, RunTask, interruption_error
 from ragflow_lg.services.sessions import Cancels
 
 ARRIVAL_S = 30.0
@@ -88,7 +88,7 @@ class RunManager:
         self._away: Counter[str] = Counter()
         """Number of followers by run, for runs in other processes."""
         self._watch = ReplicaWatch(journal, look_s=heartbeat_s, silence_s=self.silence_s)
-        self._heartbeat: asyncio.Task[None] | None = None
+        self._heartbeat = SharedTask(self._report_forever)
         self.is_draining = False
         """Whether the manager refuses new runs."""
 
@@ -353,9 +353,8 @@ class RunManager:
         """Stop all runs immediately. The journal stays open."""
         await self.drain(0)
         await self._watch.aclose()
-        if self._heartbeat is not None:
-            await end_task(self._heartbeat)
-            self._heartbeat = None
+        if self._heartbeat.is_running:
+            await self._heartbeat.aclose()
             with suppress(StreamError):
                 await self.journal.retire(self.player)
 
@@ -412,9 +411,9 @@ class RunManager:
 
     async def _live(self, *, is_news: bool = False) -> None:
         """Report to the journal at regular intervals from now on, and immediately if something has changed."""
-        if self._heartbeat is None or self._heartbeat.done():
+        if not self._heartbeat.is_running:
             await self._report()
-            self._heartbeat = asyncio.create_task(self._report_forever(), context=Context())
+            self._heartbeat.start()
         elif is_news:
             await self._report()
 

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -32,16 +32,7 @@ _log = logging.getLogger(__name__)
 
 _GRACE = re.compile(r"grace:([0-9]{1,6}(?:\.[0-9]{1,3})?)")
 
-RETRY_S = 0.05
-
 Publish: TypeAlias = "Callable[[], Awaitable[None]]"
-
-
-async def end_task(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait until it ends. Cancels repeatedly, because redis-py can swallow a cancellation."""
-    while not task.done():
-        task.cancel()
-        await asyncio.wait([task], timeout=RETRY_S)
 
 
 class DisconnectPolicy(Struct, frozen=True):

@@ -12,9 +12,10 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, SettingsError
 from ragflow_lg.base.long_timers import LongTimer, call_later
+from ragflow_lg.base.tasks import RETRY_S, end_task
 from ragflow_lg.server.http.shared.described_routes import describe_header, describe_query
 from ragflow_lg.server.http.shared.request_parsing import parse_flag
-from ragflow_lg.server.streaming.run_task import RETRY_S, end_task, parse_policy
+from ragflow_lg.server.streaming.run_task import parse_policy
 from ragflow_lg.server.streaming.sse import HEARTBEAT, SSE_HEADERS, parse_event_position
 
 if TYPE_CHECKING:

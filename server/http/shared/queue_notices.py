@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.errors import RagflowLgError, StreamError
 from ragflow_lg.base.request_notes import RequestNotes, current_notes
+from ragflow_lg.base.tasks import end_task
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import EventStream
-from ragflow_lg.server.streaming.run_task import end_task
 from ragflow_lg.server.streaming.sse import queue_comment
 
 if TYPE_CHECKING:

@@ -287,9 +287,7 @@ async def test_followers_notice_that_a_replica_has_died(open_replica: OpenJourna
         following = asyncio.create_task(follow())
         await asyncio.sleep(0.7)
         assert not following.done()  # quiet but alive
-        heartbeat = dying._heartbeat  # pyright: ignore[reportPrivateUsage]  # ends as if the process had died
-        assert heartbeat is not None
-        heartbeat.cancel()
+        await dying._heartbeat.aclose()  # pyright: ignore[reportPrivateUsage]  # as if the process had died
         async with asyncio.timeout(3):
             with pytest.raises(RunInterruptedError, match="Continue the session"):
                 await following

@@ -1,6 +1,5 @@
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from ragflow_lg.server.streaming.run_task import (
     DisconnectPolicy,
     RunSpec,
     RunTask,
-    end_task,
     parse_policy,
 )
 from tests.fakes.scripted_run import ScriptedRun, words
@@ -95,21 +93,6 @@ def test_any_other_text_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="use cancel, continue or grace:SECONDS") as raised:
         parse_policy(text)
     assert len(str(raised.value)) < 150
-
-
-async def test_a_task_that_swallows_cancellations_ends() -> None:
-    async def stubborn() -> None:
-        for _ in range(2):
-            with suppress(asyncio.CancelledError):
-                await asyncio.sleep(60)
-        await asyncio.sleep(60)
-
-    task = asyncio.create_task(stubborn())
-    await asyncio.sleep(0)
-    async with asyncio.timeout(2):
-        await end_task(task)
-        await end_task(task)
-    assert task.cancelled()
 
 
 async def test_a_run_learns_that_a_journal_has_failed_to_store_its_events() -> None:

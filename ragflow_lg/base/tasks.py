@@ -1,0 +1,53 @@
+"""Tasks that go on beside others, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from contextvars import Context
+from typing import Any
+
+RETRY_S = 0.05
+
+
+async def end_task(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait until it ends. Cancels repeatedly, because redis-py can swallow a cancellation."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=RETRY_S)
+
+
+@asynccontextmanager
+async def running(work: Callable[[], Coroutine[Any, Any, object]], name: str) -> AsyncGenerator[None]:
+    """Do some work beside the block, and cancel it at the end. The block does not learn of the work's errors."""
+    task = asyncio.create_task(work(), name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])  # unlike awaiting the task, this propagates a cancellation of the caller
+
+
+class SharedTask:
+    """A task that serves several requests. It knows none of them: their contexts take memory, and their log names."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._work = work
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the task has been started, and has neither ended nor been told to."""
+        return self._task is not None and not self._task.done()
+
+    def start(self) -> None:
+        """Start the task unless it is running."""
+        if not self.is_running:
+            self._task = asyncio.create_task(self._work(), context=Context())
+
+    async def aclose(self) -> None:
+        """End the task."""
+        task, self._task = self._task, None
+        if task is not None:
+            await end_task(task)

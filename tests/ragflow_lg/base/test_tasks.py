@@ -1,0 +1,67 @@
+import asyncio
+from contextlib import suppress
+
+from ragflow_lg.base.request_notes import RequestNotes, current_notes, use_notes
+from ragflow_lg.base.tasks import SharedTask, end_task, running
+
+
+async def test_a_task_that_swallows_cancellations_ends() -> None:
+    async def stubborn() -> None:
+        for _ in range(2):
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+        await asyncio.sleep(60)
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(2):
+        await end_task(task)
+        await end_task(task)
+    assert task.cancelled()
+
+
+async def test_work_runs_beside_a_block_and_ends_with_it() -> None:
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    async with running(work, "work"):
+        await asyncio.sleep(0)
+        assert not ended.is_set()
+    assert ended.is_set()
+
+
+async def test_a_block_does_not_learn_of_an_error_of_the_work() -> None:
+    async def work() -> None:
+        raise ValueError("It fails.")
+
+    async with running(work, "work"):
+        await asyncio.sleep(0)
+
+
+async def test_a_shared_task_starts_once_at_a_time_and_knows_no_request() -> None:
+    tenants, go_on = list[str](), asyncio.Event()
+
+    async def work() -> None:
+        tenants.append(current_notes().tenant)
+        await go_on.wait()
+
+    task = SharedTask(work)
+    with use_notes(RequestNotes(tenant="acme")):
+        task.start()
+        task.start()
+        await asyncio.sleep(0)
+        assert task.is_running
+        go_on.set()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not task.is_running
+        task.start()
+    await task.aclose()
+    await task.aclose()
+    assert tenants in ([""], ["", ""])
+    assert not task.is_running
