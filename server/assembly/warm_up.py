@@ -38,27 +38,29 @@ def is_loading() -> bool:
 
 
 @contextmanager
-def loading_turn_code() -> Generator[Callable[[], None]]:
+def loading_turn_code(then: Callable[[], object] = lambda: None) -> Generator[Callable[[], None]]:
     """Yield a function that starts loading the code of turns in a thread. After the block, it loads no more modules.
 
+    When all code is loaded, the thread calls ``then``.
     The process does not end before the thread: it could crash in a compiled module that is just being loaded.
     """
     stop = Event()
     _is_loading.set()
     try:
-        yield Thread(target=_load_until, args=(stop,), name="loading").start
+        yield Thread(target=_load_until, args=(stop, then), name="loading").start
     finally:
         stop.set()
         _is_loading.clear()
 
 
-def _load_until(stop: Event) -> None:
+def _load_until(stop: Event, then: Callable[[], object]) -> None:
     for name in LAZY_MODULES:
         if stop.is_set():
             return
         import_module(name)
     load_turn_code()
     _is_loading.clear()
+    then()
 
 
 @cache

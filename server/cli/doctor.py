@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
-from collections.abc import Collection
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import typer
@@ -30,12 +28,6 @@ MAX_LISTED_TOOLS = 20
 def probe_packages(registry: Registry) -> list[CheckResult]:
     """Report components and tools from installed packages that cannot be loaded."""
     return [CheckResult(False, f"{broken.name} cannot be loaded", str(broken.error)) for broken in registry.broken]
-
-
-def tool_services(registry: Registry) -> frozenset[str]:
-    """Return the names of the sections ``[tools.NAME]`` that tools use."""
-    tools = [spec.tool for spec in registry if spec.tool is not None]
-    return frozenset(tool.service.section for tool in tools if tool.service is not None)
 
 
 def probe_models(settings: Settings) -> list[CheckResult]:
@@ -214,20 +206,10 @@ async def _probe_mail(mailer: SmtpMailer, name: str) -> CheckResult:
     return CheckResult(True, f"{where} answers")
 
 
-def probe_tool_keys(settings: Settings, services: Collection[str]) -> list[CheckResult]:
-    """Report which tools have a key in the settings, and sections that are not one of the ``services`` of tools.
-
-    `probe_models` reports variables that are not set.
-    """
+def probe_tool_keys(settings: Settings) -> list[CheckResult]:
+    """Report which tools have a key in the settings. `probe_models` reports variables that are not set."""
     named = sorted(name for name, section in settings.tools.items() if section.key_text())
-    results = [CheckResult(True, f"the settings contain keys for {', '.join(named)}")] if named else []
-    for name in settings.tools:
-        if name.lower() not in services:
-            near = get_close_matches(name.lower(), services, n=1)
-            other = "`ragflow-lg components NAME` shows the section of a tool."
-            advice = f"Did you mean [tools.{near[0]}]?" if near else other
-            results.append(CheckResult(False, f"no tool uses the section [tools.{name}]", advice))
-    return results
+    return [CheckResult(True, f"the settings contain keys for {', '.join(named)}")] if named else []
 
 
 async def _probe_keys(url: str, settings: Settings) -> list[CheckResult]:
@@ -267,6 +249,7 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     from ragflow_lg.server.assembly.knowledge_sources import check_plain_datasets
     from ragflow_lg.server.assembly.library import catalog
     from ragflow_lg.server.assembly.server_probe import probe_server
+    from ragflow_lg.server.assembly.unknown_names import find_unknown_names
     from ragflow_lg.server.settings import load_settings
 
     config = load_settings(settings)
@@ -276,7 +259,8 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
         tools = [
             *probe_models(config),
             *probe_packages(catalog()),
-            *probe_tool_keys(config, tool_services(catalog())),
+            *probe_tool_keys(config),
+            *find_unknown_names(config),
             *await probe_tools(config),
             *await probe_accounts(config),
             *await probe_sandbox(config),

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -78,6 +79,7 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
     from ragflow_lg.server.agents.canvas_file_agents import CanvasFiles, following_canvas_files
     from ragflow_lg.server.agents.retention import deleting_old_data
     from ragflow_lg.server.assembly.app_state import open_app_state
+    from ragflow_lg.server.assembly.unknown_names import report_unknown_names
     from ragflow_lg.server.assembly.warm_up import loading_turn_code
     from ragflow_lg.server.http.app import make_app
     from ragflow_lg.server.http.edge.listening_socket import open_socket
@@ -90,7 +92,7 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
     with (
         writing_logs(settings),
         open_socket(section.host, section.port) as listener,
-        loading_turn_code() as start_loading,
+        loading_turn_code(partial(report_unknown_names, settings)) as start_loading,
     ):
         async with open_app_state(settings, model=model) as app_state:
             app = make_app(app_state)

@@ -18,6 +18,7 @@ from ragflow_lg.base.errors import SettingsError, StreamError
 from ragflow_lg.base.portability import on_signal
 from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.assembly.app_state import AppState, open_app_state
+from ragflow_lg.server.assembly.unknown_names import report_unknown_names
 from ragflow_lg.server.assembly.warm_up import load_turn_code
 from ragflow_lg.server.observability.metrics import RunMetrics
 from ragflow_lg.server.observability.operations import Operations
@@ -60,6 +61,7 @@ class Worker:
     async def work(self, announce: Callable[[], object]) -> None:
         """Play runs until SIGINT or SIGTERM. A second signal skips draining."""
         await asyncio.to_thread(load_turn_code)
+        report_unknown_names(self.app_state.settings)
         stop, stop_now = asyncio.Event(), asyncio.Event()
 
         def request_stop() -> None:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.server.assembly.library import catalog
-from ragflow_lg.server.cli.doctor import probe_accounts, probe_tool_keys, tool_services
+from ragflow_lg.server.cli.doctor import probe_accounts, probe_tool_keys
 from ragflow_lg.server.settings import Settings
 from tests.fakes.smtp_server import smtp_server
 
@@ -45,19 +44,10 @@ async def test_mail_servers_are_greeted_and_get_no_message() -> None:
 
 async def test_without_accounts_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await probe_accounts(Settings()) == []
-    assert probe_tool_keys(Settings(), ()) == []
+    assert probe_tool_keys(Settings()) == []
     settings = Settings.model_validate({"tools": {"tavily": {"api_key": "k"}, "deepl": {"api_key": "k"}, "github": {}}})
-    (found,) = probe_tool_keys(settings, {"deepl", "github", "tavily"})
+    (found,) = probe_tool_keys(settings)
     assert found.what == "the settings contain keys for deepl, tavily"
-
-
-def test_a_section_that_no_tool_uses_is_reported() -> None:
-    services = tool_services(catalog())
-    settings = Settings.model_validate({"tools": {"SearXNG": {}, "serxng": {}, "nothing_like_it": {}}})
-    near, far = probe_tool_keys(settings, services)
-    assert (near.is_well, near.what) == (False, "no tool uses the section [tools.serxng]")
-    assert near.advice == "Did you mean [tools.searxng]?"
-    assert "components NAME" in far.advice
 
 
 async def test_a_variable_with_a_password_that_is_not_set_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
