@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, cast
 
+import msgspec
 from langgraph.checkpoint.redis.util import to_storage_safe_id
 from redis.asyncio import Redis
 
@@ -88,16 +89,14 @@ if is_checkpoint then
     end
 end
 local written, others = {{}}, {{HDEL = true, ZREM = true, SETEX = true, {LIST} = true}}
-while at <= #ARGV do
-    local count, command = tonumber(ARGV[at]), {{}}
-    for i = 1, count do command[i] = ARGV[at + i] end
+for _, command in ipairs(cmsgpack.unpack(ARGV[at])) do
     if command[1] == '{LIST}' then
         list(index, ttl_ms, unpack(command, 2))
     else
         redis.call(unpack(command))
     end
     if command[1] == 'DEL' then
-        for i = 2, count do
+        for i = 2, #command do
             redis.call('SREM', keys, command[i])
             local erased = is_ordered and entry(command[i], ARGV[2])
             if erased then redis.call('ZREM', order, erased) end
@@ -105,7 +104,6 @@ while at <= #ARGV do
     elseif not others[command[1]] then
         written[command[2]] = true
     end
-    at = at + count + 1
 end
 if is_checkpoint then
     redis.call('HSET', blobs, '{_HAS_KEYS}', 1)
@@ -191,6 +189,18 @@ redis.call('UNLINK', KEYS[1])
 """Deletes a thread. Run records remain, because they belong to the session."""
 
 
+def _pack(commands: Sequence[Command]) -> bytes:
+    """Return commands as one argument of the script: the client takes long for each argument."""
+    return msgspec.msgpack.encode([list(map(_as_text, command)) for command in commands])
+
+
+def _as_text(part: Any) -> Any:
+    """Return a part of a command as text. The script's decoder does not know MessagePack's type for bytes."""
+    if isinstance(part, bytes):
+        return msgspec.Raw(b"\xdb" + len(part).to_bytes(4, "big") + part)
+    return part if isinstance(part, str) else str(part)
+
+
 class RedisSessions:
     """The keys of all sessions of a deployment."""
 
@@ -226,9 +236,7 @@ class RedisSessions:
 
     async def _write(self, thread: str, commands: Sequence[Command], claims: Sequence[Any]) -> None:
         self.reads.forget(thread)
-        arguments = [self._ttl_ms, self._documents(thread), *claims]
-        for command in commands:
-            arguments += [len(command), *command]
+        arguments = [self._ttl_ms, self._documents(thread), *claims, _pack(commands)]
         lease = self.lease_key(session_of_thread(thread))
         keys = (lease, self.blobs_key(thread), self._keys_key(thread), self.index, self._order_key(thread))
         await self._client.eval(_WRITE, len(keys), *keys, *arguments)
