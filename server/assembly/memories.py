@@ -64,12 +64,12 @@ async def open_shelves(
         memory = settings.memories[id_].settings(id_)
 
         async def embed(texts: list[str]) -> Sequence[Sequence[float]]:
-            return await embedders.embedder(memory.embedding).embed_chunks(
+            return await embedders.embedder(memory.embedding_model).embed_chunks(
                 [text[:MAX_QUESTION_CHARS] for text in texts]
             )
 
-        model = memory.embedding or embedders.default
-        store = items.indexed(embed, [FIELD], vector_model(embedders, memory.embedding))
+        model = memory.embedding_model or embedders.default
+        store = items.indexed(embed, [FIELD], vector_model(embedders, memory.embedding_model))
         return MemoryShelf(memory, store, store, compares_words=model == HASHING_MODEL)
 
     from ragflow_lg.adapters.knowledge.endpoint_embedder import HASHING_MODEL, MAX_QUESTION_CHARS

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import AliasChoices, Field, SecretStr, model_validator
 
 from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES, MemorySettings
 from ragflow_lg.server.settings.sections import KeySection, Section, read_secret
 from ragflow_lg.services.memories import MEMORY_TYPES, MemoryType
+
+EmbeddingModel = Annotated[str, Field(validation_alias=AliasChoices("embedding_model", "embedding"))]
+"""The ID of ``[embeddings."ID"]``. It was called ``embedding`` before."""
 
 
 class MemorySection(Section):
@@ -19,8 +22,8 @@ class MemorySection(Section):
     """
 
     name: str = ""
-    embedding: str = ""
-    """The id of ``[embeddings.ID]``; the model of new datasets if it is blank."""
+    embedding_model: EmbeddingModel = ""
+    """The model of new datasets if it is blank."""
     llm_id: str = ""
     """The model that extracts what to remember; the default model if it is blank."""
     types: Annotated[tuple[MemoryType, ...], Field(min_length=1)] = MEMORY_TYPES
@@ -111,8 +114,8 @@ class KnowledgeSection(UrlSection):
 
     datasets: dict[str, RetrieverSection] = Field(default_factory=dict[str, RetrieverSection])
     """Datasets that are not at ``url``, by name."""
-    embedding: str = ""
-    """The ID in ``[embeddings."ID"]`` to use for new datasets. Default: the only one, or the hashing stand-in."""
+    embedding_model: EmbeddingModel = ""
+    """For new datasets. Default: the only one, or the hashing stand-in."""
     fusion: Literal["weighted", "rrf"] = "weighted"
     """How the embedded knowledge base ranks chunks: by RAGFlow's weighted sum or by reciprocal ranks."""
 

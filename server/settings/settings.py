@@ -203,7 +203,7 @@ class Settings(BaseSettings):
     def default_embedding(self) -> str:
         """The ID of the embedding model for new datasets, or ``""`` for the stand-in."""
         only = next(iter(self.embeddings)) if len(self.embeddings) == 1 else ""
-        return self.knowledge.embedding or only
+        return self.knowledge.embedding_model or only
 
     def embedding_settings(self) -> dict[str, EmbeddingSettings]:
         """Return the settings for the embedding models, by id."""

@@ -15,7 +15,7 @@ class MemorySettings(Struct, frozen=True):
 
     id: str
     name: str = ""
-    embedding: str = ""
+    embedding_model: str = ""
     """The id of the embedding model; ``""`` for that of new datasets."""
     llm_id: str = ""
     """The model that extracts; ``""`` for the default model."""

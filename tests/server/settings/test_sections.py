@@ -75,3 +75,11 @@ def test_an_endpoint_is_a_web_address_or_empty() -> None:
     assert ToolSection(endpoint=" ").endpoint == ""
     with pytest.raises(ValidationError, match="http://"):
         ToolSection(endpoint="a.example")
+
+
+@pytest.mark.parametrize("name", ["embedding", "embedding_model"])
+def test_the_embedding_model_has_one_name_and_an_old_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"RAGFLOW_LG_KNOWLEDGE__{name.upper()}", "m@P")
+    settings = Settings.model_validate({"memories": {"facts": {name: "m@Q"}}})
+    assert settings.default_embedding == "m@P"
+    assert settings.memories["facts"].settings("facts").embedding_model == "m@Q"
