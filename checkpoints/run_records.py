@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
-from ragflow_lg.base.values import to_json
+from ragflow_lg.base.values import join_surrogates, to_json
 from ragflow_lg.services.sessions import RunRecord, Trace
 
 MAX_TRACES = 100
@@ -51,11 +51,11 @@ def read_record(stored: Mapping[str, Any]) -> RunRecord:
 
 
 def write_trace(trace: Trace) -> str:
-    """Return a trace as JSON, with lone surrogates replaced by ``?``."""
+    """Return a trace as JSON, with surrogates joined."""
     try:
         return orjson.dumps(trace).decode()
     except TypeError:  # a lone surrogate or a long number
-        return json.dumps(trace, ensure_ascii=False).encode("utf-8", "replace").decode()
+        return join_surrogates(json.dumps(trace, ensure_ascii=False))
 
 
 def parse_trace(text: str | bytes | None) -> Trace | None:

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import SessionKeyError
+from ragflow_lg.base.values import join_surrogates
 from ragflow_lg.checkpoints.key_ring import KeyRing, run_domain
 from ragflow_lg.checkpoints.run_records import hex_session, parse_trace, write_trace
 from ragflow_lg.services.sessions import RunRecord, Runs, Trace, Traces
@@ -29,7 +30,7 @@ class EncryptedRuns:
     async def put(self, record: RunRecord) -> None:
         """Store a record."""
         if record.reason:
-            reason = record.reason.encode("utf-8", "replace").decode()
+            reason = join_surrogates(record.reason)
             reason = self._keys.encrypt_text(run_domain(record.run_id), ["reason", hex_session(record.session)], reason)
             record = replace(record, reason=reason)
         await self.inner.put(record)

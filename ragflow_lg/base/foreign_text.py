@@ -19,8 +19,3 @@ def foreign_line(text: str, secrets: Iterable[str], max_chars: int) -> str:
         if len(secret) >= MIN_SECRET_CHARS:
             text = text.replace(secret, HIDDEN)
     return " ".join(text[: 10 * max_chars].split())[:max_chars]
-
-
-def storable_text(text: str) -> str:
-    """Replace lone surrogates, which neither files nor stores can contain; JSON, PDF and shells produce them."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -272,15 +272,19 @@ def to_json_with_size(value: Any) -> tuple[JsonValue, int, int]:
 def _text(value: str) -> str:
     if len(value) > MAX_TEXT_CHARS:
         raise ComponentError(f"A text of {len(value):,} characters exceeds the limit of {MAX_TEXT_CHARS:,}.")
-    return value if value.isascii() else join_surrogates(value)
+    return join_surrogates(value)
 
 
 def join_surrogates(text: str) -> str:
     r"""Join the two surrogates of a character that a model has split; a lone one becomes U+FFFD.
 
+    Neither files nor stores can contain them; JSON, PDF and shells produce them as well.
+
     >>> join_surrogates("\ud83d\ude00") == "\U0001f600"
     True
     """
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ragflow_lg.base.foreign_text import storable_text
-from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.values import JsonValue, join_surrogates
 from ragflow_lg.dsl.redaction import REDACTED, Redactor, hides_all, is_secret_name
 
 MAX_CHARS = 20_000
@@ -33,12 +32,12 @@ class RedactedView:
     def text(self, text: str, limit: int = MAX_CHARS) -> str:
         """Return a text without secrets, truncated to ``limit`` characters."""
         if len(text) <= limit:
-            return self._redactor.text(storable_text(text))
+            return self._redactor.text(join_surrogates(text))
         view = ""
         if limit > 0:
             margin = min(max(self._redactor.longest, MIN_MARGIN), MAX_MARGIN)
             # Two pieces, because replacing a secret must not reveal text beyond the cut.
-            pieces = storable_text(text[:limit]), storable_text(text[limit : limit + margin])
+            pieces = join_surrogates(text[:limit]), join_surrogates(text[limit : limit + margin])
             view = self._redactor.pieces(pieces)[0]
         return f"{view}{_CUT} ({len(text):,} characters)"
 

@@ -8,6 +8,7 @@ from sqlalchemy import Dialect, String, Text, TypeDecorator
 from sqlalchemy.dialects.mysql import LONGTEXT
 
 from ragflow_lg.base.errors import SessionKeyError
+from ragflow_lg.base.values import join_surrogates
 from ragflow_lg.checkpoints.key_ring import require_plain
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LargeText(TypeDecorator[str]):
-    """Text of any length and content. NUL is removed, and an unpaired surrogate becomes ``?``."""
+    """Text of any length and content. NUL is removed, surrogates are joined, and a lone one becomes U+FFFD."""
 
     impl = Text().with_variant(LONGTEXT(), "mysql", "mariadb")  # MySQL's own TEXT ends at 64 kB
     cache_ok = True
@@ -28,26 +29,22 @@ class LargeText(TypeDecorator[str]):
 
 
 class LineText(TypeDecorator[str]):
-    """Text of limited length and any content. NUL becomes U+FFFD, and an unpaired surrogate becomes ``?``.
+    """Text of limited length and any content. NUL and a lone surrogate become U+FFFD; surrogates are joined.
 
-    Different texts stay different, so a lookup by such an id or name matches no other one.
+    NUL is not removed, so a lookup by such an id or name does not match the one without it.
     """
 
     impl = String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Return a text of the same length that every database accepts."""
-        return None if value is None else _encodable(value.replace("\x00", "\ufffd"))
+        """Return a text that is no longer, and that every database accepts."""
+        return None if value is None else join_surrogates(value.replace("\x00", "\ufffd"))
 
 
 def storable_text(text: str) -> str:
     """Return a text that every database accepts, and that is not changed by it."""
-    return _encodable(text.replace("\x00", ""))
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
+    return join_surrogates(text.replace("\x00", ""))
 
 
 PREFIX = "ragflow-lg encrypted "

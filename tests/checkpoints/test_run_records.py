@@ -88,8 +88,8 @@ async def test_a_trace_is_read_back_unchanged(reopen: OpenStore) -> None:
 
 async def test_invalid_unicode_in_a_trace_is_replaced(reopen: OpenStore) -> None:
     async with reopen() as store:
-        await put(store, "r1", [{"component_id": "a\ud800", "trace": []}])
-        assert await store.traces.get("r1") == [{"component_id": "a?", "trace": []}]
+        await put(store, "r1", [{"component_id": "a\ud83d\ude00\ud800", "trace": []}])
+        assert await store.traces.get("r1") == [{"component_id": "a😀\ufffd", "trace": []}]
 
 
 async def test_only_the_traces_of_the_newest_runs_are_kept(tmp_path: Path) -> None:

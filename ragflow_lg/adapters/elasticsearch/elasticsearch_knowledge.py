@@ -38,7 +38,7 @@ from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Toke
 from ragflow_lg.adapters.knowledge.rerankers import compute_window_size, normalize_scores
 from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.base.values import JsonValue, join_surrogates, to_text
 from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetDirectory,
@@ -110,8 +110,7 @@ class ElasticsearchKnowledge:
         self._check(search)
         if not search.datasets or search.document_ids == ():
             return SearchResult()
-        # Lone surrogates cannot be encoded.
-        search = replace(search, question=search.question.encode("utf-8", "replace").decode())
+        search = replace(search, question=join_surrogates(search.question))
         indices = _indices(search.datasets)
         scope = Scope(tuple(dataset.id for dataset in search.datasets), search.document_ids or ())
         vector_weight = 1 - search.keywords_similarity_weight

@@ -35,7 +35,7 @@ from ragflow_lg.adapters.knowledge.source_files import (
     resolve_source_name,
 )
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.foreign_text import storable_text
+from ragflow_lg.base.values import join_surrogates
 from ragflow_lg.services.knowledge import Embedder
 
 MAX_CHUNKS = 200_000
@@ -207,7 +207,7 @@ class Indexer:
         chunks = list(split_into_chunks(text.blocks, self._dataset.chunk_tokens, self._dataset.overlap_tokens))
         if not chunks:
             raise ServiceError("it contains no text")
-        chunks = [chunk._replace(content=storable_text(chunk.content)) for chunk in chunks]
+        chunks = [chunk._replace(content=join_surrogates(chunk.content)) for chunk in chunks]
         return chunks, json.dumps({**text.metadata, **metadata}, ensure_ascii=False)
 
     def _places(self, document: DocumentRecord) -> frozenset[int]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ragflow_lg.adapters.knowledge.words import split_words
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.foreign_text import storable_text
+from ragflow_lg.base.values import join_surrogates
 
 CHUNK_TOKENS = 256
 OVERLAP_TOKENS = 32
@@ -101,7 +101,7 @@ def list_datasets(connection: sqlite3.Connection) -> list[DatasetRecord]:
 def find_dataset(connection: sqlite3.Connection, name_or_id: str) -> DatasetRecord | None:
     """Return the dataset with the given name, or else with the given id."""
     query = _DATASETS + "WHERE name = ?1 OR id = ?1 ORDER BY name = ?1 DESC LIMIT 1"
-    row = connection.execute(query, (storable_text(name_or_id),)).fetchone()
+    row = connection.execute(query, (join_surrogates(name_or_id),)).fetchone()
     return DatasetRecord(*row) if row else None
 
 
@@ -116,8 +116,8 @@ def add_dataset(
 ) -> DatasetRecord:
     """Store a new dataset; its name and id must be unique."""
     values = (
-        storable_text(id_) or derive_id("dataset", name),
-        storable_text(name),
+        join_surrogates(id_) or derive_id("dataset", name),
+        join_surrogates(name),
         embedding_model,
         chunk_tokens,
         overlap_tokens,
@@ -144,7 +144,7 @@ def set_dims(connection: sqlite3.Connection, dataset: int, dims: int, vector_mod
 
     Return what is stored. The length is -1 for a deleted dataset.
     """
-    values = dims, storable_text(vector_model), dataset
+    values = dims, join_surrogates(vector_model), dataset
     connection.execute("UPDATE datasets SET dims = ?, vector_model = ? WHERE number = ? AND dims = 0", values)
     row = connection.execute("SELECT dims, vector_model FROM datasets WHERE number = ?", (dataset,)).fetchone()
     return (int(row[0]), str(row[1])) if row else (-1, "")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ragflow_lg.base.values import to_text
+from ragflow_lg.base.values import join_surrogates, to_text
 
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The form of ids that are used in addresses and names of files."""
@@ -35,8 +35,7 @@ def as_rows(value: Any) -> list[dict[str, Any]]:
 def read_text(row: Mapping[str, Any], *names: str, max_chars: int = MAX_TEXT_CHARS) -> str:
     """Return the first of some fields that is not empty, as text without unpaired surrogates and NUL."""
     value = next((row[name] for name in names if row.get(name) not in (None, "")), "")
-    text = to_text(value)[:max_chars].replace("\x00", "")
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+    return join_surrogates(to_text(value)[:max_chars].replace("\x00", ""))
 
 
 def read_number(row: Mapping[str, Any], name: str) -> int:

@@ -13,9 +13,9 @@ from typing import Any
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import install_command
-from ragflow_lg.base.foreign_text import storable_text
 from ragflow_lg.base.spreadsheets.reading import MAX_ROWS, cell_name
 from ragflow_lg.base.spreadsheets.tables import MAX_COLUMNS, Cell, CellCount, Table, plain_cell
+from ragflow_lg.base.values import join_surrogates
 
 MAX_CELL_CHARS = 32_767
 """Excel's maximum length of a text."""
@@ -120,7 +120,7 @@ def _write_cell(
 
 def _text(value: Cell) -> str:
     plain = plain_cell(value)
-    return storable_text(json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else str(plain))
+    return join_surrogates(json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else str(plain))
 
 
 def sheet_title(name: str, used: set[str]) -> str:
@@ -129,7 +129,7 @@ def sheet_title(name: str, used: set[str]) -> str:
     >>> sheet_title("a/b", {"a_b"})
     'a_b_1'
     """
-    base = _UNFIT_IN_TITLE.sub("_", storable_text(name))[:_MAX_TITLE_CHARS].strip("'").strip() or "Sheet"
+    base = _UNFIT_IN_TITLE.sub("_", join_surrogates(name))[:_MAX_TITLE_CHARS].strip("'").strip() or "Sheet"
     base = f"{base}_" if base.lower() == "history" else base  # reserved by Excel
     title, number = base, 0
     while title.lower() in used:

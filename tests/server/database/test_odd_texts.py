@@ -11,9 +11,9 @@ from ragflow_lg.server.database.webhook_repository import WebhookRepository, Web
 from ragflow_lg.services.chat import Usage
 from tests.server.database.rows import agent, message, session, version
 
-ODD = "a\x00b\ud83d"
-STORED = "ab?"
-LINE = "a\ufffdb?"
+ODD = "a\x00b\ud83d\ude00\ud83d"
+STORED = "ab😀\ufffd"
+LINE = "a\ufffdb😀\ufffd"
 
 
 async def test_odd_texts_of_models_and_clients_are_stored(database_url: str) -> None:
@@ -48,7 +48,7 @@ async def test_lookups_by_odd_texts_find_nothing(database_url: str) -> None:
         agents, sessions = AgentRepository(database, "t"), SessionRepository(database, "t")
         await agents.add(agent(), version())
         await sessions.add(session(), [message("s1", "hello")])
-        for odd in ("a1\x00", "a1\ud83d"):
+        for odd in ("a1\x00", "a1 \ud83d"):
             assert await agents.get(odd) is None
             assert await agents.version(odd, odd) is None
             assert await find_agent(database, odd) is None
