@@ -89,15 +89,18 @@ class StepBuffer:
         """Who waits for the end of the write."""
         self._timer: asyncio.TimerHandle | None = None
         self._error: BaseException | None = None
-        self._urgent_tasks: dict[str, None] = {}  # an empty set takes three times the memory
+        self._urgent_tasks: dict[str, bool] = {}
+        """The tasks whose results are stored soon, and whether the user has seen them."""
+        self._hidden = 0
+        """How many parts had been added with the last result of an effect that the user has not seen."""
         self._required: dict[str, None] = {}
         """The namespaces whose next checkpoint must be stored before a step follows it."""
         self._is_urgent = self._is_closed = False
 
-    def hurry(self, task: str) -> None:
-        """Store the result of a task soon: an effect has finished in it."""
+    def hurry(self, task: str, *, is_shown: bool = False) -> None:
+        """Store the result of a task soon: an effect has finished in it. ``is_shown``: the user has seen the result."""
         if not self._is_volatile:
-            self._urgent_tasks[task.rpartition(TASK_SEPARATOR)[2]] = None
+            self._urgent_tasks[task.rpartition(TASK_SEPARATOR)[2]] = is_shown
 
     def require(self, task: str) -> None:
         """Let no step follow the one of a task before it is stored."""
@@ -145,7 +148,8 @@ class StepBuffer:
         self._add(part)
         if task_id in self._urgent_tasks:
             self._is_urgent = True
-            del self._urgent_tasks[task_id]
+            if not self._urgent_tasks.pop(task_id):
+                self._hidden = self._added
         return self._write_soon()
 
     def _write_soon(self) -> bool:
@@ -161,6 +165,11 @@ class StepBuffer:
         """Store what has been added before something has an effect; see `flush`."""
         if not self._is_volatile:
             await self.flush()
+
+    async def settle_hidden(self) -> None:
+        """Store what has been added if there is an effect among it whose result the user has not seen; see `flush`."""
+        if self._error is not None or self._hidden > self._written:
+            await self.settle()
 
     async def flush(self) -> None:
         """Store what has been added. If the caller is cancelled, the write goes on.

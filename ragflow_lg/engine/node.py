@@ -133,11 +133,14 @@ async def _settle(node: PlanNode, ctx: RunContext, turn: TurnContext, task: str)
     """
     if (gathered := turn.outermost.gathered) is None:
         return
-    has_effect = _has_effect(node, ctx)
-    if has_effect or not node.runs_alone:
+    shows_only = node.spec.kind == "message" and node.spec.effects_of(ctx, node.params) == "none"
+    has_effect = shows_only or _has_effect(node, ctx)
+    if shows_only and node.runs_alone and turn.nested is None:
+        await gathered.settle_hidden()
+    elif has_effect or not node.runs_alone:
         await gathered.settle()
     if has_effect and turn.nested is None:
-        gathered.hurry(task)
+        gathered.hurry(task, is_shown=shows_only or (ctx.is_streaming and node.runs_alone))
 
 
 def _has_effect(node: PlanNode, ctx: RunContext) -> bool:

@@ -203,8 +203,8 @@ class Gathering(Protocol):
         """
         ...
 
-    def hurry(self, task: str) -> None:
-        """Store the result of a task soon: an effect has finished in it."""
+    def hurry(self, task: str, *, is_shown: bool = False) -> None:
+        """Store the result of a task soon: an effect has finished in it. ``is_shown``: the user has seen the result."""
         ...
 
     def require(self, task: str) -> None:
@@ -217,6 +217,13 @@ class Gathering(Protocol):
         Raises:
             SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
+        """
+        ...
+
+    async def settle_hidden(self) -> None:
+        """Store all steps so far if there is an effect among them whose result the user has not seen.
+
+        A Message may begin only after this. It raises the same errors.
         """
         ...
 

@@ -64,7 +64,7 @@ class ReplayFilter:
     A continuation first repeats the events of stored node executions that followers do not know completely (see
     `missing_events`), and then runs unfinished nodes again. What followers have received is dropped, execution by
     execution. If a Message turns out differently, because the model answered differently, the first one is ended where
-    it stopped and the new one is sent in full.
+    it stopped and the new one is sent in full. So is one that had ended, if its model has to answer again.
     """
 
     def __init__(self, events: Sequence[StreamEvent], plan: Plan) -> None:
@@ -75,6 +75,8 @@ class ReplayFilter:
         self._finished: Counter[Visit] = Counter()
         self._ended: Counter[str] = Counter()
         """The Messages that have ended."""
+        self._ended_texts: dict[str, str] = {}
+        """Their texts, or those of their last executions."""
         self._open = ""
         """The Message that has not ended."""
         self.has_begun = False
@@ -117,6 +119,7 @@ class ReplayFilter:
             self._open = event.visit
             self._unrepeated = GrowingText(_reset_text(event))
         elif isinstance(event, MessageEnd):
+            self._ended_texts[event.visit] = self._unrepeated.text
             self._unrepeated, self._open = GrowingText(), ""
             self._ended[event.visit] += 1
 
@@ -199,10 +202,25 @@ class ReplayFilter:
         if event.visit == self._open:
             is_repeating = self._repeated_chars < len(self._unrepeated) or self._skips_thought
             return self._skip_repetition(event) if is_repeating else (event,)
-        if self._ended[event.visit] > 0:
-            self._ended[event.visit] -= isinstance(event, MessageEnd)
+        return self._repeat_ended(event) if self._ended[event.visit] > 0 else (event,)
+
+    def _repeat_ended(self, event: Message | MessageEnd | MessageReset) -> Sequence[StreamEvent]:
+        """Drop the text of a Message that had ended, unless it turns out differently: then send it at its end."""
+        if isinstance(event, Message):
+            self._repeated_text.append(_marked_text(event))
             return ()
-        return (event,)
+        if isinstance(event, MessageReset):
+            self._repeated_text = GrowingText(_reset_text(event))
+            return ()
+        self._ended[event.visit] -= 1
+        text, self._repeated_text = self._repeated_text.text, GrowingText()
+        sent = self._ended_texts[event.visit]
+        if _visible_text(text) == _visible_text(sent):
+            return ()
+        if sent:
+            before, _, after = self._sent.text.rpartition(sent)
+            self._sent, self._ended_chars = GrowingText(before + after), self._ended_chars - len(sent)
+        return (*_frames(text, event.visit), event)
 
     def _skip_repetition(self, event: StreamEvent) -> Sequence[StreamEvent]:
         """Drop the part of a Message's text that has already been sent."""

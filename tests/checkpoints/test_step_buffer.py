@@ -140,6 +140,25 @@ async def test_the_result_of_an_effect_is_stored_soon(recorder: Recorder) -> Non
     assert recorder.counts == [2]
 
 
+async def test_what_the_user_has_not_seen_is_stored_before_it_is_shown(recorder: Recorder) -> None:
+    await _add(recorder, 1)
+    recorder.steps.hurry(f"n:{_task(2)}", is_shown=True)
+    await _add(recorder, 2)
+    await recorder.steps.settle_hidden()
+    assert recorder.counts == []
+    recorder.steps.hurry(f"n:{_task(3)}")
+    await _add(recorder, 3, 4)
+    recorder.may_end.clear()
+    reader = asyncio.create_task(recorder.steps.settle_hidden())
+    await asyncio.sleep(0.02)
+    assert not reader.done()
+    recorder.may_end.set()
+    await reader
+    await _add(recorder, 5)
+    await recorder.steps.settle_hidden()
+    assert recorder.counts == [4]
+
+
 async def test_steps_are_stored_after_a_while(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_buffer, "LATEST_S", 0.01)
     await _add(recorder, 1)

@@ -160,6 +160,25 @@ async def test_an_effect_begins_after_the_steps_before_it_are_stored(open_file: 
         assert (await runner.state("s"))["outputs"]["p"]["seen"] == ["a", "b", "begin"]
 
 
+async def test_a_message_shows_the_result_of_an_effect_after_it_is_stored(
+    open_file: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SOON_S", "LATEST_S"):
+        monkeypatch.setattr(step_buffer, name, 30.0)
+
+    @component("Pay", params=Nothing, outputs=Seen, description="Pay.", effects="pays")
+    async def pay(ctx: Any, params: Nothing) -> Seen:
+        return Seen()
+
+    components = {"p": node("Pay", {}, ["t"]), "t": text(["out"])}
+    async with open_file("effects") as store, open_file("effects") as other:
+        runner = _runner(store, components, [pay], ["p"])
+        shown = [
+            await _finished(other) async for event in runner.start("s", {"query": "q"}) if event.event == "message"
+        ]
+    assert shown == [["begin", "p", "t"]]
+
+
 async def test_the_result_of_an_effect_is_stored_although_others_still_run(open_file: Open) -> None:
     may_end, log = asyncio.Event(), list[str]()
 

@@ -42,8 +42,8 @@ def _counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[An
     return calls
 
 
-async def test_a_turn_with_a_model_makes_four_trips(reopen_shared: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lease with the session; the beginning; what the model has said; and the end."""
+async def test_a_turn_with_a_model_makes_three_trips(reopen_shared: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease with the session; the beginning; and what the model has said with the end."""
     for module, name in ((sqlite_store, "POLL_S"), (redis_store, "REDIS_POLL_S")):
         monkeypatch.setattr(module, name, 30.0)
     for name in ("SOON_S", "LATEST_S"):
@@ -54,7 +54,7 @@ async def test_a_turn_with_a_model_makes_four_trips(reopen_shared: OpenStore, mo
         jobs = _counting(monkeypatch, WorkThread, "run")
         commands = _counting(monkeypatch, AbstractConnection, "send_packed_command")
         answer, _ = await play_run(runner.start("s", {"query": "q"}))
-        assert (answer, len(jobs) + len(commands)) == ("hello", 4)
+        assert (answer, len(jobs) + len(commands)) == ("hello", 3)
         monkeypatch.undo()
         assert [record.status async for record in store.runs.of_session("s")] == ["succeeded"] * 2
         assert len((await runner.state("s"))["history"]) == 4

@@ -78,6 +78,17 @@ def test_a_message_that_turns_out_differently_is_ended_and_sent_in_full() -> Non
     assert filter_events(sent, more) == [end(), *pieces("Goodness", " me"), end()]
 
 
+@pytest.mark.parametrize(("again", "expected"), [("Goodbye", []), ("Good", [*pieces("Good"), end()])])
+def test_a_message_that_had_ended_is_sent_again_if_it_turns_out_differently(again: str, expected: list[Any]) -> None:
+    """The process died before the answer was stored, and the model answers again."""
+    ending = [node_finished(LLM, "LLM"), node_finished("Message:0")]
+    sent = [*FIRST_EVENTS, node_started("Message:0"), *pieces("Good", "bye"), end(), *ending]
+    replay_filter = ReplayFilter(sent, PLAN)
+    more = [node_started(LLM, "LLM"), node_started("Message:0"), *pieces("Go", again[2:]), end(), *ending]
+    assert [new for event in more for new in replay_filter.feed(event)] == expected
+    assert replay_filter.answer == again
+
+
 def test_a_message_that_was_withdrawn_is_repeated_from_what_remains() -> None:
     sent = [node_started("Message:0"), *pieces("A", "par"), MessageReset("A", VISIT), *pieces("B")]
     assert filter_events(sent, [node_started("Message:0"), *pieces("A", "B", "C")]) == pieces("C")
