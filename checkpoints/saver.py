@@ -6,7 +6,6 @@ passes them only text, so that data stays data on every backend, and stores larg
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -322,7 +321,3 @@ class CanvasSaver(PruningSaver):
         self.values.forget(thread)
         self._read.pop(thread, None)
         self._seen.forget(thread)
-
-
-# For each run, LangGraph looks at the parameters of this method: finding them takes more time than its lease.
-setattr(CanvasSaver.aput_writes, "__signature__", inspect.signature(CanvasSaver.aput_writes))  # noqa: B010 - typed as if it had none

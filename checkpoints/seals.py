@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
+from hashlib import blake2b
 
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.checkpoints.key_ring import require_plain
 
-_SEAL = b"\x04"
+_SEAL, _SEAL_TEXT = b"\x04", "\x04"
 """Separates a text from its checksum."""
 _NULL, _NULL_MARK = rb"\u0000", b"\x02"
 """LangGraph's Redis saver removes this escape wherever it occurs."""
@@ -15,7 +15,9 @@ _NULL, _NULL_MARK = rb"\u0000", b"\x02"
 
 def seal(text: bytes) -> str:
     """Return the form in which a text is stored, with a checksum."""
-    return _with_checksum(text.replace(_NULL, _NULL_MARK)).decode()
+    if _NULL in text:
+        text = text.replace(_NULL, _NULL_MARK)
+    return f"{text.decode()}{_SEAL_TEXT}{_checksum(text)}"
 
 
 def unseal(stored: bytes, *, must_be_sealed: bool) -> bytes:
@@ -36,4 +38,8 @@ def is_sealed(stored: bytes) -> bool:
 
 
 def _with_checksum(text: bytes) -> bytes:
-    return text + _SEAL + hashlib.blake2b(text, digest_size=8).hexdigest().encode()
+    return text + _SEAL + _checksum(text).encode()
+
+
+def _checksum(text: bytes) -> str:
+    return blake2b(text, digest_size=8).hexdigest()

@@ -127,7 +127,7 @@ class StepBuffer:
     ) -> bool:
         """Add a checkpoint, and return whether nothing has to wait for the store. If not, call `flush`."""
         key = checkpoint_key(config)
-        self._on_checkpoint(key._replace(checkpoint=checkpoint["id"]))
+        self._on_checkpoint(CheckpointKey(key.thread, key.namespace, checkpoint["id"]))
         if self._error is not None:
             return False
         self._add(NewCheckpoint(config, checkpoint, with_run(config, metadata), new_versions))

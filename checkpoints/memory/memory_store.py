@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from bisect import insort
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -170,13 +171,16 @@ class MemoryLeaseTable:
         self._tokens: dict[str, int] = {}
         self._owners: dict[str, Owner] = {}
 
-    async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
-        """Lease a free session."""
+    def take(self, session: str, owner: Owner, dead_token: int) -> asyncio.Future[int | LeaseHolder]:
+        """Lease a free session. A future that is done takes no task."""
+        taken: asyncio.Future[int | LeaseHolder] = asyncio.get_running_loop().create_future()
         token = self._tokens.get(session, 0)
         if session in self._owners and token != dead_token:
-            return LeaseHolder(self._owners[session], token)
-        self._tokens[session], self._owners[session] = token + 1, owner
-        return token + 1
+            taken.set_result(LeaseHolder(self._owners[session], token))
+        else:
+            self._tokens[session], self._owners[session] = token + 1, owner
+            taken.set_result(token + 1)
+        return taken
 
     async def find(self, session: str) -> LeaseHolder | None:
         """Return the current holder of a session's lease."""

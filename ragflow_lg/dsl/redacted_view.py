@@ -31,6 +31,8 @@ class RedactedView:
 
     def text(self, text: str, limit: int = MAX_CHARS) -> str:
         """Return a text without secrets, truncated to ``limit`` characters."""
+        if not text:
+            return ""
         if len(text) <= limit:
             return self._redactor.text(join_surrogates(text))
         view = ""

@@ -15,11 +15,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, cast
 
 from langchain_core.callbacks.manager import AsyncCallbackManager
+from langchain_core.globals import get_debug
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tracers.context import _configure_hooks, _tracing_v2_is_enabled
 from langgraph._internal._config import ensure_config, get_async_callback_manager_for_config
 from langgraph._internal._constants import (
     CONFIG_KEY_CACHE,
@@ -58,7 +60,7 @@ from langgraph.pregel._algo import (
     local_read,
     task_path_str,
 )
-from langgraph.pregel._checkpoint import copy_checkpoint
+from langgraph.pregel._checkpoint import copy_checkpoint, put_writes_accepts_task_path
 from langgraph.pregel._loop import AsyncPregelLoop, PregelLoop
 from langgraph.pregel._retry import _is_user_raised_cancelled
 from langgraph.pregel._runner import PregelRunner
@@ -96,11 +98,26 @@ def unwatched_run(graph: Any, config: Any) -> UnwatchedRun | None:
     """Return the complete config of a run; None if something listens, or if the graph has options of its own."""
     complete = ensure_config(graph.config, config)
     configurable: dict[str, Any] = complete["configurable"]  # pyright: ignore[reportTypedDictNotRequiredAccess] - set
-    callbacks = get_async_callback_manager_for_config(complete)
+    callbacks = _callbacks_of(complete)
     if callbacks.handlers or any(configurable.get(key) is not None for key in _WATCHED) or not _is_simple(graph):
         return None
     complete["metadata"] = {**complete.get("metadata", {})}  # it is read for each node, and a chain of maps is slow
     return UnwatchedRun(complete, callbacks)
+
+
+def _callbacks_of(config: RunnableConfig) -> AsyncCallbackManager:
+    """Return the callbacks of a run. LangGraph takes longer to find out that there are none."""
+    if config.get("callbacks") or _tracing_v2_is_enabled() or get_debug() or _is_hooked():
+        return get_async_callback_manager_for_config(config)
+    callbacks = AsyncCallbackManager([])
+    callbacks.add_tags(config.get("tags") or [])
+    callbacks.add_metadata({**config.get("metadata", {})})
+    return callbacks
+
+
+def _is_hooked() -> bool:
+    """Return whether a context adds callbacks, or a variable of the environment may."""
+    return any(variable.get() is not None or name is not None for variable, _, _, name in _configure_hooks)
 
 
 def play_unwatched(
@@ -186,21 +203,33 @@ class _Exits(AsyncExitStack):
         self._exit_callbacks = cast("Any", [])
 
 
+@cache
+def _takes_task_path(saver: type[Any]) -> bool:
+    return put_writes_accepts_task_path(saver.aput_writes)
+
+
 class _Loop(AsyncPregelLoop):
     """LangGraph's loop, which adds to gathered steps at once. LangGraph makes a task for each."""
 
     # What LangGraph declares without a default takes a third of the memory in slots that it takes in a dictionary.
     __slots__ = tuple(PregelLoop.__annotations__.keys() - {*dir(AsyncPregelLoop), "submit"})
 
-    def __init__(self, *arguments: Any, kinds: ChannelKinds, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, *arguments: Any, kinds: ChannelKinds, specs: Any, checkpointer: Any, **options: Any) -> None:
+        # LangGraph would look at each channel, although all are plain, and at the parameters of the saver's method.
+        super().__init__(*arguments, specs={}, checkpointer=None, **options)
+        self.specs, self.checkpointer = specs, checkpointer
+        if checkpointer:
+            del self._checkpointer_put_after_previous  # None, in place of the method
+            self.checkpointer_get_next_version = checkpointer.get_next_version
+            self.checkpointer_put_writes = checkpointer.aput_writes
+            self.checkpointer_put_writes_accepts_task_path = _takes_task_path(type(checkpointer))
         self.stack = _Exits()
         self._callbacks = cast("Any", self.manager).get_child()
         self._kinds = kinds
         self._changes: ChannelChanges | None = None
         """What applies writes, as soon as the checkpoint has the values of all channels."""
-        saver: Any = self.checkpointer
-        self._steps: Any = saver.steps_of(self.checkpoint_config) if hasattr(saver, "steps_of") else None
+        has_steps = hasattr(checkpointer, "steps_of")
+        self._steps: Any = checkpointer.steps_of(self.checkpoint_config) if has_steps else None
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._done.set_result(None)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
+
 from ragflow_lg.component.events import EngineEvent, ModelCalled, NodeFinished
 from ragflow_lg.services.sessions import Trace
 
@@ -58,12 +60,20 @@ class NodeLog:
             "usage": [prompt_tokens, completion_tokens, cost],
             **event.details,
         }
-        size = len(json.dumps(call, ensure_ascii=False))
+        size = count_chars(call)
         self._calls.append((call, size))
         self._chars += size
         while len(self._calls) > MAX_CALLS or (self._chars > MAX_CALL_CHARS and len(self._calls) > 1):
             self._chars -= self._calls.pop(0)[1]
             self._dropped_calls += 1
+
+
+def count_chars(entry: dict[str, Any]) -> int:
+    """Return about how many characters an entry takes as JSON."""
+    try:
+        return len(orjson.dumps(entry).decode())
+    except TypeError:  # a lone surrogate or a long number
+        return len(json.dumps(entry, ensure_ascii=False))
 
 
 def _describe_visit(event: NodeFinished) -> dict[str, Any]:

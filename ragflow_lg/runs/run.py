@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
-from msgspec.structs import replace
-
 from ragflow_lg.base.errors import (
     CANCELLED_TEXT,
     CheckpointError,
@@ -79,9 +77,17 @@ class Run:
         session_id = session_of_thread(thread_of_session(session))
         now = services.clock.now()
         self.envelope = envelope or Envelope(services.ids.run_id(), int(now), session_id, session_id)
-        now_ms, name, hash_ = int(now * 1000), str(session), canvas.plan.canvas_hash
-        record = RunRecord(self.envelope.message_id, session_id, name, options.canvas_id, hash_, model=options.model)
-        self.record = replace(record, started_ms=now_ms, updated_ms=now_ms)
+        now_ms = int(now * 1000)
+        self.record = RunRecord(
+            self.envelope.message_id,
+            session_id,
+            str(session),
+            options.canvas_id,
+            canvas.plan.canvas_hash,
+            started_ms=now_ms,
+            updated_ms=now_ms,
+            model=options.model,
+        )
         entries = needed_entries(canvas.plan, replaces_message=bool(request.get("message_id")))
         config = with_recent_entries(thread_config(canvas, session), entries)
         self._sink = EventSink(options.event_limit)

@@ -7,7 +7,6 @@ included, whether it succeeded or not, and an agent's other work is listed under
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Mapping
 from itertools import groupby
@@ -17,7 +16,7 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.component.plan import Plan
-from ragflow_lg.runs.node_log import NodeLog
+from ragflow_lg.runs.node_log import NodeLog, count_chars
 from ragflow_lg.services.sessions import RunRecord, Trace, Traces
 
 logger = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ class TraceLog:
         entry = self._entry(record)
         if entry is None:
             return False
-        size = len(json.dumps(entry, ensure_ascii=False))
+        size = count_chars(entry)
         self._entries.append((record.node, entry, size))
         self._chars += size
         while len(self._entries) > MAX_ENTRIES or (self._chars > MAX_CHARS and len(self._entries) > 1):

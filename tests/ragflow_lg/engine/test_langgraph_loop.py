@@ -1,10 +1,13 @@
 """`play` runs a graph as LangGraph does. A failure here means that a new LangGraph runs graphs in a different way."""
 
 import asyncio
+from contextvars import ContextVar
 from typing import Annotated, Any
+from unittest.mock import Mock
 
 import pytest
 from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.globals import set_debug
 from langchain_core.runnables import RunnableConfig
 from langgraph._internal import _constants as constants
 from langgraph.checkpoint.memory import InMemorySaver
@@ -13,10 +16,12 @@ from langgraph.graph import START, StateGraph
 from langgraph.runtime import RunControl, Runtime, get_runtime
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
+from langsmith import tracing_context
 from typing_extensions import TypedDict
 
+from ragflow_lg.engine import langgraph_loop
 from ragflow_lg.engine.graph_run import play
-from ragflow_lg.engine.langgraph_loop import with_cheap_runtime
+from ragflow_lg.engine.langgraph_loop import unwatched_run, with_cheap_runtime
 
 
 def _joined(first: str, second: str) -> str:
@@ -161,6 +166,32 @@ async def test_callbacks_hear_of_all_nodes() -> None:
     graph = diamond(checkpointer=InMemorySaver())
     await play(graph, {"text": "x"}, {**THREAD, "callbacks": [listener]}, context=None, durability="sync")
     assert {"LangGraph", "a", "b", "c", "ask"} <= set(listener.heard)
+
+
+async def test_a_context_can_add_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = Listener()
+    variable: ContextVar[Any] = ContextVar("listener", default=None)
+    monkeypatch.setattr(langgraph_loop, "_configure_hooks", hooks := [*langgraph_loop._configure_hooks])  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr("langchain_core.tracers.context._configure_hooks", hooks)
+    hooks.append((variable, True, None, None))
+    variable.set(listener)
+    await play(diamond(checkpointer=InMemorySaver()), {"text": "x"}, THREAD, context=None, durability="sync")
+    assert {"LangGraph", "a", "b", "c", "ask"} <= set(listener.heard)
+
+
+def test_debugging_and_tracing_add_callbacks() -> None:
+    def handlers() -> list[Any]:
+        run = unwatched_run(diamond(), THREAD)
+        return run.callbacks.handlers if run is not None else ["some"]
+
+    assert handlers() == []
+    set_debug(True)
+    try:
+        assert handlers() == ["some"]
+    finally:
+        set_debug(False)
+    with tracing_context(enabled=True, client=Mock()):
+        assert handlers() == ["some"]
 
 
 async def test_a_graph_without_a_saver_returns_its_state() -> None:
