@@ -79,24 +79,19 @@ class PartWriter:
         self._seen = seen
         self._versions = VersionGroups()
 
-    async def put_checkpoint(self, checkpoint: NewCheckpoint, results: Sequence[TaskWrites]) -> RunnableConfig:
-        """Store a checkpoint and the results that led to it."""
-        return await self._put_together(checkpoint.config, [*results, checkpoint])
+    async def put_checkpoint(self, checkpoint: NewCheckpoint, parts: Sequence[Part]) -> RunnableConfig:
+        """Store a checkpoint with the results that led to it and what else belongs into its transaction."""
+        return await self._put_together(checkpoint.config, [*parts, checkpoint])
 
     async def put_all(self, config: RunnableConfig, parts: Sequence[Part]) -> None:
         """Store parts of one run in one transaction or, if that fails, each by itself."""
         try:
-            if any(isinstance(part, NewCheckpoint) for part in parts):
+            results = [part for part in parts if isinstance(part, TaskWrites)]
+            if len(results) < len(parts):
                 await self._put_together(config, parts)
                 return
-            results = [part for part in parts if isinstance(part, TaskWrites)]
             for _, of_checkpoint in groupby(results, lambda part: checkpoint_key(part.config)):
                 await self.put_writes(*of_checkpoint)
-            works = [part for part in parts if callable(part)]
-            if len(works) == 1:
-                await works[0]()
-            elif works:
-                await self._put_together(config, works)
         except CheckpointError as error:
             self._seen.forget(thread_of(config))
             if len(parts) == 1 or isinstance(error, SessionBusyError):

@@ -48,7 +48,7 @@ from ragflow_lg.checkpoints.saver_operations import (
 from ragflow_lg.checkpoints.session_parts import SessionParts
 from ragflow_lg.checkpoints.step_buffer import NewCheckpoint, StepBuffer, with_run
 from ragflow_lg.checkpoints.thread_values import StepResults, ThreadValues
-from ragflow_lg.services.sessions import LEASE_TOKEN, RECENT_ENTRIES
+from ragflow_lg.services.sessions import LEASE_TOKEN, RECENT_ENTRIES, StoreWork
 
 _MAX_READ = 64
 
@@ -90,6 +90,8 @@ class CanvasSaver(PruningSaver):
         self._results = ResultBuffer()
         self._steps: dict[str, dict[int, StepBuffer]] = {}
         """The steps of runs that are not stored yet, by thread and token of the lease."""
+        self._attached: dict[str, tuple[int | None, StoreWork]] = {}
+        """What is stored with the next step of a run that gathers none, by thread, with the token of its lease."""
         self._seen = SeenCheckpoints()
         self._writer = PartWriter(inner, self.values, self._seen)
         self._read: OrderedDict[str, tuple[int, CheckpointTuple | None]] = OrderedDict()
@@ -116,7 +118,8 @@ class CanvasSaver(PruningSaver):
         self._read.pop(key.thread, None)
         with self._results.taken(key) as results:
             complete = with_run(config, cast("Mapping[str, Any]", metadata))
-            await self._writer.put_checkpoint(NewCheckpoint(config, checkpoint, complete, new_versions), results)
+            new = NewCheckpoint(config, checkpoint, complete, new_versions)
+            await self._writer.put_checkpoint(new, [*results, *self._take_attached(config)])
         self._seen.remember(stored)
         return key_config(stored)
 
@@ -136,7 +139,23 @@ class CanvasSaver(PruningSaver):
         self._read.pop(thread_of(config), None)
         if steps is None and part.are_result and await self._results.wait(checkpoint_key(config), part):
             return
-        await self._writer.put_writes(part)
+        if works := self._take_attached(config):
+            await self._writer.put_all(config, [part, *works])
+        else:
+            await self._writer.put_writes(part)
+
+    async def attach(self, config: RunnableConfig, work: StoreWork) -> None:
+        """Store something else in the transaction of the next step of a run. Nothing else begins that."""
+        if self._is_volatile:
+            await work()  # nobody would see it until the next step is stored
+        elif (steps := self.steps_of(config)) is not None:
+            steps.attach(work)
+        else:
+            self._attached[thread_of(config)] = config.get("configurable", {}).get(LEASE_TOKEN), work
+
+    def _take_attached(self, config: RunnableConfig) -> Sequence[StoreWork]:
+        token, work = self._attached.pop(thread_of(config), (None, None))
+        return (work,) if work is not None and token == config.get("configurable", {}).get(LEASE_TOKEN) else ()
 
     def _remember(self, checkpoint: CheckpointKey) -> None:
         self._read.pop(checkpoint.thread, None)
@@ -166,8 +185,9 @@ class CanvasSaver(PruningSaver):
         """Store the gathered steps that a reader wants to see. The runs themselves report what fails."""
         runs = self._steps.values() if thread is None else [self._steps.get(thread, {})]
         for steps in [steps for run in runs for steps in run.values()]:
-            with suppress(CheckpointError):
-                await steps.flush()
+            if steps.has_steps:
+                with suppress(CheckpointError):
+                    await steps.flush()
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the given checkpoint, or the newest one, with its pending writes."""
@@ -319,5 +339,6 @@ class CanvasSaver(PruningSaver):
 
     def _forget(self, thread: str) -> None:
         self.values.forget(thread)
+        self._attached.pop(thread, None)
         self._read.pop(thread, None)
         self._seen.forget(thread)

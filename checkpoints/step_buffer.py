@@ -67,7 +67,7 @@ class StepBuffer:
     ) -> None:
         """``write`` stores parts in their order. ``on_close`` is called when the run has ended.
 
-        ``on_checkpoint`` is called with the key of each checkpoint that is added.
+        ``on_checkpoint`` is called with the key of each checkpoint that is added, or whose writes are.
         ``is_volatile``: what is stored ends with the process as well, so that no step has to wait for it.
         """
         self._write = write
@@ -107,12 +107,14 @@ class StepBuffer:
         if not self._is_volatile:
             self._required[task.rpartition(NAMESPACE_SEPARATOR)[0]] = None
 
-    async def attach(self, work: StoreWork) -> None:
+    @property
+    def has_steps(self) -> bool:
+        """Whether there are steps that are not stored yet."""
+        return bool(self._batch) or not all(map(callable, self._parts))
+
+    def attach(self, work: StoreWork) -> None:
         """Store something else in the transaction of the next steps. Nothing else begins that."""
-        if self._is_volatile:
-            await work()  # nobody would see it until the next steps are stored
-        else:
-            self._add(work)
+        self._add(work)
 
     def _add(self, part: Part) -> None:
         self._parts.append(part)
@@ -139,18 +141,24 @@ class StepBuffer:
     def take_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> bool | None:
-        """Add a task's writes in the same way. None: they are added to nothing, since no checkpoint follows them."""
+        """Add a task's writes in the same way. None: they are added to nothing, since no checkpoint follows them.
+
+        What a run begins with, such as the answers to a form, is added to its record.
+        """
         part = TaskWrites(config, writes, task_id, task_path)
-        if not part.are_result:
+        are_result = part.are_result
+        if not are_result and (self.has_steps or not self._parts):
             return None
         if self._error is not None:
             return False
+        if not are_result:
+            self._on_checkpoint(checkpoint_key(config))
         self._add(part)
         if task_id in self._urgent_tasks:
             self._is_urgent = True
             if not self._urgent_tasks.pop(task_id):
                 self._hidden = self._added
-        return self._write_soon()
+        return are_result and self._write_soon()
 
     def _write_soon(self) -> bool:
         if len(self._parts) < MAX_PARTS:
@@ -197,7 +205,7 @@ class StepBuffer:
         """
         try:
             for work in works:
-                self._add(work)
+                self.attach(work)
             await self.flush()
         finally:
             self._stop_timer()

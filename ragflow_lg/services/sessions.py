@@ -195,14 +195,6 @@ class Steps(Protocol):
 class Gathering(Protocol):
     """The steps of one run that are not stored yet, because running them again would cost and change nothing."""
 
-    async def attach(self, work: StoreWork) -> None:
-        """Store something else, such as a record, in the transaction of the next steps.
-
-        Raises:
-            CheckpointError: if the store fails at once.
-        """
-        ...
-
     def hurry(self, task: str, *, is_shown: bool = False) -> None:
         """Store the result of a task soon: an effect has finished in it. ``is_shown``: the user has seen the result."""
         ...
@@ -273,6 +265,16 @@ class SessionStore(Protocol):
 
         Raises:
             CheckpointError: if the store fails.
+        """
+        ...
+
+    async def attach(self, config: RunnableConfig, work: StoreWork) -> None:
+        """Store something else, such as a record, in the transaction of the next step of a run.
+
+        The config contains the token of the run's lease.
+
+        Raises:
+            CheckpointError: if the store fails at once.
         """
         ...
 
