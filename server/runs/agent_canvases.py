@@ -64,18 +64,13 @@ class AgentCanvases:
         """Compile one of an agent's versions; see `version`."""
         return await self.compile(await self.version(agent, version_id))
 
-    async def version(self, agent: AgentRow, version_id: str = "", *, is_released: bool = False) -> VersionRow:
+    async def version(self, agent: AgentRow, version_id: str = "") -> VersionRow:
         """Return one of an agent's versions, or its draft if no id is given or the version has been deleted.
 
         Raises:
-            RequestError: If ``is_released`` is set and no version has been published.
+            RequestError: If the agent has been deleted.
         """
         agents = AgentRepository(self._app_state.database, agent.tenant)
-        if is_released:
-            row = await agents.released(agent.id)
-            if row is None:
-                raise RequestError("The agent has no published version; publish one first.", status=404)
-            return row
         row = await agents.version(agent.id, version_id) if version_id else None
         row = row or await agents.version(agent.id, agent.version_id)
         if row is None:

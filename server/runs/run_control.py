@@ -22,6 +22,7 @@ from ragflow_lg.server.runs.agent_runs import AgentRuns, busy_error
 from ragflow_lg.server.runs.session_copies import copy_messages, copy_session, messages_before
 from ragflow_lg.server.runs.stored_sessions import abandon_turn, fork_session
 from ragflow_lg.server.runs.turn_requests import question_text
+from ragflow_lg.server.runs.turn_session import TurnSession
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.sessions.session_pruning import Pruned, PruneLimits
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.runner import Run, Runner
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, VersionRow
-    from ragflow_lg.server.runs.new_session import NewSession
     from ragflow_lg.server.runs.turns import Turn, Turns
     from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
@@ -55,17 +55,16 @@ class RunControl(AgentRuns):
         self._is_background = is_background
         self._policy = policy
 
-    async def start(self, session: SessionRow, request: TurnRequest, new: NewSession | None = None) -> Turn:
-        """Begin a new turn. ``new`` is given if the session comes from `Turns.new_session`.
+    async def start(self, session: TurnSession, request: TurnRequest) -> Turn:
+        """Begin a new turn.
 
         Raises:
             RequestError: If the session is busy or is waiting for an answer.
         """
-        runner = await self._turns.runner(self._agent, session, new.version if new else None)
-        if new is not None:
-            return await self._play(session, runner.start(session.id, request), question_text(request), new=new)
-        await self.require_free(session.id)
-        if pauses := await runner.pauses(session.id):
+        runner, id_ = await self._turns.runner(self._agent, session.row, session.version), session.row.id
+        if not session.is_new:
+            await self.require_free(id_)
+        if not session.is_new and (pauses := await runner.pauses(id_)):
             forms = " and ".join(pause.node for pause in pauses)
             raise RequestError(
                 f"The session is waiting for an answer to {forms}: resume its last run, cancel it, or fork it.",
@@ -73,7 +72,7 @@ class RunControl(AgentRuns):
                 status=409,
                 reason="session-waiting",
             )
-        return await self._play(session, runner.start(session.id, request), question_text(request))
+        return await self._play(session, runner.start(id_, request), question_text(request))
 
     async def resume(self, run: RunRow, answers: Mapping[str, Any]) -> Turn:
         """Answer a waiting run with plain values: fields by name, or a map of fields for each pause id.
@@ -307,21 +306,17 @@ class RunControl(AgentRuns):
             raise
 
     async def _play(
-        self, session: SessionRow, run: Run, question: str | None, *, parent: str = "", new: NewSession | None = None
+        self, session: SessionRow | TurnSession, run: Run, question: str | None, *, parent: str = ""
     ) -> Turn:
+        if isinstance(session, SessionRow):
+            session = TurnSession(session)
         run.record = replace(run.record, parent_run=parent, tenant=self._agent.tenant)
         checkpoint = ""
-        if new is None:
-            checkpoint = await self._turns.newest_checkpoint(await self._turns.runner(self._agent, session), session.id)
+        if not session.is_new:
+            runner = await self._turns.runner(self._agent, session.row)
+            checkpoint = await self._turns.newest_checkpoint(runner, session)
         return await self._turns.play(
-            self._agent,
-            session,
-            run,
-            question,
-            self._policy,
-            new=new,
-            checkpoint=checkpoint,
-            is_background=self._is_background,
+            self._agent, session, run, question, self._policy, checkpoint=checkpoint, is_background=self._is_background
         )
 
     async def _end_of(self, run: RunRow) -> str:

@@ -78,10 +78,10 @@ class ScheduleRuns(DueTasks[ScheduleRow]):
         inputs = {name: {"value": value} for name, value in fields["inputs"].items()}
         request: TurnRequest = {"query": fields["query"], "inputs": inputs, "user_id": agent.tenant}
         name = row.name or fields["query"]
-        new = await turns.new_session(agent, version, user_id=agent.tenant, name=name, source=SCHEDULE_SOURCE)
-        session_id = new.row.id
-        runner = await turns.runner(agent, new.row, version)
+        session = await turns.new_session(agent, version, user_id=agent.tenant, name=name, source=SCHEDULE_SOURCE)
+        session_id = session.row.id
+        runner = await turns.runner(agent, session.row, version)
         envelope = Envelope(row.run_id, self._app_state.now_ms() // 1000, session_id, session_id)
         run = runner.play(session_id, "start", request, envelope)
-        await turns.play(agent, new.row, run, question_text(request), CONTINUE, hash_request(request), new=new)
+        await turns.play(agent, session, run, question_text(request), CONTINUE, hash_request(request))
         audit("schedule.started", tenant=row.tenant, agent=agent.id, schedule=row.id, run=row.run_id)

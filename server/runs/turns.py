@@ -1,15 +1,12 @@
-"""Agent sessions and their turns: starts, follows and stores them in the database."""
+"""Agent sessions and their turns: begins them, in this process or in the queue."""
 
 from __future__ import annotations
 
-import logging
-import math
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import Struct
 from typing_extensions import Unpack
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError, RunUnknownError, StreamError
@@ -25,37 +22,24 @@ from ragflow_lg.server.database.session_repository import RunRepository, Session
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
 from ragflow_lg.server.runs.agent_canvases import AgentCanvases
-from ragflow_lg.server.runs.failover import EndedRun, Failover
-from ragflow_lg.server.runs.new_session import NewSession, SessionFields
-from ragflow_lg.server.runs.run_end import store_end
-from ragflow_lg.server.runs.run_voice import RunVoice
-from ragflow_lg.server.runs.server_queue import BACKGROUND_SOURCES, ServerQueue
+from ragflow_lg.server.runs.failover import Failover
+from ragflow_lg.server.runs.played_runs import PlayedRuns, do_not_release
+from ragflow_lg.server.runs.server_queue import BACKGROUND_SOURCES
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
-from ragflow_lg.server.runs.turn_starts import TurnStart, TurnStarts
-from ragflow_lg.server.streaming.journal import QUEUED
+from ragflow_lg.server.runs.turn_session import SessionFields, TurnSession
+from ragflow_lg.server.runs.turn_starts import TurnStarts
 from ragflow_lg.server.streaming.run_manager import each_event
 from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
-from ragflow_lg.server.streaming.run_task import RunSpec, parse_policy
 from ragflow_lg.services.chat import Usage
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.database.turn_rows import TurnRows
-    from ragflow_lg.server.runs.failover import Continuation
-    from ragflow_lg.server.streaming.event_codec import StreamEvent
     from ragflow_lg.server.streaming.journal import RunHead
     from ragflow_lg.server.streaming.run_manager import EventPage
     from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
     from ragflow_lg.server.streaming.run_task import DisconnectPolicy
-
-logger = logging.getLogger(__name__)
-
-
-def do_not_release() -> None:
-    """Do nothing: the run holds nothing in this process."""
-
 
 NAME_CHARS = 250
 """How much of the first question is used as a session's name."""
@@ -97,31 +81,7 @@ class Turn:
         return cast("AsyncGenerator[EventPage[WireEvent]]", pages)
 
 
-class _Ending(Struct, eq=False):
-    """What the end of a run needs. It takes less memory than a function inside a function."""
-
-    turns: Turns
-    run: Run | EndedRun
-    voice: RunVoice
-    tenant: str
-    question: str | None
-    start_ms: int
-    is_taken_over: bool
-    replay: Continuation | None
-    start: TurnStart | None
-    free_slot: Callable[[], None]
-
-    def begin(self) -> None:
-        """Let other turns begin, since this one has its first event."""
-        if self.start is not None:
-            self.start.begin(self.run.hold if isinstance(self.run, Run) else None)
-
-    async def store(self, has_begun: bool) -> None:
-        """Store the end of the run."""
-        await self.turns.end_run(self, has_begun=has_begun)
-
-
-class Turns:
+class Turns(PlayedRuns):
     """All tenants' turns in one process."""
 
     def __init__(self, app_state: AppState, slots: RunSlots | None = None, quotas: Quotas | None = None) -> None:
@@ -129,18 +89,15 @@ class Turns:
 
         ``quotas`` default to those in the settings.
         """
-        self._app_state = app_state
+        super().__init__(app_state, Failover(app_state, self))
         self._slots = slots or RunSlots(sys.maxsize)
         self.canvases = AgentCanvases(app_state)
         self.quotas = quotas or Quotas(app_state)
-        self._policy = parse_policy(app_state.settings.server.on_disconnect)
-        self._failover = Failover(app_state, self)
         self._starts = TurnStarts()
         self._runners = SizedCache[tuple[str, str, int, bool], Runner](MAX_CACHED_BYTES)
         """The runners of the versions used last, by tenant, version and its time, and whether a page uses it."""
-        self._orders = ServerQueue(app_state, app_state.queue) if app_state.queue is not None else None
 
-    async def new_session(self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]) -> NewSession:
+    async def new_session(self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]) -> TurnSession:
         """Return a new session that begins with earlier messages, or with the canvas's prologue.
 
         `begin` stores it together with its first run.
@@ -171,31 +128,29 @@ class Turns:
             MessageRow(session_id=row.id, number=number, role=role, content=text, create_ms=now)
             for number, (role, text) in enumerate(messages)
         ]
-        return NewSession(row, version, rows, reservation)
+        return TurnSession(row, version, messages=rows, reservation=reservation)
 
     async def open_session(
         self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]
-    ) -> tuple[SessionRow, list[MessageRow]]:
+    ) -> tuple[SessionRow, Sequence[MessageRow]]:
         """Store a new session without a run; see `new_session`."""
         new = await self.new_session(agent, version, **fields)
+        messages = new.messages or ()
         with new.reservation:
-            await SessionRepository(self._app_state.database, agent.tenant).add(new.row, new.messages)
-        return new.row, new.messages
+            await SessionRepository(self._app_state.database, agent.tenant).add(new.row, messages)
+        return new.row, messages
 
     async def begin(
         self,
         agent: AgentRow,
-        session: SessionRow,
+        session: TurnSession,
         request: TurnRequest,
         policy: DisconnectPolicy | None = None,
-        new: NewSession | None = None,
         page_key: str = "",
-        stored: TurnRows | None = None,
     ) -> Turn:
         """Begin a turn, or answer the form the session is waiting at.
 
-        ``new`` is given if the session comes from `new_session`, and ``stored`` if the session's version and its newest
-        run have been read with it. ``page_key`` is the id of the key of the embedded page that sends the request.
+        ``page_key`` is the id of the key of the embedded page that sends the request.
 
         A client whose server stopped may repeat its request. If the session's last run answers the same request, and
         no task of this process plays it, that run is followed from its beginning, and taken over if it was interrupted.
@@ -203,34 +158,32 @@ class Turns:
         Raises:
             CompileError: If the canvas has errors.
         """
-        head, request_hash = None, hash_request(request)
-        if new is None:
+        head, request_hash, row = None, hash_request(request), session.row
+        if not session.is_new:
             runs = RunRepository(self._app_state.database, agent.tenant)
-            newest = stored.newest_run if stored is not None else await runs.newest(session.id)
+            newest = session.newest_run if session.version is not None else await runs.newest(row.id)
             head = await self._interrupted_run(newest, request_hash)
-        elif not session.name and isinstance(query := request.get("query"), str):
-            session.name = query[:NAME_CHARS]
+        elif not row.name and isinstance(query := request.get("query"), str):
+            row.name = query[:NAME_CHARS]
         is_known = head is not None and (
             await self._app_state.run_manager.has_events(head.run_id) or await self.is_played(head.run_id)
         )
         if head is not None and is_known:
             return Turn(head.envelope, self, agent.tenant, order=_repeat_order(head, agent, request))
-        version = new.version if new is not None else stored.version if stored is not None else None
-        runner = await self.runner(agent, session, version, is_page=bool(page_key))
+        runner = await self.runner(agent, row, session.version, is_page=bool(page_key))
         if head is not None:  # without events, it may have stopped before it took the request
-            await self._app_state.store.leases.expire(session.id, head.process)
-            if await runner.unfinished_checkpoint(session.id):
+            await self._app_state.store.leases.expire(row.id, head.process)
+            if await runner.unfinished_checkpoint(row.id):
                 return Turn(head.envelope, self, agent.tenant)
-        run = runner.start(session.id, request)
-        question = question_text(request)
-        checkpoint = "" if new is not None else await self.newest_checkpoint(runner, session.id)
+        run, checkpoint = runner.start(row.id, request), await self.newest_checkpoint(runner, session)
         return await self.play(
-            agent, session, run, question, policy, request_hash, page_key, new=new, checkpoint=checkpoint
+            agent, session, run, question_text(request), policy, request_hash, page_key, checkpoint=checkpoint
         )
 
-    async def newest_checkpoint(self, runner: Runner, session_id: str) -> str:
+    async def newest_checkpoint(self, runner: Runner, session: TurnSession) -> str:
         """Return a session's newest checkpoint if a queue needs to know it."""
-        return "" if self._orders is None else await runner.newest_checkpoint(session_id)
+        is_needed = self._orders is not None and not session.is_new
+        return await runner.newest_checkpoint(session.row.id) if is_needed else ""
 
     async def runner(
         self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None, *, is_page: bool = False
@@ -264,22 +217,20 @@ class Turns:
     async def play(
         self,
         agent: AgentRow,
-        session: SessionRow,
+        session: TurnSession,
         run: Run,
         question: str | None,
         policy: DisconnectPolicy | None = None,
         request_hash: str = "",
         page_key: str = "",
         *,
-        new: NewSession | None = None,
         checkpoint: str = "",
         is_background: bool = False,
     ) -> Turn:
         """Start a run in a session. ``question`` is the user's question as readable text, or None if there is none.
 
-        A new session is stored together with its run. ``policy`` defaults to the one in the settings. An interrupted
-        run is recognized by its ``request_hash``. ``checkpoint`` is the session's newest one, for the queue.
-        Nobody waits for a run in the background, so others may come first in the queue.
+        ``policy`` defaults to the one in the settings. An interrupted run is recognized by its ``request_hash``.
+        ``checkpoint`` is the session's newest one, for the queue. Others may come before a run in the background.
 
         Raises:
             BusyError: If no slot becomes free, or a quota is used up.
@@ -287,14 +238,14 @@ class Turns:
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
         app_state, notes, run_id = self._app_state, current_notes(), run.envelope.message_id
-        notes.run, notes.session = run_id, session.id
+        notes.run, notes.session = run_id, session.row.id
         release = await self._find_place(agent.tenant, page_key, len(question or ""), run_id)
         start_ms = app_state.now_ms()
         values = {
             "id": run_id,
             "agent_id": agent.id,
-            "version_id": session.version_id,
-            "session_id": session.id,
+            "version_id": session.row.version_id,
+            "session_id": session.row.id,
             "start_ms": start_ms,
             "page_key": page_key,
         }
@@ -305,13 +256,13 @@ class Turns:
             if self._orders is None:
                 start = await self._starts.enter(agent.tenant)
                 release = partial(start.end, free_slot)
-            await self.quotas.begin_turn(agent.tenant, page_key, *((session, *new.messages) if new else ()), row)
-            if new:
-                new.reservation.release()
+            await self.quotas.begin_turn(agent.tenant, page_key, *session.new_rows, row)
+            session.reservation.release()
             try:
                 if self._orders is not None:
                     order = (run, row, agent.tenant, policy or self._policy, request_hash, checkpoint)
-                    await self._orders.put(*order, is_background=is_background or session.source in BACKGROUND_SOURCES)
+                    is_background |= session.row.source in BACKGROUND_SOURCES
+                    await self._orders.put(*order, is_background=is_background)
                     return Turn(run.envelope, self, agent.tenant)
                 place = (run, agent.tenant, question, start_ms, policy)
                 await self.start_run(*place, request_hash=request_hash, start=start, free_slot=free_slot)
@@ -369,55 +320,6 @@ class Turns:
         """Return the number of a tenant's runs in this process."""
         return self._slots.in_use_by(tenant)
 
-    async def start_run(
-        self,
-        run: Run | EndedRun,
-        tenant: str,
-        question: str | None,
-        start_ms: int,
-        policy: DisconnectPolicy | None = None,
-        *,
-        previous: str = "",
-        request_hash: str = "",
-        takeovers: int = 0,
-        replay: Continuation | None = None,
-        start: TurnStart | None = None,
-        free_slot: Callable[[], None] = do_not_release,
-    ) -> None:
-        """Start a run. Its ``start`` begins with its first event, and ends when its end is stored, as does its slot.
-
-        ``previous``, ``request_hash``, ``takeovers`` and ``replay`` are the same as in `RunSpec`.
-
-        Raises:
-            StreamError: If the journal refuses the run, or the server is shutting down.
-        """
-        voice, is_taken_over = RunVoice(run), previous not in ("", QUEUED)
-        ending = _Ending(self, run, voice, tenant, question, start_ms, is_taken_over, replay, start, free_slot)
-        identity = (tenant, request_hash, takeovers, previous)
-        spec = RunSpec(run, policy or self._policy, *identity, replay, ending.store, voice.open, ending.begin)
-        await self._app_state.run_manager.start(spec)
-
-    async def end_run(self, ending: _Ending, *, has_begun: bool) -> None:
-        """Store the end of a run, and release what it holds."""
-        ending.begin()
-        run, replay, app_state = ending.run, ending.replay, self._app_state
-        stored_bytes = app_state.store.take_written_bytes(run.envelope.session_id)
-        self.quotas.add_bytes(ending.tenant, stored_bytes)
-        answer = replay.answer if replay is not None else run.collected.text
-        run.usage = run.usage.plus(ending.voice.usage)
-        place = (app_state, ending.tenant, run, answer, ending.question, ending.start_ms, stored_bytes)
-        try:
-            await store_end(*place, has_begun=has_begun, is_taken_over=ending.is_taken_over)
-        finally:
-            if ending.start is not None:
-                ending.start.end()
-            ending.free_slot()
-
-    async def result(self, tenant: str, run_id: str) -> tuple[str, str]:
-        """Return the stored status and error of a run."""
-        row = await RunRepository(self._app_state.database, tenant).get(run_id)
-        return (row.status, row.error) if row is not None else ("failed", "The run has been deleted.")
-
     async def _interrupted_run(self, row: RunRow | None, request_hash: str) -> RunHead | None:
         """Return the head of a session's last run if it answers a request with this hash and may be interrupted.
 
@@ -438,86 +340,6 @@ class Turns:
             return head
         is_held = bool(await self._app_state.store.leases.holder(row.session_id))
         return None if is_held and await run_manager.is_played(row.id) else head
-
-    async def head(self, tenant: str, run_id: str) -> RunHead:
-        """Return the head of one of a tenant's runs, wherever it is running. Other tenants' runs are unknown.
-
-        Raises:
-            RunUnknownError: If the tenant has no such run.
-        """
-        head = await self._app_state.run_manager.head(run_id)
-        if head.owner != tenant:
-            raise RunUnknownError(f"There is no run {run_id[:64]!r}, or its events have been deleted.")
-        return head
-
-    def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
-        """Yield a run's events after number ``after``, each with its number; see `RunManager.follow`.
-
-        An interrupted run is taken over without its followers noticing.
-        """
-        return each_event(self.pages(run_id, after))
-
-    def pages(
-        self, run_id: str, after: int = 0, order: RunOrder | None = None, *, has_records: bool = True
-    ) -> AsyncGenerator[EventPage[StreamEvent]]:
-        """Yield a run's events like `follow`, those together that are there.
-
-        If the process of the run has died before it stored the request, the ``order`` says what to play.
-        """
-        take_over = partial(self._take_over, order=order)
-        return self._app_state.run_manager.pages(run_id, after, take_over, has_records=has_records)
-
-    async def take(self, run_id: str, order: RunOrder) -> bool:
-        """Continue a run of the queue whose worker has stopped; see `Failover.take`."""
-        return await self._failover.take(run_id, order)
-
-    async def _take_over(self, run_id: str, order: RunOrder | None = None) -> bool:
-        if self._orders is not None:
-            return await self._orders.wait_for_player(run_id)
-        return await self._failover.take(run_id, order)
-
-    async def is_played(self, run_id: str) -> bool:
-        """Check whether a run is executed in any process, or waits for a worker."""
-        if self._orders is not None and await self._orders.line.has(run_id):
-            return True
-        return await self._app_state.run_manager.is_played(run_id)
-
-    async def cancel_run(self, tenant: str, run_id: str) -> bool:
-        """Cancel a run, wherever it is executed or waits. Return whether there was one to cancel."""
-        if self._orders is not None and await self._orders.line.withdraw(run_id):
-            head = await self._app_state.run_manager.head(run_id)
-            await self.end_unplayed(head.envelope, tenant, QUEUED, "cancelled", "")
-            return True
-        return await self._app_state.run_manager.cancel(run_id)
-
-    async def end_unplayed(self, envelope: Envelope, tenant: str, player: str, status: str, error: str) -> None:
-        """End a run of the queue. ``player`` is the run manager in its head.
-
-        Raises:
-            StreamError: If the journal refuses the run, or the process is shutting down.
-        """
-        run_id, now_ms = envelope.message_id, self._app_state.now_ms()
-        run = EndedRun(envelope, status, error)
-        row = await RunRepository(self._app_state.database, tenant).get(run_id)
-        start_ms = row.start_ms if row is not None else now_ms
-        question = row.asked if row is not None else None
-        await self.start_run(run, tenant, question or None, start_ms, previous=player)
-        await self._app_state.run_manager.wait(run_id)
-
-    async def cancel(self, session_id: str, tenant: str) -> None:
-        """Stop a session's turn, wherever it is running."""
-        if self._orders is not None:
-            newest = await RunRepository(self._app_state.database, tenant).newest(session_id)
-            if newest is not None and await self.cancel_run(tenant, newest.id):
-                return
-        if not self._app_state.run_manager.cancel_session(session_id):
-            await self._app_state.store.cancels.request(session_id)
-
-    async def drain(self) -> None:
-        """Stop every turn at a point where it can be continued, and wait until all have been stored."""
-        run_manager, section = self._app_state.run_manager, self._app_state.settings.server
-        handover_s = section.handover_s if run_manager.journal.is_shared else math.inf
-        await run_manager.drain(handover_s=handover_s)
 
 
 def _repeat_order(head: RunHead, agent: AgentRow, request: TurnRequest) -> RunOrder:

@@ -76,8 +76,8 @@ class ToolsOfAgents:
         version = await self._turns.canvases.version(agent)
         request = read_arguments((await self._turns.canvases.compile(version)).plan, arguments)
         user = self._caller.tenant
-        new = await self._turns.new_session(agent, version, user_id=user, source="workflow")
-        return await self._turns.begin(agent, new.row, {**request, "user_id": user}, CANCEL, new)
+        session = await self._turns.new_session(agent, version, user_id=user, source="workflow")
+        return await self._turns.begin(agent, session, {**request, "user_id": user}, CANCEL)
 
     async def _tool(self, name: str, agent: AgentRow) -> Tool | None:
         try:

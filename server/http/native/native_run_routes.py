@@ -31,6 +31,7 @@ from ragflow_lg.server.http.native.run_responses import (
 )
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.runs.run_control import RunControl
+from ragflow_lg.server.runs.turn_session import TurnSession
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
@@ -190,7 +191,7 @@ def _bind_start(responder: RunResponder, body: RunRequest) -> Callable[[RunContr
     request, agent, turns = responder.request, responder.agent, get_turns(responder.request)
 
     async def start(control: RunControl) -> Turn:
-        turn_request, new = _build_turn_request(body), None
+        turn_request = _build_turn_request(body)
         if body.resume_from:
             if body.session_id or body.version:
                 raise RequestError(
@@ -202,9 +203,9 @@ def _bind_start(responder: RunResponder, body: RunRequest) -> Callable[[RunContr
         if body.session_id:
             if body.version:
                 raise RequestError("A session has a fixed version; pin another version first.", 101, status=422)
-            session = await control.session(body.session_id)
+            session = TurnSession(await control.session(body.session_id))
             if body.inputs:
-                version = await turns.canvases.version(agent, session.version_id)
+                version = await turns.canvases.version(agent, session.row.version_id)
                 check_inputs((await turns.canvases.compile(version)).plan, body.inputs)
         else:
             version = await find_version(get_app_state(request).database, agent, body.version)
@@ -212,10 +213,9 @@ def _bind_start(responder: RunResponder, body: RunRequest) -> Callable[[RunContr
             check_inputs(canvas.plan, body.inputs)
             name = body.session_name or (body.query if isinstance(body.query, str) else "")
             user_id = body.user_id or agent.tenant
-            new = await turns.new_session(agent, version, user_id=user_id, name=name, source="workflow")
-            session = new.row
-        turn_request["user_id"] = session.user_id or agent.tenant
-        return await control.start(session, turn_request, new)
+            session = await turns.new_session(agent, version, user_id=user_id, name=name, source="workflow")
+        turn_request["user_id"] = session.row.user_id or agent.tenant
+        return await control.start(session, turn_request)
 
     return start
 

@@ -15,6 +15,7 @@ from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.engine.prior_messages import merge_by_role
 from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs
+from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.openai.chat_conversations import find_session, read_conversation
@@ -38,14 +39,15 @@ from ragflow_lg.server.http.shared.request_parsing import (
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import respond_json
-from ragflow_lg.server.http.shared.row_loading import load_agent, load_session
+from ragflow_lg.server.http.shared.row_loading import load_agent
+from ragflow_lg.server.http.shared.turn_sessions import open_turn_session
 from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.runs.turn_session import SessionFields, TurnSession
 from ragflow_lg.server.streaming.sse import OPENAI_DONE, openai_frame
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.wire.wire_events import WireEvent
-    from ragflow_lg.server.database.tables import AgentRow, SessionRow
-    from ragflow_lg.server.runs.new_session import NewSession
+    from ragflow_lg.server.database.tables import AgentRow
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.server.streaming.run_manager import EventPage
 
@@ -141,17 +143,17 @@ async def run_openai_turn(request: Request, caller: ApiCaller, agent: AgentRow, 
         raise RequestError("You have to provide messages: at least one message of the role user.", 102)
     query, earlier = ("", list[list[str]]()) if last is None else (messages[last][1], merge_by_role(messages[:last]))
     policy = read_disconnect_policy(request)
-    session, new = await _open_session(request, caller, agent, body, query, earlier)
-    if body.get("inputs") and new is None:
-        runner = await get_turns(request).runner(agent, session)
-        if await runner.pauses(session.id):
+    session = await _open_session(request, caller, agent, body, query, earlier)
+    if body.get("inputs") and not session.is_new:
+        runner = await get_turns(request).runner(agent, session.row)
+        if await runner.pauses(session.row.id):
             query = ""  # the fields are the answer; the last message was answered before
     prompt_tokens = sum(estimate_tokens(text) for _, text in messages)
-    turn_request = build_turn_request(caller, session, {**body, "query": query, "question": ""})
-    if new is not None and earlier:
+    turn_request = build_turn_request(caller, session.row, {**body, "query": query, "question": ""})
+    if session.is_new and earlier:
         turn_request["earlier"] = earlier
-    begun = get_turns(request).begin(agent, session, turn_request, policy, new)
-    builder = _ResponseBuilder(session.id, agent.id, get_app_state(request).now_ms() // 1000, prompt_tokens)
+    begun = get_turns(request).begin(agent, session, turn_request, policy)
+    builder = _ResponseBuilder(session.row.id, agent.id, get_app_state(request).now_ms() // 1000, prompt_tokens)
     if parse_flag(body.get("stream")):
         return await begin_stream(request, caller.tenant, _begin_chunks(begun, builder), builder.refuse)
     turn = await begun
@@ -194,30 +196,21 @@ async def _load_agent_of_model(request: Request, caller: ApiCaller, model: str) 
 
 async def _open_session(
     request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any], query: str, earlier: list[list[str]]
-) -> tuple[SessionRow, NewSession | None]:
-    """Load the named session or that of a chat program's conversation, or make one that starts with ``earlier``."""
+) -> TurnSession:
+    """Return the named session or that of a chat program's conversation, or make one that starts with ``earlier``."""
     metadata: Any = body.get("metadata")
     metadata_id: Any = cast("dict[str, Any]", metadata).get("id") if isinstance(metadata, dict) else ""
     session_id = to_text(body.get("session_id")) or to_text(body.get("id")) or to_text(metadata_id)
-    if session_id:
-        return await load_session(request, agent, session_id), None
     user = to_text(body.get("user_id")) or to_text(body.get("user")) or request.headers.get(_USER_HEADER, "")
     user_id = user or caller.tenant
-    if conversation := read_conversation(request.headers, body, query):
+    conversation = "" if session_id else read_conversation(request.headers, body, query)
+    if conversation:
         sessions = SessionRepository(get_app_state(request).database, caller.tenant)
         if (session := await find_session(sessions, agent.id, user_id, conversation, earlier)) is not None:
-            return session, None
-    turns = get_turns(request)
-    version = await turns.canvases.version(agent, is_released=parse_flag(body.get("release")))
-    new = await turns.new_session(
-        agent,
-        version,
-        user_id=user_id,
-        source="workflow",
-        earlier=earlier,
-        conversation=conversation,
-    )
-    return new.row, new
+            return TurnSession(session)
+    version = PUBLISHED if parse_flag(body.get("release")) else DRAFT
+    fields: SessionFields = {"user_id": user_id, "source": "workflow", "earlier": earlier, "conversation": conversation}
+    return await open_turn_session(request, agent, session_id, version, **fields)
 
 
 def _read_messages(body: dict[str, Any]) -> list[tuple[str, str]]:

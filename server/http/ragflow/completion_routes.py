@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import APIRouter
@@ -14,6 +15,7 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RagflowLgError, RequestError, RunInterruptedError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
+from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.openai.openai_routes import run_openai_turn
@@ -47,15 +49,14 @@ from ragflow_lg.server.http.shared.request_parsing import (
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import respond_plain, to_request_error
-from ragflow_lg.server.http.shared.row_loading import load_session, load_turn_rows, require_session
+from ragflow_lg.server.http.shared.row_loading import load_session, load_turn_rows
+from ragflow_lg.server.http.shared.turn_sessions import open_turn_session
 from ragflow_lg.server.runs.turns import Turn
 from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_frame
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
-    from ragflow_lg.server.database.tables import SessionRow
-    from ragflow_lg.server.database.turn_rows import TurnRows
-    from ragflow_lg.server.runs.new_session import NewSession
+    from ragflow_lg.server.database.tables import SessionRow, VersionRow
     from ragflow_lg.server.streaming.run_manager import EventPage
 
 
@@ -143,18 +144,25 @@ async def complete_with(
         begun = follow_turn(Turn(envelope, turns, ""))
     else:
         policy = read_disconnect_policy(request)
-        if session_id:
-            session, new = require_session(agent, rows.session, foreign=OTHER_AGENT), None
-        else:
-            is_released, name = parse_flag(body.get("release")), to_text(body.get("name"))
-            user_id = to_text(body.get("user_id")) or caller.tenant
-            session, new = await _open_session(request, rows, is_released, user_id, name, source, conversation)
-        forwarding = "session" if session.source == "agent" else "all"
-        turn_request = build_turn_request(caller, session, body)
-        begun = turns.begin(agent, session, turn_request, policy, new, stored=rows if session_id else None)
-    if is_old_path:
-        forwarding = "messages"
-    responder = TurnResponder(forwarding, position, has_trace=parse_flag(body.get("return_trace")), end=end)
+        user_id = to_text(body.get("user_id")) or caller.tenant
+        session = await open_turn_session(
+            request,
+            agent,
+            session_id,
+            PUBLISHED if parse_flag(body.get("release")) else DRAFT,
+            foreign=OTHER_AGENT,
+            rows=rows,
+            find_continued=partial(_find_continued, request, agent, user_id, conversation) if conversation else None,
+            user_id=user_id,
+            exp_user_id=user_id if source == "workflow" else "",  # RAGFlow's pages do not list those of embedded ones
+            name=to_text(body.get("name")),
+            source=source,
+            conversation=conversation,
+        )
+        forwarding = "session" if session.row.source == "agent" else "all"
+        begun = turns.begin(agent, session, build_turn_request(caller, session.row, body), policy)
+    shown = "messages" if is_old_path else forwarding
+    responder = TurnResponder(shown, position, has_trace=parse_flag(body.get("return_trace")), end=end)
     is_streamed = parse_flag(body.get("stream"), default=is_old_path and caller.is_old)
     return await responder.respond(request, caller, begun, is_streamed=is_streamed)
 
@@ -173,27 +181,13 @@ async def load_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id:
     return head.envelope, "session" if session.source == "agent" else "all"
 
 
-async def _open_session(
-    request: Request, rows: TurnRows, is_released: bool, user_id: str, name: str, source: str, conversation: str
-) -> tuple[SessionRow, NewSession | None]:
-    """Load the session of the conversation if it has the wanted version, or make a new one, which is not stored yet."""
-    agent, turns = rows.agent, get_turns(request)
-    version = (None if is_released else rows.version) or await turns.canvases.version(agent, is_released=is_released)
-    if conversation:
-        sessions = SessionRepository(get_app_state(request).database, agent.tenant)
-        for session in await sessions.of_conversation(agent.id, user_id, conversation):
-            if session.version_id == version.id:
-                return session, None
-    new = await turns.new_session(
-        agent,
-        version,
-        user_id=user_id,
-        exp_user_id=user_id if source == "workflow" else "",  # RAGFlow's pages do not list sessions of embedded ones
-        name=name,
-        source=source,
-        conversation=conversation,
-    )
-    return new.row, new
+async def _find_continued(
+    request: Request, agent: AgentRow, user: str, key: str, version: VersionRow
+) -> SessionRow | None:
+    """Find the newest session of a conversation with a version."""
+    sessions = SessionRepository(get_app_state(request).database, agent.tenant)
+    found = await sessions.of_conversation(agent.id, user, key)
+    return next((session for session in found if session.version_id == version.id), None)
 
 
 class TurnResponder(Struct, frozen=True):

@@ -29,7 +29,7 @@ from ragflow_lg.server.http.shared.event_stream import (
 from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_body, to_text
 from ragflow_lg.server.http.shared.responses import to_request_error
 from ragflow_lg.server.http.shared.route_schemas import Answer
-from ragflow_lg.server.http.shared.row_loading import load_session
+from ragflow_lg.server.http.shared.turn_sessions import open_turn_session
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.turns import Turn
 
@@ -85,24 +85,24 @@ async def get_trace(agent_id: str, message_id: str, request: Request, caller: Pa
 
 
 async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any]) -> Response:
-    position, turns, app_state = read_position(request), get_turns(request), get_app_state(request)
+    position, turns = read_position(request), get_turns(request)
     if position.run_id:
         envelope, _ = await load_run(request, caller, agent, position.run_id)
         begun = follow_turn(Turn(envelope, turns, ""))
     else:
         policy = read_disconnect_policy(request)
-        if session_id := to_text(body.get("session_id")):
-            session, new = await load_session(request, agent, session_id, foreign=OTHER_AGENT), None
-        else:
-            version = await find_version(
-                app_state.database, agent, PUBLISHED if parse_flag(body.get("release")) else ""
-            )
-            user_id, name = to_text(body.get("user_id")) or caller.tenant, to_text(body.get("name"))
-            new = await turns.new_session(agent, version, user_id=user_id, name=name, source="agent")
-            session = new.row
-        begun = turns.begin(
-            agent, session, build_turn_request(caller, session, body), policy, new, page_key=caller.owner.id
+        session = await open_turn_session(
+            request,
+            agent,
+            to_text(body.get("session_id")),
+            PUBLISHED if parse_flag(body.get("release")) else "",
+            foreign=OTHER_AGENT,
+            user_id=to_text(body.get("user_id")) or caller.tenant,
+            name=to_text(body.get("name")),
+            source="agent",
         )
+        turn_request = build_turn_request(caller, session.row, body)
+        begun = turns.begin(agent, session, turn_request, policy, page_key=caller.owner.id)
     responder = TurnResponder("page", position, error_prefix="Error 102: ")
     return await responder.respond(request, caller, begun, is_streamed=parse_flag(body.get("stream"), default=True))
 

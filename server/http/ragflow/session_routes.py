@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import ConflictError, RequestError
+from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
 from ragflow_lg.server.database.stored_reference import Reference, list_chunks, read_reference
@@ -52,7 +53,8 @@ async def create_session(agent_id: str, request: Request, caller: Authenticated)
     fields = {**request.query_params, **await read_body(request)}
     agent = await _load_agent(request, caller, agent_id)
     turns = get_turns(request)
-    version = await turns.canvases.version(agent, is_released=parse_flag(fields.get("release")))
+    name = PUBLISHED if parse_flag(fields.get("release")) else DRAFT
+    version = await find_version(get_app_state(request).database, agent, name)
     user_id = to_text(fields.get("user_id")) or caller.tenant
     session, messages = await turns.open_session(
         agent,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import orjson
 from fastapi import APIRouter
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.tables import AgentRow, SessionRow, VersionRow
+from ragflow_lg.server.database.tables import VersionRow
 from ragflow_lg.server.http.ragflow.completion_routes import TurnResponder, follow_turn
 from ragflow_lg.server.http.ragflow.session_schemas import NewVersion, VersionItem, VersionShown
 from ragflow_lg.server.http.ragflow.turn_schemas import RUN, CancelBody, PlayBody
@@ -22,10 +22,8 @@ from ragflow_lg.server.http.shared.event_stream import EVENT_IDS, StreamPosition
 from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_body, to_text
 from ragflow_lg.server.http.shared.responses import format_times
 from ragflow_lg.server.http.shared.row_loading import load_agent, load_session
+from ragflow_lg.server.http.shared.turn_sessions import open_turn_session
 from ragflow_lg.server.runs.run_control import RunControl
-
-if TYPE_CHECKING:
-    from ragflow_lg.server.runs.new_session import NewSession
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: versions"], route_class=DescribedRoute)
 
@@ -120,8 +118,10 @@ async def _run_turn(
         answers = {name: _unwrap(value) for name, value in inputs.items()}
         turn = await control.resume_from(run, turn_request, answers)
     else:
-        session, new = await _open_session(request, agent, fields)
-        turn = await turns.begin(agent, session, build_turn_request(caller, session, body), policy, new)
+        user_id, version = to_text(fields.get("user_id")) or agent.tenant, to_text(fields.get("version"))
+        session_id = to_text(fields.get("session_id"))
+        session = await open_turn_session(request, agent, session_id, version, user_id=user_id, source="workflow")
+        turn = await turns.begin(agent, session, build_turn_request(caller, session.row, body), policy)
     position, has_trace = StreamPosition(read_position(request).has_ids), parse_flag(body.get("return_trace"))
     responder = TurnResponder("all", position, has_trace=has_trace)
     return await responder.respond(request, caller, follow_turn(turn), is_streamed=is_streamed)
@@ -131,18 +131,6 @@ def _unwrap(value: Any) -> Any:
     """Return the value in RAGFlow's wrapper, or the value itself."""
     wrapper = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     return wrapper.get("value", value)
-
-
-async def _open_session(
-    request: Request, agent: AgentRow, fields: dict[str, Any]
-) -> tuple[SessionRow, NewSession | None]:
-    """Load the session named in the request, or make one with the requested version."""
-    if session_id := to_text(fields.get("session_id")):
-        return await load_session(request, agent, session_id), None
-    version = await find_version(get_app_state(request).database, agent, to_text(fields.get("version")))
-    user_id = to_text(fields.get("user_id")) or agent.tenant
-    new = await get_turns(request).new_session(agent, version, user_id=user_id, source="workflow")
-    return new.row, new
 
 
 def _build_item(row: VersionRow) -> dict[str, Any]:

@@ -57,9 +57,9 @@ async def begin_turn(turns: Turns, agent: AgentRow, payload: dict[str, Any]) -> 
     """
     version = await turns.canvases.version(agent)
     await turns.canvases.compile(version)  # an invalid canvas must not create a session
-    new = await turns.new_session(agent, version, user_id=agent.tenant, name="webhook", source=WEBHOOK_SOURCE)
+    session = await turns.new_session(agent, version, user_id=agent.tenant, name="webhook", source=WEBHOOK_SOURCE)
     request: TurnRequest = {"query": "", "payload": payload, "user_id": agent.tenant}
-    return await turns.begin(agent, new.row, request, CONTINUE, new)
+    return await turns.begin(agent, session, request, CONTINUE)
 
 
 def trim_in_background(app_state: AppState, agent: AgentRow) -> None:

@@ -12,6 +12,7 @@ from ragflow_lg.server.database.session_repository import RunRepository, Session
 from ragflow_lg.server.database.stored_reference import read_reference
 from ragflow_lg.server.runs.failover import EndedRun
 from ragflow_lg.server.runs.run_end import store_end
+from ragflow_lg.server.runs.turn_session import TurnSession
 from tests.server.http.app_server import ECHO, start_app
 
 
@@ -26,13 +27,13 @@ async def test_a_refused_run_is_stored_as_such_and_a_run_without_question_adds_n
         assert agent is not None
         assert session is not None
         runner = await server.turns.runner(agent, session)
-        turn = await server.turns.play(agent, session, runner.continue_(session.id), None)
+        turn = await server.turns.play(agent, TurnSession(session), runner.continue_(session.id), None)
         with pytest.raises(ConflictError):
             assert [event async for _, event in turn.events()]
         run = await RunRepository(server.app_state.database, "tenant").get(turn.envelope.message_id)
         assert run is not None
         assert run.status == "refused"
-        turn = await server.turns.play(agent, session, runner.start(session.id, {"query": "hi"}), None)
+        turn = await server.turns.play(agent, TurnSession(session), runner.start(session.id, {"query": "hi"}), None)
         assert [event async for _, event in turn.events()]
         messages = (await sessions.messages([session.id]))[session.id]
         assert [(row.role, row.content) for row in messages[1:]] == [("assistant", "You said hi")]
@@ -48,7 +49,7 @@ async def test_a_run_that_begins_after_its_session_was_deleted_leaves_nothing_be
         assert session is not None
         run = (await server.turns.runner(agent, session)).start(session.id, {"query": "hi"})
         lease = await store.leases.acquire(session.id, lambda: None)
-        turn = await server.turns.play(agent, session, run, "hi")
+        turn = await server.turns.play(agent, TurnSession(session), run, "hi")
         await sessions.delete(agent_id, session.id)
         await lease.release()
         assert [event.event async for _, event in turn.events()][-1] == "workflow_finished"

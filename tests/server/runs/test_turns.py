@@ -12,9 +12,10 @@ from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
-from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow
+from ragflow_lg.server.database.tables import AgentRow, RunRow
 from ragflow_lg.server.runs import agent_canvases
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
+from ragflow_lg.server.runs.turn_session import TurnSession
 from ragflow_lg.server.runs.turns import Turns
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.server.streaming.run_queue.open_queue import open_queue
@@ -32,7 +33,7 @@ async def test_a_turn_is_stored_although_nobody_follows_it(tmp_path: Path) -> No
         session = await sessions.get(session_id)
         assert agent is not None
         assert session is not None
-        turn = await server.turns.begin(agent, session, {"query": "hi"})
+        turn = await server.turns.begin(agent, TurnSession(session), {"query": "hi"})
         while server.app_state.run_manager.running_count:
             await asyncio.sleep(0.001)
         assert [event.event async for _, event in turn.events()][-1] == "workflow_finished"
@@ -79,7 +80,7 @@ async def test_what_the_settings_lack_is_logged_before_the_first_turn(
 ANSWER: TurnRequest = {"query": "", "inputs": {"size": {"value": 3}}}
 
 
-async def lose_run(server: AppServer, *, takes_answer: bool) -> tuple[AgentRow, SessionRow]:
+async def lose_run(server: AppServer, *, takes_answer: bool) -> tuple[AgentRow, TurnSession]:
     """Answer a form in a run that stops without any event; return the agent and the session."""
     database, manager = server.app_state.database, server.app_state.run_manager
     agent_id = await server.agent(FORM)
@@ -98,7 +99,7 @@ async def lose_run(server: AppServer, *, takes_answer: bool) -> tuple[AgentRow, 
         run.drain()
         assert [event async for event in run] == []
         assert run.status == "drained"
-    return agent, session
+    return agent, TurnSession(session)
 
 
 async def test_a_request_is_begun_anew_if_its_run_stopped_before_the_first_event(tmp_path: Path) -> None:
@@ -121,8 +122,8 @@ async def test_a_request_whose_run_stopped_unnoticed_before_the_first_event_is_n
         assert turn.envelope.message_id == "lost"
         events = [event async for _, event in turn.events()]
         assert [event.event for event in events][-1] == "workflow_finished"
-        messages = await SessionRepository(server.app_state.database, "tenant").messages([lost[1].id])
-        assert messages[lost[1].id][-1].content == "Size 3"
+        messages = await SessionRepository(server.app_state.database, "tenant").messages([lost[1].row.id])
+        assert messages[lost[1].row.id][-1].content == "Size 3"
 
 
 async def test_a_request_is_not_refused_while_a_dead_server_seems_to_play_it(tmp_path: Path, redis_url: str) -> None:
@@ -131,7 +132,7 @@ async def test_a_request_is_not_refused_while_a_dead_server_seems_to_play_it(tmp
     async with start_app(tmp_path, replica_silence_s=0.5, **options) as server:
         agent, session = await lose_run(server, takes_answer=False)
         await server.app_state.run_manager.journal.report("gone")
-        lease = await server.app_state.store.leases.acquire(session.id, lambda: None)
+        lease = await server.app_state.store.leases.acquire(session.row.id, lambda: None)
         turn = await server.turns.begin(agent, session, ANSWER)
         await lease.release()
         assert turn.envelope.message_id == "lost"
@@ -163,7 +164,7 @@ async def test_a_request_that_cannot_be_queued_leaves_no_run_behind_that_seems_t
         session = await SessionRepository(server.app_state.database, "tenant").get(await server.session(agent.id))
         assert session is not None
         with pytest.raises(RequestError, match="cannot be queued"):
-            await turns.begin(agent, session, {"query": "\ud83d"})
+            await turns.begin(agent, TurnSession(session), {"query": "\ud83d"})
         run = await RunRepository(server.app_state.database, "tenant").newest(session.id)
         assert run is not None
         assert run.status == "refused"

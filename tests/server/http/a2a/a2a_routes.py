@@ -17,11 +17,13 @@ from starlette.responses import JSONResponse, Response
 from ragflow_lg.base.errors import RagflowLgError, RequestError
 from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.wire_events import MessageReset
+from ragflow_lg.server.agents.agent_versions import DRAFT
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected
 from ragflow_lg.server.http.shared.request_parsing import build_turn_request, read_body, to_text
 from ragflow_lg.server.http.shared.responses import encode_json
-from ragflow_lg.server.http.shared.row_loading import load_agent, load_turn_rows, require_session
+from ragflow_lg.server.http.shared.row_loading import load_agent, load_turn_rows
+from ragflow_lg.server.http.shared.turn_sessions import open_turn_session
 
 if TYPE_CHECKING:
     from ragflow_lg.server.runs.turns import Turn
@@ -108,14 +110,11 @@ async def _begin(agent_id: str, request: Request, caller: ApiCaller, message: Us
         raise RequestError("`message` must have parts with text or data.", _INVALID_REQUEST)
     context, turns = to_text(message.contextId), get_turns(request)
     rows = await load_turn_rows(request, caller, agent_id, context)
-    if context:
-        session, new = require_session(rows.agent, rows.session), None
-    else:
-        version = rows.version or await turns.canvases.version(rows.agent)
-        new = await turns.new_session(rows.agent, version, user_id=caller.tenant, name=query, source="a2a")
-        session = new.row
-    turn_request = build_turn_request(caller, session, {"query": query, "inputs": fields})
-    return await turns.begin(rows.agent, session, turn_request, new=new, stored=rows if context else None)
+    session = await open_turn_session(
+        request, rows.agent, context, DRAFT, rows=rows, user_id=caller.tenant, name=query, source="a2a"
+    )
+    turn_request = build_turn_request(caller, session.row, {"query": query, "inputs": fields})
+    return await turns.begin(rows.agent, session, turn_request)
 
 
 class Task:

@@ -1,0 +1,202 @@
+"""The runs of all tenants in one process: starts, follows, stops and stores them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ragflow_lg.base.errors import RunUnknownError
+from ragflow_lg.runs.run import Run
+from ragflow_lg.server.database.session_repository import RunRepository
+from ragflow_lg.server.runs.failover import EndedRun
+from ragflow_lg.server.runs.run_end import store_end
+from ragflow_lg.server.runs.run_voice import RunVoice
+from ragflow_lg.server.runs.server_queue import ServerQueue
+from ragflow_lg.server.streaming.journal import QUEUED
+from ragflow_lg.server.streaming.run_manager import each_event
+from ragflow_lg.server.streaming.run_task import RunSpec, parse_policy
+
+if TYPE_CHECKING:
+    from ragflow_lg.runs.wire.wire_events import Envelope
+    from ragflow_lg.server.agents.quotas import Quotas
+    from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.runs.failover import Continuation, Failover
+    from ragflow_lg.server.runs.turn_starts import TurnStart
+    from ragflow_lg.server.streaming.event_codec import StreamEvent
+    from ragflow_lg.server.streaming.journal import RunHead
+    from ragflow_lg.server.streaming.run_manager import EventPage
+    from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
+    from ragflow_lg.server.streaming.run_task import DisconnectPolicy
+
+
+def do_not_release() -> None:
+    """Do nothing: the run holds nothing in this process."""
+
+
+class _Ending(Struct, eq=False):
+    """What the end of a run needs. It takes less memory than a function inside a function."""
+
+    runs: PlayedRuns
+    run: Run | EndedRun
+    voice: RunVoice
+    tenant: str
+    question: str | None
+    start_ms: int
+    is_taken_over: bool
+    replay: Continuation | None
+    start: TurnStart | None
+    free_slot: Callable[[], None]
+
+    def begin(self) -> None:
+        """Let other turns begin, since this one has its first event."""
+        if self.start is not None:
+            self.start.begin(self.run.hold if isinstance(self.run, Run) else None)
+
+    async def store(self, has_begun: bool) -> None:
+        """Store the end of the run."""
+        await self.runs.end_run(self, has_begun=has_begun)
+
+
+class PlayedRuns:
+    """The runs that this process plays, or follows while others play them."""
+
+    quotas: Quotas
+
+    def __init__(self, app_state: AppState, failover: Failover) -> None:
+        self._app_state = app_state
+        self._failover = failover
+        self._policy = parse_policy(app_state.settings.server.on_disconnect)
+        self._orders = ServerQueue(app_state, app_state.queue) if app_state.queue is not None else None
+
+    async def start_run(
+        self,
+        run: Run | EndedRun,
+        tenant: str,
+        question: str | None,
+        start_ms: int,
+        policy: DisconnectPolicy | None = None,
+        *,
+        previous: str = "",
+        request_hash: str = "",
+        takeovers: int = 0,
+        replay: Continuation | None = None,
+        start: TurnStart | None = None,
+        free_slot: Callable[[], None] = do_not_release,
+    ) -> None:
+        """Start a run. Its ``start`` begins with its first event, and ends when its end is stored, as does its slot.
+
+        ``previous``, ``request_hash``, ``takeovers`` and ``replay`` are the same as in `RunSpec`.
+
+        Raises:
+            StreamError: If the journal refuses the run, or the server is shutting down.
+        """
+        voice, is_taken_over = RunVoice(run), previous not in ("", QUEUED)
+        ending = _Ending(self, run, voice, tenant, question, start_ms, is_taken_over, replay, start, free_slot)
+        identity = (tenant, request_hash, takeovers, previous)
+        spec = RunSpec(run, policy or self._policy, *identity, replay, ending.store, voice.open, ending.begin)
+        await self._app_state.run_manager.start(spec)
+
+    async def end_run(self, ending: _Ending, *, has_begun: bool) -> None:
+        """Store the end of a run, and release what it holds."""
+        ending.begin()
+        run, replay, app_state = ending.run, ending.replay, self._app_state
+        stored_bytes = app_state.store.take_written_bytes(run.envelope.session_id)
+        self.quotas.add_bytes(ending.tenant, stored_bytes)
+        answer = replay.answer if replay is not None else run.collected.text
+        run.usage = run.usage.plus(ending.voice.usage)
+        place = (app_state, ending.tenant, run, answer, ending.question, ending.start_ms, stored_bytes)
+        try:
+            await store_end(*place, has_begun=has_begun, is_taken_over=ending.is_taken_over)
+        finally:
+            if ending.start is not None:
+                ending.start.end()
+            ending.free_slot()
+
+    async def result(self, tenant: str, run_id: str) -> tuple[str, str]:
+        """Return the stored status and error of a run."""
+        row = await RunRepository(self._app_state.database, tenant).get(run_id)
+        return (row.status, row.error) if row is not None else ("failed", "The run has been deleted.")
+
+    async def head(self, tenant: str, run_id: str) -> RunHead:
+        """Return the head of one of a tenant's runs, wherever it is running. Other tenants' runs are unknown.
+
+        Raises:
+            RunUnknownError: If the tenant has no such run.
+        """
+        head = await self._app_state.run_manager.head(run_id)
+        if head.owner != tenant:
+            raise RunUnknownError(f"There is no run {run_id[:64]!r}, or its events have been deleted.")
+        return head
+
+    def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
+        """Yield a run's events after number ``after``, each with its number; see `RunManager.follow`.
+
+        An interrupted run is taken over without its followers noticing.
+        """
+        return each_event(self.pages(run_id, after))
+
+    def pages(
+        self, run_id: str, after: int = 0, order: RunOrder | None = None, *, has_records: bool = True
+    ) -> AsyncGenerator[EventPage[StreamEvent]]:
+        """Yield a run's events like `follow`, those together that are there.
+
+        If the process of the run has died before it stored the request, the ``order`` says what to play.
+        """
+        take_over = partial(self._take_over, order=order)
+        return self._app_state.run_manager.pages(run_id, after, take_over, has_records=has_records)
+
+    async def take(self, run_id: str, order: RunOrder) -> bool:
+        """Continue a run of the queue whose worker has stopped; see `Failover.take`."""
+        return await self._failover.take(run_id, order)
+
+    async def _take_over(self, run_id: str, order: RunOrder | None = None) -> bool:
+        if self._orders is not None:
+            return await self._orders.wait_for_player(run_id)
+        return await self._failover.take(run_id, order)
+
+    async def is_played(self, run_id: str) -> bool:
+        """Check whether a run is executed in any process, or waits for a worker."""
+        if self._orders is not None and await self._orders.line.has(run_id):
+            return True
+        return await self._app_state.run_manager.is_played(run_id)
+
+    async def cancel_run(self, tenant: str, run_id: str) -> bool:
+        """Cancel a run, wherever it is executed or waits. Return whether there was one to cancel."""
+        if self._orders is not None and await self._orders.line.withdraw(run_id):
+            head = await self._app_state.run_manager.head(run_id)
+            await self.end_unplayed(head.envelope, tenant, QUEUED, "cancelled", "")
+            return True
+        return await self._app_state.run_manager.cancel(run_id)
+
+    async def end_unplayed(self, envelope: Envelope, tenant: str, player: str, status: str, error: str) -> None:
+        """End a run of the queue. ``player`` is the run manager in its head.
+
+        Raises:
+            StreamError: If the journal refuses the run, or the process is shutting down.
+        """
+        run_id, now_ms = envelope.message_id, self._app_state.now_ms()
+        run = EndedRun(envelope, status, error)
+        row = await RunRepository(self._app_state.database, tenant).get(run_id)
+        start_ms = row.start_ms if row is not None else now_ms
+        question = row.asked if row is not None else None
+        await self.start_run(run, tenant, question or None, start_ms, previous=player)
+        await self._app_state.run_manager.wait(run_id)
+
+    async def cancel(self, session_id: str, tenant: str) -> None:
+        """Stop a session's turn, wherever it is running."""
+        if self._orders is not None:
+            newest = await RunRepository(self._app_state.database, tenant).newest(session_id)
+            if newest is not None and await self.cancel_run(tenant, newest.id):
+                return
+        if not self._app_state.run_manager.cancel_session(session_id):
+            await self._app_state.store.cancels.request(session_id)
+
+    async def drain(self) -> None:
+        """Stop every turn at a point where it can be continued, and wait until all have been stored."""
+        run_manager, section = self._app_state.run_manager, self._app_state.settings.server
+        handover_s = section.handover_s if run_manager.journal.is_shared else math.inf
+        await run_manager.drain(handover_s=handover_s)
