@@ -203,8 +203,10 @@ class RefusalError(ServiceError):
 
     code = "refusal"
 
-    def __init__(self, message: str, api_code: int = 0, *, is_unknown_route: bool = False) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, api_code: int = 0, *, is_unknown_route: bool = False, is_retryable: bool = False
+    ) -> None:
+        super().__init__(message, is_retryable=is_retryable)
         self.api_code = api_code
         self.is_unknown_route = is_unknown_route
         """Whether the server has no such route, because it is older or newer."""

@@ -160,12 +160,11 @@ class RagflowRetriever(DatasetRetriever):
     timeout_s: Annotated[float, Field(gt=0)] = 60.0
 
     def _open(self) -> _Opened:
-        from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge, RagflowApiSettings
+        from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge
 
-        key = self.api_key.get_secret_value()
-        http = _open_http(self.url)
-        settings = RagflowApiSettings(self.url, key, self.timeout_s, "url", "api_key or RAGFLOW_API_KEY")
-        return _Opened(RagflowApiKnowledge(settings, http), (http.aclose,))
+        key, http = self.api_key.get_secret_value(), _open_http(self.url)
+        names = {"setting": "url", "key_setting": "api_key or RAGFLOW_API_KEY"}
+        return _Opened(RagflowApiKnowledge(self.url, key, http, timeout_s=self.timeout_s, **names), (http.aclose,))
 
 
 class RagflowIndexRetriever(DatasetRetriever):

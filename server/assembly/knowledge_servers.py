@@ -95,9 +95,9 @@ def open_knowledge_server(
 
 
 def _ragflow(address: str, api_key: str, timeout_s: float, http: HttpClient) -> Knowledge:
-    from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge, RagflowApiSettings
+    from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge
 
-    return RagflowApiKnowledge(RagflowApiSettings(address, api_key, timeout_s), http)
+    return RagflowApiKnowledge(address, api_key, http, timeout_s=timeout_s)
 
 
 def _tokenizer(name: str) -> Tokenizer:

@@ -5,28 +5,27 @@ Source: RAGFlow's HTTP API, ``POST /api/v1/retrieval`` and ``GET /api/v1/dataset
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 from urllib.parse import quote
 
-from msgspec import Struct
-
+from ragflow_lg.adapters.ragflow_api.answer_values import as_map
+from ragflow_lg.adapters.ragflow_api.api_client import ApiAddress, RagflowApi
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.base.values import JsonValue, to_text
-from ragflow_lg.services.http import HttpClient, HttpRequest
+from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Dataset, DatasetEntry, DatasetSearch, DocumentCount, Metadata, SearchResult
 from ragflow_lg.services.references import Chunk
 
 PAGE_SIZE = 100
-MAX_PAGES = 200
-"""Maximum number of pages when listing datasets, or the documents in one dataset."""
+MAX_ROWS = 20_000
+"""Maximum number of datasets, or of documents in one dataset."""
+MAX_SIDE_BY_SIDE = 100
+"""Maximum number of requests at the same time."""
 
 NO_DOCUMENT = "-999"
 """RAGFlow's id for a filter without matches; its API rejects unknown ids."""
 
-_MAX_DETAIL_CHARS = 300
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "chunk_id": ("id", "chunk_id"),
     "content_with_weight": ("content", "content_with_weight"),
@@ -46,27 +45,26 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class RagflowApiSettings(Struct, frozen=True):
-    """RAGFlow's address without ``/api/v1``, and an API key."""
-
-    base_url: str
-    api_key: str
-    timeout_s: float = 60.0
-    setting: str = "[knowledge] url"
-    """What errors call the address."""
-    key_setting: str = "[knowledge] api_key_env"
-
-    def __repr__(self) -> str:
-        """Return the settings without the key."""
-        return f"RagflowApiSettings({self.base_url!r})"
-
-
 class RagflowApiKnowledge:
     """A `ragflow_lg.services.knowledge.Knowledge` that uses RAGFlow's API."""
 
-    def __init__(self, settings: RagflowApiSettings, http: HttpClient) -> None:
-        self._settings = settings
-        self._http = http
+    def __init__(
+        self,
+        url: str,
+        key: str,
+        http: HttpClient,
+        *,
+        timeout_s: float = 60.0,
+        setting: str = "[knowledge] url",
+        key_setting: str = "[knowledge] api_key_env",
+    ) -> None:
+        """``url`` has no ``/api/v1``. Errors name the ``setting`` with the address, and the ``key_setting``.
+
+        Nodes repeat what fails themselves, and tenants take turns before they get here.
+        """
+        address = ApiAddress(url, key, timeout_s, 1, f"RAGFlow ({setting})", key_setting)
+        self._api = RagflowApi(address, http, side_by_side=MAX_SIDE_BY_SIDE)
+        self._missing = "" if key else f"RAGFlow's API needs a key: set {key_setting}."
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
         """Return datasets that belong to the key's owner; names take precedence over ids."""
@@ -80,7 +78,7 @@ class RagflowApiKnowledge:
     async def list_datasets(self) -> Sequence[DatasetEntry]:
         """Return the datasets that belong to the key's owner."""
         entries: list[DatasetEntry] = []
-        async for row in self._rows("/api/v1/datasets", ""):
+        async for row in self._rows("/api/v1/datasets"):
             if id_ := to_text(row.get("id") or ""):
                 texts = (to_text(row.get(key) or "") for key in ("name", "embedding_model", "tenant_id"))
                 counts = (row.get(key) for key in ("document_count", "chunk_count"))
@@ -109,10 +107,10 @@ class RagflowApiKnowledge:
         if search.rerank_id:
             body["rerank_id"] = search.rerank_id
         body |= {name: True for name in ("use_kg", "toc_enhance") if getattr(search, name)}
-        data = await self._send("POST", "/api/v1/retrieval", body=body)
-        if not isinstance(data, dict) or not isinstance(cast("dict[str, Any]", data).get("chunks"), list):
-            raise self._failure("answered without chunks")
-        return _parse_result(cast("dict[str, Any]", data), search.top_n)
+        data = as_map(await self._checked().send("POST", "/api/v1/retrieval", body=body))
+        if not isinstance(data.get("chunks"), list):
+            raise ServiceError(f"{self._api.name} answered without chunks.")
+        return _parse_result(data, search.top_n)
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
         """Return the metadata of all documents, from the document lists."""
@@ -126,66 +124,14 @@ class RagflowApiKnowledge:
                         metadata.setdefault(key, {}).setdefault(to_text(entry), []).append(to_text(row.get("id")))
         return metadata
 
-    async def _rows(self, path: str, key: str) -> AsyncIterator[dict[str, Any]]:
-        """Yield the rows on all pages of a list. The list is the data itself, or its ``key`` entry."""
-        for page in range(1, MAX_PAGES + 1):
-            query = {"page": str(page), "page_size": str(PAGE_SIZE)}
-            data = await self._send("GET", path, query=query)
-            rows: Any = cast("dict[str, Any]", data).get(key) if key and isinstance(data, dict) else data
-            if not isinstance(rows, list):
-                raise self._failure("answered without a list")
-            entries = cast("list[Any]", rows)
-            for row in entries:
-                if isinstance(row, dict):
-                    yield cast("dict[str, Any]", row)
-            if len(entries) < PAGE_SIZE:
-                return
-        raise self._failure(f"has more than {PAGE_SIZE * MAX_PAGES:,} entries; that many are not supported")
+    def _rows(self, path: str, key: str = "") -> AsyncIterator[dict[str, Any]]:
+        """Yield the rows on all pages of a list."""
+        return self._checked().rows(path, key, limit=MAX_ROWS, page_size=PAGE_SIZE)
 
-    async def _send(
-        self,
-        method: Literal["GET", "POST"],
-        path: str,
-        *,
-        body: JsonValue = None,
-        query: Mapping[str, str] | None = None,
-    ) -> Any:
-        """Send a request and return the data of the response."""
-        settings = self._settings
-        if not settings.api_key:
-            raise SettingsError(f"RAGFlow's API needs a key: set {settings.key_setting}.")
-        request = HttpRequest(
-            method,
-            settings.base_url.rstrip("/") + path,
-            headers={"Authorization": f"Bearer {settings.api_key}"},
-            query=query or {},
-            json=body,
-            timeout_s=settings.timeout_s,
-        )
-        try:
-            response = await self._http.send(request)
-        except ServiceError as error:
-            raise self._failure(f"is not available: {error}", is_retryable=error.is_retryable) from error
-        try:
-            answer: Any = json.loads(response.text)
-        except (ValueError, RecursionError):
-            answer = None
-        fields = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
-        if response.status != 200 or fields.get("code") != 0:
-            raise self._refusal(response.status, fields)
-        return fields.get("data")
-
-    def _refusal(self, status: int, fields: Mapping[str, Any]) -> ServiceError:
-        message = foreign_line(str(fields.get("message", "")), [self._settings.api_key], _MAX_DETAIL_CHARS)
-        is_key = status in (401, 403) or "api key" in message.lower()
-        if "code" not in fields and status == 200:
-            return self._failure(f"did not answer like RAGFlow's API; check {self._settings.setting}")
-        what = f"refused the request ({fields.get('code', status)}): {message or 'no reason given'}"
-        advice = f"; check {self._settings.key_setting}" if is_key else ""
-        return self._failure(what.rstrip(".") + advice, is_retryable=status == 429 or status >= 500)
-
-    def _failure(self, what: str, *, is_retryable: bool = False) -> ServiceError:
-        return ServiceError(f"RAGFlow ({self._settings.setting}) {what.rstrip('.')}.", is_retryable=is_retryable)
+    def _checked(self) -> RagflowApi:
+        if self._missing:
+            raise SettingsError(self._missing)
+        return self._api
 
 
 def _parse_result(data: Mapping[str, Any], top_n: int) -> SearchResult:

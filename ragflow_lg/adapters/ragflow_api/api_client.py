@@ -24,7 +24,6 @@ Method = Literal["GET", "POST", "PUT"]
 MAX_SIDE_BY_SIDE = 4
 """Maximum number of requests at the same time."""
 
-MAX_TRIES = 5
 MAX_WAIT_S = 60.0
 """Longest pause before a request is repeated, even if the server asks for a longer one."""
 
@@ -40,10 +39,16 @@ _BUSY = frozenset([429, 502, 503, 504])
 
 
 class ApiAddress(Struct, frozen=True):
-    """The address of a RAGFlow without ``/api/v1``, and an API key."""
+    """The address of a RAGFlow without ``/api/v1``, an API key, and how requests are sent there."""
 
     url: str
     key: str
+    timeout_s: float = 60.0
+    tries: int = 5
+    """How often a request is sent to a server that is busy."""
+    name: str = "RAGFlow"
+    """What errors call the server."""
+    key_name: str = "the API key"
 
     def __repr__(self) -> str:
         """Return the address without the key."""
@@ -54,12 +59,22 @@ class RagflowApi:
     """A running RAGFlow server. ``sleep`` waits for a number of seconds before a request is repeated."""
 
     def __init__(
-        self, address: ApiAddress, http: HttpClient, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        address: ApiAddress,
+        http: HttpClient,
+        *,
+        side_by_side: int = MAX_SIDE_BY_SIDE,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._address = address
         self._http = http
         self._sleep = sleep
-        self._permits = FairPermits(MAX_SIDE_BY_SIDE)
+        self._permits = FairPermits(side_by_side)
+
+    @property
+    def name(self) -> str:
+        """What errors call the server."""
+        return self._address.name
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> Any:
         """Return the ``data`` of an answer.
@@ -84,20 +99,22 @@ class RagflowApi:
             query=query or {},
             json=body,
             max_response_bytes=MAX_BODY_BYTES,
+            timeout_s=self._address.timeout_s,
         )
         tenant = current_notes().tenant
         self._permits.add(tenant)
-        for attempt in range(1, MAX_TRIES + 1):
+        for attempt in range(1, self._address.tries + 1):
             wait_s = min(0.5 * 2**attempt, MAX_WAIT_S)
             try:
                 async with self._permits.hold(tenant):
                     response = await self._http.send(request)
             except ServiceError as error:
-                if attempt == MAX_TRIES or not error.is_retryable or method != "GET":
-                    raise ServiceError(f"RAGFlow cannot be reached: {error}") from error
+                if attempt == self._address.tries or not error.is_retryable or method != "GET":
+                    message = f"{self._address.name} cannot be reached: {error}"
+                    raise ServiceError(message, is_retryable=error.is_retryable) from error
             else:
                 is_busy = response.status == 429 or (response.status in _BUSY and method == "GET")
-                if attempt == MAX_TRIES or not is_busy:
+                if attempt == self._address.tries or not is_busy:
                     return self._read(path, response)
                 wait_s = _asked_wait(response.headers, wait_s)
             await self._sleep(wait_s)
@@ -122,7 +139,7 @@ class RagflowApi:
             data = await self.get(path, {**(query or {}), "page": str(page), "page_size": str(page_size)})
             listed: Any = cast("Any", data) if isinstance(data, list) else as_map(data).get(key)
             if not isinstance(listed, list):
-                raise ServiceError(f"RAGFlow answered {path} without a list. Is it a RAGFlow server?")
+                raise ServiceError(f"{self._address.name} answered {path} without a list. Is it a RAGFlow server?")
             fresh = [row for row in as_rows(listed) if (id_ := read_text(row, "id", max_chars=200)) and id_ not in seen]
             for row in fresh:
                 seen.add(read_text(row, "id", max_chars=200))
@@ -134,18 +151,21 @@ class RagflowApi:
                 return
             if len(seen) > limit:
                 break
-        raise ServiceError(f"RAGFlow's list {path} has more than {limit:,} entries; that many are not supported.")
+        raise ServiceError(
+            f"{self._address.name} has more than {limit:,} entries in {path}; that many are not supported."
+        )
 
     def _read(self, path: str, response: HttpResponse) -> Any:
         answer = _parse(response.text)
         is_other_method = response.status == 405 or "MethodNotAllowed" in str(answer.get("message"))
         if response.status == 404 or answer.get("code") == 404 or is_other_method:
-            raise RefusalError(f"RAGFlow has no {path}.", 404, is_unknown_route=True)
+            raise RefusalError(f"{self._address.name} has no {path}.", 404, is_unknown_route=True)
         if "code" not in answer:
             raise RefusalError(
-                f"The server answered {path} with status {response.status} and not as RAGFlow's API does. Check the "
-                "address: it has no path, as in https://ragflow.example.com.",
+                f"{self._address.name} answered {path} with status {response.status} and not as RAGFlow's API does. "
+                "Check the address: it has no path, as in https://ragflow.example.com.",
                 response.status,
+                is_retryable=response.status in _BUSY,
             )
         if answer["code"] != 0 or response.status >= 400:
             raise self._refusal(path, response.status, answer)
@@ -155,9 +175,9 @@ class RagflowApi:
         reason = foreign_line(str(answer.get("message", "")), [self._address.key], _MAX_DETAIL_CHARS)
         code = answer["code"] if isinstance(answer["code"], int) else status
         is_key = status in (401, 403) or code in (401, 109) or "api key" in reason.lower()
-        advice = " Check the API key." if is_key else ""
-        what = f"RAGFlow refused {path} ({code}): {reason.rstrip('.') or 'no reason given'}.{advice}"
-        return RefusalError(what, code)
+        advice = f" Check {self._address.key_name}." if is_key else ""
+        what = f"{self._address.name} refused {path} ({code}): {reason.rstrip('.') or 'no reason given'}.{advice}"
+        return RefusalError(what, code, is_retryable=status == 429 or status >= 500)
 
 
 def _parse(text: str) -> dict[str, Any]:

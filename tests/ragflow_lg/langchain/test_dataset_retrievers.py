@@ -86,7 +86,7 @@ async def test_the_api_of_ragflow(ragflow: FakeRagflow, monkeypatch: pytest.Monk
         assert document.metadata["document_id"] == "d1"
         assert "k3y" not in repr(retriever)
         ragflow.fault = Route("", status=401, body='{"code": 401, "message": "bad k3y"}')
-        with pytest.raises(ServiceError, match=r"RAGFlow \(url\) refused .*check api_key or RAGFLOW_API_KEY") as raised:
+        with pytest.raises(ServiceError, match=r"RAGFlow \(url\) refused .*Check api_key or RAGFLOW_API_KEY") as raised:
             await retriever.ainvoke("q")
         assert "k3y" not in str(raised.value)
 

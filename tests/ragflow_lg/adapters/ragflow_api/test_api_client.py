@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.ragflow_api.api_client import MAX_SIDE_BY_SIDE, MAX_TRIES, MAX_WAIT_S
+from ragflow_lg.adapters.ragflow_api.api_client import MAX_SIDE_BY_SIDE, MAX_WAIT_S, ApiAddress
 from ragflow_lg.base.errors import RefusalError, ServiceError
 from tests.fakes.http_server import Received, Route
 from tests.fakes.recorded_ragflow import RecordedRagflow
@@ -35,7 +35,7 @@ async def test_a_server_that_stays_busy_is_given_up(ragflow: RecordedRagflow) ->
     waits: list[float] = []
     with pytest.raises(ServiceError, match="status 503"):
         await open_api(ragflow, waits).get("/api/v1/agents")
-    assert len(ragflow.received) == MAX_TRIES
+    assert len(ragflow.received) == ApiAddress("", "").tries
     assert waits == [1.0, 2.0, 4.0, 8.0]
 
 
@@ -60,7 +60,7 @@ async def test_few_requests_run_side_by_side(ragflow: RecordedRagflow) -> None:
 
             return HttpResponse(200, {}, '{"code":0,"data":[]}', "")
 
-    from ragflow_lg.adapters.ragflow_api.api_client import ApiAddress, RagflowApi
+    from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi
 
     api = RagflowApi(ApiAddress("https://r.example", KEY), Counting())
     await asyncio.gather(*(api.get("/x") for _ in range(20)))

@@ -6,7 +6,7 @@ import pytest
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge, RagflowApiSettings
+from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge
 from ragflow_lg.services.knowledge import DatasetSearch
 from tests.fakes.embedded import OneEmbedder, fill
 from tests.fakes.listed_knowledge import ListedKnowledge
@@ -44,7 +44,7 @@ async def test_a_link_to_this_server_finds_the_same_chunks(tmp_path: Path) -> No
     knowledge = colours(tmp_path)
     async with start_app(tmp_path, knowledge=knowledge) as server:
         http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
-        link = RagflowApiKnowledge(RagflowApiSettings(server.url, server.key), http)
+        link = RagflowApiKnowledge(server.url, server.key, http)
         datasets = tuple((await link.datasets(["colours"])).values())
         search = DatasetSearch("calm blue", datasets, similarity_threshold=0.0)
         there, here = await link.search(search), await knowledge.search(search)
