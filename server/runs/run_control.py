@@ -145,7 +145,7 @@ class RunControl(AgentRuns):
             if version is not None:
                 await self._require_continuable(runner, target)
             state = await runner.state(target)
-            copy = await self._copy(session, target, name, state, is_open=True, version=version)
+            copy = await self._copy(session, target, name, state, version=version)
         try:
             return await self._play(copy, rerun, None, parent=run.id)
         except QuotaError:  # nothing has run
@@ -195,7 +195,8 @@ class RunControl(AgentRuns):
             if version.id != session.version_id:
                 await self._require_continuable(runner, target)
             state = await runner.state(target)
-            await self._copy(session, target, name, state, is_open=record.status == "running", version=version)
+            answered_by = "" if record.status == "running" else record.run_id
+            await self._copy(session, target, name, state, answered_by=answered_by, version=version)
         row = RunRow(
             id=record.run_id,
             agent_id=self._agent.id,
@@ -355,15 +356,21 @@ class RunControl(AgentRuns):
         name: str,
         state: Mapping[str, Any],
         *,
-        is_open: bool,
+        answered_by: str = "",
         version: VersionRow | None = None,
     ) -> SessionRow:
-        """Create a copy of a session, with the messages up to the given state, that may use another version."""
+        """Create a copy of a session, with the messages up to the given state, that may use another version.
+
+        ``answered_by`` is the run to which the last answer belongs in the copy, or ``""`` if its turn is still open.
+        """
         copy = copy_session(session, target, name, version, self._app_state.now_ms())
         copy.stored_bytes = self._app_state.store.take_written_bytes(target)
         users = sum(role == "user" for role, _ in state.get("history") or ())
-        messages = messages_before((await self._sessions.messages([session.id]))[session.id], users, is_open=is_open)
-        await self._sessions.add(copy, copy_messages(messages, target))
+        messages = (await self._sessions.messages([session.id]))[session.id]
+        copies = copy_messages(messages_before(messages, users, is_open=not answered_by), target)
+        if answered_by and copies and copies[-1].role == "assistant":
+            copies[-1].run_id = answered_by
+        await self._sessions.add(copy, copies)
         self._turns.quotas.add_bytes(self._agent.tenant, copy.stored_bytes)
         return copy
 

@@ -357,6 +357,20 @@ async def test_a_refused_copy_leaves_nothing_in_the_store(tmp_path: Path) -> Non
         assert len([each async for each in store.saver.alist(None)]) == len(before)
 
 
+async def test_a_fork_has_the_answer_of_the_turn_at_whose_end_it_begins(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, CHAIN, [Reply(str(number)) for number in range(8)]) as (_, client):
+        first = (await client.post("/runs", json={"query": "ping"})).json()
+        body = {"query": "again", "session_id": first["session_id"]}
+        second = (await client.post("/runs", json=body)).json()
+        assert [first["answer"], second["answer"]] == ["1", "3"]
+        for run in (first, second):
+            fork = (await client.post(f"/runs/{run['id']}/fork", json={})).json()
+            assert (fork["status"], fork["answer"]) == ("succeeded", run["answer"])
+            await client.post("/runs", json={**body, "session_id": fork["session_id"]})
+            assert (await client.get(f"/runs/{fork['id']}")).json()["answer"] == run["answer"]
+        assert (await client.get(f"/runs/{first['id']}")).json()["answer"] == "1"
+
+
 async def test_a_damaged_number_of_turns_does_not_end_a_session(tmp_path: Path) -> None:
     async with native_agent(tmp_path, CHAIN, [Reply(str(number)) for number in range(9)]) as (_, client):
         run = (await client.post("/runs", json={"query": "ping"})).json()
