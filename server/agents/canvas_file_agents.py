@@ -15,6 +15,7 @@ from ragflow_lg.base.tasks import running
 from ragflow_lg.server.agents.agent_versions import build_version
 from ragflow_lg.server.agents.canvas_checks import find_diagnostics
 from ragflow_lg.server.agents.drafts import check_draft
+from ragflow_lg.server.assembly.canvas_files import canvas_files, is_canvas
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow
 
@@ -39,18 +40,23 @@ class CanvasFiles:
         self._tenant = tenant
         self._paths = paths
         self._seen: dict[Path, tuple[int, int]] = {}
+        self._foreign: dict[Path, tuple[int, int]] = {}
         self.errors: list[CompileError] = []
         """Why canvases that the last call of `store` has stored cannot run, with positions in the files."""
+        self.skipped: list[str] = []
+        """Why canvases in the folders could not be stored by the last call of `store`."""
 
     async def store(self) -> list[str]:
         """Store the files that are new or have changed. Return the ids of their agents.
 
+        JSON files in the folders that are not canvases are left out.
+
         Raises:
-            RagflowLgError: if a file cannot be read, or its canvas cannot be a draft; the other files are stored.
+            RagflowLgError: if a named file cannot be read, or its canvas cannot be a draft; the others are stored.
         """
         stored: list[str] = []
         failures: list[str] = []
-        self.errors = []
+        self.errors, self.skipped = [], []
         for file in await asyncio.to_thread(self._find):
             try:
                 stamp = await asyncio.to_thread(_stamp, file)
@@ -59,10 +65,9 @@ class CanvasFiles:
                 self._seen[file] = stamp  # a wrong file is reported once, until it is saved again
                 text = await asyncio.to_thread(_read, file)
                 stored.append(await self._store(file, text))
-            except CompileError as error:
-                failures.append(str(error))
             except RagflowLgError as error:
-                failures.append(f"{file}: {error}")
+                reason = str(error) if isinstance(error, CompileError) else f"{file}: {error}"
+                (failures if file in self._paths else self.skipped).append(reason)
         if failures:
             raise SettingsError("\n".join(failures))
         return stored
@@ -71,14 +76,29 @@ class CanvasFiles:
         files = [
             file
             for path in self._paths
-            for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])  # not those of subfolders
-        ]
+            for file in (filter(self._may_be_canvas, canvas_files(path)) if path.is_dir() else [path])
+        ]  # without those of subfolders
         titles = [file.stem for file in files]
         if twice := next((file for file in files if titles.count(file.stem) > 1), None):
             raise SettingsError(f"Two files are named {twice.stem!r}: agents have the names of their files.")
         if len(files) > MAX_FILES:
             raise SettingsError(f"There are {len(files):,} canvas files; at most {MAX_FILES:,} can be served.")
         return files
+
+    def _may_be_canvas(self, file: Path) -> bool:
+        """Return False for a file that something else has written. A file that cannot be read may be a canvas."""
+        if file in self._seen:
+            return True
+        try:
+            stamp = _stamp(file)
+            if self._foreign.get(file) == stamp:
+                return False
+            if is_canvas(file):
+                return True
+        except SettingsError:
+            return True
+        self._foreign[file] = stamp
+        return False
 
     async def _store(self, file: Path, text: str) -> str:
         title = file.stem
@@ -136,6 +156,8 @@ async def _follow(files: CanvasFiles) -> None:
                 logger.info("%s canvas files changed", len(changed))
             for error in files.errors:
                 logger.warning("A canvas cannot run: %s", error)
+            for reason in files.skipped:
+                logger.warning("A canvas file cannot be used: %s", reason)
         except RagflowLgError as error:
             logger.warning("A canvas file cannot be used: %s", error)
 

@@ -152,7 +152,16 @@ def find_canvases(folder: Path) -> list[Path]:
     """Return the canvases in a folder and below. Hidden folders and JSON files that are not canvases are left out."""
     files = [file for file in folder.rglob("*.json") if file.name != NO_CANVAS and file.is_file()]
     visible = [f for f in files if not any(part.startswith(".") for part in f.relative_to(folder).parts)]
-    return sorted(file for file in visible if may_be_canvas(read_canvas(file).decode("utf-8", "replace")))
+    return sorted(filter(is_canvas, visible))
+
+
+def is_canvas(file: Path) -> bool:
+    """Return whether a JSON file has a key that canvases have.
+
+    Raises:
+        SettingsError: If it cannot be read.
+    """
+    return may_be_canvas(read_canvas(file).decode("utf-8", "replace"))
 
 
 def may_be_canvas(text: str) -> bool:

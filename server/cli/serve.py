@@ -18,7 +18,6 @@ from ragflow_lg.server.cli.server_process import load_process_settings, looking_
 from ragflow_lg.server.cli.terminal import print_line, print_note
 
 if TYPE_CHECKING:
-    from ragflow_lg.base.errors import CompileError
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.settings import Settings
 
@@ -98,7 +97,7 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
             app = make_app(app_state)
             files = CanvasFiles(app_state, DEFAULT_TENANT, canvases)
             agents = await files.store()
-            _report(files.errors, len(agents))
+            _report(canvases, [*files.skipped, *map(str, files.errors)], runs=len(agents) > len(files.errors))
             key = await _create_first_key(app_state)
             page_key = await _create_page_key(app_state) if opens else ""
 
@@ -125,15 +124,15 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
                 await serve_app(app, listener, announce, app.state.turns.drain, section)
 
 
-def _report(errors: Sequence[CompileError], count: int) -> None:
+def _report(canvases: Sequence[Path], errors: Sequence[str], *, runs: bool) -> None:
     """Print why some of the canvases cannot run.
 
     Raises:
-        SettingsError: If none of them can.
+        SettingsError: If there are none, or none of them can.
     """
-    text = "\n".join(map(str, errors))
-    if errors and len(errors) == count:
-        raise SettingsError(text)
+    text = "\n".join(errors)
+    if canvases and not runs:
+        raise SettingsError(text or f"There is no canvas in {', '.join(repr(str(path)) for path in canvases)}.")
     if errors:
         print_note(text)
 

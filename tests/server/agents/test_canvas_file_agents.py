@@ -94,3 +94,23 @@ async def test_two_files_with_one_name_are_refused(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         with pytest.raises(SettingsError, match="Two files are named 'same'"):
             await CanvasFiles(server.app_state, "tenant", [tmp_path / "a", tmp_path / "b"]).store()
+
+
+async def test_a_folder_may_have_other_json_files_and_a_wrong_canvas(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "package.json").write_text('{"name": "page"}')
+        (tmp_path / name / "langgraph.json").write_text('{"graphs": {}, "graph": {}}')
+    write(tmp_path / "a" / "echo.json", ECHO)
+    wrong = tmp_path / "b" / "wrong.json"
+    wrong.write_text('{"components": ')
+    async with start_app(tmp_path) as server:
+        files = CanvasFiles(server.app_state, "tenant", [tmp_path / "a", tmp_path / "b"])
+        assert len(await files.store()) == 1
+        (reason,) = files.skipped
+        assert f"The canvas '{wrong}' has 1 error" in reason
+        assert await files.store() == files.skipped == []
+        write(tmp_path / "b" / "package.json", OTHER)  # now it is one
+        write(wrong, ECHO)
+        assert len(await files.store()) == 2
+        assert sorted(await drafts(server)) == ["echo", "package", "wrong"]

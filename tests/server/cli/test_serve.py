@@ -158,6 +158,12 @@ def test_canvases_that_cannot_run_are_reported_and_without_another_the_server_do
     refused = invoke("serve", "--port", "0", broken, environment={**database, "RAGFLOW_LG_CHECKPOINTS": "memory://"})
     assert isinstance(refused.exception, SettingsError)
     assert f"The canvas '{broken}' has 1 error:\n  " in str(refused.exception)
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / "package.json").write_text("{}")
+    empty = invoke("serve", "--port", "0", folder, environment={**database, "RAGFLOW_LG_CHECKPOINTS": "memory://"})
+    assert isinstance(empty.exception, SettingsError)
+    assert str(empty.exception) == f"There is no canvas in '{folder}'."
     (tmp_path / "echo.json").write_text(json.dumps(ECHO))
     process = start(tmp_path, "broken.json", "echo.json")
     assert process.stdout is not None
