@@ -48,7 +48,7 @@ from ragflow_lg.checkpoints.saver_operations import (
 from ragflow_lg.checkpoints.session_parts import SessionParts
 from ragflow_lg.checkpoints.step_buffer import NewCheckpoint, StepBuffer, with_run
 from ragflow_lg.checkpoints.thread_values import StepResults, ThreadValues
-from ragflow_lg.services.sessions import LEASE_TOKEN, RECENT_ENTRIES, StoreWork
+from ragflow_lg.services.sessions import LEASE_TOKEN, RECENT_ENTRIES
 
 _MAX_READ = 64
 
@@ -90,8 +90,6 @@ class CanvasSaver(PruningSaver):
         self._results = ResultBuffer()
         self._steps: dict[str, dict[int, StepBuffer]] = {}
         """The steps of runs that are not stored yet, by thread and token of the lease."""
-        self._attached: dict[str, tuple[int | None, StoreWork]] = {}
-        """What is stored with the next step of a run that gathers none, by thread, with the token of its lease."""
         self._seen = SeenCheckpoints()
         self._writer = PartWriter(inner, self.values, self._seen)
         self._read: OrderedDict[str, tuple[int, CheckpointTuple | None]] = OrderedDict()
@@ -119,7 +117,7 @@ class CanvasSaver(PruningSaver):
         with self._results.taken(key) as results:
             complete = with_run(config, cast("Mapping[str, Any]", metadata))
             new = NewCheckpoint(config, checkpoint, complete, new_versions)
-            await self._writer.put_checkpoint(new, [*results, *self._take_attached(config)])
+            await self._writer.put_checkpoint(new, results)
         self._seen.remember(stored)
         return key_config(stored)
 
@@ -139,23 +137,7 @@ class CanvasSaver(PruningSaver):
         self._read.pop(thread_of(config), None)
         if steps is None and part.are_result and await self._results.wait(checkpoint_key(config), part):
             return
-        if works := self._take_attached(config):
-            await self._writer.put_all(config, [part, *works])
-        else:
-            await self._writer.put_writes(part)
-
-    async def attach(self, config: RunnableConfig, work: StoreWork) -> None:
-        """Store something else in the transaction of the next step of a run. Nothing else begins that."""
-        if self._is_volatile:
-            await work()  # nobody would see it until the next step is stored
-        elif (steps := self.steps_of(config)) is not None:
-            steps.attach(work)
-        else:
-            self._attached[thread_of(config)] = config.get("configurable", {}).get(LEASE_TOKEN), work
-
-    def _take_attached(self, config: RunnableConfig) -> Sequence[StoreWork]:
-        token, work = self._attached.pop(thread_of(config), (None, None))
-        return (work,) if work is not None and token == config.get("configurable", {}).get(LEASE_TOKEN) else ()
+        await self._writer.put_writes(part)
 
     def _remember(self, checkpoint: CheckpointKey) -> None:
         self._read.pop(checkpoint.thread, None)
@@ -166,12 +148,16 @@ class CanvasSaver(PruningSaver):
         configurable: Any = config.get("configurable", {})
         return self._steps.get(str(configurable.get("thread_id")), {}).get(configurable.get(LEASE_TOKEN))
 
-    def gather(self, config: RunnableConfig) -> StepBuffer:
-        """Gather the steps of a run from now on, until they are closed. The config contains the token of its lease."""
+    def gather(self, config: RunnableConfig, *, waits_for_each: bool = False) -> StepBuffer:
+        """Gather the steps of a run from now on, until they are closed. The config contains the token of its lease.
+
+        ``waits_for_each``: each step is stored before the next one begins.
+        """
         thread = thread_of(config)
         token: int = config["configurable"][LEASE_TOKEN]  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `thread_of`
         write, forget = partial(self._writer.put_all, config), partial(self._forget_steps, thread, token)
-        steps = StepBuffer(write, forget, self._remember, is_volatile=self._is_volatile)
+        is_volatile = self._is_volatile
+        steps = StepBuffer(write, forget, self._remember, is_volatile=is_volatile, waits_for_each=waits_for_each)
         self._steps.setdefault(thread, {})[token] = steps
         return steps
 
@@ -339,6 +325,5 @@ class CanvasSaver(PruningSaver):
 
     def _forget(self, thread: str) -> None:
         self.values.forget(thread)
-        self._attached.pop(thread, None)
         self._read.pop(thread, None)
         self._seen.forget(thread)

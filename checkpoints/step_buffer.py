@@ -1,7 +1,8 @@
 """Steps of one session that are stored together, because running them again would cost and change nothing.
 
-A step is stored within `LATEST_S`, and within `SOON_S` if an effect has finished in it. Steps are written in order, in
-one transaction at a time: a crash loses only the newest ones.
+A step is stored within `LATEST_S`, and within `SOON_S` if an effect has finished in it; with the durability ``steps``,
+each is stored before the next one. Steps are written in order, in one transaction at a time: a crash loses only the
+newest ones.
 """
 
 from __future__ import annotations
@@ -64,16 +65,19 @@ class StepBuffer:
         on_checkpoint: Callable[[CheckpointKey], None],
         *,
         is_volatile: bool = False,
+        waits_for_each: bool = False,
     ) -> None:
         """``write`` stores parts in their order. ``on_close`` is called when the run has ended.
 
         ``on_checkpoint`` is called with the key of each checkpoint that is added, or whose writes are.
         ``is_volatile``: what is stored ends with the process as well, so that no step has to wait for it.
+        ``waits_for_each``: each step is stored before the next one, unless the store is volatile.
         """
         self._write = write
         self._on_close = on_close
         self._on_checkpoint = on_checkpoint
         self._is_volatile = is_volatile
+        self._waits_for_each = waits_for_each and not is_volatile
         self._context = request_context()
         """For writes, which must not use what a step has open, such as a transaction, but take the tenant's turns."""
         self._parts: list[Part] = []
@@ -112,9 +116,12 @@ class StepBuffer:
         """Whether there are steps that are not stored yet."""
         return bool(self._batch) or not all(map(callable, self._parts))
 
-    def attach(self, work: StoreWork) -> None:
+    async def attach(self, work: StoreWork) -> None:
         """Store something else in the transaction of the next steps. Nothing else begins that."""
-        self._add(work)
+        if self._is_volatile:
+            await work()  # nobody would see it until the next steps are stored
+        else:
+            self._add(work)
 
     def _add(self, part: Part) -> None:
         self._parts.append(part)
@@ -133,6 +140,8 @@ class StepBuffer:
         if self._error is not None:
             return False
         self._add(NewCheckpoint(config, checkpoint, with_run(config, metadata), new_versions))
+        if self._waits_for_each:
+            return False
         if key.namespace in self._required:
             del self._required[key.namespace]
             return False
@@ -154,6 +163,7 @@ class StepBuffer:
         if not are_result:
             self._on_checkpoint(checkpoint_key(config))
         self._add(part)
+        self._is_urgent = self._is_urgent or self._waits_for_each
         if task_id in self._urgent_tasks:
             self._is_urgent = True
             if not self._urgent_tasks.pop(task_id):
@@ -205,7 +215,7 @@ class StepBuffer:
         """
         try:
             for work in works:
-                self.attach(work)
+                self._add(work)
             await self.flush()
         finally:
             self._stop_timer()

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.saver import CanvasSaver
-from ragflow_lg.services.sessions import Cancels, Durability, Gathering, Leases, Runs, StoreWork, Traces, hold_lease
+from ragflow_lg.services.sessions import Cancels, Durability, Gathering, Leases, Runs, Traces, hold_lease
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -36,13 +36,9 @@ class Store(Struct, frozen=True):
         """Return the id of a thread's newest checkpoint, or ``""`` if it has none. The caller must hold its lease."""
         return await self.saver.newest_id(config)
 
-    async def attach(self, config: RunnableConfig, work: StoreWork) -> None:
-        """Store something else in the transaction of the next step of a run; its config contains a lease's token."""
-        await self.saver.attach(config, work)
-
-    def gather(self, config: RunnableConfig) -> Gathering | None:
-        """Gather the steps of a run, whose config contains the token of its lease. None: store each step at once."""
-        return self.saver.gather(config) if self.durability == "effects" else None
+    def gather(self, config: RunnableConfig) -> Gathering:
+        """Gather the steps of a run, whose config contains the token of its lease."""
+        return self.saver.gather(config, waits_for_each=self.durability == "steps")
 
     def take_written_bytes(self, session: str) -> int:
         """Return how many bytes this process has written for a session since it was last asked, before compression."""

@@ -110,7 +110,7 @@ class TurnContext(Struct, eq=False):
     steps: Steps | None = None
     """The store for step results, if the session is stored."""
     gathered: Gathering | None = None
-    """The steps that are not stored yet; None if every step is stored before the next one starts."""
+    """The steps that are not stored yet, if the session has a store."""
     is_cancelled: bool = False
     is_stopping: bool = False
     """Whether the turn stops as soon as no call to a service is running."""

@@ -116,8 +116,8 @@ class RunSession(AbstractAsyncContextManager[None]):
     async def begin(self, record: RunRecord) -> None:
         """Store the record of the run with its first step: there is none of a run that nothing can continue."""
         self.record, store = record, self._options.store
-        if store is not None:
-            await store.attach(self.config, partial(store.runs.put, record))
+        if store is not None and self._turn.gathered is not None:
+            await self._turn.gathered.attach(partial(store.runs.put, record))
 
     def fail(self, error: RagflowLgError) -> None:
         """Set the status of a run that an error has ended, unless it has ended before."""

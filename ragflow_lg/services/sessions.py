@@ -195,6 +195,14 @@ class Steps(Protocol):
 class Gathering(Protocol):
     """The steps of one run that are not stored yet, because running them again would cost and change nothing."""
 
+    async def attach(self, work: StoreWork) -> None:
+        """Store something else, such as a record, in the transaction of the next steps.
+
+        Raises:
+            CheckpointError: if the store fails at once.
+        """
+        ...
+
     def hurry(self, task: str, *, is_shown: bool = False) -> None:
         """Store the result of a task soon: an effect has finished in it. ``is_shown``: the user has seen the result."""
         ...
@@ -268,18 +276,8 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def attach(self, config: RunnableConfig, work: StoreWork) -> None:
-        """Store something else, such as a record, in the transaction of the next step of a run.
-
-        The config contains the token of the run's lease.
-
-        Raises:
-            CheckpointError: if the store fails at once.
-        """
-        ...
-
-    def gather(self, config: RunnableConfig) -> Gathering | None:
-        """Gather the steps of a run, whose config contains the token of its lease. None: store each step at once."""
+    def gather(self, config: RunnableConfig) -> Gathering:
+        """Gather the steps of a run, whose config contains the token of its lease."""
         ...
 
     @property

@@ -16,7 +16,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.runtime import RunControl, Runtime, get_runtime
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, Send, interrupt
-from langsmith import tracing_context
+from langsmith import tracing_context  # pyright: ignore[reportUnknownVariableType]
 from typing_extensions import TypedDict
 
 from ragflow_lg.engine import langgraph_loop
