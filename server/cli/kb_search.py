@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.cli.options import Output, SettingsFile
+from ragflow_lg.server.cli.options import KeywordsWeight, Output, SettingsFile, Threshold
 from ragflow_lg.server.cli.terminal import count_of, one_line, print_line, print_note
 
 if TYPE_CHECKING:
@@ -61,11 +61,8 @@ def search(
     dataset: Annotated[str, typer.Argument(help="Name or id of the dataset.", metavar="DATASET")],
     question: Annotated[str, typer.Argument(help="The question or keywords.", metavar="QUESTION")],
     top_n: Annotated[int, typer.Option("--top-n", "-n", help="Number of chunks to show.", min=1, max=1000)] = 5,
-    threshold: Annotated[float, typer.Option(help="Lowest similarity of a result.", min=0, max=1)] = 0.2,
-    keywords_weight: Annotated[
-        float,
-        typer.Option(help="Weight of the words in the similarity; the rest is that of the vectors.", min=0, max=1),
-    ] = 0.5,
+    threshold: Threshold = 0.2,
+    keywords_weight: KeywordsWeight = 0.5,
     as_json: Annotated[bool, typer.Option("--json", help="Print each chunk as a JSON object.")] = False,
     settings: SettingsFile = None,
 ) -> None:

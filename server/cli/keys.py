@@ -120,7 +120,7 @@ async def _perform(url: str, action: Action, new: _NewKey) -> None:
 
 
 async def _create(database: Database, new: _NewKey, now_ms: int) -> str:
-    from ragflow_lg.server.cli.named_agent import find_agent
+    from ragflow_lg.server.cli.server_database import find_agent
     from ragflow_lg.server.database.key_repository import KeyRepository
     from ragflow_lg.server.observability.audit import audit
 

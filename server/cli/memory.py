@@ -14,7 +14,7 @@ import typer
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.cli.command_group import make_group
-from ragflow_lg.server.cli.options import Output, SettingsFile
+from ragflow_lg.server.cli.options import KeywordsWeight, Output, SettingsFile, Threshold
 from ragflow_lg.server.cli.output_file import write_output
 from ragflow_lg.server.cli.terminal import count_of, one_line, print_line, print_note
 
@@ -75,11 +75,8 @@ def search(
     user: User,
     tenant: Tenant = "default",
     top_n: Annotated[int, typer.Option("--top-n", "-n", help="Number of entries to show.", min=1, max=1000)] = 8,
-    threshold: Annotated[float, typer.Option(help="Lowest similarity of a result.", min=0, max=1)] = 0.2,
-    keywords_weight: Annotated[
-        float,
-        typer.Option(help="Weight of the words in the similarity; the rest is that of the vectors.", min=0, max=1),
-    ] = 0.5,
+    threshold: Threshold = 0.2,
+    keywords_weight: KeywordsWeight = 0.5,
     as_json: AsJson = False,
     settings: SettingsFile = None,
 ) -> None:

@@ -49,6 +49,10 @@ Output: TypeAlias = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="File to write. Default: standard output.", metavar="FILE", dir_okay=False),
 ]
+Threshold: TypeAlias = Annotated[float, typer.Option(help="Lowest similarity of a result.", min=0, max=1)]
+KeywordsWeight: TypeAlias = Annotated[
+    float, typer.Option(help="Weight of the words in the similarity; the rest is that of the vectors.", min=0, max=1)
+]
 ServerAddress: TypeAlias = Annotated[
     str,
     typer.Option(

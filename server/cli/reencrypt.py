@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
+from ragflow_lg.server.cli.server_database import open_server_database
 from ragflow_lg.server.cli.session_store import no_session, use_store
 from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
 
@@ -101,15 +102,12 @@ async def _reencrypt_memories(settings: Settings, url: str) -> int:
 async def _reencrypt_server(settings: Settings) -> int:
     """Encrypt the messages in the server's database and the uploaded files. Return how many could not be encrypted."""
     from ragflow_lg.base.errors import SessionKeyError
-    from ragflow_lg.checkpoints.key_ring import make_key_ring
-    from ragflow_lg.server.database.database import database_file, open_database
     from ragflow_lg.server.database.text_rotation import encrypted_tables, reencrypt_table
 
-    url = settings.server.database.get_secret_value()
-    if (file := database_file(url)) is not None and not file.exists():
-        return 0  # no server has been started here
     left = 0
-    async with open_database(url, make_key_ring(settings.store_options["keys"])) as database:
+    async with open_server_database(settings) as database:
+        if database is None:
+            return 0
         for table in encrypted_tables():
             count = 0
             try:

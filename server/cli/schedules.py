@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +13,6 @@ from ragflow_lg.server.cli.options import SettingsFile
 from ragflow_lg.server.cli.terminal import print_line, print_note
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.agents.agent_schedules import NewSchedule
     from ragflow_lg.server.database.database import Database
     from ragflow_lg.server.database.tables import ScheduleRow
     from ragflow_lg.server.settings import Settings
@@ -52,23 +51,44 @@ def add(
 
     Example: ragflow-lg schedules add "News agent" "0 9 * * MON" --time-zone Europe/Berlin --query "What is new?"
     """
-    import asyncio
-
-    from ragflow_lg.server.agents.agent_schedules import NewSchedule
-    from ragflow_lg.server.settings import load_settings
+    from ragflow_lg.adapters.system_services import RandomIds
+    from ragflow_lg.base.errors import QuotaError
+    from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule, find_next_times
+    from ragflow_lg.server.agents.cron_times import format_times
+    from ragflow_lg.server.agents.quotas import find_limits
+    from ragflow_lg.server.cli.server_database import find_agent
+    from ragflow_lg.server.database.usage_repository import UsageRepository
 
     new = NewSchedule(cron, time_zone, query, {}, name[:250], version)
-    asyncio.run(_add(load_settings(settings), tenant, agent, new))
+
+    async def store(database: Database, config: Settings) -> None:
+        row_agent = await find_agent(database, tenant, agent)
+        limit = find_limits(config, tenant).schedules
+        if limit and await UsageRepository(database, tenant).count("schedules") >= limit:
+            raise QuotaError("schedules", limit, "tenant", "Delete schedules that are not needed.")
+        row = await create_schedule(database, row_agent, RandomIds().run_id(), new, _now_ms())
+        print_line(row.id)
+        times = format_times(find_next_times(row, _now_ms()), row.time_zone)
+        print_note(f"Next: {', '.join(times)}")
+
+    _run(settings, store)
 
 
 @schedules.command("list")
 def list_(tenant: Tenant = "default", settings: SettingsFile = None) -> None:
     """List the schedules of a tenant, with their next times."""
-    import asyncio
+    from ragflow_lg.server.database.schedule_repository import ScheduleRepository
 
-    from ragflow_lg.server.settings import load_settings
+    async def show(database: Database, _: Settings) -> None:
+        repository, page = ScheduleRepository(database, tenant), 1
+        while rows := await repository.list("", page, _PAGE_SIZE):
+            for row in rows:
+                print_line(_describe(row))
+            page += 1
+        if page == 1:
+            print_note(f"The tenant {tenant!r} has no schedules; `ragflow-lg schedules add` adds one.")
 
-    asyncio.run(_list(load_settings(settings), tenant))
+    _run(settings, show)
 
 
 @schedules.command(no_args_is_help=True)
@@ -78,70 +98,38 @@ def delete(
     settings: SettingsFile = None,
 ) -> None:
     """Delete a schedule. Runs that it has started go on."""
-    import asyncio
-
-    from ragflow_lg.server.settings import load_settings
-
-    asyncio.run(_delete(load_settings(settings), tenant, schedule))
-
-
-async def _add(settings: Settings, tenant: str, name: str, new: NewSchedule) -> None:
-    from ragflow_lg.adapters.system_services import RandomIds
-    from ragflow_lg.base.errors import QuotaError
-    from ragflow_lg.server.agents.agent_schedules import create_schedule, find_next_times
-    from ragflow_lg.server.agents.cron_times import format_times
-    from ragflow_lg.server.agents.quotas import find_limits
-    from ragflow_lg.server.cli.named_agent import find_agent
-    from ragflow_lg.server.database.usage_repository import UsageRepository
-
-    async with _open(settings) as database:
-        agent = await find_agent(database, tenant, name)
-        limit = find_limits(settings, tenant).schedules
-        if limit and await UsageRepository(database, tenant).count("schedules") >= limit:
-            raise QuotaError("schedules", limit, "tenant", "Delete schedules that are not needed.")
-        row = await create_schedule(database, agent, RandomIds().run_id(), new, _now_ms())
-        print_line(row.id)
-        times = format_times(find_next_times(row, _now_ms()), row.time_zone)
-        print_note(f"Next: {', '.join(times)}")
-
-
-async def _list(settings: Settings, tenant: str) -> None:
-    from ragflow_lg.server.database.schedule_repository import ScheduleRepository
-
-    async with _open(settings) as database:
-        repository, page = ScheduleRepository(database, tenant), 1
-        while rows := await repository.list("", page, _PAGE_SIZE):
-            for row in rows:
-                print_line(_describe(row))
-            page += 1
-        if page == 1:
-            print_note(f"The tenant {tenant!r} has no schedules; `ragflow-lg schedules add` adds one.")
-
-
-async def _delete(settings: Settings, tenant: str, schedule_id: str) -> None:
     from ragflow_lg.base.errors import RequestError
     from ragflow_lg.server.agents.agent_schedules import delete_schedule
 
-    async with _open(settings) as database:
-        if not await delete_schedule(database, tenant, schedule_id):
-            raise RequestError(f"The tenant {tenant!r} has no schedule with the id {schedule_id[:64]!r}.")
-        print_line(f"deleted {schedule_id}")
+    async def remove(database: Database, _: Settings) -> None:
+        if not await delete_schedule(database, tenant, schedule):
+            raise RequestError(f"The tenant {tenant!r} has no schedule with the id {schedule[:64]!r}.")
+        print_line(f"deleted {schedule}")
+
+    _run(settings, remove)
 
 
-@asynccontextmanager
-async def _open(settings: Settings) -> AsyncGenerator[Database]:
-    """Open the server's database, and the audit log."""
+def _run(file: Path | None, work: Callable[[Database, Settings], Awaitable[None]]) -> None:
+    """Do some work with the server's database, and write the audit log."""
+    import asyncio
+
     from ragflow_lg.base.errors import RequestError
-    from ragflow_lg.checkpoints.key_ring import make_key_ring
-    from ragflow_lg.server.database.database import database_file, open_database
+    from ragflow_lg.server.cli.server_database import open_server_database
+    from ragflow_lg.server.database.database import database_file
     from ragflow_lg.server.observability.audit import open_audit
+    from ragflow_lg.server.settings import load_settings
 
-    url = settings.server.database.get_secret_value()
-    if (file := database_file(url)) is not None and not file.exists():
-        raise RequestError(f"The database {file} does not exist; `ragflow-lg serve` creates it.")
-    with open_audit(settings.server.audit):
-        async with open_database(url, make_key_ring(settings.store_options["keys"])) as database:
-            yield database
+    settings = load_settings(file)
+
+    async def run() -> None:
+        async with open_server_database(settings) as database:
+            if database is None:
+                url = settings.server.database.get_secret_value()
+                raise RequestError(f"The database {database_file(url)} does not exist; `ragflow-lg serve` creates it.")
+            with open_audit(settings.server.audit):
+                await work(database, settings)
+
+    asyncio.run(run())
 
 
 def _describe(row: ScheduleRow) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 import typer
 
 from ragflow_lg.server.cli.options import Checkpoint, Output, SettingsFile
+from ragflow_lg.server.cli.server_database import open_server_database
 from ragflow_lg.server.cli.session_store import no_session, with_store
 from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
 
@@ -155,16 +156,11 @@ async def _server_rows(
     if checkpoint not in ("", settings.checkpoints) or find_spec("sqlalchemy") is None:
         yield None
         return
-    from ragflow_lg.checkpoints.key_ring import make_key_ring
-    from ragflow_lg.server.database.database import database_file, open_database
     from ragflow_lg.server.runs.session_rows import SessionRows
 
-    url = settings.server.database.get_secret_value()
-    if (file := database_file(url)) is not None and not file.exists():
-        yield None
-        return
-    async with open_database(url, make_key_ring(settings.store_options["keys"])) as database:
-        yield SessionRows(database, settings.server.files, replaces=replaces, is_rehearsal=is_rehearsal)
+    async with open_server_database(settings) as database:
+        files = settings.server.files
+        yield database and SessionRows(database, files, replaces=replaces, is_rehearsal=is_rehearsal)
 
 
 async def _export(

@@ -15,7 +15,6 @@ from sqlalchemy.orm.attributes import manager_of_class
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Dialect, Update
-    from sqlalchemy.types import TypeEngine
 
     from ragflow_lg.server.database.tables import Row
 
@@ -127,18 +126,12 @@ def _compile(
             name: cast("Any", columns_by_name[name].default).arg for name in binds if columns_by_name[name].default
         }
     names = compiled.positiontup or ()
-    places = tuple((name, _bind_converter(binds[name].type, dialect)) for name in names)
+    places = tuple((name, binds[name].type.dialect_impl(dialect).bind_processor(dialect)) for name in names)
     selected = statement.selected_columns if isinstance(statement, Select) else ()
-    read = tuple((column.key or "", _result_converter(column.type, dialect)) for column in selected)
+    read = tuple(
+        (column.key or "", column.type.dialect_impl(dialect).result_processor(dialect, None)) for column in selected
+    )
     return _Compiled(str(compiled), defaults, places, read)
-
-
-def _bind_converter(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:
-    return kind.dialect_impl(dialect).bind_processor(dialect)
-
-
-def _result_converter(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:
-    return kind.dialect_impl(dialect).result_processor(dialect, None)
 
 
 # Rows

@@ -41,7 +41,12 @@ def read_reference(text: str) -> Reference:
     stored: Any = orjson.loads(text) if text else {}
     if isinstance(stored, list):
         chunks = cast("list[dict[str, Any]]", stored)
-        stored = {"chunks": {chunk.get("citation_id", at): _without_number(chunk) for at, chunk in enumerate(chunks)}}
+        stored = {
+            "chunks": {
+                chunk.get("citation_id", at): ({name: value for name, value in chunk.items() if name != "citation_id"})
+                for at, chunk in enumerate(chunks)
+            }
+        }
     add_sources(reference, stored)
     return reference
 
@@ -54,7 +59,3 @@ def read_chunks(text: str) -> list[dict[str, Any]]:
 def list_chunks(reference: Reference) -> list[dict[str, Any]]:
     """Return the chunks of a reference, each with its number as ``citation_id``."""
     return [{**chunk, "citation_id": number} for number, chunk in reference["chunks"].items()]
-
-
-def _without_number(chunk: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in chunk.items() if name != "citation_id"}

@@ -73,7 +73,6 @@ class ScheduleRuns(DueTasks[ScheduleRow]):
     async def _begin(self, agent: AgentRow, row: ScheduleRow) -> None:
         turns = self._turns
         version = await find_version(self._database, agent, row.version)
-        await turns.canvases.compile(version)  # an invalid canvas must not create a session
         fields = orjson.loads(row.request)
         inputs = {name: {"value": value} for name, value in fields["inputs"].items()}
         request: TurnRequest = {"query": fields["query"], "inputs": inputs, "user_id": agent.tenant}

@@ -112,17 +112,13 @@ def read_configuration(params: Mapping[str, Any]) -> WebhookConfiguration:
     template: Any = response.get("body_template")
     return WebhookConfiguration(
         _parse_security(params.get("security")),
-        _parse_methods(params.get("methods")),
+        frozenset(name.upper() for name in _split_texts(params.get("methods"))),
         _parse_content_type(params.get("content_types")),
         _read_mapping("schema", params.get("schema"), '{"body": {"properties": {"NAME": {"type": "string"}}}}'),
         is_immediate,
         _parse_status(response.get("status")) if is_immediate else 200,
         template if isinstance(template, str) else "",
     )
-
-
-def _parse_methods(value: Any) -> frozenset[str]:
-    return frozenset(name.upper() for name in _split_texts(value))
 
 
 def _parse_content_type(value: Any) -> str:

@@ -56,7 +56,6 @@ async def begin_turn(turns: Turns, agent: AgentRow, payload: dict[str, Any]) -> 
         CompileError: if the canvas has errors.
     """
     version = await turns.canvases.version(agent)
-    await turns.canvases.compile(version)  # an invalid canvas must not create a session
     session = await turns.new_session(agent, version, user_id=agent.tenant, name="webhook", source=WEBHOOK_SOURCE)
     request: TurnRequest = {"query": "", "payload": payload, "user_id": agent.tenant}
     return await turns.begin(agent, session, request, CONTINUE)

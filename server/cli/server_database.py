@@ -1,14 +1,31 @@
-"""The agent that a command names, by its id or its title."""
+"""The server's database as commands use it, and the agents that they name."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
     from ragflow_lg.server.database.tables import AgentRow
+    from ragflow_lg.server.settings import Settings
 
 _SHOWN = 10
+
+
+@asynccontextmanager
+async def open_server_database(settings: Settings) -> AsyncGenerator[Database | None]:
+    """Open the database of the settings, or yield None if no server has been started here."""
+    from ragflow_lg.checkpoints.key_ring import make_key_ring
+    from ragflow_lg.server.database.database import database_file, open_database
+
+    url = settings.server.database.get_secret_value()
+    if (file := database_file(url)) is not None and not file.exists():
+        yield None
+        return
+    async with open_database(url, make_key_ring(settings.store_options["keys"])) as database:
+        yield database
 
 
 async def find_agent(database: Database, tenant: str, name: str) -> AgentRow:
