@@ -7,13 +7,11 @@ from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from ragflow_lg.base.errors import RunUnknownError
 from ragflow_lg.runs.run import Run
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.runs.failover import EndedRun
-from ragflow_lg.server.runs.run_end import store_end
+from ragflow_lg.server.runs.run_end import Ending, do_not_release
 from ragflow_lg.server.runs.run_voice import RunVoice
 from ragflow_lg.server.runs.server_queue import ServerQueue
 from ragflow_lg.server.streaming.journal import QUEUED
@@ -31,34 +29,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming.run_manager import EventPage
     from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
     from ragflow_lg.server.streaming.run_task import DisconnectPolicy
-
-
-def do_not_release() -> None:
-    """Do nothing: the run holds nothing in this process."""
-
-
-class _Ending(Struct, eq=False):
-    """What the end of a run needs. It takes less memory than a function inside a function."""
-
-    runs: PlayedRuns
-    run: Run | EndedRun
-    voice: RunVoice
-    tenant: str
-    question: str | None
-    start_ms: int
-    is_taken_over: bool
-    replay: Continuation | None
-    start: TurnStart | None
-    free_slot: Callable[[], None]
-
-    def begin(self) -> None:
-        """Let other turns begin, since this one has its first event."""
-        if self.start is not None:
-            self.start.begin(self.run.hold if isinstance(self.run, Run) else None)
-
-    async def store(self, has_begun: bool) -> None:
-        """Store the end of the run."""
-        await self.runs.end_run(self, has_begun=has_begun)
 
 
 class PlayedRuns:
@@ -95,26 +65,11 @@ class PlayedRuns:
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
         voice, is_taken_over = RunVoice(run), previous not in ("", QUEUED)
-        ending = _Ending(self, run, voice, tenant, question, start_ms, is_taken_over, replay, start, free_slot)
+        place = (self._app_state, self.quotas, run, voice, tenant, question, start_ms)
+        ending = Ending(*place, is_taken_over, replay, start, free_slot)
         identity = (tenant, request_hash, takeovers, previous)
         spec = RunSpec(run, policy or self._policy, *identity, replay, ending.store, voice.open, ending.begin)
         await self._app_state.run_manager.start(spec)
-
-    async def end_run(self, ending: _Ending, *, has_begun: bool) -> None:
-        """Store the end of a run, and release what it holds."""
-        ending.begin()
-        run, replay, app_state = ending.run, ending.replay, self._app_state
-        stored_bytes = app_state.store.take_written_bytes(run.envelope.session_id)
-        self.quotas.add_bytes(ending.tenant, stored_bytes)
-        answer = replay.answer if replay is not None else run.collected.text
-        run.usage = run.usage.plus(ending.voice.usage)
-        place = (app_state, ending.tenant, run, answer, ending.question, ending.start_ms, stored_bytes)
-        try:
-            await store_end(*place, has_begun=has_begun, is_taken_over=ending.is_taken_over)
-        finally:
-            if ending.start is not None:
-                ending.start.end()
-            ending.free_slot()
 
     async def result(self, tenant: str, run_id: str) -> tuple[str, str]:
         """Return the stored status and error of a run."""

@@ -23,7 +23,8 @@ from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow,
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
 from ragflow_lg.server.runs.agent_canvases import AgentCanvases
 from ragflow_lg.server.runs.failover import Failover
-from ragflow_lg.server.runs.played_runs import PlayedRuns, do_not_release
+from ragflow_lg.server.runs.played_runs import PlayedRuns
+from ragflow_lg.server.runs.run_end import do_not_release
 from ragflow_lg.server.runs.server_queue import BACKGROUND_SOURCES
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.runs.turn_session import SessionFields, TurnSession

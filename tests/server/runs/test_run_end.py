@@ -11,7 +11,8 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.stored_reference import read_reference
 from ragflow_lg.server.runs.failover import EndedRun
-from ragflow_lg.server.runs.run_end import store_end
+from ragflow_lg.server.runs.run_end import Ending
+from ragflow_lg.server.runs.run_voice import RunVoice
 from ragflow_lg.server.runs.turn_session import TurnSession
 from tests.server.http.app_server import ECHO, start_app
 
@@ -70,9 +71,10 @@ async def test_the_stored_answer_of_an_abandoned_run_has_the_sources_that_its_fo
         reference: dict[str, Any] = {"chunks": {"0": source}}
         collected.feed(MessageEnd({"reference": reference}))
         run = EndedRun(head.envelope, "failed", "3 servers died", collected, lease_token=1_000)
-        await store_end(
-            server.app_state, "tenant", run, run.collected.text, "hi", 0, 0, has_begun=True, is_taken_over=True
+        ending = Ending(
+            server.app_state, server.turns.quotas, run, RunVoice(run), "tenant", "hi", 0, is_taken_over=True
         )
+        await ending.store(has_begun=True)
         sessions = SessionRepository(server.app_state.database, "tenant")
         session = head.envelope.session_id
         last = (await sessions.messages([session]))[session][-1]
