@@ -39,7 +39,7 @@ from ragflow_lg.component.spec import (
     ToolService,
 )
 from ragflow_lg.dsl.variable_references import parse_template
-from ragflow_lg.services.references import Chunk, knowledge_text
+from ragflow_lg.services.references import build_chunks, knowledge_text
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -49,6 +49,9 @@ A = TypeVar("A", bound=BaseModel)
 
 NOTHING_FOUND = ToolResult("", {"formalized_content": ""})
 """The result of a search without a query."""
+
+SERVICE_S = 12.0
+"""The limit of a call to a service, as RAGFlow's ``COMPONENT_EXEC_TIMEOUT`` for tools."""
 
 NO_REPORT = ToolResult("", {"report": ""})
 """The result of a report without a query."""
@@ -90,15 +93,16 @@ class ReportOutputs(ComponentOutputs):
     report: str = ""
 
 
-def _with_json(params: Any) -> tuple[str, ...]:
-    return ("json",)
+def build_search_result(
+    rows: Sequence[dict[str, Any]], read_row: Callable[[dict[str, Any]], tuple[str, str, str, float]]
+) -> ToolResult:
+    """Build a search result: the text of its chunks, and its rows as the output ``json``.
 
-
-def build_search_result(chunks: Sequence[Chunk], rows: Sequence[Mapping[str, Any]] | None = None) -> ToolResult:
-    """Build a search result: the text of its chunks, and its rows as the output ``json``."""
+    ``read_row`` returns the title, URL, content and score of a row.
+    """
+    chunks = build_chunks(map(read_row, rows))
     text = knowledge_text(chunks)
-    json = {} if rows is None else {"json": cast("JsonValue", rows)}
-    return ToolResult(text, {"formalized_content": text, **json}, chunks)
+    return ToolResult(text, {"formalized_content": text, "json": cast("JsonValue", rows)}, chunks)
 
 
 def build_text_result(text: str) -> ToolResult:
@@ -123,7 +127,7 @@ def tool(
     needs: str = "query",
     blank: ToolResult | Callable[[P], ToolResult] = NOTHING_FOUND,
     read_name: Callable[[P], str] = lambda params: "",
-    label: str = "",
+    label: str | None = None,
     source: str = "",
     service: ToolService | None = None,
     **options: Unpack[SharedOptions[P]],
@@ -131,13 +135,14 @@ def tool(
     """Return a decorator that builds a tool. In a node, its arguments are parameters with the given ``defaults``.
 
     If the argument ``needs`` is missing or blank, the function is not called: a node's result is then ``blank``, and a
-    model reads what is missing. ``read_name`` returns the function name if the canvas sets one. ``label`` is a prefix
-    of error messages for the model. ``service`` is the service that it calls, whose key is then a requirement.
-    ``options`` are additional fields of `ragflow_lg.component.spec.ComponentSpec`; with the effects ``writes``, no call
-    ever starts twice.
+    model reads what is missing. ``read_name`` returns the function name if the canvas sets one. ``service`` is the
+    service that it calls, whose key is then a requirement. ``label`` is a prefix of error messages for the model; by
+    default, it is the name if there is a service. ``options`` are additional fields of
+    `ragflow_lg.component.spec.ComponentSpec`; with the effects ``writes``, no call ever starts twice.
     """
     _set_defaults(options, outputs, service)
     needed, canvas_arguments = _split_arguments(arguments, needs)
+    prefix = label if label is not None else name if service is not None else ""
     params_type = _with_arguments(name, params, arguments, {"query": "{sys.query}"} if defaults is None else defaults)
 
     def decorate(call: Callable[[RunContext, P, A], Awaitable[ToolResult]]) -> ComponentSpec[RunContext, P]:
@@ -145,7 +150,7 @@ def tool(
             _check_needed(values, needed)
             return await call(ctx, node_params, values)
 
-        rules = ToolRules(function, arguments, call_for_model, needed, canvas_arguments, label, read_name, service)
+        rules = ToolRules(function, arguments, call_for_model, needed, canvas_arguments, prefix, read_name, service)
 
         async def run(ctx: RunContext, node_params: P) -> ComponentOutputs:
             values = cast("A", _node_arguments(ctx, rules, node_params))
@@ -178,8 +183,9 @@ def _set_defaults(options: SharedOptions[P], outputs: type[ComponentOutputs], se
     translate_once(options)
     options.setdefault("retries", options.get("effects") != "writes")
     if outputs is SearchOutputs:
-        options.setdefault("output_names", _with_json)
+        options.setdefault("output_names", lambda params: ("json",))
     if service is not None:
+        options.setdefault("timeout_s", SERVICE_S)
         options.setdefault("requires", lambda params: service.required_key(getattr(params, service.key_param, "")))
 
 

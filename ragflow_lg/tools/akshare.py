@@ -46,8 +46,6 @@ class Arguments(BaseModel):
     params=Params,
     arguments=Arguments,
     outputs=TextOutputs,
-    label="AkShare",
-    timeout_s=12.0,
     effects="reads",
     description="Find the latest news about a stock at a Chinese exchange, from East Money.",
     source="agent/tools/akshare.py",

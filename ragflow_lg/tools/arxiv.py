@@ -13,7 +13,6 @@ from ragflow_lg.component.service_client import MAX_ROWS, Service, open_service,
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -46,8 +45,6 @@ class Arguments(BaseModel):
     function="arxiv_search",
     params=Params,
     arguments=Arguments,
-    label="ArXiv",
-    timeout_s=12.0,
     effects="reads",
     description="Search scientific papers on arXiv by keywords. Returns titles, URLs and abstracts.",
     source="agent/tools/arxiv.py",
@@ -68,7 +65,7 @@ async def arxiv(ctx: RunContext, params: Params, arguments: Arguments) -> ToolRe
     service = open_service(ctx, SERVICE)
     response = await service.ask(ctx, HttpRequest("GET", f"{service.address}/api/query", query=query, timeout_s=12.0))
     papers = ARXIV.rows({"papers": await ctx.run_in_thread(_papers, response.text, count)}, "papers")
-    return build_search_result(build_chunks(map(_row, papers)), papers)
+    return build_search_result(papers, _row)
 
 
 def _row(paper: dict[str, Any]) -> tuple[str, str, str, float]:

@@ -11,7 +11,6 @@ from ragflow_lg.component.service_client import open_service, read_label, read_t
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -59,7 +58,6 @@ class Arguments(BaseModel):
     function="bgpt_search",
     params=Params,
     arguments=Arguments,
-    label="BGPT",
     timeout_s=30.0,
     effects="pays",
     description="Search scientific papers. Returns methods, sample sizes, results, limitations and conflicts of "
@@ -77,7 +75,7 @@ async def bgpt(ctx: RunContext, params: Params, arguments: Arguments) -> ToolRes
         body["days_back"] = params.days_back
     request = HttpRequest("POST", f"{service.address}/api/mcp-search", json=body, timeout_s=25.0)
     rows = service.rows(await service.ask_json(ctx, request), "results", params.top_n)
-    return build_search_result(build_chunks(map(_row, rows)), rows)
+    return build_search_result(rows, _row)
 
 
 def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:

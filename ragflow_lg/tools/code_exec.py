@@ -229,12 +229,7 @@ async def _keep(ctx: RunContext, artifact: Artifact) -> StoredArtifact:
 
 
 def _describe(artifact: Artifact, kept: StoredArtifact) -> dict[str, JsonValue]:
-    return {
-        "name": artifact.name,
-        "url": kept.url,
-        "mime_type": artifact.mime_type,
-        "size": len(artifact.content),
-    }
+    return {"name": artifact.name, "url": kept.url, "mime_type": artifact.mime_type, "size": len(artifact.content)}
 
 
 def _title(number: int, artifact: Artifact) -> str:

@@ -55,8 +55,6 @@ class Arguments(BaseModel):
     params=Params,
     arguments=Arguments,
     outputs=TextOutputs,
-    label="DeepL",
-    timeout_s=12.0,
     effects="pays",
     description="Translate text into another language with DeepL.",
     source="agent/tools/deepl.py",
@@ -68,11 +66,7 @@ async def deepl(ctx: RunContext, params: Params, arguments: Arguments) -> ToolRe
     is_free = service.secret.endswith(":fx")
     address = ctx.services.tools.endpoint(SERVICE.section, FREE_ADDRESS if is_free else SERVICE.address)
     headers = {"Authorization": f"DeepL-Auth-Key {service.secret}"}
-    body: JsonValue = {
-        "text": [arguments.query],
-        "source_lang": params.source_lang,
-        "target_lang": params.target_lang,
-    }
+    body: JsonValue = {"text": [arguments.query], "source_lang": params.source_lang, "target_lang": params.target_lang}
     request = HttpRequest("POST", f"{address}/v2/translate", headers, json=body, timeout_s=12.0)
     rows = service.rows(await service.ask_json(ctx, request), "translations", 1)
     if not rows:

@@ -17,7 +17,6 @@ from ragflow_lg.component.service_client import Service, open_service, read_labe
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest, HttpResponse
-from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -58,8 +57,6 @@ class Arguments(BaseModel):
     function="duckduckgo_search",
     params=Params,
     arguments=Arguments,
-    label="DuckDuckGo",
-    timeout_s=12.0,
     effects="reads",
     description="Search the web with DuckDuckGo by keywords. Returns the title, URL and summary of each result.",
     source="agent/tools/duckduckgo.py",
@@ -76,7 +73,7 @@ async def duckduckgo(ctx: RunContext, params: Params, arguments: Arguments) -> T
         page = await _page(ctx, f"{base}/html/", query)
         results = await ctx.run_in_thread(_results, page.text)
     rows = DUCKDUCKGO.rows({"results": results}, "results", params.top_n)
-    return build_search_result(build_chunks(map(_row, rows)), rows)
+    return build_search_result(rows, _row)
 
 
 def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:

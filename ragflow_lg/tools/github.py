@@ -10,7 +10,6 @@ from ragflow_lg.component.service_client import open_service, read_label, read_t
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -42,8 +41,6 @@ class Arguments(BaseModel):
     function="github_search",
     params=Params,
     arguments=Arguments,
-    label="GitHub",
-    timeout_s=12.0,
     effects="reads",
     description="Search GitHub repositories. Returns names, URLs and descriptions, most stars first.",
     source="agent/tools/github.py",
@@ -60,7 +57,7 @@ async def github(ctx: RunContext, params: Params, arguments: Arguments) -> ToolR
     query = {"q": arguments.query, "sort": "stars", "order": "desc", "per_page": str(count)}
     answer = await service.ask_json(ctx, HttpRequest("GET", url, headers, query, timeout_s=15.0))
     rows = service.rows(answer, "items", count)
-    return build_search_result(build_chunks(map(_row, rows)), rows)
+    return build_search_result(rows, _row)
 
 
 def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:

@@ -10,7 +10,6 @@ from ragflow_lg.component.service_client import open_service, read_label, read_t
 from ragflow_lg.component.spec import ArgumentOrValue, ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -56,8 +55,6 @@ class Arguments(BaseModel):
     arguments=Arguments,
     defaults={"q": "{sys.query}"},
     needs="q",
-    label="Google",
-    timeout_s=12.0,
     effects="pays",
     description="Search the web with Google by keywords. Returns the title, URL and summary of each result.",
     source="agent/tools/google.py",
@@ -79,7 +76,7 @@ async def google(ctx: RunContext, params: Params, arguments: Arguments) -> ToolR
     }
     answer = await serpapi.ask_json(ctx, HttpRequest("GET", f"{serpapi.address}/search", query=query, timeout_s=12.0))
     rows = serpapi.rows(answer, "organic_results", count)
-    return build_search_result(build_chunks(map(_row, rows)), rows)
+    return build_search_result(rows, _row)
 
 
 def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:

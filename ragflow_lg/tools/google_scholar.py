@@ -15,7 +15,6 @@ from ragflow_lg.component.service_client import open_service, read_label, read_t
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import NOTHING_FOUND, QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -57,8 +56,6 @@ class Arguments(BaseModel):
     params=Params,
     arguments=Arguments,
     blank=ToolResult("", {**NOTHING_FOUND.outputs, "json": []}),
-    label="GoogleScholar",
-    timeout_s=12.0,
     effects="pays",
     description="Search articles, theses, books and court opinions on Google Scholar. Returns titles, URLs, authors "
     "and abstracts.",
@@ -79,7 +76,7 @@ async def google_scholar(ctx: RunContext, params: Params, arguments: Arguments) 
         if len(page) < PAGE:
             break
     found = service.rows(cast("dict[str, Any]", {"results": rows}), "results", count)
-    return build_search_result(build_chunks(map(_row, found)), found)
+    return build_search_result(found, _row)
 
 
 def _query(params: Params, arguments: Arguments) -> dict[str, str]:

@@ -66,7 +66,6 @@ class Arguments(BaseModel):
     params=Params,
     arguments=Arguments,
     outputs=TextOutputs,
-    label="Jin10",
     timeout_s=15.0,
     effects="reads",
     description="Get financial news, economic calendars or quotes from Jin10.",

@@ -12,7 +12,6 @@ from ragflow_lg.component.service_client import open_service, read_label, read_t
 from ragflow_lg.component.spec import ComponentParams, Requirement, ToolResult, ToolService, key_in_canvas
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -48,7 +47,6 @@ def _required_key(params: Params) -> Sequence[Requirement]:
     params=Params,
     arguments=Arguments,
     label="Keenable",
-    timeout_s=12.0,
     effects="pays",
     description="Search the web with Keenable by keywords. Returns the title, URL and text of each result.",
     source="agent/tools/keenable.py",
@@ -66,7 +64,7 @@ async def keenable_search(ctx: RunContext, params: Params, arguments: Arguments)
     headers = {"X-Keenable-Title": "ragflow-lg", **({"X-API-Key": service.secret} if service.secret else {})}
     request = HttpRequest("POST", service.address + path, headers, json=body, timeout_s=12.0)
     rows = service.rows(await service.ask_json(ctx, request), "results", params.top_n)
-    return build_search_result(build_chunks(map(_row, rows)), rows)
+    return build_search_result(rows, _row)
 
 
 def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:

@@ -13,7 +13,6 @@ from ragflow_lg.component.service_client import Service, open_service, read_labe
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -47,8 +46,6 @@ class Arguments(BaseModel):
     function="pubmed_search",
     params=Params,
     arguments=Arguments,
-    label="PubMed",
-    timeout_s=12.0,
     effects="reads",
     description="Search biomedical literature on PubMed. Returns titles, URLs, authors, journals and abstracts.",
     source="agent/tools/pubmed.py",
@@ -66,12 +63,12 @@ async def pubmed(ctx: RunContext, params: Params, arguments: Arguments) -> ToolR
     request = HttpRequest("GET", f"{service.address}/esearch.fcgi", query=query, timeout_s=12.0)
     ids = _ids(service, await service.ask_json(ctx, request))[:count]
     if not ids:
-        return build_search_result([], [])
+        return build_search_result([], _row)
     query = {**common, "id": ",".join(ids), "retmode": "xml"}
     response = await service.ask(ctx, HttpRequest("GET", f"{service.address}/efetch.fcgi", query=query, timeout_s=12.0))
     articles = await ctx.run_in_thread(_articles, response.text, count)
     rows = service.rows({"articles": articles}, "articles")
-    return build_search_result(build_chunks(map(_row, rows)), rows)
+    return build_search_result(rows, _row)
 
 
 def _ids(service: Service, answer: dict[str, Any]) -> list[str]:

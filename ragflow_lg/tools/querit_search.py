@@ -12,7 +12,6 @@ from ragflow_lg.component.service_client import open_service, read_label, read_t
 from ragflow_lg.component.spec import ComponentParams, OneOrMany, ToolResult, ToolService
 from ragflow_lg.component.tool import NOTHING_FOUND, QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -58,7 +57,6 @@ class Arguments(BaseModel):
     arguments=Arguments,
     blank=ToolResult("", {**NOTHING_FOUND.outputs, "json": {}}),
     label="Querit",
-    timeout_s=12.0,
     effects="pays",
     description="Search the web with Querit by keywords. Returns the title, URL and excerpts of each result.",
     source="agent/tools/querit.py",
@@ -85,7 +83,7 @@ async def querit_search(ctx: RunContext, params: Params, arguments: Arguments) -
         complete = to_json(answer)
     except ComponentError as error:
         raise ServiceError(f"Querit answered with an unusable response: {error}") from None
-    found = build_search_result(build_chunks(map(_row, rows)))
+    found = build_search_result(rows, _row)
     return ToolResult(found.value, {**found.outputs, "json": complete}, found.chunks)
 
 

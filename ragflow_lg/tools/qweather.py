@@ -62,8 +62,6 @@ class Arguments(BaseModel):
     params=Params,
     arguments=Arguments,
     outputs=TextOutputs,
-    label="QWeather",
-    timeout_s=12.0,
     effects="reads",
     description="Look up the weather, a forecast, life indices or the air quality at a place.",
     source="agent/tools/qweather.py",

@@ -10,7 +10,6 @@ from ragflow_lg.component.service_client import open_service, read_label, read_t
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -39,8 +38,6 @@ class Arguments(BaseModel):
     function="searxng_search",
     params=Params,
     arguments=Arguments,
-    label="SearXNG",
-    timeout_s=12.0,
     effects="reads",
     description="Search the web with SearXNG by keywords. Returns the title, URL and summary of each result.",
     source="agent/tools/searxng.py",
@@ -52,7 +49,7 @@ async def searxng(ctx: RunContext, params: Params, arguments: Arguments) -> Tool
     in_canvas: Any = ctx.resolve(getattr(params, "searxng_url", None))
     address = service.address or (in_canvas if isinstance(in_canvas, str) else "") or arguments.searxng_url
     if not address.strip():
-        return build_search_result([], [])
+        return build_search_result([], _row)
     query = {
         "q": arguments.query,
         "format": "json",
@@ -64,7 +61,7 @@ async def searxng(ctx: RunContext, params: Params, arguments: Arguments) -> Tool
     url = address.strip().rstrip("/") + "/search"
     answer = await service.ask_json(ctx, HttpRequest("GET", url, query=query, timeout_s=10.0))
     rows = service.rows(answer, "results", params.top_n)
-    return build_search_result(build_chunks(map(_row, rows)), rows)
+    return build_search_result(rows, _row)
 
 
 def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:

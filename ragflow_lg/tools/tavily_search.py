@@ -11,7 +11,6 @@ from ragflow_lg.component.service_client import open_service, read_label, read_n
 from ragflow_lg.component.spec import ComponentParams, OneOrMany, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -53,7 +52,6 @@ class Arguments(BaseModel):
     params=Params,
     arguments=Arguments,
     label="Tavily",
-    timeout_s=12.0,
     effects="pays",
     description="Search the web by keywords. Returns the title, URL and content of each result.",
     source="agent/tools/tavily.py",
@@ -80,7 +78,7 @@ async def tavily_search(ctx: RunContext, params: Params, arguments: Arguments) -
     headers = {"Authorization": f"Bearer {tavily.secret}"}
     answer = await tavily.ask_json(ctx, HttpRequest("POST", url, headers, json=body, timeout_s=12.0))
     rows = tavily.rows(answer, "results", params.max_results)
-    return build_search_result(build_chunks(map(_row, rows)), rows)
+    return build_search_result(rows, _row)
 
 
 def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:

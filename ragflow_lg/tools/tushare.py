@@ -47,7 +47,6 @@ class Arguments(BaseModel):
     params=Params,
     arguments=Arguments,
     outputs=TextOutputs,
-    label="TuShare",
     timeout_s=15.0,
     effects="reads",
     description="Find financial news from Chinese websites that contain a word.",

@@ -66,8 +66,6 @@ class Arguments(BaseModel):
     arguments=Arguments,
     outputs=ReportOutputs,
     blank=NO_REPORT,
-    label="WenCai",
-    timeout_s=12.0,
     effects="reads",
     description="Find stocks, funds and other financial data in China by a question or by conditions.",
     source="agent/tools/wencai.py",

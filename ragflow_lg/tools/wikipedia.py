@@ -13,7 +13,6 @@ from ragflow_lg.component.service_client import Service, open_service, read_labe
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.references import build_chunks
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -50,7 +49,6 @@ class Arguments(BaseModel):
     function="wikipedia_search",
     params=Params,
     arguments=Arguments,
-    label="Wikipedia",
     timeout_s=60.0,
     effects="reads",
     description="Search Wikipedia by title or keywords. Returns the introductions of matching articles.",
@@ -75,7 +73,7 @@ async def wikipedia(ctx: RunContext, params: Params, arguments: Arguments) -> To
     headers = {"User-Agent": "ragflow-lg (https://github.com/ragflow-lg)"}
     request = HttpRequest("GET", url.replace("{lang}", params.language), headers, query, timeout_s=60.0)
     rows = _pages(await WIKIPEDIA.ask_json(ctx, request))[: params.top_n]
-    return build_search_result(build_chunks(map(_row, rows)), rows)
+    return build_search_result(rows, _row)
 
 
 def _pages(answer: Mapping[str, Any]) -> list[dict[str, Any]]:

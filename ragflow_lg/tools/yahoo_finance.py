@@ -101,7 +101,6 @@ class Session(NamedTuple):
     defaults={"stock_code": "{sys.query}"},
     needs="stock_code",
     blank=NO_REPORT,
-    label="YahooFinance",
     timeout_s=60.0,
     effects="reads",
     description="Look up a listed company: its prices, key figures, financial statements and news.",

@@ -10,7 +10,6 @@ from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import ComponentParams, ToolResult
 from ragflow_lg.component.tool import build_search_result, tool
-from ragflow_lg.services.references import build_chunks
 
 CAPITALS = {"Laos": "Vientiane", "Cuba": "Havana", "Peru": "Lima"}
 MAYORS = {"Vientiane": "Atsaphangthong Siphandone", "Havana": "Yanet Hernández"}
@@ -42,7 +41,7 @@ async def look_up(ctx: RunContext, params: Params, arguments: Query) -> ToolResu
     if name not in CAPITALS:
         return ToolResult(None, {"content": f"Nothing is known of {name}."})
     return build_search_result(
-        build_chunks([(name, f"http://atlas.test/{name}", f"The capital is {CAPITALS[name]}.", 1.0)])
+        [{"name": name}], lambda row: (name, f"http://atlas.test/{name}", f"The capital is {CAPITALS[name]}.", 1.0)
     )
 
 

@@ -14,7 +14,6 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams, ToolResult
 from ragflow_lg.component.tool import build_search_result, tool
-from ragflow_lg.services.references import build_chunks
 from ragflow_lg.services.tool_policies import ServerAnswer
 
 
@@ -75,8 +74,9 @@ _scripts: ContextVar[ToolScripts] = ContextVar("scripts")
 def _result(entry: Mapping[str, Any]) -> ToolResult:
     outputs = dict(entry.get("outputs", {}))
     if "results" in entry:
-        rows = [(r["title"], r["url"], r["content"], r.get("score", 1)) for r in entry["results"]]
-        search = build_search_result(build_chunks(rows), entry["results"])
+        search = build_search_result(
+            entry["results"], lambda row: (row["title"], row["url"], row["content"], row.get("score", 1))
+        )
         return ToolResult(search.value, {**outputs, **search.outputs}, search.chunks)
     if "result" in entry:
         return ToolResult(entry["result"], {"formalized_content": entry["result"], **outputs})
