@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ragflow_lg.adapters.http.answer_limits import limit_hooks
-from ragflow_lg.adapters.model_families.claude_options import has_fixed_sampling, thinking_option
+from ragflow_lg.adapters.model_families.claude_options import sampling_names, thinking_option
 from ragflow_lg.adapters.model_families.model_family import (
     ModelFamily,
     create_chat,
@@ -14,9 +14,6 @@ from ragflow_lg.adapters.model_families.model_family import (
     stop_option,
 )
 from ragflow_lg.services.chat import ChatRequest
-
-if TYPE_CHECKING:
-    import httpx2
 
 CLIENT = "_async_client"
 """The cached property of ``ChatAnthropic`` with its client. The class has no parameter for an HTTP client."""
@@ -28,7 +25,6 @@ class AnthropicFamily(ModelFamily):
     """Claude on Anthropic's API, or on an endpoint with the same API."""
 
     end_reason = "stop_reason"
-    _connections: httpx2.AsyncClient | None = None
 
     def make_chat(self, model: str) -> Any:
         """Return a ``ChatAnthropic`` with our HTTP client."""
@@ -53,12 +49,8 @@ class AnthropicFamily(ModelFamily):
 
     def options(self, model: str, request: ChatRequest) -> dict[str, Any]:
         """Return the options. There are no penalties, and newer models refuse a temperature together with top_p."""
-        names = {"max_tokens": "max_tokens"}
         thinking = thinking_option(model, request)
-        thinks = thinking is not None and thinking["type"] != "disabled"
-        if not thinks and not has_fixed_sampling(model):  # thinking needs the default temperature
-            names |= {name: name for name in ("temperature", "top_p")}
-        sampling = select_sampling(request, names)
+        sampling = select_sampling(request, sampling_names(model, thinking))
         if "temperature" in sampling:
             sampling["temperature"] = min(sampling["temperature"], _MAX_TEMPERATURE)
             sampling.pop("top_p", None)
@@ -68,9 +60,3 @@ class AnthropicFamily(ModelFamily):
             **response_format(request),
             **({"thinking": thinking} if thinking else {}),
         }
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        connections, self._connections = self._connections, None
-        if connections is not None:
-            await connections.aclose()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from ragflow_lg.adapters.http.answer_limits import LimitedClient
@@ -15,17 +15,12 @@ from ragflow_lg.adapters.model_families.model_family import (
 )
 from ragflow_lg.services.chat import ChatRequest
 
-if TYPE_CHECKING:
-    import httpx
-
 DEFAULT_API_VERSION = "2024-10-21"
 """The last version of the API with deployments in its paths; ``?api-version=`` in ``base_url`` replaces it."""
 
 
 class AzureFamily(ModelFamily):
     """The deployments of an Azure OpenAI resource, whose names are the names of models."""
-
-    _connections: httpx.AsyncClient | None = None
 
     def make_chat(self, model: str) -> Any:
         """Return an ``AzureChatOpenAI`` with our HTTP client."""
@@ -60,9 +55,3 @@ class AzureFamily(ModelFamily):
             # In the body, not as an option: LangChain would parse the answer itself.
             options["extra_body"] = body
         return options
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        connections, self._connections = self._connections, None
-        if connections is not None:
-            await connections.aclose()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.adapters.http.answer_limits import LimitedClient
 from ragflow_lg.adapters.model_families.bedrock_signature import region_of
-from ragflow_lg.adapters.model_families.claude_options import claude_version, has_fixed_sampling, thinking_option
+from ragflow_lg.adapters.model_families.claude_options import claude_version, sampling_names, thinking_option
 from ragflow_lg.adapters.model_families.model_family import (
     FamilyEndpoint,
     ModelFamily,
@@ -37,7 +37,6 @@ class BedrockFamily(ModelFamily):
 
     def __init__(self, endpoint: FamilyEndpoint) -> None:
         super().__init__(endpoint)
-        self._connections: httpx.AsyncClient | None = None
         self._threads = ThreadCalls(_THREADS)
         self._client: Any = None
 
@@ -92,7 +91,6 @@ class BedrockFamily(ModelFamily):
         """Return the response to a signed request, for botocore."""
         from botocore.awsrequest import AWSResponse
 
-        assert self._connections is not None
         message = self._connections.build_request(
             request.method, request.url, headers=list(request.headers.items()), content=request.body
         )
@@ -101,12 +99,8 @@ class BedrockFamily(ModelFamily):
 
     def options(self, model: str, request: ChatRequest) -> dict[str, Any]:
         """Return the options."""
-        names = {"max_tokens": "max_tokens"}
         thinking = thinking_option(model, request) if claude_version(model) else None
-        thinks = thinking is not None and thinking["type"] != "disabled"
-        if not thinks and not has_fixed_sampling(model):
-            names |= {name: name for name in ("temperature", "top_p")}
-        sampling = select_sampling(request, names)
+        sampling = select_sampling(request, sampling_names(model, thinking))
         if claude_version(model) and "temperature" in sampling:
             sampling.pop("top_p", None)
         return {
@@ -118,11 +112,10 @@ class BedrockFamily(ModelFamily):
 
     async def aclose(self) -> None:
         """Close the connections, and let the threads end."""
-        connections, self._connections, self._client = self._connections, None, None
+        self._client = None
         self._threads.close()
         self._threads = ThreadCalls(_THREADS)
-        if connections is not None:
-            await connections.aclose()
+        await super().aclose()
 
 
 class _Body:

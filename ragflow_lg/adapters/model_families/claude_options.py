@@ -6,6 +6,7 @@ Source: Anthropic's documentation of extended and adaptive thinking.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ragflow_lg.services.chat import ChatRequest
@@ -33,10 +34,12 @@ def claude_version(model: str) -> tuple[int, int] | None:
     return None if found is None else (int(found[1]), int(found[2] or 0))
 
 
-def has_fixed_sampling(model: str) -> bool:
-    """Return whether a model refuses ``temperature`` and ``top_p``."""
+def sampling_names(model: str, thinking: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return the names of the sampling parameters that a model takes: thinking needs the default temperature."""
     version = claude_version(model)
-    return version is not None and version >= _FIRST_ADAPTIVE
+    is_fixed = version is not None and version >= _FIRST_ADAPTIVE
+    thinks = thinking is not None and thinking["type"] != "disabled"
+    return {name: name for name in ("max_tokens", *(() if is_fixed or thinks else ("temperature", "top_p")))}
 
 
 def thinking_option(model: str, request: ChatRequest) -> dict[str, Any] | None:

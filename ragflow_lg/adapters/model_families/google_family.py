@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from ragflow_lg.adapters.http.answer_limits import limit_hooks
@@ -21,16 +21,8 @@ from ragflow_lg.adapters.model_families.model_family import (
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatRequest
 
-if TYPE_CHECKING:
-    import httpx
-
-_NAMES = {
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "presence_penalty": "presence_penalty",
-    "frequency_penalty": "frequency_penalty",
-    "max_tokens": "max_output_tokens",
-}
+_NAMES = {name: name for name in ("temperature", "top_p", "presence_penalty", "frequency_penalty")}
+_NAMES["max_tokens"] = "max_output_tokens"
 _NO_THINKING: tuple[tuple[str, dict[str, Any]], ...] = (
     ("gemini-2.5-pro", {"thinking_budget": 128}),
     ("gemini-2.5", {"thinking_budget": 0}),
@@ -59,7 +51,6 @@ class GoogleFamily(ModelFamily):
     def __init__(self, endpoint: FamilyEndpoint) -> None:
         super().__init__(endpoint)
         self._clients: list[Any] = []
-        self._http: httpx.AsyncClient | None = None
 
     def make_chat(self, model: str) -> Any:
         """Return a ``ChatGoogleGenerativeAI`` whose HTTP client has our limits."""
@@ -86,13 +77,15 @@ class GoogleFamily(ModelFamily):
         import httpx
         from google.genai.types import HttpOptions
 
-        if self._http is None:
+        if self._connections is None:
             hooks = limit_hooks()
             hooks["response"].append(_remember)
             # Redirects are errors: they could send the key elsewhere.
-            self._http = httpx.AsyncClient(follow_redirects=False, event_hooks=hooks, timeout=self.endpoint.timeout_s)
+            self._connections = httpx.AsyncClient(
+                follow_redirects=False, event_hooks=hooks, timeout=self.endpoint.timeout_s
+            )
         base_url = self.endpoint.base_url.rstrip("/")
-        http = HttpOptions(base_url=base_url, httpx_async_client=self._http)
+        http = HttpOptions(base_url=base_url, httpx_async_client=self._connections)
         client = self._make_vertex_client(http) if self._is_vertex else self._make_gemini_client(http)
         self._clients.append(client)
         return client
@@ -144,6 +137,4 @@ class GoogleFamily(ModelFamily):
         clients, self._clients = self._clients, []
         for client in clients:
             await client.aio.aclose()
-        if self._http is not None:
-            await self._http.aclose()
-            self._http = None
+        await super().aclose()

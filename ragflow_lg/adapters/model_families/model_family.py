@@ -34,6 +34,8 @@ class ModelFamily:
 
     def __init__(self, endpoint: FamilyEndpoint) -> None:
         self.endpoint = endpoint
+        self._connections: Any = None
+        """The HTTP client or transport for all models, from the first one on."""
 
     def make_chat(self, model: str) -> Any:
         """Return a new chat model of LangChain. The first call imports the package, which takes up to seconds."""
@@ -62,6 +64,9 @@ class ModelFamily:
 
     async def aclose(self) -> None:
         """Close the connections."""
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            await connections.aclose()
 
 
 def create_chat(model: str, provider: str, **options: Any) -> Any:

@@ -18,13 +18,8 @@ from ragflow_lg.services.chat import ChatRequest
 if TYPE_CHECKING:
     import httpx
 
-_NAMES = {
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "presence_penalty": "presence_penalty",
-    "frequency_penalty": "frequency_penalty",
-    "max_tokens": "num_predict",
-}
+_NAMES = {name: name for name in ("temperature", "top_p", "presence_penalty", "frequency_penalty")}
+_NAMES["max_tokens"] = "num_predict"
 _THINKING = {"enabled": True, "disabled": False}
 
 
@@ -54,7 +49,6 @@ class OllamaFamily(ModelFamily):
     """Models on an Ollama server."""
 
     end_reason = "done_reason"
-    _transport: httpx.AsyncHTTPTransport | None = None
 
     def make_chat(self, model: str) -> Any:
         """Return a ``ChatOllama`` whose HTTP client has our limits."""
@@ -68,8 +62,8 @@ class OllamaFamily(ModelFamily):
         import httpx
 
         key, hooks = self.endpoint.api_key, limit_hooks()
-        if self._transport is None:
-            self._transport = httpx.AsyncHTTPTransport()
+        if self._connections is None:
+            self._connections = httpx.AsyncHTTPTransport()
         return {
             "base_url": self.endpoint.base_url.rstrip("/"),
             "client_kwargs": {"headers": {"authorization": f"Bearer {key}"} if key else {}},
@@ -78,7 +72,7 @@ class OllamaFamily(ModelFamily):
                 "follow_redirects": False,
                 "event_hooks": {**hooks, "response": [*hooks["response"], _refuse]},
                 "timeout": self.endpoint.timeout_s,
-                "transport": self._transport,
+                "transport": self._connections,
             },
         }
 
@@ -91,9 +85,3 @@ class OllamaFamily(ModelFamily):
         if request.thinking in _THINKING:
             options["reasoning"] = _THINKING[request.thinking]
         return options
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            await transport.aclose()
