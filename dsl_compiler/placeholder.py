@@ -48,29 +48,12 @@ LEGACY: dict[str, str] = {
 }
 """Components from before RAGFlow 0.20, each with its replacement."""
 
-PIPELINE: frozenset[str] = frozenset(
-    [
-        "File",
-        "Parser",
-        "TokenChunker",
-        "Splitter",
-        "TitleChunker",
-        "HierarchicalMerger",
-        "OneChunker",
-        "QAChunker",
-        "TableChunker",
-        "PageChunker",
-        "TagChunker",
-        "Extractor",
-        "Tokenizer",
-        "Compiler",
-        "Chunker",
-        "GroupTitleChunker",
-        "HierarchyTitleChunker",
-        "ManualChunker",
-        "PipelineChunker",
-    ]
+_PIPELINE = (
+    "File Parser TokenChunker Splitter TitleChunker HierarchicalMerger OneChunker QAChunker TableChunker "
+    "PageChunker TagChunker Extractor Tokenizer Compiler Chunker GroupTitleChunker HierarchyTitleChunker "
+    "ManualChunker PipelineChunker"
 )
+PIPELINE = frozenset(_PIPELINE.split())
 """Ingestion pipeline components. Such pipelines prepare documents and are not agents."""
 
 REPLACED: dict[str, str] = {

@@ -6,6 +6,8 @@ a string.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, cast
 
 from pydantic.json_schema import GenerateJsonSchema
@@ -31,20 +33,20 @@ _COMPAT: dict[str, Any] = {
     ],
 }
 
-_ID_LIST = {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}, {"type": "null"}]}
-
 
 def canvas_schema(catalog: Registry) -> dict[str, Any]:
     """Return the schema (draft 2020-12). It also accepts a template's wrapper and a graph-only export."""
     definitions: dict[str, Any] = {}
-    document = _document_definitions(_choices(catalog, "component_name", definitions))
+    document = _definitions("v1", _choices(catalog, "component_name", definitions))
+    document["Document"]["properties"]["compat"] = _COMPAT
     return _schema(SCHEMA_ID, "RAGFlow canvas (DSL v1)", {"compat": _COMPAT}, document, definitions)
 
 
 def canvas_v2_schema(catalog: Registry) -> dict[str, Any]:
     """Return the schema (draft 2020-12) for DSL v2. It also accepts a template's wrapper."""
     definitions: dict[str, Any] = {}
-    document = _v2_definitions(_choices(catalog, "name", definitions))
+    document = _definitions("v2", _choices(catalog, "name", definitions))
+    document["V1"]["properties"]["document"]["properties"] = {"compat": _COMPAT}
     return _schema(V2_SCHEMA_ID, "RAGFlow canvas (DSL v2)", {}, document, definitions)
 
 
@@ -57,10 +59,7 @@ def _schema(
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": id_,
         "title": title,
-        "anyOf": [
-            {"$ref": "#/$defs/Document"},
-            {"type": "object", "properties": template, "required": ["dsl"]},
-        ],
+        "anyOf": [{"$ref": "#/$defs/Document"}, {"type": "object", "properties": template, "required": ["dsl"]}],
         "$defs": {**document, **dict(sorted(definitions.items()))},
     }
 
@@ -80,98 +79,11 @@ def _choices(catalog: Registry, name_key: str, definitions: dict[str, Any]) -> l
     return choices
 
 
-def _v2_definitions(choices: list[dict[str, Any]]) -> dict[str, Any]:
-    an_object = {"type": "object"}
-    return {
-        "Document": {
-            "type": "object",
-            "properties": {
-                "version": {"const": 2},
-                "components": {
-                    "type": "object",
-                    "propertyNames": {"pattern": "^[^:]+$"},
-                    "additionalProperties": {"$ref": "#/$defs/Component"},
-                    "minProperties": 1,
-                },
-                "v1": {"$ref": "#/$defs/V1"},
-            },
-            "required": ["version", "components"],
-            "additionalProperties": False,
-        },
-        "Component": {
-            "type": "object",
-            "properties": {
-                "id": {"type": "string", "description": "The key of the component."},
-                "name": {"type": "string", "minLength": 1, "description": "component_name in DSL v1."},
-                "downstream": {"type": ["array", "null"], "items": {"type": "string"}},
-                "params": {"type": ["object", "null"]},
-                "outputs": {"description": "Values of a run; not read."},
-            },
-            "required": ["name"],
-            "additionalProperties": False,
-            "allOf": choices,
-        },
-        "V1": {
-            "type": "object",
-            "description": "What DSL v1 has and DSL v2 lacks, so that the way back loses nothing.",
-            "properties": {
-                "components": {
-                    "type": "object",
-                    "additionalProperties": {
-                        "type": "object",
-                        "properties": {
-                            "key": {"type": "string", "minLength": 1},
-                            "digest": {"type": "string", "minLength": 1},
-                            "entry": an_object,
-                            "obj": {"type": ["object", "null"]},
-                            "params": an_object,
-                        },
-                        "required": ["key", "digest"],
-                        "additionalProperties": False,
-                    },
-                },
-                "document": {**an_object, "properties": {"compat": _COMPAT}},
-            },
-            "additionalProperties": False,
-        },
-    }
-
-
-def _document_definitions(choices: list[dict[str, Any]]) -> dict[str, Any]:
-    any_object = {"type": "object"}
-    return {
-        "Document": {
-            "type": "object",
-            "anyOf": [{"required": ["components"]}, {"required": ["graph"]}],
-            "properties": {
-                "components": {"type": "object", "additionalProperties": {"$ref": "#/$defs/Node"}},
-                "globals": {"type": "object", "description": "sys.* and env.* values; the dot is part of the key."},
-                "variables": {"description": "Defaults of env.*, by name.", "type": ["object", "array"]},
-                "graph": {"type": "object", "properties": {"nodes": {"type": "array"}, "edges": {"type": "array"}}},
-                "path": {"type": "array"},
-                "history": {"type": "array"},
-                "retrieval": {"type": ["array", "object"]},
-                "memory": {"type": "array"},
-                "compat": _COMPAT,
-            },
-        },
-        "Node": {
-            "type": "object",
-            "properties": {
-                "obj": {"$ref": "#/$defs/Component"},
-                "downstream": {"anyOf": [*_ID_LIST["anyOf"], any_object]},
-                "upstream": _ID_LIST,
-                "parent_id": {"type": ["string", "null"]},
-            },
-            "required": ["obj"],
-        },
-        "Component": {
-            "type": "object",
-            "properties": {"component_name": {"type": "string"}, "params": any_object},
-            "required": ["component_name"],
-            "allOf": choices,
-        },
-    }
+def _definitions(version: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the definitions of a document and its parts, whose components have the given choices."""
+    definitions = json.loads(Path(__file__).with_name("schema_definitions.json").read_text("utf-8"))[version]
+    definitions["Component"]["allOf"] = choices
+    return definitions
 
 
 class _SchemaGenerator(GenerateJsonSchema):

@@ -8,13 +8,7 @@ from typing import Any, cast
 
 import orjson
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import (
-    WRITES_IDX_MAP,
-    ChannelVersions,
-    Checkpoint,
-    CheckpointMetadata,
-    CheckpointTuple,
-)
+from langgraph.checkpoint.base import WRITES_IDX_MAP, ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
 from langgraph.checkpoint.redis.aio import AsyncRedisSaver
 from langgraph.checkpoint.redis.key_registry import AsyncCheckpointKeyRegistry
 from langgraph.checkpoint.redis.util import (
@@ -125,9 +119,7 @@ class RedisSaver(AsyncRedisSaver):
     def __init__(self, client: Redis, sessions: RedisSessions, prefix: str, *, has_one_slot: bool = False) -> None:
         """Initialize. With ``has_one_slot``, all keys have the prefix; otherwise, LangGraph's registries have none."""
         super().__init__(
-            redis_client=client,
-            checkpoint_prefix=f"{prefix}{CHECKPOINTS}",
-            checkpoint_write_prefix=f"{prefix}{WRITES}",
+            redis_client=client, checkpoint_prefix=f"{prefix}{CHECKPOINTS}", checkpoint_write_prefix=f"{prefix}{WRITES}"
         )
         self.serde = PlainSerializer(is_json=True)
         self._client = cast("Any", client)

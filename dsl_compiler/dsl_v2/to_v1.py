@@ -39,7 +39,8 @@ def to_v1(document: Mapping[str, Any], base: str, reporter: Reporter) -> dict[st
         _check_regions(read, base, reporter)
     upstream = find_predecessors({id_: c.downstream for id_, c in read.components.items()})
     order = list(read.components) if read.v1_components else sorted(read.components, key=_rank)
-    edited = {id_ for id_, c in read.components.items() if _is_edited(c, read.v1_components.get(id_))}
+    known = read.v1_components
+    edited = {id_ for id_, c in read.components.items() if id_ not in known or known[id_].digest != c.digest()}
     components = {
         keys[id_]: _build_component(
             read.components[id_],
@@ -86,17 +87,8 @@ def _check_regions(document: DocumentV2, base: str, reporter: Reporter) -> None:
             reporter.report("document-shape", "error", extend_pointer(base, ["components", id_]), message, hint)
 
 
-def _is_edited(component: ComponentV2, entry: V1Component | None) -> bool:
-    return entry is None or entry.digest != component.digest()
-
-
 def _build_component(
-    component: ComponentV2,
-    entry: V1Component | None,
-    keys: Mapping[str, str],
-    upstream: list[str],
-    *,
-    is_edited: bool,
+    component: ComponentV2, entry: V1Component | None, keys: Mapping[str, str], upstream: list[str], *, is_edited: bool
 ) -> dict[str, Any]:
     targets = [keys[target] for target in component.downstream]
     usual: dict[str, Any] = {"obj": {"component_name": component.name, "params": dict(component.params)}}

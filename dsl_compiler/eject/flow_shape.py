@@ -99,16 +99,11 @@ def _waits(plan: Plan, successors: Mapping[NodeId, tuple[NodeId, ...]], join: Pl
     """Return whether a join waits for others; false if exactly one of its predecessors runs in a turn or round."""
     gate = plan.joins[join.id]
     is_alone = all(plan.nodes[id_].runs_alone for id_ in gate.predecessors)
-    return not is_alone or _follow_each_other(successors, gate.predecessors)
+    return not is_alone or not _reachable(successors, gate.predecessors).isdisjoint(gate.predecessors)
 
 
 def _has_choice(plan: Plan, gate: JoinRegion) -> bool:
     return any(plan.nodes[id_].chooses for id_ in gate.predecessors)
-
-
-def _follow_each_other(successors: Mapping[NodeId, tuple[NodeId, ...]], nodes: tuple[NodeId, ...]) -> bool:
-    """Return whether one of the nodes can be reached from another one."""
-    return not _reachable(successors, nodes).isdisjoint(nodes)
 
 
 def _reachable(successors: Mapping[NodeId, tuple[NodeId, ...]], sources: Iterable[NodeId]) -> set[NodeId]:

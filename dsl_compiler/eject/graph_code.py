@@ -40,7 +40,7 @@ class GraphCode:
     def add_edges(self, round_node: str = "", *, leaves_at_exit: bool = False) -> None:
         """Add the edges; ``round_node`` begins the next round of a region."""
         for source, target in self.shape.static_edges():
-            self._add_edge(source, target)
+            self.lines.append(f"builder.add_edge({self.model.quoted_name(source)}, {self.model.quoted_name(target)})")
         for join, predecessors in self.shape.waiting.items():
             names = literal([self.model.name(id_) for id_ in predecessors])
             self.lines.append(f"builder.add_edge({names}, {self.model.quoted_name(join)})")
@@ -53,9 +53,6 @@ class GraphCode:
                 if leaves:
                     self.module.use("langgraph.graph", "END")
                 self.lines.append(f"builder.add_edge({self.model.quoted_name(node.id)}, {target})")
-
-    def _add_edge(self, source: NodeId, target: NodeId) -> None:
-        self.lines.append(f"builder.add_edge({self.model.quoted_name(source)}, {self.model.quoted_name(target)})")
 
     def _add_routes(self, node: PlanNode, round_node: str) -> None:
         name = self.model.name(node.id)

@@ -32,10 +32,7 @@ def write_graph_test(model: PackageModel) -> str:
     plan = model.plan
     names = [model.name(node.id) for node in plan.nodes.values() if node.parent is None and node.rank >= 0]
     module.add(f"NODES = {literal([*names, 'finish'])}")
-    module.add(
-        "def test_the_graph_has_all_nodes() -> None:",
-        "    assert set(graph.get_graph().nodes) >= set(NODES)",
-    )
+    module.add("def test_the_graph_has_all_nodes() -> None:", "    assert set(graph.get_graph().nodes) >= set(NODES)")
     return module.text()
 
 

@@ -245,11 +245,7 @@ class _EventWriter:
 
 
 def as_application(
-    canvas: CompiledCanvas,
-    open_services: OpenServices,
-    *,
-    refusal: str = "",
-    draw: Callable[[], str] | None = None,
+    canvas: CompiledCanvas, open_services: OpenServices, *, refusal: str = "", draw: Callable[[], str] | None = None
 ) -> CanvasApplication:
     """Return a graph for a canvas that opens its services itself. The canvas is not changed.
 

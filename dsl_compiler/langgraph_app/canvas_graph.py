@@ -29,12 +29,7 @@ from ragflow_lg.dsl_compiler.langgraph_app.schemas import (
     input_schema,
     output_schema,
 )
-from ragflow_lg.dsl_compiler.langgraph_internals import (
-    NOT_EDITS,
-    convert_graph,
-    find_subgraph,
-    required_checkpointer,
-)
+from ragflow_lg.dsl_compiler.langgraph_internals import NOT_EDITS, convert_graph, find_subgraph, required_checkpointer
 from ragflow_lg.engine.graph_run import find_loop
 
 
@@ -165,10 +160,7 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
 
 def as_canvas_graph(
-    graph: CompiledStateGraph[Any, Any, Any, Any],
-    plan: Plan,
-    names: Mapping[NodeId, str],
-    scope: NodeId | None = None,
+    graph: CompiledStateGraph[Any, Any, Any, Any], plan: Plan, names: Mapping[NodeId, str], scope: NodeId | None = None
 ) -> CanvasGraph:
     """Turn a compiled graph into a `CanvasGraph`, in place."""
     return convert_graph(graph, CanvasGraph, plan=plan, names=names, scope=scope)

@@ -116,11 +116,7 @@ def _add_results(graph: EditableGraph, edit: _Edit, writes: Iterable[tuple[str, 
 
 
 def _continue_after(
-    graph: EditableGraph,
-    edit: _Edit,
-    id_: NodeId | None,
-    values: Iterable[tuple[str, Any]],
-    snapshot: StateSnapshot,
+    graph: EditableGraph, edit: _Edit, id_: NodeId | None, values: Iterable[tuple[str, Any]], snapshot: StateSnapshot
 ) -> None:
     """Continue after the node whose run the edit replaces."""
     if id_ is None:

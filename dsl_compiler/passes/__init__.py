@@ -14,12 +14,7 @@ from ragflow_lg.dsl_compiler.passes.bind_components import bind_components, bind
 from ragflow_lg.dsl_compiler.passes.bind_globals import bind_globals
 from ragflow_lg.dsl_compiler.passes.bind_tools import bind_tools
 from ragflow_lg.dsl_compiler.passes.check_differences import check_differences
-from ragflow_lg.dsl_compiler.passes.check_nodes import (
-    check_parallel,
-    check_reachable,
-    check_servers,
-    check_titles,
-)
+from ragflow_lg.dsl_compiler.passes.check_nodes import check_parallel, check_reachable, check_servers, check_titles
 from ragflow_lg.dsl_compiler.passes.check_references import check_references
 from ragflow_lg.dsl_compiler.passes.collect_components import classify_document, collect_components
 from ragflow_lg.dsl_compiler.passes.find_joins import find_joins

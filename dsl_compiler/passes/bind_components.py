@@ -29,41 +29,13 @@ from ragflow_lg.dsl_compiler.placeholder import (
     placeholder_spec,
 )
 
-EDITOR_KEYS = frozenset(
-    [
-        "_deprecated_params",
-        "_feeded_deprecated_params",
-        "_is_raw_conf",
-        "_user_feeded_params",
-        "auto_play",
-        "custom_header",
-        "debug_inputs",
-        "description",
-        "downstream",
-        "enablePrologue",
-        "enable_tips",
-        "exception_comment",
-        "form",
-        "frequencyPenaltyEnabled",
-        "function_name",
-        "inputs",
-        "items",
-        "llm_filter",
-        "maxTokensEnabled",
-        "message_history_window_size",
-        "next",
-        "operator",
-        "parameter",
-        "presencePenaltyEnabled",
-        "showStructuredOutput",
-        "temperatureEnabled",
-        "tenant_llm_id",
-        "tips",
-        "topPEnabled",
-        "user_id",
-        "variable",
-    ]
+_EDITOR_KEYS = (
+    "_deprecated_params _feeded_deprecated_params _is_raw_conf _user_feeded_params auto_play custom_header "
+    "debug_inputs description downstream enablePrologue enable_tips exception_comment form frequencyPenaltyEnabled "
+    "function_name inputs items llm_filter maxTokensEnabled message_history_window_size next operator parameter "
+    "presencePenaltyEnabled showStructuredOutput temperatureEnabled tenant_llm_id tips topPEnabled user_id variable"
 )
+EDITOR_KEYS = frozenset(_EDITOR_KEYS.split())
 """Keys that editors write for their own use, or write into every component."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -29,7 +29,7 @@ def find_joins(draft: Draft, reporter: Reporter) -> Draft:
         # A region's node is also the entry of its body's flow.
         solitary = flow.order if _takes_turns(draft, flow) else flow.solitary
         alone |= {n for n in solitary if n != flow.entry or n not in draft.regions}
-        deciding = _bits(flow, (n for n in flow.order if _chooses(draft, flow, n) or n in flow.cyclic))
+        deciding = sum(1 << flow.position[n] for n in flow.order if _chooses(draft, flow, n) or n in flow.cyclic)
         shared = {node: (node, _predecessors(flow, node)) for node in flow.order}
         for node in sorted(flow.order, key=flow.position.__getitem__):
             if len(flow.predecessors[node]) > 1 and node not in flow.cyclic and budget > 0:
@@ -68,16 +68,8 @@ def _chooses(draft: Draft, flow: Flow, node: NodeId) -> bool:
     return draft.nodes[node].chooses and not starts_body
 
 
-def _bits(flow: Flow, nodes: Iterable[NodeId]) -> int:
-    return sum(1 << flow.position[node] for node in nodes)
-
-
 def _region(
-    draft: Draft,
-    flow: Flow,
-    join: NodeId,
-    deciding: int,
-    shared: Mapping[NodeId, tuple[NodeId, tuple[NodeId, ...]]],
+    draft: Draft, flow: Flow, join: NodeId, deciding: int, shared: Mapping[NodeId, tuple[NodeId, tuple[NodeId, ...]]]
 ) -> JoinRegion:
     if not flow.ancestor_bits[join] & deciding:
         # No node before the join makes a choice: every predecessor arrives, and there are no dead paths.

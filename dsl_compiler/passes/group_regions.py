@@ -42,8 +42,7 @@ def _with_exits(draft: Draft, reporter: Reporter) -> Draft:
                     break
                 exits.setdefault(region, {})[target] = None
     return replace(
-        draft,
-        nodes={id_: replace(n, exits=tuple(exits[id_])) if id_ in exits else n for id_, n in draft.nodes.items()},
+        draft, nodes={id_: replace(n, exits=tuple(exits[id_])) if id_ in exits else n for id_, n in draft.nodes.items()}
     )
 
 

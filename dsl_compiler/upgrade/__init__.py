@@ -8,12 +8,6 @@ but its shapes.
 from __future__ import annotations
 
 from ragflow_lg.dsl_compiler.upgrade.old_canvas import is_old_canvas
-from ragflow_lg.dsl_compiler.upgrade.upgrade import (
-    MAX_COMPONENTS,
-    Change,
-    Upgrade,
-    count_components,
-    upgrade_canvas,
-)
+from ragflow_lg.dsl_compiler.upgrade.upgrade import MAX_COMPONENTS, Change, Upgrade, count_components, upgrade_canvas
 
 __all__ = ["MAX_COMPONENTS", "Change", "Upgrade", "count_components", "is_old_canvas", "upgrade_canvas"]

@@ -138,11 +138,7 @@ def _relevant(node: OldNode, context: Context) -> list[EditorNode]:
     text = _text_node(f"{node.id}Text", script, f"{node.title or node.id}: text")
     descriptions = {"yes": RELEVANT, "no": IRRELEVANT}
     categories = {
-        route: {
-            "description": descriptions[route],
-            "examples": [],
-            "to": list(context.canvas.follow((target,))),
-        }
+        route: {"description": descriptions[route], "examples": [], "to": list(context.canvas.follow((target,)))}
         for route, target in node.routes.items()
     }
     return [text, _categorize_node(node, categories, f"{node.id}Text@result")]
@@ -244,10 +240,6 @@ def _iteration(node: OldNode, context: Context) -> list[EditorNode]:
     ]
 
 
-def _iteration_item(node: OldNode, context: Context) -> list[EditorNode]:
-    return [EditorNode(node.id, "IterationItem", {})]
-
-
 def _invoke(node: OldNode, context: Context) -> list[EditorNode]:
     variables = [
         {"key": as_text(entry.get("key")), **_value_or_reference(entry, context)}
@@ -305,7 +297,7 @@ _REPLACEMENTS: dict[str, Replacement] = {
     "Generate": _generate,
     "Invoke": _invoke,
     "Iteration": _iteration,
-    "IterationItem": _iteration_item,
+    "IterationItem": lambda node, context: [EditorNode(node.id, "IterationItem", {})],
     "Keyword": _keywords,
     "KeywordExtract": _keywords,
     "Message": _message,

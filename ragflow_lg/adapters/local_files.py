@@ -43,7 +43,7 @@ class LocalFiles(InlineFiles):
 
     async def load(self, file: Any) -> FileContent | None:
         """Return the bytes of a file of this machine or of a ``data:`` URI, and None for anything else."""
-        path = _path_of(file)
+        path = next((path for id_ in _ids_of(file) if (path := local_path(id_)) is not None), None)
         if path is None:
             return await super().load(file)
         content = await asyncio.to_thread(_read_again, path)
@@ -88,7 +88,3 @@ def _read_again(path: Path) -> bytes:
 def _ids_of(file: Any) -> list[str]:
     fields: Mapping[str, Any] = cast("Mapping[str, Any]", file) if isinstance(file, Mapping) else {}
     return [fields[key] for key in _ID_KEYS if isinstance(fields.get(key), str)]
-
-
-def _path_of(file: Any) -> Path | None:
-    return next((path for id_ in _ids_of(file) if (path := local_path(id_)) is not None), None)

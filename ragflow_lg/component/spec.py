@@ -42,10 +42,6 @@ def _as_list(value: Any) -> Any:
     return cast("list[Any]", value) if isinstance(value, list | tuple) else [value]
 
 
-def _blank_as_none(value: Any) -> Any:
-    return None if isinstance(value, str) and not value.strip("{} \t\r\n") else value
-
-
 T = TypeVar("T")
 OneOrMany: TypeAlias = Annotated[list[T], BeforeValidator(_as_list)]
 """A list. A single value becomes a list with one item; null and ``""`` become an empty list."""
@@ -65,11 +61,7 @@ def _entry_schema(schema: dict[str, Any]) -> None:
     )
 
 
-ReferenceEntry: TypeAlias = Annotated[
-    Reference,
-    BeforeValidator(_entry),
-    Field(json_schema_extra=_entry_schema),
-]
+ReferenceEntry: TypeAlias = Annotated[Reference, BeforeValidator(_entry), Field(json_schema_extra=_entry_schema)]
 """A reference in a list; editors also write ``{"value": ref}`` or ``{"input": ref}``."""
 
 
@@ -95,7 +87,10 @@ ArgumentOrValue: TypeAlias = Annotated[
 ]
 """Like `TemplateOrValue`, but also accepts a bare reference (``sys.query``), for tool arguments in a canvas."""
 
-OptionalReference: TypeAlias = Annotated[Reference | None, BeforeValidator(_blank_as_none)]
+OptionalReference: TypeAlias = Annotated[
+    Reference | None,
+    BeforeValidator(lambda value: None if isinstance(value, str) and not value.strip("{} \t\r\n") else value),
+]
 """A reference, or None if it is blank in the canvas."""
 
 
@@ -160,41 +155,6 @@ class MessageAlternative(NamedTuple):
 
     template: Template
     is_live: bool
-
-
-# Defaults for optional callables
-
-
-def _empty(*_: Any) -> tuple[()]:
-    return ()
-
-
-def _no_fields(*_: Any) -> Mapping[str, Reference]:
-    return {}
-
-
-def _no_schemas(*_: Any) -> Mapping[str, Schema]:
-    return {}
-
-
-def _none(*_: Any) -> None:
-    return None
-
-
-def _false(*_: Any) -> bool:
-    return False
-
-
-def _no_text(*_: Any) -> str:
-    return ""
-
-
-def _zero(*_: Any) -> int:
-    return 0
-
-
-def _one(*_: Any) -> int:
-    return 1
 
 
 class CanvasName(NamedTuple):
@@ -319,7 +279,7 @@ class ToolRules(Generic[C, P], Struct, frozen=True):
     """Arguments that the canvas sets if the model omits them."""
     label: str = ""
     """A prefix of error messages for the model; ``""`` for none."""
-    read_name: Callable[[P], str] = _no_text
+    read_name: Callable[[P], str] = lambda _: ""
     """Returns the function name that the canvas sets, or ``""`` if it sets none."""
     service: ToolService | None = None
     """The service that it calls, if any."""
@@ -334,17 +294,17 @@ class RegionRules(Generic[C, P], Struct, frozen=True):
     Raises ComponentError if the value is not a list."""
     has_next_round: Callable[[C, P], bool]
     """Returns whether another round starts; ``ctx.round`` is that round."""
-    collects: Callable[[P], Mapping[str, Reference]] = _no_fields
+    collects: Callable[[P], Mapping[str, Reference]] = lambda _: {}
     """Outputs that become lists: the value of each reference at the end of each round, by output name."""
-    max_rounds: Callable[[P], int | None] = _none
+    max_rounds: Callable[[P], int | None] = lambda _: None
     """Maximum number of rounds that the params allow, None if the items decide."""
-    max_concurrency: Callable[[P], int] = _one
+    max_concurrency: Callable[[P], int] = lambda _: 1
     """Maximum number of rounds that run in parallel."""
-    list_reference: Callable[[P], Reference | None] = _none
+    list_reference: Callable[[P], Reference | None] = lambda _: None
     """A value that must be a list, otherwise the node fails. The compiler reports values that cannot be lists."""
-    accepts_single: Callable[[P], bool] = _false
+    accepts_single: Callable[[P], bool] = lambda _: False
     """Whether any non-empty value that is not a list is treated as a list with one item."""
-    tests: Callable[[P], Iterable[Reference]] = _empty
+    tests: Callable[[P], Iterable[Reference]] = lambda _: ()
     """The values that decide whether another round starts; a variable of the region itself is an alias."""
     leaves_at_exit: bool = False
     """Whether an ExitLoop leaves the region; otherwise it only ends the round."""
@@ -371,27 +331,27 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     """Whether ``exception_default_value`` is shown as a message after a failure, even if the method is ``comment``."""
     retries: bool = False
     """Whether ``run`` is repeated up to ``max_retries`` times after an error (but never after a delta was shown)."""
-    routes: Callable[[P], Iterable[Route]] = _empty
+    routes: Callable[[P], Iterable[Route]] = lambda _: ()
     """The declared exits, for kind ``route``."""
-    lint: Callable[[P], Iterable[Finding]] = _empty
+    lint: Callable[[P], Iterable[Finding]] = lambda _: ()
     """Additional checks that the params model does not cover."""
-    differences: Callable[[P], Iterable[Finding]] = _empty
+    differences: Callable[[P], Iterable[Finding]] = lambda _: ()
     """Differences from RAGFlow that matter with these params, with codes of `ragflow_lg.dsl.compatibility.OPTIONS`."""
-    output_names: Callable[[P], Iterable[str] | None] = _empty
+    output_names: Callable[[P], Iterable[str] | None] = lambda _: ()
     """Outputs that depend on the params, in addition to the outputs model and the DSL's list; None for any output."""
-    output_schemas: Callable[[P], Mapping[str, Schema]] = _no_schemas
+    output_schemas: Callable[[P], Mapping[str, Schema]] = lambda _: {}
     """JSON schemas of outputs that depend on the params."""
-    expects: Callable[[P], Iterable[ExpectedType]] = _empty
+    expects: Callable[[P], Iterable[ExpectedType]] = lambda _: ()
     """The types that referenced values need to have."""
-    model_calls: Callable[[P], int] = _zero
+    model_calls: Callable[[P], int] = lambda _: 0
     """The largest number of model calls each time it runs, without retries after errors."""
-    writes: Callable[[P], Iterable[Reference]] = _empty
+    writes: Callable[[P], Iterable[Reference]] = lambda _: ()
     """Globals and outputs of other nodes that the component assigns."""
     rewrite: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     """A pure function that converts params from an older or simplified form to the current one."""
-    streams: Callable[[P], bool] = _false
+    streams: Callable[[P], bool] = lambda _: False
     """For kind ``model``: whether its output ``content`` may stream into a Message with these params."""
-    shows: Callable[[P], Iterable[MessageAlternative]] = _empty
+    shows: Callable[[P], Iterable[MessageAlternative]] = lambda _: ()
     """For kind ``message``: the alternative texts, one of which is shown each time it runs."""
     effects: Effects | Callable[[C, P], Effects] = "pays"
     """What running it again would cost or change.
@@ -404,21 +364,21 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     """For kind ``region``: how it repeats its body."""
     tool: ToolRules[C, P] | None = None
     """How a model calls it, if it can."""
-    tools: Callable[[P], Sequence[ToolEntry]] = _empty
+    tools: Callable[[P], Sequence[ToolEntry]] = lambda _: ()
     """The tools for its own model."""
-    allowed_tools: Callable[[P], Sequence[str] | None] = _none
+    allowed_tools: Callable[[P], Sequence[str] | None] = lambda _: None
     """The names and patterns of tools that its own model may call; None for all."""
-    server_tools: Callable[[P], Iterable[ServerTool]] = _empty
+    server_tools: Callable[[P], Iterable[ServerTool]] = lambda _: ()
     """The server tools for its own model."""
-    requires: Callable[[P], Iterable[Requirement]] = _empty
+    requires: Callable[[P], Iterable[Requirement]] = lambda _: ()
     """What it needs from the settings."""
-    prompt_texts: Callable[[P], Iterable[PromptText]] = _empty
+    prompt_texts: Callable[[P], Iterable[PromptText]] = lambda _: ()
     """What its model is always sent, except for the values of references."""
     example: ToolExample = ToolExample()
     """How a canvas uses it, if it is a tool for which the settings have a section of its own."""
     plays: Callable[[P], CanvasName] | None = None
     """The canvas that it runs, if any."""
-    asks: Callable[[C, P], Form | None] = _none
+    asks: Callable[[C, P], Form | None] = lambda ctx, params: None
     """For kind ``interrupt``: a pure function that returns the form to show before ``run``, or None for no form."""
 
     def must_run_once(self, ctx: C, params: P) -> bool:

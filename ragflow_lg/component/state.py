@@ -158,10 +158,7 @@ def merge_outputs(current: dict[str, Any] | None, update: Mapping[str, Any]) -> 
 
 
 def output_patch(
-    *,
-    clear: bool = False,
-    set: Mapping[str, Any] | None = None,
-    patch: Mapping[str, Any] | None = None,
+    *, clear: bool = False, set: Mapping[str, Any] | None = None, patch: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Build an update of ``outputs``.
 

@@ -17,12 +17,7 @@ from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, OneOrMany, PromptText, Route
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.models.chat_params import ChatParams, WholeNumber
-from ragflow_lg.models.classification import (
-    NamedCategory,
-    describe_categories,
-    format_conversation,
-    match_category,
-)
+from ragflow_lg.models.classification import NamedCategory, describe_categories, format_conversation, match_category
 from ragflow_lg.models.engine_prompts import engine_prompt
 from ragflow_lg.models.model_call import ask
 from ragflow_lg.models.prompts import ChatMessage, PromptRenderer, chat_template_kwargs, fit_context, read_history

@@ -200,14 +200,6 @@ def _operands(ctx: RunContext, row: LoopCondition) -> tuple[JsonValue, JsonValue
     return ctx.value(variable), value
 
 
-def _no_items(ctx: RunContext, params: Params) -> None:
-    return None
-
-
-def _max_rounds(params: Params) -> int:
-    return params.maximum_loop_count
-
-
 def _tests(params: Params) -> Iterable[Reference]:
     for condition in params.loop_termination_condition:
         for value in (condition.variable, condition.value):
@@ -250,7 +242,11 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     shows_default=True,
     differences=_differences,
     region=RegionRules(
-        items=_no_items, has_next_round=_has_next_round, max_rounds=_max_rounds, tests=_tests, leaves_at_exit=True
+        items=lambda ctx, params: None,
+        has_next_round=_has_next_round,
+        max_rounds=lambda params: params.maximum_loop_count,
+        tests=_tests,
+        leaves_at_exit=True,
     ),
     effects="none",
     description="Repeat the nodes inside until a condition is met.",

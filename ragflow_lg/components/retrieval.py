@@ -59,10 +59,7 @@ def _dataset(value: Any) -> Any:
 
 
 DatasetEntry = Annotated[
-    Any,
-    BeforeValidator(_dataset),
-    PlainSerializer(str, when_used="json"),
-    Field(json_schema_extra={"type": "string"}),
+    Any, BeforeValidator(_dataset), PlainSerializer(str, when_used="json"), Field(json_schema_extra={"type": "string"})
 ]
 
 

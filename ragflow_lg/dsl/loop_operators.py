@@ -15,12 +15,7 @@ from typing import Any, cast
 
 from ragflow_lg.base.values import JsonValue, to_number, to_text
 
-_ORDER: dict[str, Callable[[Any, Any], bool]] = {
-    ">": operator.gt,
-    "<": operator.lt,
-    "≥": operator.ge,
-    "≤": operator.le,
-}
+_ORDER: dict[str, Callable[[Any, Any], bool]] = {">": operator.gt, "<": operator.lt, "≥": operator.ge, "≤": operator.le}
 _SYNONYMS = {
     "is": "=",
     "==": "=",

@@ -37,30 +37,11 @@ MAX_FORMS = 4000
 """Maximum number of spellings of known secrets."""
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_ALWAYS = frozenset(
-    (
-        "accesskey",
-        "accesstoken",
-        "apikey",
-        "apitoken",
-        "authorization",
-        "authtoken",
-        "bearer",
-        "cookie",
-        "cookies",
-        "credential",
-        "credentials",
-        "passphrase",
-        "passwd",
-        "password",
-        "passwords",
-        "privatekey",
-        "pwd",
-        "secret",
-        "secretkey",
-        "secrets",
-    )
+_SECRET_WORDS = (
+    "accesskey accesstoken apikey apitoken authorization authtoken bearer cookie cookies credential credentials "
+    "passphrase passwd password passwords privatekey pwd secret secretkey secrets"
 )
+_ALWAYS = frozenset(_SECRET_WORDS.split())
 """Words that make a name secret wherever they appear in it."""
 _AT_END = frozenset(["auth", "key", "pass", "sessionid", "sig", "signature", "token"])
 """Words that make a name secret if it ends with them: ``api_key``, but not ``key_count``; ``access_token``, but not

@@ -66,12 +66,7 @@ class Canvas:
     """A canvas: its nodes by the names of their functions, and the variables of a new conversation."""
 
     def __init__(
-        self,
-        title: str,
-        nodes: Mapping[str, Node],
-        variables: Mapping[str, Any],
-        *,
-        compatibility: Sequence[str] = (),
+        self, title: str, nodes: Mapping[str, Node], variables: Mapping[str, Any], *, compatibility: Sequence[str] = ()
     ) -> None:
         self.title = title
         self.nodes = nodes

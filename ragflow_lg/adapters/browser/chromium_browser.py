@@ -139,8 +139,7 @@ class ChromiumBrowser:
                 file = action.file
                 assert file is not None
                 await (await _find(page, action.ref)).set_input_files(
-                    {"name": file.name, "mimeType": file.media_type, "buffer": file.content},
-                    timeout=ELEMENT_S * 1000,
+                    {"name": file.name, "mimeType": file.media_type, "buffer": file.content}, timeout=ELEMENT_S * 1000
                 )
             case "scroll":
                 await page.mouse.wheel(0, (HEIGHT * 0.8) * (1 if action.direction == "down" else -1))

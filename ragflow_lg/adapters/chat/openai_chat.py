@@ -191,10 +191,7 @@ class OpenAIChat:
         for attempt in range(self.endpoint.max_retries + 1):
             has_begun = False
             try:
-                async with (
-                    self.endpoint.permits.hold(self._tenant),
-                    aclosing(self._pieces(chat, request)) as pieces,
-                ):
+                async with self.endpoint.permits.hold(self._tenant), aclosing(self._pieces(chat, request)) as pieces:
                     async for delta in pieces:
                         has_begun = True
                         yield delta

@@ -153,13 +153,7 @@ def open_connections(timeout_s: float) -> httpx.AsyncClient:
 
 
 def make_chat(
-    model: str,
-    connections: httpx.AsyncClient,
-    *,
-    base_url: str,
-    api_key: str,
-    timeout_s: float,
-    counts_streams: bool,
+    model: str, connections: httpx.AsyncClient, *, base_url: str, api_key: str, timeout_s: float, counts_streams: bool
 ) -> EndpointChat:
     """Create the client for one model, with retries disabled: `OpenAIChat` honours the endpoint's retry-after."""
     chat = EndpointChat(

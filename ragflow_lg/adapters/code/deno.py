@@ -49,7 +49,7 @@ class UsageWatch:
 
     async def find_excess(self, pid: int, limits: CodeLimits) -> LimitName | None:
         """Return the limit that the program exceeds, if any."""
-        usage = await read_usage(pid)
+        usage = read_proc(pid) if sys.platform == "linux" else await read_ps(pid)
         if self._first is None:
             self._first = usage
             return None
@@ -59,11 +59,6 @@ class UsageWatch:
         if usage.cpu_s - first.cpu_s > limits.cpu_s:
             return "cpu_s"
         return "processes" if usage.threads - first.threads > limits.processes else None
-
-
-async def read_usage(pid: int) -> Usage:
-    """Return what a process uses; nothing if it has ended."""
-    return read_proc(pid) if sys.platform == "linux" else await read_ps(pid)
 
 
 def read_proc(pid: int) -> Usage:

@@ -25,12 +25,7 @@ FOLDER = "artifacts"
 HOME = "/tmp/run"
 """The working folder in Pyodide; in other sandboxes, it is set from outside."""
 
-EXCEEDED = {
-    errno.EAGAIN: "processes",
-    errno.EDQUOT: "files",
-    errno.EFBIG: "file_bytes",
-    errno.ENOSPC: "scratch_bytes",
-}
+EXCEEDED = {errno.EAGAIN: "processes", errno.EDQUOT: "files", errno.EFBIG: "file_bytes", errno.ENOSPC: "scratch_bytes"}
 HAS_THREADS = sys.platform != "emscripten"
 
 

@@ -176,12 +176,7 @@ class ElasticsearchKnowledge:
             )
 
     async def _candidates(
-        self,
-        indices: Sequence[str],
-        search: DatasetSearch,
-        query: TextQuery,
-        vector: Sequence[float],
-        scope: Scope,
+        self, indices: Sequence[str], search: DatasetSearch, query: TextQuery, vector: Sequence[float], scope: Scope
     ) -> list[Candidate]:
         """Search for candidates; if none match, use all chunks of the chosen documents or search less strictly."""
         size = compute_window_size(search.top_n, search.top_k, is_reranked=bool(search.rerank_id))

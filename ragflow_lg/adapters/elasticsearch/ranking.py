@@ -68,11 +68,7 @@ def list_terms(fields: Mapping[str, JsonValue]) -> list[str]:
 
 def list_rerank_terms(fields: Mapping[str, JsonValue]) -> list[str]:
     """Return the terms of a chunk for scores with a rerank model."""
-    return [
-        *_words(fields.get("content_ltks")),
-        *_words(fields.get("title_tks")),
-        *_texts(fields.get("important_kwd")),
-    ]
+    return [*_words(fields.get("content_ltks")), *_words(fields.get("title_tks")), *_texts(fields.get("important_kwd"))]
 
 
 def join_terms(terms: Sequence[str]) -> str:

@@ -32,29 +32,12 @@ FIELDS = (
     "content_ltks^2",
     "content_sm_ltks",
 )
-SOURCE = [
-    "docnm_kwd",
-    "content_ltks",
-    "kb_id",
-    "img_id",
-    "title_tks",
-    "important_kwd",
-    "position_int",
-    "doc_id",
-    "chunk_order_int",
-    "page_num_int",
-    "top_int",
-    "create_timestamp_flt",
-    "knowledge_graph_kwd",
-    "question_kwd",
-    "question_tks",
-    "doc_type_kwd",
-    "available_int",
-    "content_with_weight",
-    "mom_id",
-    "pagerank_fea",
-    "tag_feas",
-]
+_FIELDS = (
+    "docnm_kwd content_ltks kb_id img_id title_tks important_kwd position_int doc_id chunk_order_int page_num_int "
+    "top_int create_timestamp_flt knowledge_graph_kwd question_kwd question_tks doc_type_kwd available_int "
+    "content_with_weight mom_id pagerank_fea tag_feas"
+)
+SOURCE = _FIELDS.split()
 """The fields that a request returns."""
 
 TEXT_BOOST = 0.0

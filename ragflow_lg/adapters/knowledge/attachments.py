@@ -11,13 +11,7 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.services.workers import Workers
 
-IMAGES = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-}
+IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 """Content types of images, by suffix."""
 
 AUDIO_SUFFIXES = frozenset((".aac", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", ".wav", ".weba"))

@@ -88,11 +88,7 @@ class McpConnection:
     """A session. It starts when the object is created. After the first failure, create a new one."""
 
     def __init__(
-        self,
-        name: str,
-        settings: McpProcessSettings | McpHttpSettings,
-        limits: McpLimits,
-        http: GuardedHttpClient,
+        self, name: str, settings: McpProcessSettings | McpHttpSettings, limits: McpLimits, http: GuardedHttpClient
     ) -> None:
         self._name = name
         self._settings = settings

@@ -210,11 +210,7 @@ def _encode_search(result: SearchResult, redactor: Redactor) -> dict[str, Any]:
     chunks, documents = json.loads(json.dumps([result.chunks, result.documents], default=str))
     redactor.learn_from(chunks)
     redacted: Any = redactor.value(documents)
-    record = SearchRecord(
-        chunks=[redactor.value(chunk) for chunk in chunks],
-        documents=redacted,
-        total=result.total,
-    )
+    record = SearchRecord(chunks=[redactor.value(chunk) for chunk in chunks], documents=redacted, total=result.total)
     return {"found": record}
 
 
@@ -311,11 +307,7 @@ class Tape(Protocol):
         ...
 
     async def exchange(
-        self,
-        kind: Exchange[A, Any],
-        caller: Caller,
-        request: dict[str, Any],
-        call_service: Callable[[], Awaitable[A]],
+        self, kind: Exchange[A, Any], caller: Caller, request: dict[str, Any], call_service: Callable[[], Awaitable[A]]
     ) -> A:
         """Return the answer to a request."""
         ...

@@ -157,11 +157,7 @@ class Player:
         return wrap_services(self, services)
 
     async def exchange(
-        self,
-        kind: Exchange[A, Any],
-        caller: Caller,
-        request: dict[str, Any],
-        call_service: Callable[[], Awaitable[A]],
+        self, kind: Exchange[A, Any], caller: Caller, request: dict[str, Any], call_service: Callable[[], Awaitable[A]]
     ) -> A:
         """Return the recorded answer to a request.
 

@@ -53,11 +53,7 @@ class Recorder:
         return wrap_services(self, services)
 
     async def exchange(
-        self,
-        kind: Exchange[A, Any],
-        caller: Caller,
-        request: dict[str, Any],
-        call_service: Callable[[], Awaitable[A]],
+        self, kind: Exchange[A, Any], caller: Caller, request: dict[str, Any], call_service: Callable[[], Awaitable[A]]
     ) -> A:
         """Call a service and record the exchange, even if it fails or is stopped."""
         common = self._begin(caller, request)

@@ -64,13 +64,7 @@ KINDS: Mapping[str, DatabaseKind] = {
     "mssql": DatabaseKind("mssql+aioodbc", "tsql", "aioodbc", "aioodbc", port=1433, connect={"timeout": CONNECT_S}),
     "sqlite": DatabaseKind("sqlite+aiosqlite", "sqlite", is_server=False),
     "ibm db2": DatabaseKind(
-        "db2+ibm_db",
-        "",
-        "ibm-db-sa",
-        "ibm_db_sa",
-        is_async=False,
-        port=50000,
-        probe="SELECT 1 FROM sysibm.sysdummy1",
+        "db2+ibm_db", "", "ibm-db-sa", "ibm_db_sa", is_async=False, port=50000, probe="SELECT 1 FROM sysibm.sysdummy1"
     ),
     "trino": DatabaseKind("trino", "trino", "trino[sqlalchemy]", "trino", is_async=False, port=8080),
 }

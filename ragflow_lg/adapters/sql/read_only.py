@@ -133,33 +133,18 @@ _REFUSED_FUNCTIONS: dict[str, frozenset[str]] = {
     ),
 }
 _REFUSED_PREFIXES: dict[str, tuple[str, ...]] = {
-    "mysql": (
-        "sys_",
-        "lib_mysqludf",
-        "spider_",
-        "mroonga_",
-        "keyring_key_",
-        "audit_log_",
-        "group_replication_",
-        "asynchronous_connection_failover_",
-        "version_tokens_",
-        "mysql_firewall_",
-        "firewall_group_",
+    "mysql": tuple(
+        _words(
+            "sys_ lib_mysqludf spider_ mroonga_ keyring_key_ audit_log_ group_replication_ "
+            "asynchronous_connection_failover_ version_tokens_ mysql_firewall_ firewall_group_"
+        )
     ),
     "sqlite": (),
-    "postgres": (
-        "pg_",
-        "lo_",
-        "dblink",
-        "lowrite",
-        "loread",
-        "binary_upgrade",
-        "brin_",
-        "heap_force_",
-        "autoprewarm",
-        "run_command_on_",
-        "master_run_on_",
-        "postgres_fdw_",
+    "postgres": tuple(
+        _words(
+            "pg_ lo_ dblink lowrite loread binary_upgrade brin_ heap_force_ autoprewarm run_command_on_ "
+            "master_run_on_ postgres_fdw_"
+        )
     ),
     "tsql": ("xp_", "sp_"),
     "": ("mq",),

@@ -54,8 +54,7 @@ class FairSlots:
         queue = self._queues.setdefault(tenant, deque())
         if len(queue) >= self._max_waiting:
             raise WorkLimitError(
-                f"{len(queue):,} tasks are already waiting {self._what}. Try again in a few seconds.",
-                is_retryable=True,
+                f"{len(queue):,} tasks are already waiting {self._what}. Try again in a few seconds.", is_retryable=True
             )
         ticket = asyncio.get_running_loop().create_future()
         queue.append(ticket)
