@@ -158,7 +158,7 @@ async def test_lone_surrogates_are_replaced(folder: Path) -> None:
     (folder / "c.json").write_text('["\\ud800 half"]', "utf-8")
     (folder / "c.json.meta.json").write_text('{"\\ud800": "\\udfff", "n": NaN}', "utf-8")
     await add(folder)
-    assert read_stored(folder)["c.json"] == ["complete", "? half"]
+    assert read_stored(folder)["c.json"] == ["complete", "\ufffd half"]
 
 
 async def test_files_with_equal_names_after_decoding_are_reported(folder: Path) -> None:

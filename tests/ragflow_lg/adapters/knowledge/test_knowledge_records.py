@@ -28,7 +28,7 @@ def test_names_take_precedence_over_ids(tmp_path: Path) -> None:
         assert find_dataset(connection, "other") == second
         assert find_dataset(connection, "none") is None
         assert find_dataset(connection, "\udcff") is None
-        assert add_dataset(connection, "\udcff", "m", id_="\udcfe").name == "?"
+        assert add_dataset(connection, "\udcff", "m", id_="\udcfe").name == "\ufffd"
 
 
 def test_the_length_of_vectors_is_stored_once(tmp_path: Path) -> None:
