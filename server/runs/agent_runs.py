@@ -38,6 +38,8 @@ class Expiry(Struct, frozen=True):
 
 NEVER = Expiry(0, "")
 
+NEVER_BEGAN = "The server stopped before it had stored the request: nothing has run. Start the run again."
+
 
 class AgentRuns:
     """One agent's sessions and runs."""
@@ -129,7 +131,8 @@ class AgentRuns:
         fresh = await RunRepository(self._app_state.database, self._agent.tenant).get(run.id)
         if fresh is not None and fresh.status != run.status:
             return await self.state(fresh)  # it has ended in the meantime
-        return "interrupted"
+        has_begun = (newest is not None and newest.run_id == run.id) or await self.record(run) is not None
+        return "interrupted" if has_begun else "refused"
 
     async def queue_position(self, run: RunRow) -> int:
         """Return the place of a run among those that wait for a worker, from 1; 0 if it does not wait.

@@ -18,7 +18,7 @@ from ragflow_lg.runs.pauses import AnswerRequest, match_answers
 from ragflow_lg.runs.runner import newest_run
 from ragflow_lg.server.database.tables import RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.runs.agent_runs import AgentRuns, busy_error
+from ragflow_lg.server.runs.agent_runs import NEVER_BEGAN, AgentRuns, busy_error
 from ragflow_lg.server.runs.session_copies import copy_messages, copy_session, messages_before
 from ragflow_lg.server.runs.stored_sessions import abandon_turn, fork_session
 from ragflow_lg.server.runs.turn_requests import question_text
@@ -106,7 +106,7 @@ class RunControl(AgentRuns):
         """Continue a run that was interrupted by a crash, a stop or a cancellation. Only unfinished nodes run.
 
         Raises:
-            RequestError: If it is not the last run in its session.
+            RequestError: If it is not the last run in its session, or never began.
             ConflictError: If nothing is unfinished.
         """
         session = await self.session(run.session_id)
@@ -290,6 +290,8 @@ class RunControl(AgentRuns):
         await self.require_free(session.id)
         newest = await newest_run(self._app_state.store, session.id)
         if newest is None or newest.run_id != run.id:
+            if await self.record(run) is None:
+                raise RequestError(NEVER_BEGAN, 103, status=409, reason="run-not-begun")
             hint = f"the last one is {newest.run_id}. To continue here, fork this run." if newest else "none is stored."
             if newest and run.status == "waiting":
                 hint = f"its form has been answered, or its time has passed, and {hint}"

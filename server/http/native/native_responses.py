@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.server.database.stored_reference import read_chunks
-from ragflow_lg.server.runs.agent_runs import NEVER, Expiry
+from ragflow_lg.server.runs.agent_runs import NEVER, NEVER_BEGAN, Expiry
 
 if TYPE_CHECKING:
     from ragflow_lg.base.ids import NodeId
@@ -225,7 +225,7 @@ async def build_run_answer(
         version_id=run.version_id,
         parent_run_id=record.parent_run if record is not None else "",
         status=status,
-        error=run.error or "",
+        error=run.error or (NEVER_BEGAN if status == "refused" else ""),
         answer="".join(row.content for row in answers),
         reference=[chunk for row in answers for chunk in read_chunks(row.reference)],
         pauses=[build_pause_answer(pause, expiry) for pause in open_pauses],

@@ -96,7 +96,7 @@ STATUS_DESCRIPTIONS = {
     401: "Missing or invalid API key.",
     404: "Not found. Resources of other tenants look the same.",
     409: "Conflict with the current state: `session-busy`, `session-waiting`, `run-not-waiting`, `run-not-last`, "
-    "`canvas-changed`, `version-in-use`, `conflict`.",
+    "`run-not-begun`, `canvas-changed`, `version-in-use`, `conflict`.",
     410: "The events are no longer stored: `events-gone`.",
     413: "The body is too large.",
     422: "A value is invalid or too large: `invalid`, `answer-invalid`, `canvas-invalid`, `place-unknown`, "

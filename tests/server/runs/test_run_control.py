@@ -1,8 +1,9 @@
 import asyncio
 import os
 import signal
+import sqlite3
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,15 @@ import pytest
 
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.database.tables import MessageRow
+from ragflow_lg.server.runs.agent_runs import NEVER_BEGAN
 from ragflow_lg.server.runs.run_control import wrap_answers
 from ragflow_lg.server.runs.session_copies import messages_before
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.first_key import read_first_key
 from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT
-from tests.server.http.app_server import FORM, canvas
-from tests.server.http.native.native_client import frames
+from tests.server.http.app_server import ECHO, FORM, canvas
+from tests.server.http.native.native_client import frames, problem
 from tests.stores import fresh_prefix
 
 CHAIN = canvas(
@@ -115,6 +117,33 @@ async def test_a_run_of_a_killed_server_is_continued_without_repeating_finished_
             messages = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
             assert [row["content"] for row in messages] == ["hi", "second"]
             assert len(model.requests) == 3
+
+
+async def test_a_run_never_began_if_its_server_was_killed_before_it_stored_the_request(tmp_path: Path) -> None:
+    (tmp_path / "ragflow-lg.toml").write_text(
+        'checkpoints = "sqlite:///sessions.db"\n[server]\ndatabase = "sqlite:///server.db"\n'
+    )
+    async with start_server(tmp_path) as server:
+        path = f"/native/v1/agents/{await create_agent(server, ECHO)}"
+        async with server.client(path) as client:
+            first = (await client.post("/runs", json={"query": "hi"})).json()
+            body = {"query": "again", "session_id": first["session_id"]}
+            with closing(sqlite3.connect(tmp_path / "sessions.db", isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")  # what the server stores now waits
+                starting = asyncio.create_task(client.post("/runs", json=body))
+                with closing(sqlite3.connect(tmp_path / "server.db")) as database:
+                    while len(ids := database.execute("SELECT id FROM runs ORDER BY start_ms").fetchall()) < 2:
+                        await asyncio.sleep(0.01)
+                await server.end(signal.SIGKILL)
+            with suppress(httpx.HTTPError):
+                await starting
+    async with start_server(tmp_path, server.key) as again, again.client(path) as client:
+        run = f"/runs/{ids[1][0]}"
+        shown = (await client.get(run)).json()
+        assert (shown["status"], shown["error"]) == ("refused", NEVER_BEGAN)
+        assert problem(await client.post(f"{run}/continue")) == (409, "run-not-begun")
+        result = (await client.post("/runs", json=body)).json()
+        assert (first["status"], result["status"]) == ("succeeded", "succeeded")
 
 
 async def test_a_client_continues_on_another_replica_when_its_own_is_killed(tmp_path: Path, redis_url: str) -> None:
