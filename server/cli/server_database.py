@@ -15,13 +15,13 @@ _SHOWN = 10
 
 
 @asynccontextmanager
-async def open_server_database(settings: Settings) -> AsyncGenerator[Database | None]:
-    """Open the database of the settings, or yield None if no server has been started here."""
+async def open_server_database(settings: Settings, *, creates: bool = False) -> AsyncGenerator[Database | None]:
+    """Open the database of the settings. If no server has been started here, yield None, unless it ``creates`` one."""
     from ragflow_lg.checkpoints.key_ring import make_key_ring
     from ragflow_lg.server.database.database import database_file, open_database
 
     url = settings.server.database.get_secret_value()
-    if (file := database_file(url)) is not None and not file.exists():
+    if not creates and (file := database_file(url)) is not None and not file.exists():
         yield None
         return
     async with open_database(url, make_key_ring(settings.store_options["keys"])) as database:

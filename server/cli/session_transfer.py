@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 import typer
 
+from ragflow_lg.base.extras import require
 from ragflow_lg.server.cli.options import Checkpoint, Output, SettingsFile
 from ragflow_lg.server.cli.server_database import open_server_database
 from ragflow_lg.server.cli.session_store import no_session, with_store
@@ -30,6 +31,12 @@ Names: TypeAlias = Annotated[list[str] | None, typer.Argument(help="Names of ses
 User: TypeAlias = Annotated[
     str, typer.Option("--user", help="The sessions whose last turn had this sys.user_id.", metavar="ID")
 ]
+
+_NO_DATABASE = (
+    "there is no server here. Name its database in the settings, as `database` of [server], or start it once, and "
+    "import the file with --replace."
+)
+_OTHER_STORE = "with --checkpoint, only that store is used. To import them, name it as `checkpoints` in the settings."
 
 
 def export(
@@ -147,20 +154,25 @@ async def _scratch_store() -> AsyncGenerator[Store]:
 
 @asynccontextmanager
 async def _server_rows(
-    settings: Settings, checkpoint: str, *, replaces: bool = False, is_rehearsal: bool = False
+    settings: Settings, checkpoint: str, *, replaces: bool = False, is_rehearsal: bool = False, creates: bool = False
 ) -> AsyncGenerator[SessionRows | None]:
-    """Yield the rows of the server whose database the settings name, or None if there is none.
+    """Yield the rows of the server whose database the settings name, or None if there is none, unless it ``creates`` it.
 
     The database belongs to the session store of the settings: with ``--checkpoint``, it is left alone.
     """
-    if checkpoint not in ("", settings.checkpoints) or find_spec("sqlalchemy") is None:
+    if not _uses_database(settings, checkpoint) or (find_spec("sqlalchemy") is None and not creates):
         yield None
         return
+    require("server", "The server's database")
     from ragflow_lg.server.runs.session_rows import SessionRows
 
-    async with open_server_database(settings) as database:
+    async with open_server_database(settings, creates=creates) as database:
         files = settings.server.files
         yield database and SessionRows(database, files, replaces=replaces, is_rehearsal=is_rehearsal)
+
+
+def _uses_database(settings: Settings, checkpoint: str) -> bool:
+    return checkpoint in ("", settings.checkpoints)
 
 
 async def _export(
@@ -192,9 +204,15 @@ async def _export(
 
 async def _import(store: Store, settings: Settings, checkpoint: str, file: BinaryIO, replaces: bool) -> None:
     from ragflow_lg.checkpoints.sessions.session_import import import_sessions, rehearse_import
+    from ragflow_lg.checkpoints.sessions.session_lines import has_server_lines
 
     count = 0
-    async with _server_rows(settings, checkpoint, replaces=replaces) as rows:
+    for_server = has_server_lines(file)
+    creates = for_server and "database" in settings.server.model_fields_set
+    async with _server_rows(settings, checkpoint, replaces=replaces, creates=creates) as rows:
+        if for_server and rows is None:
+            reason = _NO_DATABASE if _uses_database(settings, checkpoint) else _OTHER_STORE
+            print_note(f"The messages, runs, agents and files of a server in this file are left out: {reason}")
         if replaces:
             rehearsal = _server_rows(settings, checkpoint, replaces=True, is_rehearsal=True)
             async with rehearsal as checked, _scratch_store() as scratch:

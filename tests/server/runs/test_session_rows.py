@@ -60,9 +60,8 @@ async def test_a_session_goes_on_in_another_server(tmp_path: Path) -> None:
     assert base64.b64encode(b"some notes").decode() in exported
     assert base64.b64encode(b"of somebody else").decode() not in exported
     keys = {"encryption_keys": [{"id": "k", "key": KEY}]}
-    async with start_app(there, **options_of(there, **keys)):
-        pass  # it creates its database
-    await command(there, "import", tmp_path / "all.jsonl")
+    options_of(there, **keys)
+    await command(there, "import", tmp_path / "all.jsonl")  # it creates the database
     assert b"my question" not in (there / "server.db").read_bytes()
     async with start_app(there, **options_of(there, **keys)) as server:
         (shown,) = (await server.client.get(f"/agents/{agent}/sessions")).json()["data"]
@@ -83,6 +82,26 @@ async def test_a_session_goes_on_in_another_server(tmp_path: Path) -> None:
         counts = [database.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("sessions", "messages")]
         assert counts == [0, 0]
         assert database.execute("SELECT count(*) FROM runs").fetchone() == (0,)
+
+
+async def test_an_import_says_what_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options_of(tmp_path / "here")
+    await play(tmp_path / "here")
+    await command(tmp_path / "here", "export", "-o", tmp_path / "all.jsonl")
+    monkeypatch.chdir(tmp_path)
+    without = await asyncio.to_thread(call, "sessions", "import", "all.jsonl")
+    assert without.returncode == 0
+    assert "The messages, runs, agents and files of a server in this file are left out: there is no" in without.stderr
+    assert not (tmp_path / "ragflow-lg-server.db").exists()
+    there = tmp_path / "there"
+    options_of(there)
+    other = await command(there, "import", tmp_path / "all.jsonl", "--checkpoint", "sqlite:///other.db")
+    assert "left out: with --checkpoint, only that store is used" in other.stderr
+    assert not (there / "server.db").exists()
+    (there / "s.toml").write_text(f"checkpoints = 'sqlite:///new.db'\n[server]\ndatabase = 'sqlite:///{there}'\n")
+    refused = await asyncio.to_thread(call, "sessions", "import", "all.jsonl", "--settings", there / "s.toml")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "cannot be opened: it is a folder" in refused.stderr
 
 
 async def test_rows_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
