@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.callbacks.manager import AsyncCallbackManager
 from langchain_core.runnables import RunnableConfig
@@ -123,7 +123,8 @@ class _SequenceOfNode(RunnableSeq):
             config = config.copy()
             config.pop("run_name", None)
             config.pop("run_id", None)
-        node, *writers = cast("list[Any]", self.steps)  # pyright: ignore[reportUnknownMemberType] - open types
+        steps: list[Any] = self.steps  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - open types
+        node, *writers = steps
         token = var_child_runnable_config.set(config)
         try:
             result: Any = await node.ainvoke(input, config, **kwargs)
@@ -141,11 +142,13 @@ def _writes_of(result: Any) -> list[tuple[str, Any]] | None:
     """Return what LangGraph's writer makes of a node's command for its own graph; None for other results."""
     if type(result) is not Command:
         return None
-    command = cast("Any", result)
-    if command.graph is not None or not isinstance(cast("object", command.update), dict):
+    command: Any = result  # pyright: ignore[reportUnknownVariableType] - its own types are open
+    update: object = command.update
+    if command.graph is not None or not isinstance(update, dict):
         return None
     writes: list[tuple[str, Any]] = list(command.update.items())
-    targets: Any = [command.goto] if isinstance(cast("object", command.goto), str | Send) else command.goto
+    goto: object = command.goto
+    targets: Any = [goto] if isinstance(goto, str | Send) else goto
     for target in targets:
         if isinstance(target, Send):
             writes.append((_TASKS, target))

@@ -211,7 +211,7 @@ _EMPTY: dict[type, Any] = {kind: kind for kind in (str, bool, int, float, list, 
 
 def empty_like(value: object) -> JsonValue:
     """Return the empty value of the same type: ``""``, ``0``, ``0.0``, ``False``, ``[]``, ``{}``, or None."""
-    kind: Any = type(value)
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType] - of any value
     make: Any = _EMPTY.get(kind)
     return make() if make else None
 
@@ -248,7 +248,7 @@ def to_json(value: Any) -> JsonValue:
     Raises:
         ComponentError: if the value exceeds the maximum depth or size of a stored value.
     """
-    kind = cast("Any", type(value))
+    kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType] - of any value
     if value is None or kind is bool or (kind is str and len(value) <= MAX_TEXT_CHARS and value.isascii()):
         return value
     if kind is str:
@@ -315,7 +315,7 @@ class _Normaliser:
         """Whether no large part has turned out not to be plain. Trying its parts as well could cost too much."""
 
     def walk(self, value: Any, depth: int) -> JsonValue:
-        kind = cast("Any", type(value))
+        kind: Any = type(value)  # pyright: ignore[reportUnknownVariableType] - of any value
         if value is None or kind is bool:
             return value
         if kind is str:

@@ -5,12 +5,15 @@ read, or that can change by themselves. Everything here is beyond LangGraph's pu
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# Many of these names have open types.
+# pyright: reportPrivateUsage=false
+# Many of these names have open types, and the time of the last id is private.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from random import getrandbits
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -21,11 +24,14 @@ from langgraph.channels.binop import BinaryOperatorAggregate
 from langgraph.channels.delta import DeltaChannel
 from langgraph.channels.last_value import LastValue, LastValueAfterFinish
 from langgraph.channels.untracked_value import UntrackedValue
+from langgraph.checkpoint.base import id as langgraph_ids
 from langgraph.checkpoint.base import writes_sort_key
-from langgraph.checkpoint.base.id import uuid6
 from langgraph.pregel._algo import task_path_str
 from langgraph.pregel._checkpoint import LATEST_VERSION
 from msgspec import Struct
+
+_TICKS_BEFORE_1970 = 0x01B21DD213814000
+"""The ticks of 100 ns between the first day of the Gregorian calendar and the beginning of the clock."""
 
 _LASTING = (LastValue, LastValueAfterFinish, BinaryOperatorAggregate)
 """Channels that keep their value in a superstep without writes to them."""
@@ -118,6 +124,20 @@ class ChannelChanges:
         return changed, updated
 
 
+def next_id(step: int) -> str:
+    """Return the id of a checkpoint as LangGraph's `uuid6` does, which makes two objects of it.
+
+    >>> first, second = next_id(-1), next_id(0)
+    >>> first < second
+    True
+    """
+    last = langgraph_ids._last_v6_timestamp
+    ticks = max(time.time_ns() // 100 + _TICKS_BEFORE_1970, (last or 0) + 1)
+    langgraph_ids._last_v6_timestamp = ticks
+    high, sequence = f"{ticks >> 12:012x}", 0x8000 | (step & 0x3FFF)
+    return f"{high[:8]}-{high[8:]}-6{ticks & 0xFFF:03x}-{sequence:04x}-{getrandbits(48):012x}"
+
+
 def next_checkpoint(
     before: Mapping[str, Any],
     channels: Mapping[str, Any],
@@ -144,7 +164,7 @@ def next_checkpoint(
     return {
         "v": LATEST_VERSION,
         "ts": datetime.now(UTC).isoformat(),  # noqa: TID251 - as LangGraph does
-        "id": str(uuid6(clock_seq=step)),
+        "id": next_id(step),
         "channel_values": values,
         "channel_versions": {**versions, **changed},
         "versions_seen": seen,

@@ -4,10 +4,12 @@ import re
 from collections.abc import Mapping
 from pprint import pformat
 from typing import Annotated, Any, cast
+from unittest.mock import Mock
 
 import pytest
 from langgraph.channels.delta import DeltaChannel
 from langgraph.channels.untracked_value import UntrackedValue
+from langgraph.checkpoint.base import id as langgraph_ids
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Interrupt, Send
@@ -15,9 +17,9 @@ from typing_extensions import TypedDict
 
 from benchmarks import canvases, regions
 from ragflow_lg.dsl_compiler import compile_canvas
-from ragflow_lg.engine import graph_run
+from ragflow_lg.engine import graph_run, langgraph_channels
 from ragflow_lg.engine.graph_run import play
-from ragflow_lg.engine.langgraph_channels import channel_kinds
+from ragflow_lg.engine.langgraph_channels import channel_kinds, next_id
 from ragflow_lg.runs.runner import Runner
 from tests.fakes.canvas import CATALOG, canvas
 from tests.fakes.regions import form, out
@@ -26,6 +28,22 @@ from tests.ragflow_lg.engine.test_langgraph_loop import THREAD, State, diamond, 
 
 _PAUSE = re.compile(r"\b[0-9a-f]{32}\b")
 FORM = {"a": form("x", downstream=["out"]), **out("{a@x} {sys.query}")}
+
+
+@pytest.mark.parametrize("step", [-1, 0, 1, 20_000])
+def test_ids_are_those_of_langgraph(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(step: int) -> str:
+        return str(langgraph_ids.uuid6(clock_seq=step))
+
+    monkeypatch.setattr("time.time_ns", Mock(return_value=1_795_876_033_362_057_123))
+    for owner in ("random", langgraph_channels.__name__):
+        monkeypatch.setattr(f"{owner}.getrandbits", Mock(return_value=2**47 + 5))
+    found: list[str] = []
+    for make_id in (next_id, make):
+        monkeypatch.setattr(langgraph_ids, "_last_v6_timestamp", None)
+        found += make_id(step), make_id(step)
+    assert found[:2] == found[2:]
+    assert found[0] < found[1]
 
 
 def _numbers(versions: Mapping[str, Any]) -> dict[str, int]:
