@@ -156,14 +156,15 @@ async def _scratch_store() -> AsyncGenerator[Store]:
 async def _server_rows(
     settings: Settings, checkpoint: str, *, replaces: bool = False, is_rehearsal: bool = False, creates: bool = False
 ) -> AsyncGenerator[SessionRows | None]:
-    """Yield the rows of the server whose database the settings name, or None if there is none, unless it ``creates`` it.
+    """Yield the rows of the server whose database the settings name. Without one, create it or yield None.
 
     The database belongs to the session store of the settings: with ``--checkpoint``, it is left alone.
     """
-    if not _uses_database(settings, checkpoint) or (find_spec("sqlalchemy") is None and not creates):
+    if creates:
+        require("server", "The server's database")
+    if not _uses_database(settings, checkpoint) or find_spec("sqlalchemy") is None:
         yield None
         return
-    require("server", "The server's database")
     from ragflow_lg.server.runs.session_rows import SessionRows
 
     async with open_server_database(settings, creates=creates) as database:
@@ -208,7 +209,7 @@ async def _import(store: Store, settings: Settings, checkpoint: str, file: Binar
 
     count = 0
     for_server = has_server_lines(file)
-    creates = for_server and "database" in settings.server.model_fields_set
+    creates = for_server and _uses_database(settings, checkpoint) and "database" in settings.server.model_fields_set
     async with _server_rows(settings, checkpoint, replaces=replaces, creates=creates) as rows:
         if for_server and rows is None:
             reason = _NO_DATABASE if _uses_database(settings, checkpoint) else _OTHER_STORE
