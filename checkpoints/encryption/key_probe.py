@@ -15,6 +15,7 @@ from ragflow_lg.checkpoints.checkpoint_texts import stored_texts
 from ragflow_lg.checkpoints.saver_operations import key_config
 
 if TYPE_CHECKING:
+    from ragflow_lg.checkpoints.key_ring import KeyRing
     from ragflow_lg.checkpoints.saver_operations import CheckpointKey
     from ragflow_lg.checkpoints.store import Store
 
@@ -42,13 +43,15 @@ async def probe_keys(store: Store) -> list[CheckResult]:
             problems[str(error)] += 1
         except CheckpointError:
             continue  # damaged
-    results = [
+    return [
         CheckResult(False, f"{count} of the newest {len(keys)} sessions cannot be decrypted", problem)
         for problem, count in problems.items()
     ]
-    if store.keys is not None:
-        results.insert(0, CheckResult(True, f"sessions are encrypted with the key {store.keys.current!r}"))
-    return results
+
+
+def describe_keys(keys: KeyRing | None) -> list[CheckResult]:
+    """Return which key encrypts, if one does."""
+    return [CheckResult(True, f"sessions are encrypted with the key {keys.current!r}")] if keys is not None else []
 
 
 async def _newest_keys(store: Store) -> list[CheckpointKey]:

@@ -212,17 +212,23 @@ def probe_tool_keys(settings: Settings) -> list[CheckResult]:
     return [CheckResult(True, f"the settings contain keys for {', '.join(named)}")] if named else []
 
 
-async def _probe_keys(url: str, settings: Settings) -> list[CheckResult]:
-    """Check the keys of the sessions in a store that works."""
+async def _probe_keys(url: str, settings: Settings, *, reads: bool) -> list[CheckResult]:
+    """Check the encryption keys in the settings and, if it ``reads`` the store, those of the sessions in it."""
     from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints import open_store
     from ragflow_lg.checkpoints.backends import store_exists
-    from ragflow_lg.checkpoints.encryption.key_probe import probe_keys
+    from ragflow_lg.checkpoints.encryption.key_probe import describe_keys, probe_keys
+    from ragflow_lg.checkpoints.key_ring import make_key_ring
 
-    if not await store_exists(url, prefix=settings.checkpoint_prefix):
-        return []
-    async with open_store(url, SystemClock(), **settings.store_options) as store:
-        return await probe_keys(store)
+    try:
+        options = settings.store_options
+        keys = make_key_ring(options["keys"])
+    except RagflowLgError as error:
+        return [CheckResult(False, "sessions cannot be encrypted", str(error))]
+    if not reads or not await store_exists(url, prefix=settings.checkpoint_prefix):
+        return describe_keys(keys)
+    async with open_store(url, SystemClock(), **options) as store:
+        return [*describe_keys(keys), *await probe_keys(store)]
 
 
 def _mark(finding: CheckResult) -> str:
@@ -268,8 +274,7 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
             *probe_fonts(config),
         ]
         found = await probe_store(url, ttl_s=config.checkpoint_ttl_s)
-        if all(result.is_well for result in found):
-            found += await _probe_keys(url, config)
+        found += await _probe_keys(url, config, reads=all(result.is_well for result in found))
         found += await probe_server(config)
         found += check_plain_datasets(config)
         return [*found, *tools]

@@ -15,7 +15,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.settings.sections import Section
 from ragflow_lg.services.encryption import KEY_BYTES, EncryptionKey
 
-_ADVICE = "Only for an id that has encrypted nothing yet, create a key with: openssl rand -base64 32"
+_ADVICE = "Only for an id that has encrypted nothing yet, create one with: openssl rand -base64 32"
 
 
 class EncryptionKeySection(Section):
@@ -42,9 +42,9 @@ class EncryptionKeySection(Section):
 
     def _problem(self) -> str:
         if self.key_env:
-            return f"the environment variable {self.key_env} is not set"
+            return f"the environment variable {self.key_env} is not set. Set it to the key"
         if self.key_file is not None:
-            return f"the file {str(self.key_file)!r} cannot be read, or is empty"
+            return f"the file {str(self.key_file)!r} cannot be read, or is empty. Put the key there"
         return "set `key_env` or `key_file`"
 
     def to_key(self) -> EncryptionKey:

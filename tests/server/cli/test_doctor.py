@@ -1,3 +1,4 @@
+import base64
 import sys
 from pathlib import Path
 from typing import Any
@@ -135,3 +136,19 @@ def test_languages_without_a_font_are_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(extras.EXTRAS, "reports", ("no_such_module",))
     assert probe_fonts(Settings()) == []
     typst_compiler.open_fonts.cache_clear()
+
+
+def test_encryption_is_checked_before_there_is_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.toml").write_text("[[encryption_keys]]\nid = '2027'\nkey_env = 'NO_SUCH_KEY_OF_TEST'\n")
+    words = ("doctor", "--settings", "s.toml", "--checkpoint")
+    for checkpoint in ("sqlite:///none.db", "memory://", "redis://127.0.0.1:1"):
+        missing = invoke(*words, checkpoint)
+        assert missing.exit_code == 1
+        expected = "FAIL  sessions cannot be encrypted\n      → The encryption key '2027' is missing: the environment "
+        assert expected + "variable NO_SUCH_KEY_OF_TEST is not set. Set it to the key." in missing.stdout
+        assert "the default model is demo" in missing.stdout  # the other checks go on
+    key = {"NO_SUCH_KEY_OF_TEST": base64.b64encode(b"k" * 32).decode()}
+    encrypted = invoke(*words, "sqlite:///none.db", environment=key)
+    assert "ok    sessions are encrypted with the key '2027'\n" in encrypted.stdout
+    assert encrypted.exit_code == 0

@@ -31,7 +31,7 @@ def test_keys_are_read_from_variables_and_files(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"key_env": "NO_SUCH"}, "'k' is missing: the environment variable NO_SUCH is not set. Only for an id"),
+        ({"key_env": "NO_SUCH"}, "'k' is missing: the environment variable NO_SUCH is not set. Set it to the key."),
         ({"key_file": "/no/such"}, "'k' is missing: the file '/no/such' cannot be read, or is empty"),
         ({}, "'k' is missing: set `key_env` or `key_file`"),
         ({"key": "c2hvcnQ="}, "'k' is not 32 bytes in Base64"),
