@@ -48,11 +48,6 @@ class ChromiumTabs:
             await self._context.new_page()
         return self._pages[-1]
 
-    @property
-    def started_downloads(self) -> int:
-        """How many downloads have begun."""
-        return self._started_downloads
-
     def note(self, text: str) -> None:
         """Add a note for the model."""
         if len(self._notes) < MAX_NOTES:
