@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.base.thinking import split_thinking
+from ragflow_lg.base.thinking import split_thoughts
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.events import AgentRecord, AgentRecordKind
 from ragflow_lg.services.agent_metrics import AgentMetrics, ToolMetrics, usage_json
@@ -148,7 +148,7 @@ class IterationLog:
             self._log.count(AgentMetrics(replayed=1, replayed_usage=answer.usage))
         else:
             self._log.count(AgentMetrics(model_s=seconds, iterations=1, usage=answer.usage))
-        thought, text = _split_thoughts(answer.text)
+        thought, text = map(str.strip, split_thoughts(answer.text))
         if answer.calls:  # text that accompanies calls is not an answer
             thought = f"{thought}\n{text}"
         await self._log.record_thought(thought, is_replayed=is_replayed)
@@ -204,13 +204,3 @@ class ToolLog:
             if outcome.artifacts:
                 details["files"] = self._log.redact([*outcome.artifacts][:MAX_FILES])
             await self._log.emit("tool_finished", details, is_replayed=is_replayed)
-
-
-def _split_thoughts(text: str) -> tuple[str, str]:
-    """Split an answer into its thinking sections and the rest."""
-    parts: dict[bool, list[str]] = {True: [], False: []}
-    is_thinking = False
-    for piece, mark in split_thinking(text):
-        is_thinking = mark == "start" if mark else is_thinking
-        parts[is_thinking].append(piece)
-    return "".join(parts[True]).strip(), "".join(parts[False]).strip()

@@ -32,9 +32,7 @@ from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage, count_tokens
 
 if TYPE_CHECKING:
-    from ragflow_lg.agents.agent_run import AgentRun
     from ragflow_lg.component.context import RunContext
-    from ragflow_lg.models.model_call import AnswerStream
 
 
 def make_thought_sink(run: AgentRun, *, is_text_shown: bool = True) -> ThoughtSink | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ragflow_lg.agents.agent_log import CITATIONS_NOTE, agent_log_of
 from ragflow_lg.base.errors import RunCancelled, ServiceError
-from ragflow_lg.base.thinking import AnswerPart, split_thinking, strip_thinking
+from ragflow_lg.base.thinking import AnswerPart, split_thoughts, strip_thinking
 from ragflow_lg.models.citations import build_citation_prompt, find_known_citations
 from ragflow_lg.models.model_call import AnswerStream
 from ragflow_lg.services.chat import NO_USAGE, ChatRequest
@@ -89,7 +89,7 @@ async def show_with_citations(run: AgentRun, stream: CitingStream) -> None:
     room = run.model.context_tokens // 2
     system = build_citation_prompt(ctx, run.guidelines, room)
     request = ChatRequest(system, ({"role": "user", "content": answer},), run.request.sampling)
-    stream.shown_prefix = _without_thoughts(before)
+    _, stream.shown_prefix = split_thoughts(before)
     try:
         rewritten = (await run.ask(request, _POSITION, stream)).text
     except RunCancelled:
@@ -104,16 +104,6 @@ async def show_with_citations(run: AgentRun, stream: CitingStream) -> None:
         return await _show(stream, answer)
     await agent_log_of(ctx).record_note(CITATIONS_NOTE, strip_thinking(rewritten), 0.0, NO_USAGE)
     return None
-
-
-def _without_thoughts(text: str) -> str:
-    """Return text without its thinking sections, including an unclosed one."""
-    pieces: list[str] = []
-    is_thinking = False
-    for part in split_thinking(text):
-        is_thinking = part.mark == "start" if part.mark else is_thinking
-        pieces += [] if is_thinking else [part.text]
-    return "".join(pieces)
 
 
 async def _show(stream: CitingStream, text: str) -> None:

@@ -45,7 +45,8 @@ def _tool(ctx: RunContext, node: PlanNode) -> AgentTool:
         asks_models=_asks_models(node),
         runs_once=runs_once,
         configuration=partial(_configuration, ctx, node) if _is_cacheable(node) and not runs_once else None,
-        default=_default(node),
+        # Other tools report their errors to the model, as in RAGFlow.
+        default=node.on_error.default if _asks_models(node) and node.on_error.method == "comment" else None,
         search_argument="" if runs_once else _search_argument(node, rules),
     )
 
@@ -54,11 +55,6 @@ def _search_argument(node: PlanNode, rules: ToolRules[Any, Any]) -> str:
     """Return the argument for the query of a search tool. SQL also returns search results, but is not a query."""
     is_search = issubclass(node.spec.outputs, SearchOutputs) and rules.needs in SEARCH_ARGUMENTS
     return rules.needs if is_search else ""
-
-
-def _default(node: PlanNode) -> JsonValue:
-    """Return the default value of an agent or canvas. Other tools report their errors to the model, as in RAGFlow."""
-    return node.on_error.default if _asks_models(node) and node.on_error.method == "comment" else None
 
 
 def _parameters(rules: ToolRules[Any, Any]) -> Mapping[str, Any]:
@@ -101,8 +97,9 @@ async def _call(
     files: Any = result.artifacts or result.outputs.get("_ARTIFACTS") or ()
     files = cast("list[Any]", files if isinstance(files, list | tuple) else [])
     artifacts: list[Mapping[str, JsonValue]] = [file for file in files if isinstance(file, Mapping)]
+    value = result.value if result.value is not None else result.outputs.get("content") or dict(result.outputs) or None
     return Outcome(
-        _value_of(result),
+        value,
         chunks=chunks,
         usage=child.usage,
         artifacts=artifacts,
@@ -134,10 +131,3 @@ async def _run(child: RunContext, rules: ToolRules[Any, Any], arguments: BaseMod
                 raise
         retries -= 1
         await asyncio.sleep(node.retry_delay_s)
-
-
-def _value_of(result: ToolResult) -> JsonValue:
-    """Return the result for the model: the value, or the outputs of a tool that returns no value."""
-    if result.value is not None:
-        return result.value
-    return result.outputs.get("content") or dict(result.outputs) or None

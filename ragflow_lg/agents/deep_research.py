@@ -43,7 +43,6 @@ from ragflow_lg.services.references import (
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
-    from ragflow_lg.services.references import Chunk
 
 
 _FIELDS = {

@@ -97,7 +97,10 @@ class Toolbox:
             async def make(arguments: Mapping[str, Any]) -> Outcome:
                 if on_call is not None:
                     await on_call(tool.title, cast("JsonValue", arguments))
-                return await _outcome(tool, arguments, position)
+                outcome = await _safe_outcome(tool, arguments, position)
+                if outcome.is_error and tool.default is not None:
+                    return outcome._replace(value=to_json(tool.default), is_error=False)
+                return outcome
 
             clock = self._ctx.services.clock
             start = clock.monotonic()
@@ -113,13 +116,6 @@ class Toolbox:
         self._ctx.count(outcome.usage)
         self._ctx.budget.charge_step(position, outcome.tokens, is_charged=is_fresh)
         return outcome
-
-
-async def _outcome(tool: AgentTool, arguments: Mapping[str, Any], position: str) -> Outcome:
-    outcome = await _safe_outcome(tool, arguments, position)
-    if outcome.is_error and tool.default is not None:
-        return outcome._replace(value=to_json(tool.default), is_error=False)
-    return outcome
 
 
 async def _safe_outcome(tool: AgentTool, arguments: Mapping[str, Any], position: str) -> Outcome:

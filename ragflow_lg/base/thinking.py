@@ -100,6 +100,20 @@ def strip_thinking(answer: str) -> str:
     return "".join(section.partition(OPENING)[0] for section in sections if OPENING in section) + rest
 
 
+def split_thoughts(answer: str) -> tuple[str, str]:
+    """Return the text of an answer's thinking sections, including an unclosed one, and the rest.
+
+    >>> split_thoughts("<think>hm</think>Yes<think>but")
+    ('hmbut', 'Yes')
+    """
+    parts: dict[bool, list[str]] = {True: [], False: []}
+    is_thinking = False
+    for piece, mark in split_thinking(answer):
+        is_thinking = mark == "start" if mark else is_thinking
+        parts[is_thinking].append(piece)
+    return "".join(parts[True]), "".join(parts[False])
+
+
 def strip_tags(text: str) -> str:
     """Remove the tags of thinking sections; their text stays in the stored answer, as in RAGFlow."""
     return "".join(part.text for part in split_thinking(text))

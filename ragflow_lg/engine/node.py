@@ -74,7 +74,8 @@ async def visit(
     if not node.runs_alone:
         # Let all nodes in this superstep start first, so that their node_started events are sent first.
         await asyncio.sleep(0)
-    with turn.calling() if _calls_a_service(node) else nullcontext():
+    # A call to a service may have an effect outside the run, which must not be repeated if avoidable.
+    with turn.calling() if node.spec.kind == "plain" and node.canvas is None else nullcontext():
         outcome = await attempt(program, ctx, turn)
     if outcome.is_halting:
         await turn.check_interruption()
@@ -146,11 +147,6 @@ async def _settle(node: PlanNode, ctx: RunContext, turn: TurnContext, task: str)
 def _has_effect(node: PlanNode, ctx: RunContext) -> bool:
     """Return whether running a node again would cost or change something. What the user has seen cannot change."""
     return node.spec.kind in ("message", "interrupt") or node.spec.effects_of(ctx, node.params) != "none"
-
-
-def _calls_a_service(node: PlanNode) -> bool:
-    """Return whether a node's work may have an effect outside the run, which must not be repeated if avoidable."""
-    return node.spec.kind == "plain" and node.canvas is None
 
 
 async def _find_stored_visit(

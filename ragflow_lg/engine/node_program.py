@@ -8,9 +8,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from ragflow_lg.base.errors import (
-    UndeclaredTargetError,
-)
+from ragflow_lg.base.errors import UndeclaredTargetError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.plan import NEXT, Plan, PlanNode

@@ -8,7 +8,7 @@ from typing import Any, cast
 from ragflow_lg.base.values import JsonValue, to_json, to_text
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.events import NodeFinished
-from ragflow_lg.component.plan import STREAMED_OUTPUT, PlanNode
+from ragflow_lg.component.plan import STREAMED_OUTPUT
 from ragflow_lg.component.state import output_patch
 from ragflow_lg.engine.node_program import NodeProgram, Outcome
 
@@ -47,22 +47,14 @@ def _turn_record(program: NodeProgram, ctx: RunContext, outcome: Outcome, step: 
     if ctx.usage.calls:
         record["usage"] = list(ctx.usage)
     if node.id in program.plan.messages or ctx.is_streaming:
-        record["ends"] = {node.id: _end_of(ctx, outcome)}
+        text = ctx.message_text  # stored only if the output lacks something of it, such as tags
+        shown_text = "" if text == outcome.outputs.get(STREAMED_OUTPUT) else to_text(to_json(text))
+        record["ends"] = {node.id: [ctx.place, *ctx.span, to_json(ctx.inputs), to_json(ctx.end), shown_text]}
     if ctx.submitted_files:
         record["files"] = ctx.submitted_files
     if ctx.new_references:
         record["references"] = to_json(ctx.new_references)
     return record
-
-
-def _end_of(ctx: RunContext, outcome: Outcome) -> list[JsonValue]:
-    return [ctx.place, *ctx.span, to_json(ctx.inputs), to_json(ctx.end), _tagged_text(ctx, outcome)]
-
-
-def _tagged_text(ctx: RunContext, outcome: Outcome) -> str:
-    """Return the text that a Message has shown, or ``""`` if its output is the same."""
-    text = ctx.message_text
-    return "" if text == outcome.outputs.get(STREAMED_OUTPUT) else to_text(to_json(text))
 
 
 def next_nodes(program: NodeProgram, outcome: Outcome) -> list[str]:
@@ -78,9 +70,13 @@ def json_map(values: Mapping[str, Any]) -> dict[str, JsonValue]:
     return cast("dict[str, JsonValue]", to_json(values))
 
 
-def _finished(node: PlanNode, ctx: RunContext, outcome: Outcome, created_at: float, elapsed_s: float) -> NodeFinished:
-    return NodeFinished(
-        node.id,
+async def emit_finished(
+    program: NodeProgram, ctx: RunContext, outcome: Outcome, created_at: float, elapsed_s: float
+) -> None:
+    """Emit the event that a node has finished."""
+    ctx.span = (created_at, elapsed_s)
+    event = NodeFinished(
+        program.node.id,
         created_at,
         elapsed_s,
         ctx.inputs,
@@ -95,11 +91,4 @@ def _finished(node: PlanNode, ctx: RunContext, outcome: Outcome, created_at: flo
         ctx.place,
         outcome.attempts,
     )
-
-
-async def emit_finished(
-    program: NodeProgram, ctx: RunContext, outcome: Outcome, created_at: float, elapsed_s: float
-) -> None:
-    """Emit the event that a node has finished."""
-    ctx.span = (created_at, elapsed_s)
-    await ctx.emit(_finished(program.node, ctx, outcome, created_at, elapsed_s), even_if_cancelled=True)
+    await ctx.emit(event, even_if_cancelled=True)

@@ -129,11 +129,6 @@ class Scope(Struct, eq=False):
             view["aliases"] = {"item": current.item, "result": current.item, "index": current.index}
         return view
 
-    @property
-    def _place(self) -> str:
-        """The place of the region's own events."""
-        return ".".join(map(str, self.outer.get("place", ())))
-
     def _items(self, record: Mapping[str, Any]) -> Sequence[JsonValue] | None:
         return record.get("items", self.items)
 
@@ -148,8 +143,7 @@ class Scope(Struct, eq=False):
             scope["items"] = FrozenList(self.items)  # concurrent rounds would each store the whole list
         step = Step({"outputs": {owner.id: dict(self.first)}, "scope": scope})
         if self.only is None:
-            self._forget_collected()
-            await self._emit(NodeStarted(owner.id, started[0], place=self._place), write)
+            await self._open(started[0], write)
         return step.then(await self._begin(self._preview(state, step.update), self.only or 0, write))
 
     async def spread(self, state: Mapping[str, Any], write: Write | None) -> tuple[dict[str, Any], range]:
@@ -164,10 +158,9 @@ class Scope(Struct, eq=False):
             sent = min(record["sent"] + WAVE_ROUNDS, total)
             scope = {"sent": sent, "collected": self._collect_rounds(state)}
             return {"scope": scope, "rounds": {}}, range(record["sent"], sent)
-        owner, clock = self.program.owner.node, self.turn.services.clock
+        clock = self.turn.services.clock
         started = [clock.now(), clock.monotonic()]
-        self._forget_collected()
-        await self._emit(NodeStarted(owner.id, started[0], place=self._place), write)
+        await self._open(started[0], write)
         sent = min(WAVE_ROUNDS, total)
         return {"scope": {"began": started, "sent": sent}}, range(sent)
 
@@ -249,8 +242,8 @@ class Scope(Struct, eq=False):
         item, now = self.program.item.node.id, self.turn.services.clock.now()
         outputs = view["outputs"].get(item, {})
         place = ".".join(map(str, view["place"]))
-        await self._emit(NodeStarted(item, now, place=place), write)
-        await self._emit(NodeFinished(item, now, 0.0, {}, outputs, place=place), write)
+        await self.turn.emit(NodeStarted(item, now, place=place), write)
+        await self.turn.emit(NodeFinished(item, now, 0.0, {}, outputs, place=place), write)
         return {item: outputs}
 
     def _collect(self, preview: Mapping[str, Any], index: int) -> dict[str, Any]:
@@ -275,10 +268,12 @@ class Scope(Struct, eq=False):
         """Return the name of a collected output as a part of the turn's state."""
         return output_part(self.program.owner.node.id, name)
 
-    def _forget_collected(self) -> None:
-        """Do not count what an earlier entry into the region has collected; it is replaced."""
+    async def _open(self, started_at: float, write: Write | None) -> None:
+        """Begin the region. What an earlier entry into it has collected is replaced, so it does not count."""
         for name in self.program.collects:
             self.turn.state_size.replace(self._part(name), Size(), self.turn.services.state_limits)
+        place = ".".join(map(str, self.outer.get("place", ())))
+        await self.turn.emit(NodeStarted(self.program.owner.node.id, started_at, place=place), write)
 
     def _preview(self, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
         """Return the state after the update."""
@@ -288,16 +283,13 @@ class Scope(Struct, eq=False):
                 preview[key] = reduce(state.get(key), update[key])
         return preview
 
-    async def _emit(self, event: EngineEvent, write: Write | None) -> None:
-        await self.turn.emit(event, write)
-
     # The end
 
     def result(self, state: Mapping[str, Any]) -> tuple[dict[str, JsonValue], dict[str, Any]]:
         """Return the owner's outputs, and the update that adds the body's writes to the outer state."""
         owner = self.program.owner.node.id
         entries: Mapping[str, Any] = state.get("outputs", {})
-        lists = self._lists(state)
+        lists = {name: FrozenList(read_entries(log)) for name, log in self._collect_rounds(state).items()}
         outputs = {**self.first, **entries.get(owner, {}), **lists}
         inside = {node: entry for node, entry in entries.items() if node in self.program.inside}
         outside = {n: e for n, e in entries.items() if n != owner and n not in self.program.inside}
@@ -308,9 +300,6 @@ class Scope(Struct, eq=False):
         if notes := {name: record[name] for name in _SHARED_NOTES if name in record}:
             update["turn"] = notes
         return outputs, update
-
-    def _lists(self, state: Mapping[str, Any]) -> dict[str, FrozenList]:
-        return {name: FrozenList(read_entries(log)) for name, log in self._collect_rounds(state).items()}
 
     def error(self, state: Mapping[str, Any]) -> tuple[NodeId, str] | None:
         """Return the body node whose error stopped the turn, and the error message."""

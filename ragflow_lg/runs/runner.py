@@ -139,7 +139,7 @@ class Runner:
 
         The globals include what a region has assigned that is waiting for an answer.
         """
-        if self._checkpointer is None:
+        if not self._canvas.has_saver:
             return {}
         snapshot = await self._canvas.graph.aget_state(thread_config(self._canvas, session), subgraphs=True)
         if assigned := assigned_globals(snapshot):
@@ -148,11 +148,9 @@ class Runner:
 
     async def pauses(self, session: SessionId | str) -> list[Pause]:
         """Return a session's open pauses."""
-        if self._checkpointer is None:
+        if not self._canvas.has_saver:
             return []
-        config = with_recent_entries(thread_config(self._canvas, session), NO_ENTRIES)
-        snapshot = await self._canvas.graph.aget_state(config)
-        return open_pauses(snapshot, self._canvas.plan.unchecked_forms)
+        return open_pauses(await self._snapshot(session), self._canvas.plan.unchecked_forms)
 
     async def unfinished_checkpoint(self, session: SessionId | str) -> str:
         """Return the checkpoint at which a session's last turn was interrupted, or ``""`` if it was not.
@@ -161,10 +159,9 @@ class Runner:
         if the region has one already.
         """
         session_id = session_of_thread(thread_of_session(session))
-        if self._checkpointer is None or (self._leases is not None and await self._leases.holder(session_id)):
+        if not self._canvas.has_saver or (self._leases is not None and await self._leases.holder(session_id)):
             return ""
-        config = with_recent_entries(thread_config(self._canvas, session), NO_ENTRIES)
-        snapshot: Any = await self._canvas.graph.aget_state(config, subgraphs=True)
+        snapshot = await self._snapshot(session, subgraphs=True)
         if not snapshot.tasks or open_pauses(snapshot):
             return ""
         places = [snapshot.config["configurable"]["checkpoint_id"]]
@@ -175,11 +172,9 @@ class Runner:
 
     async def newest_checkpoint(self, session: SessionId | str) -> str:
         """Return a session's newest checkpoint, or ``""`` if nothing is stored for it."""
-        if self._checkpointer is None:
+        if not self._canvas.has_saver:
             return ""
-        config = with_recent_entries(thread_config(self._canvas, session), NO_ENTRIES)
-        snapshot = await self._canvas.graph.aget_state(config)
-        return snapshot.config.get("configurable", {}).get("checkpoint_id", "")
+        return (await self._snapshot(session)).config.get("configurable", {}).get("checkpoint_id", "")
 
     async def progress(self, session: SessionId | str) -> Progress:
         """Return how far a session's last turn has got."""
@@ -191,8 +186,14 @@ class Runner:
         Raises:
             CanvasChangedError: if it cannot.
         """
-        config = with_recent_entries(thread_config(self._canvas, session), NO_ENTRIES)
-        await check_canvas(self._canvas, config, await self._canvas.graph.aget_state(config))
+        await check_canvas(self._canvas, self._brief_config(session), await self._snapshot(session))
+
+    def _brief_config(self, session: SessionId | str) -> Any:
+        """Return LangGraph's config for reading a session without its conversation."""
+        return with_recent_entries(thread_config(self._canvas, session), NO_ENTRIES)
+
+    async def _snapshot(self, session: SessionId | str, *, subgraphs: bool = False) -> Any:
+        return await self._canvas.graph.aget_state(self._brief_config(session), subgraphs=subgraphs)
 
     async def state_at(self, session: SessionId | str, checkpoint: str) -> dict[str, Any]:
         """Return the state of the canvas at one of a session's checkpoints, which is empty if it is gone."""
@@ -255,7 +256,7 @@ async def abandon(canvas: CompiledCanvas, session: SessionId | str, store: Sessi
     Raises:
         ConflictError: if the session is not waiting, or is running.
     """
-    graph: Any = canvas.graph
+    graph: Any = canvas.with_saver(store.saver).graph if store is not None else canvas.graph
     config: Any = thread_config(canvas, session)
     session_id = session_of_thread(thread_of_session(session))
     async with AsyncExitStack() as stack:

@@ -159,8 +159,8 @@ def cancel(
 
 async def _cancel(store: Store, session: str, file: Path | None, settings: Settings) -> str:
     """Cancel the turn and return a sentence that says what was done."""
-    from ragflow_lg.runs.runner import newest_run
-    from ragflow_lg.server.runs.stored_sessions import abandon_turn, has_session
+    from ragflow_lg.runs.runner import abandon, newest_run
+    from ragflow_lg.server.runs.stored_sessions import has_session
 
     if holder := await store.leases.holder(session):
         await store.cancels.request(session)
@@ -173,5 +173,5 @@ async def _cancel(store: Store, session: str, file: Path | None, settings: Setti
     from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.server.assembly.library import load_canvas
 
-    await abandon_turn(store, load_canvas(file or Path(newest.canvas_id), settings), session, SystemClock())
+    await abandon(load_canvas(file or Path(newest.canvas_id), settings), session, store, SystemClock())
     return f"{session!r} no longer waits for an answer; its next run starts a new turn."

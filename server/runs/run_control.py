@@ -15,12 +15,12 @@ from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, Conflict
 from ragflow_lg.base.values import to_text
 from ragflow_lg.checkpoints.sessions.session_pruning import prune_session
 from ragflow_lg.runs.pauses import AnswerRequest, match_answers
-from ragflow_lg.runs.runner import newest_run
+from ragflow_lg.runs.runner import abandon, newest_run
 from ragflow_lg.server.database.tables import RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.agent_runs import NEVER_BEGAN, AgentRuns, busy_error
 from ragflow_lg.server.runs.session_copies import copy_messages, copy_session, messages_before
-from ragflow_lg.server.runs.stored_sessions import abandon_turn, fork_session
+from ragflow_lg.server.runs.stored_sessions import fork_session
 from ragflow_lg.server.runs.turn_requests import question_text
 from ragflow_lg.server.runs.turn_session import TurnSession
 
@@ -246,7 +246,7 @@ class RunControl(AgentRuns):
         elif state == "waiting":
             session = await self.session(run.session_id)
             canvas = await self._turns.canvases.compile_version(self._agent, session.version_id)
-            await abandon_turn(self._app_state.store, canvas, session.id, self._app_state.services.clock)
+            await abandon(canvas, session.id, self._app_state.store, self._app_state.services.clock)
 
     async def pin(self, session: SessionRow, version_id: str) -> None:
         """Switch a session to another version.

@@ -11,7 +11,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import ConflictError, SessionKeyError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.runs.branching import fork
-from ragflow_lg.runs.runner import abandon, newest_run
+from ragflow_lg.runs.runner import newest_run
 from ragflow_lg.runs.stored_turn import session_status, thread_config
 from ragflow_lg.services.sessions import NO_ENTRIES, RunRecord, with_recent_entries
 
@@ -108,15 +108,6 @@ async def fork_session(
     )
     await store.runs.put(record)
     return record
-
-
-async def abandon_turn(store: Store, canvas: CompiledCanvas, session: str, clock: Clock) -> None:
-    """Abandon the turn in which a session is waiting. Its next run begins a new turn.
-
-    Raises:
-        ConflictError: If the session is not waiting or is running.
-    """
-    await abandon(canvas.with_saver(store.saver), session, store, clock)
 
 
 class Selected(Struct, frozen=True):

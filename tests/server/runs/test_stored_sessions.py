@@ -6,10 +6,9 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.runs.runner import Runner
+from ragflow_lg.runs.runner import Runner, abandon
 from ragflow_lg.server.assembly.library import load_canvas
 from ragflow_lg.server.runs.stored_sessions import (
-    abandon_turn,
     cancel_and_delete,
     fork_session,
     has_session,
@@ -42,7 +41,7 @@ async def test_a_waiting_session_is_forked_and_abandoned() -> None:
             await fork_session(store, canvas, "ada", "eve", "", **options)
         with pytest.raises(CheckpointError):
             await fork_session(store, canvas, "ada", "bob", "nowhere", **options)
-        await abandon_turn(store, canvas, "eve", clock)
+        await abandon(canvas, "eve", store, clock)
         assert await runner.pauses("eve") == []
         assert len(await runner.pauses("ada")) == 1
 
