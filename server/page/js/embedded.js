@@ -5,12 +5,12 @@ import { Api } from "./api.js";
 import { useBegin } from "./begin.js";
 import { Chat } from "./chat.js";
 import { FileAccess } from "./files.js";
-import { givenValues } from "./forms.js";
+import { answerText, givenValues } from "./forms.js";
 import { SourcePanel } from "./panels.js";
-import { asMessages, playPublic } from "./public_turns.js";
+import { playPublic } from "./public_turns.js";
 import { upload, uploadValues } from "./runs.js";
 import { t } from "./texts.js";
-import { newTurn } from "./turn.js";
+import { asMessages, goOn, newTurn } from "./turn.js";
 
 /** @returns {{agent: string, key: string}} What the address names. A browser sends nothing that follows its `#`. */
 function readAddress() {
@@ -64,8 +64,16 @@ function EmbeddedChat({ agent, apiKey }) {
       return { query: text, inputs: wrap(values), files: await upload(api, agent, files) };
     });
   };
-  const answer = (/** @type {string} */ _pause, /** @type {any} */ values) => turn && follow(
-    { ...turn, pauses: [], error: "" }, async () => ({ query: "", inputs: wrap(await uploadValues(api, agent, values)) }));
+  const answer = async (/** @type {string} */ _pause, /** @type {any} */ values) => {
+    if (!turn) return;
+    try {
+      const sent = await uploadValues(api, agent, values);
+      setMessages([...messages, ...asMessages(turn)]);
+      await follow({ ...goOn(turn, answerText(sent)), pauses: [] }, async () => ({ query: "", inputs: wrap(sent) }));
+    } catch (/** @type {any} */ error) {
+      setProblem(error.message);
+    }
+  };
 
   return html`<${FileAccess.Provider} value=${openFile}><main class="embedded">
     <h1>${begin?.title ?? ""}</h1>

@@ -83,12 +83,26 @@ export function givenValues(fields, values) {
     Object.entries(values).filter(([name, value]) => isGiven(value) || !fields[name]?.optional));
 }
 
+/** @param {Record<string, any>} values @returns {string} The values as a message, in the server's words. */
+export function answerText(values) {
+  return Object.entries(values).map(([name, value]) => `${name}: ${typeof value === "string" ? value : toJson(value)}`).join("\n");
+}
+
+/** @param {any} value @returns {string} JSON with the server's spaces; an empty text for null. */
+function toJson(value, isInner = false) {
+  if (Array.isArray(value)) return `[${value.map((each) => toJson(each, true)).join(", ")}]`;
+  if (value && typeof value === "object") {
+    return `{${Object.entries(value).map(([name, each]) => `${JSON.stringify(name)}: ${toJson(each, true)}`).join(", ")}}`;
+  }
+  return value === null && !isInner ? "" : JSON.stringify(value);
+}
+
 /**
- * Show an open form with its button.
+ * Show an open form with its button. It begins with the values that were refused, if there are any.
  * @param {{pause: any, problems: Record<string, string>, isBusy: boolean, onAnswer: (id: string, values: any) => void}} props
  */
 export function PauseForm({ pause, problems, isBusy, onAnswer }) {
-  const [values, setValues] = useState(() => initialValues(pause.fields));
+  const [values, setValues] = useState(() => pause.values ?? initialValues(pause.fields));
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     onAnswer(pause.id, givenValues(pause.fields, values));

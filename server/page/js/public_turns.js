@@ -36,13 +36,3 @@ function foldPublic(turn, frame) {
   const event = { run_id: frame.message_id, session_id: frame.session_id, data: frame.data };
   return fold({ ...known, status: "running" }, { id: "", event: frame.event, data: event });
 }
-
-/** @param {Turn | null} turn @returns {any[]} The messages of a turn that is over. */
-export function asMessages(turn) {
-  if (!turn) return [];
-  const reference = Object.entries(turn.shown.chunks).map(([number, chunk]) => ({ ...chunk, citation_id: number }));
-  return [
-    { role: "user", content: turn.query, files: turn.files },
-    { role: "assistant", content: turn.shown.text, downloads: turn.downloads, reference },
-  ];
-}

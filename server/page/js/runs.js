@@ -21,6 +21,7 @@ export async function play(api, agent, turn, request, show, signal) {
   let next = request;
   let ended = now.shown.text.length; // the text of Messages that are complete
   for (let failures = 0; ;) {
+    const isContinued = next?.path.includes("/continue");
     try {
       const path = next
         ? api.path(agent, `${next.path}${next.path.includes("?") ? "&" : "?"}records=true`)
@@ -28,7 +29,6 @@ export async function play(api, agent, turn, request, show, signal) {
       const options = next
         ? { method: "POST", body: next.body, signal }
         : { signal, headers: now.lastId ? { "Last-Event-ID": now.lastId } : {} };
-      const isContinued = next?.path.includes("/continue");
       for await (const frame of api.frames(path, options)) {
         if (frame.data.run_id && frame.data.run_id !== now.runId) {
           now = { ...(isContinued ? cut(now, ended) : now), lastId: "" };
@@ -50,8 +50,12 @@ export async function play(api, agent, turn, request, show, signal) {
         continue;
       }
       if (run) return finish(now, run, show);
-      if (error instanceof ApiError && error.status && error.status < 500 && error.status !== 409) throw error;
-      if (next && error instanceof ApiError && error.status === 409) next = null;
+      if (error instanceof ApiError && error.status && error.status < 500) {
+        if (error.status !== 409 || !isContinued) throw error;
+        const newest = await lastRun(api, agent, now.sessionId); // somebody else continues the turn
+        if (newest && newest.id !== now.runId) now = { ...cut(now, ended), runId: newest.id, lastId: "" };
+        next = null;
+      }
     }
     if (++failures > MAX_RETRIES) return now;
     show({ ...now, status: "reconnecting" });
@@ -75,10 +79,26 @@ export async function loadSession(api, agent, session) {
   return api.request(api.path(agent, `sessions/${session}`));
 }
 
-/** @param {import("./api.js").Api} api @param {string} agent @param {string} session @returns {Promise<any | null>} */
+/**
+ * Return a session and its last run, both as they were at one time.
+ * @param {import("./api.js").Api} api @param {string} agent @param {string} session @returns {Promise<{stored: any, run: any}>}
+ */
+export async function loadWithRun(api, agent, session) {
+  for (let before = await lastRun(api, agent, session); ;) {
+    const stored = await loadSession(api, agent, session);
+    const run = await lastRun(api, agent, session);
+    if (run?.id === before?.id && run?.status === before?.status) return { stored, run };
+    before = run;
+  }
+}
+
+/**
+ * Return the last run of a session that has begun.
+ * @param {import("./api.js").Api} api @param {string} agent @param {string} session @returns {Promise<any | null>}
+ */
 export async function lastRun(api, agent, session) {
-  const { runs } = await api.request(api.path(agent, `runs?session_id=${session}&page_size=1`));
-  return runs[0] ?? null;
+  const { runs } = await api.request(api.path(agent, `runs?session_id=${session}&page_size=10`));
+  return runs.find((/** @type {any} */ run) => run.status !== "refused") ?? null;
 }
 
 /**

@@ -1,5 +1,7 @@
 /** What a stream of events says about a turn: its nodes, texts, calls, forms and end. No DOM, no requests. */
 
+import { citedChunks } from "./citations.js";
+
 /**
  * @typedef {{id: string, title: string, type: string, status: "running"|"done"|"failed"|"waiting", visits: number,
  *   seconds: number, inputs: any, outputs: any, error: string, startedAt: number}} NodeState
@@ -34,6 +36,55 @@ export function fold(turn, frame) {
   const next = { ...turn, runId, sessionId, lastId: frame.id || turn.lastId };
   const change = CHANGES[frame.event];
   return change ? change(next, data) : next;
+}
+
+/**
+ * Return a turn that goes on with an answer to a form. What was shown before belongs to earlier messages.
+ * @param {Turn} turn @param {string} text @returns {Turn}
+ */
+export function goOn(turn, text) {
+  const { files, shown, downloads, spoken, status, error } = newTurn("");
+  return { ...turn, query: text, files, shown, downloads, spoken, status, error };
+}
+
+/** @param {Turn | null} turn @returns {any[]} The messages of a turn, as the server stores them. */
+export function asMessages(turn) {
+  if (!turn) return [];
+  const { query, files, downloads, shown, runId } = turn;
+  const content = shown.text || readTips(turn.pauses);
+  const reference = Object.entries(shown.chunks).map(([number, chunk]) => ({ ...chunk, citation_id: number }));
+  return [
+    ...(query || files.length ? [{ role: "user", content: query, files, run_id: runId, reference: [] }] : []),
+    ...(content || downloads.length ? [{ role: "assistant", content, downloads, run_id: runId, reference }] : []),
+  ];
+}
+
+/**
+ * Return the last turn of a stored session, and the messages before it.
+ * @param {any} stored @param {any} run Its last run. @param {Turn | null} since The turn of which the run is a part.
+ * @returns {{turn: Turn, earlier: any[], isFollowed: boolean}} `isFollowed`: the events of the run say the rest.
+ */
+export function reopen(stored, run, since) {
+  const isFollowed = run?.status === "running" || Boolean(since && run && run.id !== since.runId);
+  const own = stored.messages.filter((/** @type {any} */ message) => run && message.run_id === run.id);
+  const answer = own.find((/** @type {any} */ message) => message.role === "assistant");
+  const taken = answer && run.status === "interrupted" ? [] : own; // only the rest of the answer is to come
+  const pauses = isFollowed ? [] : stored.pauses;
+  const turn = {
+    ...goOn(since ?? newTurn(""), taken.find((/** @type {any} */ message) => message.role === "user")?.content ?? ""),
+    runId: run?.id ?? "", sessionId: stored.id, lastId: "", pauses,
+  };
+  const earlier = stored.messages.filter((/** @type {any} */ message) =>
+    !taken.includes(message) && (message.role === "user" || message.content));
+  if (isFollowed || !run) return { turn, earlier, isFollowed };
+  const ended = end(turn, { run: { ...run, pauses, answer: taken.includes(answer) ? answer.content : "" }, error: null });
+  const chunks = taken.includes(answer) ? citedChunks(answer) : {};
+  return { turn: { ...ended, shown: { ...ended.shown, chunks } }, earlier, isFollowed };
+}
+
+/** @param {any[]} pauses @returns {string} What the server stores as the text of a turn that only shows forms. */
+function readTips(pauses) {
+  return pauses.findLast((pause) => pause.tips)?.tips ?? "";
 }
 
 /** @type {Record<string, (turn: Turn, data: any) => Turn>} */
@@ -139,10 +190,11 @@ function end(turn, { run, error }) {
   }
   const status = run?.status ?? "interrupted";
   for (const [id, node] of Object.entries(nodes)) {
-    if (node.status === "running" && status !== "running") nodes[id] = { ...node, status: "failed" };
+    const isCut = node.status === "running" ? status !== "running" : node.status === "waiting" && status === "cancelled";
+    if (isCut) nodes[id] = { ...node, status: "failed" };
   }
   const shown = { ...turn.shown, isThinking: false };
-  if (!shown.text && run?.answer && !pauses.length) shown.text = withoutThinking(run.answer);
+  if (!shown.text && run?.answer && run.answer !== readTips(pauses)) shown.text = withoutThinking(run.answer);
   const visits = turn.visits.map((visit) => (visit.status === "running" && status !== "running"
     ? { ...visit, status: nodes[visit.node].status, seconds: Math.max(0, (Date.now() - visit.startMs) / 1000) } : visit));
   return {

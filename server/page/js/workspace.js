@@ -7,17 +7,18 @@ import { Chat } from "./chat.js";
 import { Comparison } from "./comparison.js";
 import { saveConversation } from "./conversation_export.js";
 import { FileAccess } from "./files.js";
-import { givenValues } from "./forms.js";
+import { useOpenForms } from "./expiry.js";
+import { answerText, givenValues } from "./forms.js";
 import { Graph, useDrawing } from "./graph.js";
 import { NodeDrawer } from "./node_drawer.js";
 import { SourcePanel } from "./panels.js";
 import { Downloads, RunLog } from "./run_log.js";
-import { forkBefore, lastRun, loadSession, play, upload, uploadValues } from "./runs.js";
+import { forkBefore, lastRun, loadSession, loadWithRun, play, upload, uploadValues } from "./runs.js";
 import { SessionList } from "./session_list.js";
 import { t } from "./texts.js";
 import { TimeTravel } from "./time_travel.js";
 import { useTravel } from "./travel.js";
-import { newTurn } from "./turn.js";
+import { asMessages, goOn, newTurn, reopen } from "./turn.js";
 import { UseIt } from "./use_it.js";
 import { useVersion } from "./versions.js";
 
@@ -67,33 +68,48 @@ export function Workspace({ api, agent, session, onSession }) {
     if (session) open(session).catch((error) => setProblem(error.message));
   }, [session]);
 
-  /** Show a stored session, and follow its run if it is not over. */
-  async function open(/** @type {string} */ id) {
-    const [stored, run] = await Promise.all([loadSession(api, agent, id), lastRun(api, agent, id)]);
-    if (opened.current !== id) return null;
+  /**
+   * Show a stored session, and follow its run if it is not over.
+   * @param {string} id @param {import("./turn.js").Turn | null} [since] The turn that is shown, if others have gone on with it.
+   * @param {string} [sent] The answer of this page that may have come too late.
+   */
+  async function open(id, since = null, sent = "") {
+    const before = running.current;
+    const { stored, run } = await loadWithRun(api, agent, id);
+    if (opened.current !== id || running.current !== before) return null;
     setStoredRun(run?.id ?? "");
     if (stored.version_id !== version?.id) loadVersion(stored.version_id);
-    const isOpen = run?.status === "running" || run?.status === "interrupted";
-    const last = stored.messages.at(-1);
-    const own = isOpen && last?.role === "user" ? stored.messages.slice(0, -1) : stored.messages;
-    setMessages(own);
-    const query = isOpen && last?.role === "user" ? last.content : "";
-    const shown = { ...newTurn(query), runId: run?.id ?? "", sessionId: id, status: run?.status ?? "", pauses: stored.pauses };
-    if (stored.pauses.length || isOpen) setTurn(shown);
-    if (run?.status === "running") await follow(shown, null);
+    const { turn: shown, earlier, isFollowed } = reopen(stored, run, since);
+    const notice = sent && sent !== shown.query ? t("late").replace("{answer}", () => sent) : "";
+    const isShown = since || isFollowed || shown.pauses.length > 0 || shown.status === "interrupted" || shown.error;
+    setMessages(isShown ? earlier : stored.messages);
+    if (isShown) setTurn(shown);
+    setProblem(notice);
+    if (isFollowed) await follow(shown, null, notice);
     return shown;
   }
 
+  /** Show what has happened to the forms that are open here. */
+  async function look(/** @type {string} */ sent = "") {
+    if (!turn) return;
+    const before = running.current;
+    const run = await lastRun(api, agent, turn.sessionId);
+    const isSame = run?.id === turn.runId && run.status === "waiting" && run.error === turn.error;
+    if (!isSame && running.current === before) await open(turn.sessionId, turn, sent);
+  }
+  useOpenForms(turn, isBusy, look);
+
   /**
    * @param {import("./turn.js").Turn} first @param {{path: string, body?: any} | null} request
+   * @param {string} [notice] What to say meanwhile.
    * @returns {Promise<import("./turn.js").Turn | null>} The turn at its end, or null if the request failed.
    */
-  async function follow(first, request) {
+  async function follow(first, request, notice = "") {
     const control = new AbortController();
     running.current?.abort();
     running.current = control;
     setBusy(true);
-    setProblem("");
+    setProblem(notice);
     setProblems({});
     setTurn(first);
     const show = (/** @type {import("./turn.js").Turn} */ now) => {
@@ -110,7 +126,6 @@ export function Workspace({ api, agent, session, onSession }) {
       if (control.signal.aborted) return null;
       if (error instanceof ApiError && error.details?.fields) setProblems(readFields(error.details.fields));
       else setProblem(error.message);
-      if (request?.path.endsWith("resume?mode=stream")) setTurn(first);
       return null;
     } finally {
       if (running.current === control) {
@@ -120,28 +135,17 @@ export function Workspace({ api, agent, session, onSession }) {
     }
   }
 
-  const keep = () => {
-    if (!turn) return;
-    const user = turn.query || turn.files.length
-      ? [{ role: "user", content: turn.query, files: turn.files, run_id: turn.runId, reference: [] }]
-      : [];
-    const answer = turn.shown.text || turn.downloads.length
-      ? [{ role: "assistant", content: turn.shown.text, downloads: turn.downloads, run_id: turn.runId,
-        reference: Object.entries(turn.shown.chunks).map(([number, chunk]) => ({ ...chunk, citation_id: number })) }]
-      : [];
-    setMessages([...messages, ...user, ...answer]);
-  };
   /** Start a turn in the session that is open, or in a new one. */
   async function start(/** @type {string} */ text, /** @type {any[]} */ files) {
     const given = begin ? await uploadValues(api, agent, givenValues(begin.fields, inputs)) : {};
     const body = { query: text, files, inputs: given, ...(opened.current ? { session_id: opened.current } : {}) };
-    await follow(newTurn(text || Object.entries(given).map(([name, value]) => `${name}: ${value}`).join("\n"), files),
+    await follow(newTurn(text || answerText(given), files),
       { path: "runs?mode=stream", body });
   }
   const send = async (/** @type {string} */ text, /** @type {File[]} */ files) => {
     try {
       const sent = await upload(api, agent, files);
-      keep();
+      setMessages([...messages, ...asMessages(turn)]);
       await start(text, sent);
     } catch (error) {
       report(error);
@@ -170,12 +174,18 @@ export function Workspace({ api, agent, session, onSession }) {
     if (!turn) return;
     try {
       const answers = { [pause]: await uploadValues(api, agent, values) };
-      await follow({ ...turn, error: "" }, { path: `runs/${turn.runId}/resume?mode=stream`, body: { answers } });
+      const first = goOn({ ...turn, pauses: turn.pauses.filter(({ id }) => id !== pause) }, answerText(answers[pause]));
+      setMessages([...messages, ...asMessages(turn)]);
+      const request = { path: `runs/${turn.runId}/resume?mode=stream`, body: { answers } };
+      if (await follow(first, request) || running.current?.signal.aborted) return;
+      setMessages(messages);
+      setTurn({ ...turn, pauses: turn.pauses.map((each) => (each.id === pause ? { ...each, values } : each)) });
+      await look(first.query);
     } catch (error) {
       report(error);
     }
   };
-  const goOn = () => turn && follow(turn, { path: `runs/${turn.runId}/continue?mode=stream` });
+  const continueRun = () => turn && follow(turn, { path: `runs/${turn.runId}/continue?mode=stream` });
   const stop = () => turn?.runId && api.request(api.path(agent, `runs/${turn.runId}/cancel`), { method: "POST" })
     .catch((error) => setProblem(error.message));
   const select = (/** @type {string} */ id) => {
@@ -192,7 +202,7 @@ export function Workspace({ api, agent, session, onSession }) {
     <${SessionList} api=${api} agent=${agent} sessions=${sessions} session=${session} onSession=${onSession} />
     <${Chat} messages=${messages} turn=${turn} problem=${problem} problems=${problems} isBusy=${isBusy} begin=${begin}
       inputs=${inputs} onInputs=${setInputs} tools=${tools} onSend=${send} onStop=${stop} onAnswer=${answer}
-      onContinue=${goOn} onCite=${setChunk} onResend=${resend} />
+      onContinue=${continueRun} onCite=${setChunk} onResend=${resend} />
     <div class="side">
       <nav class="row" role="tablist">${VIEWS.map((view) => html`<button role="tab" aria-selected=${side === view}
         onClick=${() => setSide(view)}>${t(view)}</button>`)}</nav>

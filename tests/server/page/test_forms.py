@@ -1,0 +1,191 @@
+"""Forms in a real Chromium: what is shown after an answer, after their time, and when somebody else was faster."""
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, Route, expect
+
+from ragflow_lg.server.runs.pause_timeouts import CANCELLED, PauseTimeouts
+from ragflow_lg.server.settings.limits_section import PausesSection
+from tests.fakes.browsers import needs_chromium
+from tests.server.http.app_server import AppServer, canvas, start_app
+from tests.server.http.native.native_client import native
+from tests.server.page.visits import Visit, ask, open_agent, visit
+from tests.server.replicas import start_replica
+from tests.server.runs.test_schedule_runs import Time, start_due
+
+pytestmark = needs_chromium
+
+FORM = canvas(
+    ("begin", "Begin", {}, ["UserFillUp:0"]),
+    (
+        "UserFillUp:0",
+        "UserFillUp",
+        {
+            "enable_tips": True,
+            "tips": "Which size?",
+            "inputs": {
+                "size": {"name": "Size", "type": "integer", "value": 42},
+                "more": {"name": "More", "type": "object", "optional": True},
+            },
+        },
+        ["Message:0"],
+    ),
+    ("Message:0", "Message", {"content": ["Size {UserFillUp:0@size}"]}, []),
+)
+HOUR_S = 3600
+
+
+@asynccontextmanager
+async def waiting(browser: Browser, folder: Path, **pauses: Any) -> AsyncGenerator[tuple[AppServer, Visit, str]]:
+    """Open an agent that has asked its form. Yield also the id of the agent."""
+    sections = {"pauses": PausesSection(**pauses)}
+    async with start_app(folder, sections=sections) as server, visit(browser, server.url, server.key) as shown:
+        agent = await open_agent(server, shown.page, FORM)
+        await ask(shown.page, "A shirt")
+        await expect(shown.page.locator(".pause")).to_be_visible()
+        yield server, shown, agent
+
+
+async def end_pauses(server: AppServer) -> None:
+    """End the forms whose time passes within an hour, as a server does."""
+    time = Time()
+    time.ms = server.app_state.now_ms() + HOUR_S * 1000
+    await start_due(PauseTimeouts(server.app_state, server.turns, time))
+
+
+async def answer(page: Page, size: str) -> None:
+    await page.get_by_label("Size").fill(size)
+    await page.get_by_role("button", name="Answer").click()
+
+
+async def expect_messages(page: Page, *texts: str) -> None:
+    await expect(page.locator(".message :is(.plain, .markdown)")).to_have_text(list(texts))
+
+
+async def expect_the_same_after_a_reload(page: Page, *texts: str) -> None:
+    await expect_messages(page, *texts)
+    await page.reload()
+    await expect_messages(page, *texts)
+
+
+async def test_an_answer_is_shown_as_it_is_stored(browser: Browser, tmp_path: Path) -> None:
+    async with waiting(browser, tmp_path) as (_, shown, _):
+        await shown.page.get_by_label("More").fill('{"a": [1, null]}')
+        await answer(shown.page, "44")
+        entered = 'size: 44\nmore: {"a": [1, null]}'
+        await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", entered, "Size 44")
+
+
+async def test_values_that_are_refused_stay_in_the_form(browser: Browser, tmp_path: Path) -> None:
+    async with waiting(browser, tmp_path) as (_, shown, _):
+        await shown.page.get_by_label("More").fill("{")
+        await answer(shown.page, "44")
+        await expect(shown.page.locator(".pause .problem")).to_be_visible()
+        shown.problems.clear()  # Chromium reports the status 422 as an error
+        await expect(shown.page.get_by_label("More")).to_have_value("{")
+        await shown.page.get_by_label("More").fill("{}")
+        await shown.page.get_by_role("button", name="Answer").click()
+        await expect(shown.page.get_by_text("Size 44")).to_be_visible()
+
+
+async def test_a_form_is_followed_after_its_time(browser: Browser, tmp_path: Path) -> None:
+    async with waiting(browser, tmp_path, timeout_s=1) as (server, shown, _):
+        await end_pauses(server)
+        await expect(shown.page.locator(".pause")).to_have_count(0)
+        await expect(shown.page.locator("[data-node='Message:0']")).to_have_attribute("data-status", "done")
+        await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", "size: 42", "Size 42")
+
+
+async def test_an_answer_after_the_time_is_not_lost_silently(browser: Browser, tmp_path: Path) -> None:
+    async with waiting(browser, tmp_path, timeout_s=HOUR_S) as (server, shown, _):
+        await end_pauses(server)
+        await answer(shown.page, "44")
+        await expect(shown.page.get_by_role("alert")).to_have_text("Your answer came too late: size: 44")
+        shown.problems.clear()  # Chromium reports the status 409 as an error
+        await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", "size: 42", "Size 42")
+
+
+async def test_a_cancelled_form_says_why_also_after_a_reload(browser: Browser, tmp_path: Path) -> None:
+    async with waiting(browser, tmp_path, timeout_s=1, answer="cancel") as (server, shown, _):
+        await end_pauses(server)
+        for _ in range(2):
+            await expect(shown.page.get_by_role("alert")).to_have_text(CANCELLED)
+            await expect_messages(shown.page, "A shirt", "Which size?")
+            await expect(shown.page.locator(".pause")).to_have_count(0)
+            await shown.page.reload()
+        await ask(shown.page, "Again")
+        await expect(shown.page.locator(".pause")).to_be_visible()
+
+
+async def test_the_second_of_two_tabs_shows_the_answer_of_the_first(browser: Browser, tmp_path: Path) -> None:
+    async with waiting(browser, tmp_path) as (server, shown, agent):
+        async with native(server, agent) as client:
+            (run,) = (await client.get("/runs")).json()["runs"]
+            await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 1}})
+        await shown.page.evaluate("dispatchEvent(new Event('focus'))")  # its reader comes back
+        await expect(shown.page.locator(".pause")).to_have_count(0)
+        await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", "size: 1", "Size 1")
+
+
+async def test_two_tabs_continue_a_run(browser: Browser, tmp_path: Path) -> None:
+    async with waiting(browser, tmp_path) as (server, shown, agent):
+        async with native(server, agent) as client:
+            (run,) = (await client.get("/runs")).json()["runs"]
+            steps = (await client.get(f"/sessions/{run['session_id']}/history")).json()["moments"]
+            made = (await client.post(f"/runs/{run['id']}/fork", json={"checkpoint": steps[1]["checkpoint"]})).json()
+            assert made["status"] == "interrupted"
+            await shown.page.goto(f"{server.url}/#/{agent}/{made['session_id']}")
+            await expect(shown.page.get_by_role("button", name="Continue")).to_be_visible()
+            await client.post(f"/runs/{made['id']}/continue")
+        await shown.page.get_by_role("button", name="Continue").click()
+        await expect(shown.page.locator(".pause")).to_be_visible()
+        shown.problems.clear()  # Chromium reports the status 409 as an error
+
+
+@pytest.mark.parametrize("late", ["**/sessions/*", "**/runs?*"])
+async def test_a_reload_while_the_time_passes_shows_the_answer(browser: Browser, tmp_path: Path, late: str) -> None:
+    async with waiting(browser, tmp_path, timeout_s=HOUR_S) as (server, shown, _):
+
+        async def pass_time(route: Route) -> None:
+            await asyncio.sleep(0.5)  # the page has the other by now, if it did not wait
+            await end_pauses(server)
+            await route.continue_()
+
+        await shown.page.route(late, pass_time, times=1)
+        await shown.page.reload()
+        await expect_messages(shown.page, "A shirt", "Which size?", "size: 42", "Size 42")
+        await expect(shown.page.locator(".pause")).to_have_count(0)
+
+
+async def test_a_form_is_followed_if_its_time_passes_without_a_server(browser: Browser, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text(
+        f'checkpoints = "sqlite:///{tmp_path}/sessions.db"\n[pauses]\ntimeout_s = 3\n'
+        f'[server]\ndatabase = "sqlite:///{tmp_path}/server.db"\nfiles = "{tmp_path}/files"\n'
+    )
+    first = await start_replica(settings, "")
+    address = str(first.client.base_url).removesuffix("/api/v1/")
+    made = await first.client.post("/agents", json={"title": "Helper", "dsl": FORM})
+    async with visit(browser, address, first.key) as shown:
+        await shown.page.goto(f"{address}/#/{made.json()['data']['id']}")
+        await ask(shown.page, "A shirt")
+        await expect(shown.page.locator(".pause")).to_be_visible()
+        first.process.send_signal(signal.SIGKILL)
+        await first.process.wait()
+        await expect(shown.page.get_by_text("The time for an answer has passed.")).to_be_visible()
+        second = await start_replica(settings, first.key, int(address.rpartition(":")[2]))
+        try:
+            await expect_messages(shown.page, "A shirt", "Which size?", "size: 42", "Size 42")
+            await shown.page.goto("about:blank")  # it must not ask the server that ends now
+            shown.problems.clear()  # the requests while there was no server
+        finally:
+            second.process.kill()
+            await second.process.wait()
+    await first.client.aclose()
+    await second.client.aclose()
