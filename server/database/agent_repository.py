@@ -104,10 +104,7 @@ class AgentRepository(TenantRepository):
         columns = {"create": AgentRow.create_ms, "update": AgentRow.update_ms, "title": AgentRow.title_key}
         column = columns[query.order]
         order = (column.desc(), AgentRow.id.desc()) if query.is_descending else (column.asc(), AgentRow.id.asc())
-        page = statement.order_by(*order).limit(query.page_size).offset((query.page - 1) * query.page_size)
-        async with self._database.reading() as db:
-            total = await db.scalar(select(func.count()).select_from(statement.subquery()))
-            return list(await db.scalars(page)), total or 0
+        return await self._database.page(statement, order, query.page, query.page_size)
 
     async def categories(self) -> dict[str, int]:
         """Count the agents by category."""
@@ -138,8 +135,7 @@ class AgentRepository(TenantRepository):
     async def sessions(self, agent_id: str) -> list[str]:
         """Return the ids of an agent's sessions."""
         selection = select(SessionRow.id).where(SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id)
-        async with self._database.reading() as db:
-            return list(await db.scalars(selection))
+        return await self._database.all(selection)
 
     async def delete(self, agent_id: str) -> list[str] | None:
         """Delete an agent and everything that belongs to it.
@@ -192,8 +188,7 @@ class AgentRepository(TenantRepository):
         """Return the version that was published last, or None."""
         newest = (VersionRow.update_ms.desc(), VersionRow.create_ms.desc(), VersionRow.id)
         statement = self._versions(agent_id).where(VersionRow.is_released).order_by(*newest).limit(1)
-        async with self._database.reading() as db:
-            return await db.scalar(statement)
+        return await self._database.first(statement)
 
     async def release_times(self, agent_ids: Sequence[str]) -> dict[str, int]:
         """Return when agents were last published, in epoch milliseconds by id. Agents never published are omitted."""
@@ -214,8 +209,7 @@ class AgentRepository(TenantRepository):
     async def all_versions(self, agent_id: str) -> list[VersionRow]:
         """Return all versions of an agent, most recently changed first."""
         newest = (VersionRow.update_ms.desc(), VersionRow.create_ms.desc(), VersionRow.id)
-        async with self._database.reading() as db:
-            return list(await db.scalars(self._versions(agent_id).order_by(*newest)))
+        return await self._database.all(self._versions(agent_id).order_by(*newest))
 
     async def add_version(self, version: VersionRow) -> None:
         """Store a version without making it the draft."""

@@ -6,13 +6,13 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
@@ -24,6 +24,8 @@ from ragflow_lg.base.work_thread import WorkThread
 from ragflow_lg.server.database.text_types import use_keys
 
 if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement, Select
+
     from ragflow_lg.checkpoints.key_ring import KeyRing
 
 _T = TypeVar("_T")
@@ -172,6 +174,25 @@ class Database:
                 yield session
         except SQLAlchemyError as error:
             raise _to_database_error(error) from error
+
+    async def all(self, statement: Select[_T]) -> list[_T]:
+        """Return the first column of all rows; see `reading`."""
+        async with self.reading() as db:
+            return list(await db.scalars(statement))
+
+    async def first(self, statement: Select[_T]) -> _T | None:
+        """Return the first column of the first row; see `reading`."""
+        async with self.reading() as db:
+            return await db.scalar(statement)
+
+    async def page(
+        self, statement: Select[_T], order: Sequence[ColumnElement[Any]], page: int, size: int
+    ) -> tuple[list[_T], int]:
+        """Return the first column of a page of rows, and the number of all rows. ``page`` counts from 1."""
+        async with self.reading() as db:
+            total = await db.scalar(select(func.count()).select_from(statement.subquery()))
+            rows = await db.scalars(statement.order_by(*order).limit(size).offset((page - 1) * size))
+            return list(rows), total or 0
 
     @asynccontextmanager
     async def writing(self) -> AsyncGenerator[AsyncSession]:

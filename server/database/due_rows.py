@@ -32,8 +32,7 @@ async def find_due_rows(
         due = due.where(table.tenant.not_in(without))
     ranked = due.subquery()
     statement = select(table).join(ranked, ranked.c.key == key).order_by(ranked.c.number, table.due_ms, key)
-    async with database.reading() as db:
-        return list(await db.scalars(statement.limit(limit)))
+    return await database.all(statement.limit(limit))
 
 
 async def change_due_row(database: Database, row: ScheduleRow | PauseTimeoutRow, **values: Any) -> bool:

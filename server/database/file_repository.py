@@ -92,8 +92,7 @@ class FileRepository(TenantRepository):
 
     async def get(self, file_id: str) -> FileRow | None:
         """Return a file's metadata, or None."""
-        async with self._database.reading() as db:
-            return await db.scalar(select(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
+        return await self._database.first(select(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
 
     async def find(self, query: FileQuery, page: int, page_size: int) -> tuple[list[FileRow], int, int]:
         """Return a page of files, newest first, with the number of all files and their total size."""

@@ -90,18 +90,15 @@ class KeyRepository:
 
     async def list(self) -> list[KeyRow]:
         """Return all keys, including revoked ones, oldest first."""
-        async with self._database.reading() as db:
-            return list(await db.scalars(select(KeyRow).order_by(KeyRow.create_ms, KeyRow.id)))
+        return await self._database.all(select(KeyRow).order_by(KeyRow.create_ms, KeyRow.id))
 
     async def tenants(self) -> set[str]:
         """Return the tenants with valid keys."""
-        async with self._database.reading() as db:
-            return set(await db.scalars(select(KeyRow.tenant).where(KeyRow.revoke_ms == 0).distinct()))
+        return set(await self._database.all(select(KeyRow.tenant).where(KeyRow.revoke_ms == 0).distinct()))
 
     async def count(self) -> int:
         """Count the keys, including revoked ones."""
-        async with self._database.reading() as db:
-            return await db.scalar(select(func.count()).select_from(KeyRow)) or 0
+        return await self._database.first(select(func.count()).select_from(KeyRow)) or 0
 
     async def revoke(self, which: str, now_ms: int) -> KeyRow:
         """Revoke the key identified by ``which``: the key itself, its id, its beginning, or its name.

@@ -48,8 +48,7 @@ async def find_expiry(database: Database, tenant: str, session_id: str) -> int:
     selection = select(PauseTimeoutRow.expire_ms).where(
         PauseTimeoutRow.tenant == tenant, PauseTimeoutRow.session_id == session_id
     )
-    async with database.reading() as db:
-        return await db.scalar(selection) or 0
+    return await database.first(selection) or 0
 
 
 async def delete_expired(database: Database, row: PauseTimeoutRow, error: str = "") -> None:

@@ -24,8 +24,7 @@ class ScheduleRepository(TenantRepository):
         if agent_id:
             statement = statement.where(ScheduleRow.agent_id == agent_id)
         ordered = statement.order_by(ScheduleRow.create_ms, ScheduleRow.id)
-        async with self._database.reading() as db:
-            return list(await db.scalars(ordered.limit(page_size).offset((page - 1) * page_size)))
+        return await self._database.all(ordered.limit(page_size).offset((page - 1) * page_size))
 
     async def delete(self, schedule_id: str, agent_id: str = "") -> bool:
         """Delete a schedule, of an agent if one is given. Return whether it existed."""

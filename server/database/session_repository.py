@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
-from sqlalchemy import Select, bindparam, delete, func, select, update
+from sqlalchemy import Select, bindparam, delete, select, update
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.database import Database, TenantRepository
@@ -100,10 +100,7 @@ class SessionRepository(TenantRepository):
             statement = statement.where(SessionRow.create_ms <= query.until_ms)
         column = SessionRow.create_ms if query.order == "create" else SessionRow.update_ms
         order = (column.desc(), SessionRow.id.desc()) if query.is_descending else (column.asc(), SessionRow.id.asc())
-        page = statement.order_by(*order).limit(query.page_size).offset((query.page - 1) * query.page_size)
-        async with self._database.reading() as db:
-            total = await db.scalar(select(func.count()).select_from(statement.subquery()))
-            return list(await db.scalars(page)), total or 0
+        return await self._database.page(statement, order, query.page, query.page_size)
 
     async def of_conversation(self, agent_id: str, user_id: str, conversation: str) -> list[SessionRow]:
         """Return the newest sessions of a chat program's conversation of a user with an agent, newest first."""
@@ -113,14 +110,12 @@ class SessionRepository(TenantRepository):
             SessionRow.user_id == user_id[:TITLE_CHARS],
         )
         newest = statement.order_by(SessionRow.update_ms.desc(), SessionRow.id.desc()).limit(MAX_OF_CONVERSATION)
-        async with self._database.reading() as db:
-            return list(await db.scalars(newest))
+        return await self._database.all(newest)
 
     async def ids(self, agent_id: str) -> list[str]:
         """Return the ids of all of an agent's sessions."""
         statement = select(SessionRow.id).where(SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id)
-        async with self._database.reading() as db:
-            return list(await db.scalars(statement.order_by(SessionRow.id)))
+        return await self._database.all(statement.order_by(SessionRow.id))
 
     async def older_ids(self, agent_id: str, source: str, newest_count: int, limit: int) -> list[str]:
         """Return up to ``limit`` ids of sessions from a source, leaving out the newest ``newest_count`` sessions."""
@@ -128,8 +123,7 @@ class SessionRepository(TenantRepository):
             SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id, SessionRow.source == source
         )
         newest = statement.order_by(SessionRow.update_ms.desc(), SessionRow.id.desc()).offset(newest_count).limit(limit)
-        async with self._database.reading() as db:
-            return list(await db.scalars(newest))
+        return await self._database.all(newest)
 
     async def messages(self, session_ids: Sequence[str]) -> dict[str, list[MessageRow]]:
         """Return the messages by session, oldest first.
@@ -198,8 +192,7 @@ class RunRepository(TenantRepository):
 
     async def get(self, run_id: str) -> RunRow | None:
         """Return a run, or None."""
-        async with self._database.reading() as db:
-            return await db.scalar(select(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id))
+        return await self._database.first(select(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id))
 
     async def newest(self, session_id: str) -> RunRow | None:
         """Return the run in a session that started last, or None."""
@@ -215,10 +208,7 @@ class RunRepository(TenantRepository):
         statement = select(RunRow).where(RunRow.tenant == self._tenant, RunRow.agent_id == agent_id)
         if session_id:
             statement = statement.where(RunRow.session_id == session_id)
-        newest = statement.order_by(RunRow.start_ms.desc(), RunRow.id.desc())
-        async with self._database.reading() as db:
-            total = await db.scalar(select(func.count()).select_from(statement.subquery()))
-            return list(await db.scalars(newest.limit(page_size).offset((page - 1) * page_size))), total or 0
+        return await self._database.page(statement, (RunRow.start_ms.desc(), RunRow.id.desc()), page, page_size)
 
     async def end(self, run_id: str, status: str, error: str, usage: Usage, now_ms: int) -> None:
         """Store the end of a run."""

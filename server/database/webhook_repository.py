@@ -21,8 +21,7 @@ TEST_TTL_MS = 600_000
 
 async def find_agent(database: Database, agent_id: str) -> AgentRow | None:
     """Return an agent that belongs to any tenant, since webhook callers have no key that identifies a tenant."""
-    async with database.reading() as db:
-        return await db.scalar(select(AgentRow).where(AgentRow.id == agent_id))
+    return await database.first(select(AgentRow).where(AgentRow.id == agent_id))
 
 
 class WebhookRepository:
@@ -92,13 +91,11 @@ class WebhookTests(Struct, frozen=True):
     async def next(self, since_us: int) -> WebhookTestRow | None:
         """Return the first test that started after ``since_us``, or None."""
         statement = select(WebhookTestRow).where(*self._tests(), WebhookTestRow.start_us > since_us)
-        async with self.database.reading() as db:
-            return await db.scalar(statement.order_by(WebhookTestRow.start_us, WebhookTestRow.id).limit(1))
+        return await self.database.first(statement.order_by(WebhookTestRow.start_us, WebhookTestRow.id).limit(1))
 
     async def get(self, test_id: str) -> WebhookTestRow | None:
         """Return a test, or None."""
-        async with self.database.reading() as db:
-            return await db.scalar(select(WebhookTestRow).where(*self._tests(), WebhookTestRow.id == test_id))
+        return await self.database.first(select(WebhookTestRow).where(*self._tests(), WebhookTestRow.id == test_id))
 
     async def events(self, test_id: str, since_us: int, limit: int) -> list[WebhookEventRow]:
         """Return a test's events after a given time, oldest first."""
@@ -112,8 +109,7 @@ class WebhookTests(Struct, frozen=True):
             .order_by(WebhookEventRow.number)
             .limit(limit)
         )
-        async with self.database.reading() as db:
-            return list(await db.scalars(statement))
+        return await self.database.all(statement)
 
     async def delete_all(self) -> None:
         """Delete the agent's tests and rate limit."""
