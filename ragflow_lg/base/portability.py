@@ -29,6 +29,18 @@ def on_signal(number: int, action: Callable[[], object]) -> None:
             signal.signal(number, handle)
 
 
+def on_stop_signals() -> tuple[asyncio.Event, asyncio.Event]:
+    """Return two events: SIGINT or SIGTERM sets the first one, and another such signal the second one."""
+    stop, stop_now = asyncio.Event(), asyncio.Event()
+
+    def request_stop() -> None:
+        (stop_now if stop.is_set() else stop).set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        on_signal(number, request_stop)
+    return stop, stop_now
+
+
 def restore_interrupt() -> None:
     """Let the next Ctrl-C end the program."""
     try:

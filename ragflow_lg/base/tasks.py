@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from typing import Any
 
@@ -27,6 +27,16 @@ async def running(work: Callable[[], Coroutine[Any, Any, object]], name: str) ->
     finally:
         task.cancel()
         await asyncio.wait([task])  # unlike awaiting the task, this propagates a cancellation of the caller
+
+
+async def work_until(work: Awaitable[object], stop: asyncio.Event, patience_s: float) -> None:
+    """Do some work until it is done, the event is set or the time is over. Errors of the work are raised."""
+    working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
+    await asyncio.wait({working, stopping}, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+    for task in (working, stopping):
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 class SharedTask:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +14,8 @@ from taskiq.acks import AcknowledgeType
 from taskiq.receiver.receiver import Receiver
 
 from ragflow_lg.base.errors import SettingsError, StreamError
-from ragflow_lg.base.portability import on_signal
+from ragflow_lg.base.portability import on_stop_signals
+from ragflow_lg.base.tasks import running, work_until
 from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.assembly.app_state import AppState, open_app_state
 from ragflow_lg.server.assembly.unknown_names import report_unknown_names
@@ -62,13 +62,7 @@ class Worker:
         """Play runs until SIGINT or SIGTERM. A second signal skips draining."""
         await asyncio.to_thread(load_turn_code)
         report_unknown_names(self.app_state.settings)
-        stop, stop_now = asyncio.Event(), asyncio.Event()
-
-        def request_stop() -> None:
-            (stop_now if stop.is_set() else stop).set()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            on_signal(number, request_stop)
+        stop, stop_now = on_stop_signals()
         receiver = Receiver(
             self._queue.broker,
             max_async_tasks=self._concurrency,
@@ -76,11 +70,10 @@ class Worker:
             ack_type=AcknowledgeType.MANUAL,
         )
         listening = asyncio.create_task(receiver.listen(stop))
-        sweeping = asyncio.create_task(self._sweep_forever())
-        announce()
-        await asyncio.wait([listening, asyncio.create_task(stop.wait())], return_when=asyncio.FIRST_COMPLETED)
+        async with running(self._sweep_forever, "sweep"):
+            announce()
+            await asyncio.wait([listening, asyncio.create_task(stop.wait())], return_when=asyncio.FIRST_COMPLETED)
         stop.set()
-        sweeping.cancel()
         await self._drain(listening, stop_now)
 
     async def _drain(self, listening: asyncio.Task[None], stop_now: asyncio.Event) -> None:
@@ -90,13 +83,10 @@ class Worker:
             await self._turns.drain()
             await listening
 
-        draining, stopping = asyncio.create_task(drain()), asyncio.create_task(stop_now.wait())
-        patience_s = self.app_state.settings.server.drain_s
-        await asyncio.wait({draining, stopping}, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
-        for task in (draining, stopping, listening):
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await work_until(drain(), stop_now, self.app_state.settings.server.drain_s)
+        listening.cancel()
+        with suppress(asyncio.CancelledError):
+            await listening
 
     async def _sweep_forever(self) -> None:
         while True:

@@ -9,11 +9,10 @@ import asyncio
 import gc
 import logging
 import re
-import signal
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from random import random
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragflow_lg.base.computing_threads import lower_own_priority
 from ragflow_lg.base.garbage_collector import collect_rarely
-from ragflow_lg.base.portability import on_signal
+from ragflow_lg.base.portability import on_stop_signals
 from ragflow_lg.base.request_notes import find_tenant
+from ragflow_lg.base.tasks import work_until
 from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
 from ragflow_lg.server.http.edge.listening_socket import QuietServer, duplicate_socket, get_url
 from ragflow_lg.server.http.shared.event_stream import CONNECTION
@@ -281,13 +281,7 @@ async def serve(
     section: ServerSection,
 ) -> None:
     """Serve until SIGINT or SIGTERM. ``announce`` receives the URL. A second signal skips draining."""
-    stop, stop_now = asyncio.Event(), asyncio.Event()
-
-    def request_stop() -> None:
-        (stop_now if stop.is_set() else stop).set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        on_signal(number, request_stop)
+    stop, stop_now = on_stop_signals()
     async with start_server(app, listener, drain, section.drain_s, stop_now, section) as url:
         freeze_objects()
         announce(url)
@@ -320,19 +314,9 @@ async def start_server(
         yield get_url(listener)
     finally:
         server.stop_listening()
-        await _drain(drain, drain_s, stop_now or asyncio.Event())
+        await work_until(drain(), stop_now or asyncio.Event(), drain_s)
         server.should_exit = True
         await server_task
-
-
-async def _drain(drain: Callable[[], Awaitable[None]], drain_s: float, stop_now: asyncio.Event) -> None:
-    drain_task = asyncio.ensure_future(drain())
-    stop_task = asyncio.create_task(stop_now.wait())
-    await asyncio.wait({drain_task, stop_task}, timeout=drain_s, return_when=asyncio.FIRST_COMPLETED)
-    for task in (drain_task, stop_task):
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 class _Server(QuietServer):

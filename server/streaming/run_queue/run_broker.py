@@ -21,6 +21,8 @@ from redis.exceptions import RedisError, ResponseError
 from taskiq import AckableMessage
 from taskiq_redis import RedisStreamBroker
 
+from ragflow_lg.base.tasks import SharedTask
+
 PLAY = "play"
 """The name of the only task. Its argument is the id of a ticket."""
 GROUP = "workers"
@@ -88,7 +90,7 @@ class RunBroker(RedisStreamBroker):
         self._silence_s = silence_s
         self._held: dict[str, set[Any]] = {}
         """The ids in the stream of the messages in progress, by ticket: a message can be sent twice."""
-        self._reporting: asyncio.Task[None] | None = None
+        self._reporting = SharedTask(self._report_forever)
         self.play: Any = None
 
     def define(self, play: Callable[..., Awaitable[None]]) -> None:
@@ -117,10 +119,7 @@ class RunBroker(RedisStreamBroker):
 
     async def shutdown(self) -> None:
         """Stop reporting and close the connections."""
-        if self._reporting is not None:
-            self._reporting.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._reporting
+        await self._reporting.aclose()
         await super().shutdown()
 
     def _ack_generator(self, id: str, queue_name: str) -> Callable[[], Awaitable[None]]:
@@ -137,8 +136,7 @@ class RunBroker(RedisStreamBroker):
 
     async def listen(self) -> AsyncGenerator[AckableMessage]:
         """Yield messages: new ones, and those of workers that have become silent."""
-        if self._reporting is None:
-            self._reporting = asyncio.create_task(self._report_forever())
+        self._reporting.start()
         async with Redis(connection_pool=self.connection_pool) as client:
             while True:
                 try:

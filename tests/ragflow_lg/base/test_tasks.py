@@ -1,8 +1,10 @@
 import asyncio
 from contextlib import suppress
 
+import pytest
+
 from ragflow_lg.base.request_notes import RequestNotes, current_notes, use_notes
-from ragflow_lg.base.tasks import SharedTask, end_task, running
+from ragflow_lg.base.tasks import SharedTask, end_task, running, work_until
 
 
 async def test_a_task_that_swallows_cancellations_ends() -> None:
@@ -65,3 +67,30 @@ async def test_a_shared_task_starts_once_at_a_time_and_knows_no_request() -> Non
     await task.aclose()
     assert tenants in ([""], ["", ""])
     assert not task.is_running
+
+
+async def test_work_goes_on_until_it_is_done_the_event_is_set_or_the_time_is_over() -> None:
+    ends = list[str]()
+
+    async def work(name: str, seconds: float) -> None:
+        try:
+            await asyncio.sleep(seconds)
+            ends.append(f"{name} done")
+        except asyncio.CancelledError:
+            ends.append(f"{name} cancelled")
+            raise
+
+    stop = asyncio.Event()
+    await work_until(work("first", 0), stop, 60)
+    await work_until(work("second", 60), stop, 0.01)
+    stop.set()
+    await work_until(work("third", 60), stop, 60)
+    assert ends == ["first done", "second cancelled", "third cancelled"]
+
+
+async def test_an_error_of_the_work_is_raised() -> None:
+    async def fail() -> None:
+        raise ValueError("It fails.")
+
+    with pytest.raises(ValueError, match="It fails"):
+        await work_until(fail(), asyncio.Event(), 60)
