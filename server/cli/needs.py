@@ -11,6 +11,8 @@ import orjson
 import typer
 
 from ragflow_lg.server.cli.options import SettingsFile
+from ragflow_lg.server.cli.terminal import format_command, print_note
+from ragflow_lg.server.settings.trusted_folders import is_trusted
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.canvas_needs import Need
@@ -65,6 +67,8 @@ def needs(
     if init:
         _write_new(Path(SETTINGS_FILE), write_settings(missing))
         _write_new(Path(VARIABLES_FILE), write_variables(missing))
+        if not is_trusted("settings", Path()):
+            print_note(f"{SETTINGS_FILE} is used once this folder is trusted: {format_command('trust')}")
         return
     if output == "json":
         entries = [need._asdict() for need in found]

@@ -49,7 +49,9 @@ def test_the_text_says_what_to_do_and_counts(file: Path) -> None:
 
 
 def test_the_settings_that_it_writes_supply_what_is_missing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert invoke("needs", file, "--init").exit_code == 0
+    result = invoke("needs", file, "--init")
+    assert result.exit_code == 0
+    assert "ragflow-lg.toml is used once this folder is trusted: ragflow-lg trust\n" in result.stderr
     written = Path("ragflow-lg.toml").read_text("utf-8").replace("https://…", "https://models.example.com")
     assert set(tomllib.loads(written)) == {"sql", "tools"}
     assert "only needs the environment variable DEEPSEEK_API_KEY" in written
