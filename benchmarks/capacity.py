@@ -8,8 +8,10 @@ sessions, events and the queue. ``benchmarks.turn_costs`` has measured what each
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Generator, Mapping
 from math import ceil
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -75,6 +77,17 @@ class Costs(Struct, frozen=True):
     def when_full(self) -> Costs:
         """Return the costs with those of full stores."""
         return msgspec.structs.replace(self, demands={**self.demands, **self.limits})
+
+
+def read_costs(file: Path) -> Costs:
+    """Read costs that ``benchmarks.turn_costs`` has measured, or end with a message."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Costs)
+    except OSError as error:
+        reason = error.strerror
+    except msgspec.MsgspecError as error:
+        reason = str(error)
+    sys.exit(f"{file} cannot be used: {reason}. To write it, run: python -m benchmarks.turn_costs {file}")
 
 
 class Deployment(Struct, frozen=True):

@@ -13,8 +13,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import msgspec
-
 from benchmarks.capacity import (
     PARTS,
     REDIS,
@@ -26,6 +24,7 @@ from benchmarks.capacity import (
     first_full,
     most_streams,
     percentile,
+    read_costs,
     split,
     use,
 )
@@ -121,7 +120,7 @@ def _simulate_largest(costs: Costs) -> None:
 def main() -> None:
     """Print everything."""
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else MEASURED
-    costs = msgspec.json.decode(file.read_bytes(), type=Costs)
+    costs = read_costs(file)
     print(f"costs measured at a load average of {costs.load:.1f}")
     _validate(costs)
     costs = costs.when_full()

@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from benchmarks.capacity import REDIS, Costs, Demand, Work
+from benchmarks.capacity import REDIS, Demand, Work, read_costs
 from benchmarks.recorded_turns import RecordedTurn, Step, clocks, own_ids, postgresql_turn, redis_turn
 from benchmarks.turn_costs import STREAMS, TURNS, Stage, idle_s, open_database, open_stage
 from benchmarks.wire_recording import Recorder, Trip
@@ -216,11 +216,14 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the processes end with this one
     names = [name for name in sys.argv[1:] if not name.endswith(".json")] or ["redis", "postgresql"]
     parts = [part for name in names for part in (REDIS if name == "redis" else (name,))]
+    files = [Path(name) for name in sys.argv[1:] if name.endswith(".json")]
+    for file in files:
+        read_costs(file)  # before the measurement, which takes long
     limits = {name: demand(*found) for name, found in asyncio.run(measure(parts)).items()}
     for name, each in limits.items():
         print(f"{name}: {each.turn * 1000:.2f} ms a turn, {each.piece * 1000:.4f} ms a piece")
-    for file in (Path(name) for name in sys.argv[1:] if name.endswith(".json")):
-        costs = msgspec.json.decode(file.read_bytes(), type=Costs)
+    for file in files:
+        costs = read_costs(file)
         found: dict[str, Any] = {**costs.limits, **{part: limits[part] for part in parts}}
         costs = msgspec.structs.replace(costs, limits=found)
         file.write_bytes(msgspec.json.format(msgspec.json.encode(costs), indent=1) + b"\n")

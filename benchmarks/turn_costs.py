@@ -237,14 +237,21 @@ def _point(workers: int, work: Work, used: Mapping[str, float], firsts: Sequence
     )
 
 
+def _report(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
 async def measure(count: int) -> tuple[Costs, list[Point]]:
     """Measure with a number of workers."""
+    _report(f"{count} worker(s): start the stores, the server and the workers")
     async with open_stage(count) as stage:
         firsts: dict[str, list[float]] = {}
 
         async def play(work: Work, query: str) -> None:
+            _report(f"{count} worker(s): {work.turns} turns with answers of {work.pieces} pieces")
             firsts[query] = await stage.play(work, query)
 
+        _report(f"{count} worker(s): {IDLE_S:.0f} s without turns")
         idle = await _used(stage, lambda: asyncio.sleep(IDLE_S))
         short = await _used(stage, lambda: play(TURNS, "short"))
         long = await _used(stage, lambda: play(STREAMS, "long"))

@@ -1,6 +1,7 @@
 """The arithmetic of the load model in ``benchmarks/capacity.py``, on costs whose results can be worked out by hand."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -20,6 +21,7 @@ from benchmarks.capacity import (
     first_full,
     most_streams,
     percentile,
+    read_costs,
     split,
     use,
 )
@@ -117,3 +119,15 @@ def test_clients_on_one_machine_share_its_processors() -> None:
     assert two.turns / 5 == pytest.approx(1 / 0.030, rel=0.1), "the worker is the limit"
     both = Simulation(given, Deployment(1, 2, 1), machine=2).run_clients(work, 5, pieces_per_s=1000)
     assert both.turns / 5 == pytest.approx(2 / 0.050, rel=0.15), "the processors are the limit again"
+
+
+def test_a_missing_or_wrong_file_ends_the_program_with_a_message(tmp_path: Path) -> None:
+    file = tmp_path / "costs.json"
+    advice = rf" To write it, run: python -m benchmarks\.turn_costs {file}$"
+    with pytest.raises(SystemExit, match=rf"^{file} cannot be used: No such file or directory\.{advice}"):
+        read_costs(file)
+    file.write_text("{}")
+    with pytest.raises(SystemExit, match=rf"cannot be used: Object missing required field `demands`\.{advice}"):
+        read_costs(file)
+    file.write_bytes(msgspec.json.encode(costs({})))
+    assert read_costs(file) == costs({})
