@@ -71,7 +71,8 @@ def require(extra: str, purpose: str, error: type[RagflowLgError] = SettingsErro
     """
     missing = [module for module in EXTRAS[extra] if find_spec(module) is None]
     if missing:
-        raise error(f"{purpose} needs {', '.join(missing)}. Install it with: {install_command(extra)}")
+        them = "it" if len(missing) == 1 else "them"
+        raise error(f"{purpose} needs {', '.join(missing)}. Install {them} with: {install_command(extra)}")
 
 
 def install_command(extra: str) -> str:

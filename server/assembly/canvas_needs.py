@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from ragflow_lg.base.diagnostics import ADVICE, Diagnostic, Severity
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
+from ragflow_lg.base.extras import require
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.spec import Requirement
 from ragflow_lg.dsl_compiler import extend_pointer
@@ -195,6 +196,7 @@ class _Checks:
             if self._settings.knowledge.url.startswith(("ragflow+", "elasticsearch+")):
                 return "" if shared is None or shared else describe_unshared_dataset(self._settings.tenant, name)
             dataset = _find_dataset(self._settings, name)
+            require("knowledge", "A local dataset")  # first, so that a dataset can be created
         except RagflowLgError as error:
             return str(error)
         if dataset is not None and (shared is None or any(is_named(each, shared) for each in dataset)):

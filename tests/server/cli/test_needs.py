@@ -96,6 +96,14 @@ def test_a_run_names_everything_that_is_missing_before_it_begins(file: Path) -> 
     assert "a, b" not in invoke("run", file, "x", "--model", "demo", "--events", "pretty").stderr
 
 
+def test_missing_packages_are_named_before_a_missing_dataset(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Create it with" in invoke("needs", file).stdout
+    monkeypatch.setitem(extras.EXTRAS, "knowledge", ("no_such_package", "nor_this"))
+    listed = invoke("needs", file).stdout
+    assert "A local dataset needs no_such_package, nor_this. Install them with: pip install" in listed
+    assert "Create it with" not in listed
+
+
 def test_missing_packages_are_named_with_their_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "geheim-10")
     monkeypatch.setitem(extras.EXTRAS, "anthropic", ("no_such_package",))
