@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from secrets import token_hex
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
@@ -108,8 +107,11 @@ ARGUMENTS: Mapping[ActionKind, type[BaseModel]] = {
 }
 """The arguments of each action; their docstrings describe the tools."""
 
+_FIELDS = {"submit": "is_submitted", "option": "text", "key": "text"}
+"""The arguments with other names in a `BrowserAction`."""
 
-class BrowserSession:
+
+class BrowserSession(AbstractAsyncContextManager["BrowserSession"]):
     """The browser of one node execution, which opens with the first action that is not a stored step."""
 
     def __init__(self, ctx: RunContext, files: Sequence[BrowserFile]) -> None:
@@ -122,13 +124,7 @@ class BrowserSession:
         self.downloads: list[Mapping[str, JsonValue]] = []
         """The files for the user, as the output ``downloaded_files`` lists them."""
 
-    async def __aenter__(self) -> BrowserSession:
-        """Return this object."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         """Close the browser."""
         await self._stack.aclose()
 
@@ -179,29 +175,15 @@ class BrowserSession:
             view = await self._browser.act(action)
         return await self._outcome(kind, view)
 
-    def _action(self, kind: ActionKind, arguments: Any) -> BrowserAction:
-        match kind:
-            case "open":
-                return BrowserAction(kind, address=arguments.address.strip())
-            case "click":
-                return BrowserAction(kind, ref=arguments.ref)
-            case "fill":
-                return BrowserAction(kind, ref=arguments.ref, text=arguments.text, is_submitted=arguments.submit)
-            case "select":
-                return BrowserAction(kind, ref=arguments.ref, text=arguments.option)
-            case "press":
-                return BrowserAction(kind, text=arguments.key)
-            case "upload":
-                file = self._files.get(arguments.file)
-                if file is None:
-                    raise ServiceError(f"There is no such file. The files are: {', '.join(self._files)}.")
-                return BrowserAction(kind, ref=arguments.ref, file=file)
-            case "scroll":
-                return BrowserAction(kind, direction=arguments.direction)
-            case "read":
-                return BrowserAction(kind, offset=arguments.offset)
-            case "back" | "screenshot":
-                return BrowserAction(kind)
+    def _action(self, kind: ActionKind, arguments: BaseModel) -> BrowserAction:
+        fields = {_FIELDS.get(name, name): value for name, value in arguments}
+        if "address" in fields:
+            fields["address"] = fields["address"].strip()
+        if "file" in fields:
+            fields["file"] = self._files.get(fields["file"])
+            if fields["file"] is None:
+                raise ServiceError(f"There is no such file. The files are: {', '.join(self._files)}.")
+        return BrowserAction(kind, **fields)
 
     async def _outcome(self, kind: ActionKind, view: PageView) -> Outcome:
         """Keep the files of a step, and describe its page."""

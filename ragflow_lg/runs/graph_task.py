@@ -29,7 +29,7 @@ class GraphTask(AbstractAsyncContextManager[None]):
     def start(self, playing: Coroutine[Any, Any, None]) -> None:
         """Start the task. The sink of the run is closed when it ends."""
         self._task = asyncio.create_task(playing)
-        self._task.add_done_callback(self._close_sink)
+        self._task.add_done_callback(lambda _: self._sink.close())
 
     def __await__(self) -> Any:
         """Wait for the end of the graph, and raise its error."""
@@ -49,9 +49,6 @@ class GraphTask(AbstractAsyncContextManager[None]):
         self._turn.limits.close()
         if isinstance(error, Exception) and not isinstance(error, RagflowLgError):
             raise RunError(_describe_error(error)) from error
-
-    def _close_sink(self, _: object) -> None:
-        self._sink.close()
 
 
 def _describe_error(error: Exception) -> str:

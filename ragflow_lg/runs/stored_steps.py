@@ -136,13 +136,6 @@ class StoredSteps:
                 return snapshot
         return None
 
-    async def snapshots(self, namespace: str, *, before: str) -> AsyncIterator[Any]:
-        """Yield LangGraph's snapshots of a namespace, newest first, reading one at a time."""
-        async with aclosing(cast("Any", self.places(namespace, before=before))) as places:
-            async for _, checkpoint in places:
-                if (snapshot := await self.snapshot(namespace, checkpoint)) is not None:
-                    yield snapshot
-
     async def info(self, namespace: str, checkpoint: str) -> CheckpointInfo | None:
         """Describe a stored step. Return None if it is gone."""
         snapshot = await self.snapshot(namespace, checkpoint)
@@ -240,9 +233,11 @@ class StoredSteps:
 
         ``before`` is a checkpoint of the task, which is newer than that snapshot.
         """
-        async for snapshot in self.snapshots(namespace, before=before):
-            if any(task.id == child for task in snapshot.tasks):
-                return snapshot
+        async with aclosing(cast("Any", self.places(namespace, before=before))) as places:
+            async for _, checkpoint in places:
+                snapshot = await self.snapshot(namespace, checkpoint)
+                if snapshot is not None and any(task.id == child for task in snapshot.tasks):
+                    return snapshot
         raise CheckpointError("The session no longer has the step that contains this region.")
 
 
