@@ -121,10 +121,7 @@ class StepBuffer:
         if self._is_volatile:
             await work()  # nobody would see it until the next steps are stored
         else:
-            self._add(work)
-
-    def _add(self, part: Part) -> None:
-        self._parts.append(part)
+            self._parts.append(work)
         self._added += 1
 
     def take_checkpoint(
@@ -139,7 +136,8 @@ class StepBuffer:
         self._on_checkpoint(CheckpointKey(key.thread, key.namespace, checkpoint["id"]))
         if self._error is not None:
             return False
-        self._add(NewCheckpoint(config, checkpoint, with_run(config, metadata), new_versions))
+        self._parts.append(NewCheckpoint(config, checkpoint, with_run(config, metadata), new_versions))
+        self._added += 1
         if self._waits_for_each:
             return False
         if key.namespace in self._required:
@@ -162,7 +160,8 @@ class StepBuffer:
             return False
         if not are_result:
             self._on_checkpoint(checkpoint_key(config))
-        self._add(part)
+        self._parts.append(part)
+        self._added += 1
         self._is_urgent = self._is_urgent or self._waits_for_each
         if task_id in self._urgent_tasks:
             self._is_urgent = True
