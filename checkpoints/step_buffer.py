@@ -27,7 +27,7 @@ SOON_S = 0.005
 """How long the result of an effect waits: usually, the checkpoint after it follows at once."""
 REST_S = 1.0
 """How long the task that writes is kept for the next write."""
-MAX_PARTS = 64
+MAX_PARTS = 128
 """Maximum number of checkpoints and results that wait."""
 
 
