@@ -122,7 +122,7 @@ class StepBuffer:
             await work()  # nobody would see it until the next steps are stored
         else:
             self._parts.append(work)
-        self._added += 1
+            self._added += 1
 
     def take_checkpoint(
         self,
@@ -213,8 +213,8 @@ class StepBuffer:
             CheckpointError: if the store fails.
         """
         try:
-            for work in works:
-                self._add(work)
+            self._parts += works
+            self._added += len(works)
             await self.flush()
         finally:
             self._stop_timer()
