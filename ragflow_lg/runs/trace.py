@@ -73,6 +73,8 @@ class TraceLog:
             "result": result,
             "elapsed_time": details["seconds"],
         }
+        if details["title"] not in ("", name):
+            entry["title"] = details["title"]
         if not isinstance(result, Mapping) and (files := details.get("files")):
             entry["files"] = files  # the results of components name their files
         return {**entry, "is_replayed": True} if record.is_replayed else entry

@@ -139,7 +139,7 @@ class SessionReader:
                 "run": run.run_id,
                 "node": block.get("component_id"),
                 "path": self._text(str(entry.get("path", ""))),
-                "tool": self._text(str(entry.get("tool_name", ""))),
+                "tool": self._text(str(entry.get("title") or entry.get("tool_name", ""))),
                 "seconds": entry.get("elapsed_time") or 0,
                 "is_replayed": bool(entry.get("is_replayed")),
                 "arguments": self._values.add(entry.get("arguments"), ""),

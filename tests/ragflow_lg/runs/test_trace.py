@@ -23,7 +23,8 @@ def record(
 
 
 def entry(**more: Any) -> dict[str, Any]:
-    return {"path": "", "tool_name": "look_0", "arguments": {"q": 1}, "elapsed_time": 0.5, **more}
+    shown = {"path": "", "tool_name": "look_0", "title": "Look", "arguments": {"q": 1}, "elapsed_time": 0.5, **more}
+    return {name: value for name, value in shown.items() if value is not None}
 
 
 def entries(trace: Trace) -> list[dict[str, Any]]:
@@ -38,7 +39,7 @@ def test_entries_of_one_component_share_a_block() -> None:
     log.add(record("tool_failed", error="E", was_called=True, **CALL))
     log.add(record("note", "b", title="gen_citations", result="A", seconds=0.5))
     log.add(record("tool_finished", is_replayed=True, result="R", **CALL))
-    citation: dict[str, Any] = {"tool_name": "gen_citations", "arguments": {}}
+    citation: dict[str, Any] = {"tool_name": "gen_citations", "title": None, "arguments": {}}
     assert log.blocks == [
         {"component_id": "a", "trace": [entry(path="-->inner", result="R"), entry(result="E")]},
         {"component_id": "b", "trace": [entry(result="A", **citation)]},

@@ -22,7 +22,7 @@ TRACE: list[dict[str, Any]] = [
         "component_id": "Agent:Guide",
         "trace": [
             {**CALL, "result": "R\x1b[2J"},
-            {**CALL, "path": "-->Inner", "result": {"n": 1}, "is_replayed": True},
+            {**CALL, "title": "Handbook", "path": "-->Inner", "result": {"n": 1}, "is_replayed": True},
         ],
     }
 ]
@@ -53,7 +53,7 @@ def test_all_runs_of_a_session_oldest_first(url: str) -> None:
         "0aa  1970-01-01 00:00:00 UTC  succeeded",
         '  Guide-->Fact_Finder: look_0(q="x")  0.50 s',
         "    R [2J",
-        '  Agent:Guide-->Inner: look_0(q="x")  0.50 s  (stored result)',
+        '  Agent:Guide-->Inner: Handbook(q="x")  0.50 s  (stored result)',
         '    {"n": 1}',
         "2aa  1970-01-01 00:00:02 UTC  succeeded",
         *result.stdout.splitlines()[1:5],
