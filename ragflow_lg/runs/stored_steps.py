@@ -41,6 +41,8 @@ class CheckpointInfo(Struct, frozen=True):
     next: tuple[NodeId, ...]
     round: int | None
     size_bytes: int
+    is_input: bool = False
+    """Whether the input of the first node is read next, of the canvas or of the region."""
 
 
 class StoredSteps:
@@ -154,6 +156,7 @@ class StoredSteps:
             self._next_nodes(snapshot, region),
             record.get("round"),
             _json_size(snapshot.values),
+            START in snapshot.next,
         )
 
     def _region_of(self, namespace: str) -> NodeId | None:

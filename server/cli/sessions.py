@@ -131,10 +131,17 @@ async def _list(store: Store, session: str, file: Path | None) -> None:
     from ragflow_lg.server.assembly.library import load_canvas
 
     canvas = load_canvas(file or await canvas_of(store, session), asks_servers=False)
+    newer = None
     async for info in list_checkpoints(canvas.with_saver(store.saver), store.saver, session):
         region = f"  in {_name(canvas.plan, info.region)}" if info.region else ""
         round_ = f" round {info.round}" if info.round is not None else ""
-        nodes = ", ".join(_name(canvas.plan, id_) for id_ in info.next) or "–"
+        nodes = ", ".join(_name(canvas.plan, id_) for id_ in info.next)
+        if info.is_input:
+            nodes = f"the input of {nodes}"
+        elif not nodes:  # the last node and the end of the turn are steps of their own
+            has_end = newer is not None and newer.namespace == info.namespace and not newer.next
+            nodes = "the end of the turn" if has_end else "–"
+        newer = info
         time = format_time(datetime.fromisoformat(info.created_at))
         print_line(f"{info.checkpoint}  {time}  {info.size_bytes:>8} B{region}{round_}  next: {nodes}")
 

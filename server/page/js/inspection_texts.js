@@ -33,6 +33,8 @@ export const INSPECTION_TEXTS = {
   noSteps: ["This conversation has no stored steps yet.", "此会话还没有已存储的步骤。"],
   more: ["Show more", "显示更多"],
   end: ["end of the turn", "本轮结束"],
+  lastNode: ["no node is left to run", "没有待运行的节点"],
+  message: ["the message arrives", "收到消息"],
   wholeState: ["The whole state", "完整状态"],
   changesSince: ["Changes since the step before:", "与上一步相比的更改："],
   wasAdded: ["added", "新增"],

@@ -93,12 +93,12 @@ export async function loadWithRun(api, agent, session) {
 }
 
 /**
- * Return the last run of a session that has begun.
+ * Return the last run of a session, if possible one that has begun.
  * @param {import("./api.js").Api} api @param {string} agent @param {string} session @returns {Promise<any | null>}
  */
 export async function lastRun(api, agent, session) {
   const { runs } = await api.request(api.path(agent, `runs?session_id=${session}&page_size=10`));
-  return runs.find((/** @type {any} */ run) => run.status !== "refused") ?? null;
+  return runs.find((/** @type {any} */ run) => run.status !== "refused") ?? runs[0] ?? null;
 }
 
 /**

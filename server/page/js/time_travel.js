@@ -39,10 +39,10 @@ export function TimeTravel({ api, agent, session, stamp, canFork, onFork }) {
   return html`<section class="panel" aria-label=${t("timeline")}>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     ${!steps.length && html`<p class="hint">${t("noSteps")}</p>`}
-    <ol class="steps" onKeyDown=${move}>${steps.map((each) => html`<li key=${each.checkpoint}>
+    <ol class="steps" onKeyDown=${move}>${steps.map((each, at) => html`<li key=${each.checkpoint}>
       <button aria-pressed=${each.checkpoint === chosen} onClick=${() => setChosen(each.checkpoint)}>
         <time>${new Date(each.create_ms).toLocaleTimeString()}</time>
-        <span>${nextOf(each)}</span>${each.region && html`<small>${each.region.title} · ${t("round")} ${each.round ?? 0}</small>`}
+        <span>${nextOf(each, steps[at - 1])}</span>${each.region && html`<small>${each.region.title} · ${t("round")} ${each.round ?? 0}</small>`}
       </button></li>`)}</ol>
     ${hasMore && html`<button onClick=${() => load(steps)}>${t("more")}</button>`}
     ${step && html`<${MomentView} key=${chosen} api=${api} agent=${agent} session=${session} step=${step} canFork=${canFork}
@@ -50,7 +50,14 @@ export function TimeTravel({ api, agent, session, stamp, canFork, onFork }) {
   </section>`;
 }
 
-/** @param {any} step @returns {string} */
-function nextOf(step) {
-  return step.next.length ? `→ ${step.next.map((/** @type {any} */ node) => node.title).join(", ")}` : `■ ${t("end")}`;
+/**
+ * Say what follows a step. The message of a turn is a step before Begin, and its end is one after the last node.
+ * @param {any} step @param {any} newer The step after it, if there is one. @returns {string}
+ */
+function nextOf(step, newer) {
+  const [next, then] = [step, newer].map((each) => each?.next.map((/** @type {any} */ node) => node.id).join());
+  const isPair = next === then && !step.region && !newer.region;
+  if (!step.next.length) return `■ ${t(isPair ? "lastNode" : "end")}`;
+  const titles = `→ ${step.next.map((/** @type {any} */ node) => node.title).join(", ")}`;
+  return isPair && next === "begin" ? `${titles} (${t("message")})` : titles;
 }

@@ -107,9 +107,14 @@ def test_nodes_are_listed_by_id_and_title(tmp_path: Path, monkeypatch: pytest.Mo
     document = canvas({"Form:A": form("size", downstream=["out"]), **out("x")}, graph=titled)
     (tmp_path / "c.json").write_text(json.dumps(document))
     assert invoke("run", tmp_path / "c.json", "hi", "--session", "s").exit_code == 0
-    newest, *_, oldest = invoke("history", "s").stdout.splitlines()
+    newest, second, oldest = invoke("history", "s").stdout.splitlines()
     assert newest.endswith("next: Form:A (Which size?)")
-    assert "begin" in oldest
+    assert second.endswith("next: begin")
+    assert oldest.endswith("next: the input of begin")
+    assert invoke("resume", "s", "--input", "size=1").exit_code == 0
+    newest, second, *_ = invoke("history", "s").stdout.splitlines()
+    assert newest.endswith("next: –")
+    assert second.endswith("next: the end of the turn")
 
 
 async def test_the_message_says_what_was_cancelled(reopen: OpenStore) -> None:

@@ -133,6 +133,16 @@ async def test_the_second_of_two_tabs_shows_the_answer_of_the_first(browser: Bro
         await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", "size: 1", "Size 1")
 
 
+async def test_the_steps_of_a_turn_differ(browser: Browser, tmp_path: Path) -> None:
+    async with waiting(browser, tmp_path) as (_, shown, _):
+        await answer(shown.page, "44")
+        await expect(shown.page.get_by_text("Size 44")).to_be_visible()
+        await shown.page.get_by_role("tab", name="Steps").click()
+        begun = ["→ UserFillUp:0", "→ begin", "→ begin (the message arrives)"]
+        ended = ["■ end of the turn", "■ no node is left to run", "→ Message:0"]
+        await expect(shown.page.locator(".steps span")).to_have_text(ended + begun)
+
+
 async def test_two_tabs_continue_a_run(browser: Browser, tmp_path: Path) -> None:
     async with waiting(browser, tmp_path) as (server, shown, agent):
         async with native(server, agent) as client:
