@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.check_result import CheckResult
-from ragflow_lg.checkpoints.redis.redis_server import MODULES, missing_modules
+from ragflow_lg.checkpoints.redis.redis_server import MODULES, START_ADVICE, missing_modules
 from ragflow_lg.checkpoints.redis.redis_url import create_client, describe_database
 from ragflow_lg.checkpoints.store_url import STORE_URLS, cluster_name, key_prefix
 
@@ -30,7 +30,7 @@ async def probe_redis(url: str, ttl_s: int) -> AsyncIterator[CheckResult]:
     try:
         missing = missing_modules(url)
     except CheckpointError as error:
-        yield CheckResult(False, str(error), "Start the server, or correct the URL, user and password.")
+        yield CheckResult(False, str(error).removesuffix(f" {START_ADVICE}"), START_ADVICE)
         return
     yield CheckResult(True, "the server answers")
     names = ", ".join(module for module in MODULES if module not in missing) or "none"

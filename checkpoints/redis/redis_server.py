@@ -31,6 +31,7 @@ from ragflow_lg.checkpoints.redis.redis_url import create_client
 from ragflow_lg.checkpoints.store_url import redact_url
 
 MODULES = ("search", "ReJSON")
+START_ADVICE = "Start the server, or correct the URL, user and password."
 START_S = 10.0
 LIBRARIES = Path(__file__).resolve().parents[2] / ".cache" / "openssl-1.1"
 """OpenSSL 1.1 for the packaged server if the system has only newer versions. Only that child process uses it."""
@@ -58,8 +59,9 @@ def missing_modules(url: str) -> list[str]:
         with create_client(url, redis.Redis, socket_timeout=5) as client:
             modules = cast("list[Any]", client.module_list())
     except (redis.RedisError, OSError) as error:
+        reason = plain_reason(error).rstrip(".")
         raise CheckpointError(
-            f"The Redis server at {redact_url(url)} does not answer: {plain_reason(error)}"
+            f"The Redis server at {redact_url(url)} does not answer: {reason}. {START_ADVICE}"
         ) from error
     names = {str(_module_name(module)).lower() for module in modules}
     return [module for module in MODULES if module.lower() not in names]

@@ -36,9 +36,10 @@ async def find_graph_input(
     intent: Intent,
     request: TurnRequest,
     *,
+    name: str = "",
     is_unrecorded: bool = False,
 ) -> GraphInput:
-    """Return the input for a request to a session.
+    """Return the input for a request to a session. Errors contain its ``name``.
 
     With ``is_unrecorded``, a turn whose steps are all stored can be continued: nothing runs, and its end is recorded.
 
@@ -58,13 +59,14 @@ async def find_graph_input(
         await check_canvas(canvas, config, snapshot)
     if intent == "start" and not pauses:
         return GraphInput({"query": "", **request})
+    session = f"The session {name!r}" if name else "The session"
     if intent == "resume" and not pauses:
         advice = "Continue it first: its last turn has not finished" if snapshot.tasks else "Start a new turn instead"
-        raise ConflictError(f"The session is not waiting for an answer. {advice}.")
+        raise ConflictError(f"{session} is not waiting for an answer. {advice}.")
     is_ended = not snapshot.tasks and not (is_unrecorded and stored_end(snapshot.values))
     if intent == "continue" and (pauses or is_ended):
         reason = "is waiting for an answer. Resume it" if pauses else "has no unfinished turn. Start a new one"
-        raise ConflictError(f"The session {reason}.")
+        raise ConflictError(f"{session} {reason}.")
     if intent == "continue":
         stored = stored_answers(snapshot)
         answers_by_pause = {p.id: {"inputs": stored[p.id]} for p in snapshot.interrupts if p.id in stored}

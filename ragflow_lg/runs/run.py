@@ -275,7 +275,13 @@ class Run:
             message_order.recall(progress.values.get("turn", {}).get("inputs", {}), self.usage)
         is_unrecorded = self._intent == "continue" and not self._is_taken_over and await session.is_unrecorded()
         found = await find_graph_input(
-            canvas, session.config, self._turn, self._intent, self._request, is_unrecorded=is_unrecorded
+            canvas,
+            session.config,
+            self._turn,
+            self._intent,
+            self._request,
+            name=self.record.name,
+            is_unrecorded=is_unrecorded,
         )
         for pause in found.unanswered:
             message_order.wait(pause.node, pause.tips, pause.inputs)

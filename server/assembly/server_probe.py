@@ -29,8 +29,7 @@ async def _probe_server_database(url: str) -> CheckResult:
 
         return CheckResult(True, f"the server's database {await probe_database(url)} answers")
     except RagflowLgError as error:
-        advice = f"{error} Start the database, or correct `database` of [server]."
-        return CheckResult(False, "the server's database cannot be used", advice)
+        return CheckResult(False, "the server's database cannot be used", str(error))
 
 
 async def _probe_queue(url: str, prefix: str) -> CheckResult:

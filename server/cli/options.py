@@ -44,6 +44,19 @@ Checkpoint: TypeAlias = Annotated[
         " redis+sentinel://HOST:PORT/SERVICE or redis+cluster://HOST:PORT/NAME. Default: from the settings.",
     ),
 ]
+
+
+def _refuse_checkpoint(url: str) -> str:
+    if url:
+        raise typer.BadParameter(
+            "Servers and workers use the store in `checkpoints` of the settings, or in RAGFLOW_LG_CHECKPOINTS."
+        )
+    return url
+
+
+NoCheckpoint: TypeAlias = Annotated[str, typer.Option("--checkpoint", hidden=True, callback=_refuse_checkpoint)]
+"""Names the alternative to those who expect the option here."""
+
 SettingsFile: TypeAlias = Annotated[Path | None, typer.Option("--settings", help="Settings file (TOML).")]
 Output: TypeAlias = Annotated[
     Path | None,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.cli.options import Model, Queue, SettingsFile
+from ragflow_lg.server.cli.options import Model, NoCheckpoint, Queue, SettingsFile
 from ragflow_lg.server.cli.server_process import load_process_settings, looking_after, writing_logs
 from ragflow_lg.server.cli.terminal import print_line, print_note
 
@@ -44,6 +44,7 @@ def serve(
     queue: Queue = "",
     model: Model = "",
     settings: SettingsFile = None,
+    _checkpoint: NoCheckpoint = "",
 ) -> None:
     """Serve agents over HTTP: RAGFlow's API, OpenAI's and our own.
 

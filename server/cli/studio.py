@@ -74,6 +74,10 @@ def studio(
         _report(project, config)
         if not server:
             print_line(f"Start the server with: cd {shlex.quote(str(folder))} && langgraph dev")
+            try:
+                require("studio", "This server")
+            except SettingsError as error:
+                print_note(str(error))
             return
 
         def write(project: Project) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragflow_lg.server.cli.options import Model, Queue, SettingsFile
+from ragflow_lg.server.cli.options import Model, NoCheckpoint, Queue, SettingsFile
 from ragflow_lg.server.cli.server_process import load_process_settings, looking_after, writing_logs
 from ragflow_lg.server.cli.terminal import print_line
 
@@ -21,6 +21,7 @@ def worker(
     ] = 20,
     model: Model = "",
     settings: SettingsFile = None,
+    _checkpoint: NoCheckpoint = "",
 ) -> None:
     """Play the runs of `ragflow-lg serve --queue`.
 

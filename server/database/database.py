@@ -305,7 +305,9 @@ async def probe_database(url: str) -> str:
 
 def _opening_error(address: URL, error: Exception) -> DatabaseError:
     reason = str(getattr(error, "orig", None) or error).partition("\n")[0].rstrip(".")
-    return DatabaseError(f"The database {_redact(address)} cannot be used: {reason}.")
+    start = "" if address.get_backend_name() == "sqlite" else "Start the database, or correct"
+    advice = f"{start or 'Correct'} `database` of [server]."
+    return DatabaseError(f"The database {_redact(address)} cannot be used: {reason}. {advice}")
 
 
 def _engine(address: URL) -> AsyncEngine:

@@ -107,9 +107,8 @@ def _find(path: Path | None) -> Path | None:
         file = _home(Path(name))
         if not file.is_file():
             origin = "--settings" if path else FILE_VARIABLE
-            raise SettingsError(
-                f"The settings file {str(file)!r} named by {origin} does not exist.{suggest_file(file)}"
-            )
+            problem = "is not a regular file." if file.exists() else f"does not exist.{suggest_file(file)}"
+            raise SettingsError(f"The settings file {str(file)!r} named by {origin} {problem}")
         return file
     local = Path(LOCAL_FILE)
     if local.is_file():

@@ -15,7 +15,7 @@ def test_the_server_has_the_modules_and_ends_with_the_block(monkeypatch: pytest.
     monkeypatch.delenv("REDIS_URL", raising=False)
     with redis_server() as url:
         assert missing_modules(url) == []
-    with pytest.raises(CheckpointError, match="does not answer"):
+    with pytest.raises(CheckpointError, match=r"does not answer: it cannot be reached\. Start the server, or correct"):
         missing_modules(url)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.fakes.canvas import canvas
 from tests.fakes.regions import form, node, out
-from tests.server.cli.command import Cli, one_line
+from tests.server.cli.command import ROOT, Cli, one_line
 
 
 def test_a_refused_answer_leaves_the_form_open(cli: Cli) -> None:
@@ -146,7 +146,11 @@ def test_a_finished_turn_is_refused(cli: Cli) -> None:
     cli("run", "words.json", "go", "--session", "anna")
     refused = cli("continue", "anna")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr.startswith("ragflow-lg: ")
+    assert refused.stderr == "ragflow-lg: The session 'anna' is waiting for an answer. Resume it.\n"
+    cli("run", ROOT / "examples" / "loop.json", "go", "--session", "dora")
+    refused = cli("continue", "dora")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == "ragflow-lg: The session 'dora' has no unfinished turn. Start a new one.\n"
 
 
 def test_a_form_that_accepts_every_answer_accepts_it_from_the_command(cli: Cli, tmp_path: Path) -> None:

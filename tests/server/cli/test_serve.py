@@ -8,11 +8,12 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 
 from ragflow_lg.base.errors import DatabaseError, SettingsError
 from tests.harness.first_key import read_first_key
 from tests.harness.loaded_python import python_command
-from tests.server.cli.command import ROOT, invoke
+from tests.server.cli.command import ROOT, invoke, one_line
 from tests.server.http.app_server import ECHO, canvas
 
 
@@ -171,3 +172,11 @@ def test_canvases_that_cannot_run_are_reported_and_without_another_the_server_do
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
     assert "The canvas 'broken.json' has 1 error:\n" in errors
+
+
+@pytest.mark.parametrize("command", ["serve", "worker"])
+def test_checkpoint_is_refused_with_the_name_of_the_setting(command: str) -> None:
+    refused = invoke(command, "--checkpoint", "memory://")
+    assert refused.exit_code == 2
+    assert "`checkpoints` of the settings, or in RAGFLOW_LG_CHECKPOINTS" in one_line(refused.stderr)
+    assert "--checkpoint" not in invoke(command, "--help").stdout

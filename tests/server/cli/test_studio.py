@@ -43,6 +43,9 @@ def test_without_the_extra_nothing_is_written(tmp_path: Path, monkeypatch: pytes
     result = invoke("studio", EXAMPLES / "loop.json", "-o", tmp_path / "new")
     assert "[studio]'" in str(result.exception)
     assert not (tmp_path / "new").exists()
+    written = invoke("studio", EXAMPLES / "loop.json", "-o", tmp_path / "new", "--no-server")
+    assert written.exit_code == 0
+    assert "This server needs langgraph_api. Install it with: pip install" in written.stderr
 
 
 @pytest.mark.parametrize(

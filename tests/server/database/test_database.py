@@ -149,7 +149,7 @@ async def test_errors_of_functions_contain_no_values(database_url: str) -> None:
         ("sqlite://", "does not contain a file name"),
         ("sqlite:///:memory:", "does not contain a file name"),
         ("sqlite:///{folder}", "it is a folder"),
-        ("sqlite:///{folder}/text.db", "cannot be used"),
+        ("sqlite:///{folder}/text.db", "cannot be used: file is not a database. Correct `database` of"),
     ],
 )
 async def test_a_database_that_cannot_be_opened_is_reported(tmp_path: Path, url: str, problem: str) -> None:
@@ -164,7 +164,7 @@ async def test_a_database_that_does_not_answer_is_named_as_it_was_written() -> N
         async with open_database("postgresql://u:secret@127.0.0.1:1/x"):
             pass
     assert str(raised.value).startswith("The database 'postgresql://u:***@127.0.0.1:1/x' cannot be used: ")
-    assert str(raised.value).endswith("Connection refused.")
+    assert str(raised.value).endswith("Connection refused. Start the database, or correct `database` of [server].")
 
 
 async def test_errors_of_statements_contain_no_values(database_url: str) -> None:

@@ -142,6 +142,11 @@ def test_a_path_in_an_unknown_home_does_not_exist() -> None:
         load_settings(Path("~nosuchuser/settings.toml"))
 
 
+def test_a_device_is_no_settings_file() -> None:
+    with pytest.raises(SettingsError, match="named by --settings is not a regular file"):
+        load_settings(Path("/dev/null"))
+
+
 def test_rules_for_tools_and_paths_relative_to_the_file(home: Path) -> None:
     file = home / "deep" / "s.toml"
     file.parent.mkdir()
