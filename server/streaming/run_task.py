@@ -367,5 +367,6 @@ class RunTask:
 def interruption_error(run_id: str) -> RunInterruptedError:
     """Build the error for a run that stopped before its turn had ended."""
     return RunInterruptedError(
-        f"Run {run_id} was interrupted: the process running it has stopped. Continue the session to finish it."
+        f"Run {run_id} was interrupted: the process running it has stopped. "
+        "Continue the session to finish it. If nothing of the turn was stored, ask again."
     )
