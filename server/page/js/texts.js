@@ -41,6 +41,7 @@ const TEXTS = {
   expiresAnswered: ["Without an answer, the values of its fields are used {time}.", "若无人作答，{time}将使用表单的默认值。"],
   expiresCancelled: ["Without an answer, the turn is cancelled {time}.", "若无人作答，{time}将取消本轮。"],
   late: ["Your answer came too late: {answer}", "您的回答来得太晚：{answer}"],
+  formFirst: ["This was not sent, because the conversation waits for a form: {answer}", "会话正在等待表单，以下内容未发送：{answer}"],
   expired: ["The time for an answer has passed.", "作答时间已过。"],
   graph: ["Graph", "流程图"],
   timeline: ["Steps", "步骤"],

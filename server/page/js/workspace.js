@@ -71,7 +71,7 @@ export function Workspace({ api, agent, session, onSession }) {
   /**
    * Show a stored session, and follow its run if it is not over.
    * @param {string} id @param {import("./turn.js").Turn | null} [since] The turn that is shown, if others have gone on with it.
-   * @param {string} [sent] The answer of this page that may have come too late.
+   * @param {string} [sent] What this page has sent, perhaps too late.
    */
   async function open(id, since = null, sent = "") {
     const before = running.current;
@@ -80,7 +80,9 @@ export function Workspace({ api, agent, session, onSession }) {
     setStoredRun(run?.id ?? "");
     if (stored.version_id !== version?.id) loadVersion(stored.version_id);
     const { turn: shown, earlier, isFollowed } = reopen(stored, run, since);
-    const notice = sent && sent !== shown.query ? t("late").replace("{answer}", () => sent) : "";
+    const isLate = sent && sent !== shown.query;
+    const isExpired = !sent && isFollowed && since?.pauses.some((pause) => pause.expire_ms && pause.expire_ms <= Date.now());
+    const notice = isLate ? t(since ? "late" : "formFirst").replace("{answer}", () => sent) : isExpired ? t("expired") : "";
     const isShown = since || isFollowed || shown.pauses.length > 0 || shown.status === "interrupted" || shown.error;
     setMessages(isShown ? earlier : stored.messages);
     if (isShown) setTurn(shown);
@@ -139,8 +141,10 @@ export function Workspace({ api, agent, session, onSession }) {
   async function start(/** @type {string} */ text, /** @type {any[]} */ files) {
     const given = begin ? await uploadValues(api, agent, givenValues(begin.fields, inputs)) : {};
     const body = { query: text, files, inputs: given, ...(opened.current ? { session_id: opened.current } : {}) };
-    await follow(newTurn(text || answerText(given), files),
-      { path: "runs?mode=stream", body });
+    const first = newTurn(text || answerText(given), files);
+    if (await follow(first, { path: "runs?mode=stream", body }) || running.current?.signal.aborted || !opened.current) return;
+    const run = await lastRun(api, agent, opened.current);
+    if (run?.status === "waiting") await open(opened.current, null, first.query); // for a form that this page has not shown
   }
   const send = async (/** @type {string} */ text, /** @type {File[]} */ files) => {
     try {

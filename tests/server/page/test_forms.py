@@ -97,6 +97,7 @@ async def test_values_that_are_refused_stay_in_the_form(browser: Browser, tmp_pa
 async def test_a_form_is_followed_after_its_time(browser: Browser, tmp_path: Path) -> None:
     async with waiting(browser, tmp_path, timeout_s=1) as (server, shown, _):
         await end_pauses(server)
+        await expect(shown.page.get_by_role("alert")).to_have_text("The time for an answer has passed.")
         await expect(shown.page.locator(".pause")).to_have_count(0)
         await expect(shown.page.locator("[data-node='Message:0']")).to_have_attribute("data-status", "done")
         await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", "size: 42", "Size 42")
@@ -131,6 +132,21 @@ async def test_the_second_of_two_tabs_shows_the_answer_of_the_first(browser: Bro
         await shown.page.evaluate("dispatchEvent(new Event('focus'))")  # its reader comes back
         await expect(shown.page.locator(".pause")).to_have_count(0)
         await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", "size: 1", "Size 1")
+
+
+async def test_a_message_to_a_conversation_that_waits_elsewhere_is_not_lost(browser: Browser, tmp_path: Path) -> None:
+    async with waiting(browser, tmp_path) as (server, shown, agent):
+        await answer(shown.page, "44")
+        await expect(shown.page.get_by_text("Size 44")).to_be_visible()
+        async with native(server, agent) as client:
+            session = shown.page.url.rpartition("/")[2]
+            await client.post("/runs", json={"query": "Shoes", "session_id": session})
+        await ask(shown.page, "A hat")
+        await expect(shown.page.locator(".pause")).to_be_visible()
+        await expect(shown.page.get_by_role("alert")).to_contain_text("not sent")
+        await expect(shown.page.get_by_role("alert")).to_contain_text("A hat")
+        await expect_messages(shown.page, "A shirt", "Which size?", "size: 44", "Size 44", "Shoes", "Which size?")
+        shown.problems.clear()  # Chromium reports the status 409 as an error
 
 
 async def test_the_steps_of_a_turn_differ(browser: Browser, tmp_path: Path) -> None:
