@@ -70,6 +70,7 @@ from langgraph.types import PregelExecutableTask
 
 from ragflow_lg.engine.langgraph_channels import ChannelChanges, ChannelKinds, channel_kinds, next_checkpoint
 from ragflow_lg.engine.langgraph_runtime import CheapRuntime
+from ragflow_lg.engine.langgraph_runtime import with_cheap_runtime as with_cheap_runtime  # for `CanvasGraph`
 
 STEPS_IN_A_ROW = 16
 """After how many supersteps readers of events and other runs go on, and after each that waits for the store.

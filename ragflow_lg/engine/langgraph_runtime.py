@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from langchain_core.runnables import RunnableConfig
+from langgraph._internal._constants import CONFIG_KEY_RUNTIME
 from langgraph.runtime import Runtime
 
 
+def with_cheap_runtime(config: RunnableConfig | None, graph: Any) -> RunnableConfig | None:
+    """Return the config of a run, with a runtime of which LangGraph makes cheap copies for its nodes.
+
+    Its own copies take a tenth of the time of a short node. A runtime that is there already is kept: LangGraph's server
+    and enclosing graphs set one.
+    """
+    configurable: Mapping[str, Any] = (config or {}).get("configurable", {})
+    if CONFIG_KEY_RUNTIME in configurable or (graph.checkpointer and not configurable):
+        return config  # in the second case, LangGraph reports that the thread lacks
+    runtime = CheapRuntime(store=graph.store)
+    return {**(config or {}), "configurable": {**configurable, CONFIG_KEY_RUNTIME: runtime}}
+
+
 class CheapRuntime(Runtime[Any]):
-    """A runtime whose copies are not constructed again. LangGraph's own take a tenth of the time of a short node."""
+    """A runtime whose copies are not constructed again."""
 
     __slots__ = ()
 

@@ -73,11 +73,7 @@ def studio(
         config, _ = write_project(folder, project.canvases, model=model, uses_store=uses_store)
         _report(project, config)
         if not server:
-            print_line(f"Start the server with: cd {shlex.quote(str(folder))} && langgraph dev")
-            try:
-                require("studio", "This server")
-            except SettingsError as error:
-                print_note(str(error))
+            _report_command(folder)
             return
 
         def write(project: Project) -> bool:
@@ -92,6 +88,14 @@ def _report(project: Project, config: Path) -> None:
     for file, reason in project.skipped.items():
         print_note(f"{file} is skipped: {reason}")
     print_line(f"{config}: {len(project.canvases)} {'canvas' if len(project.canvases) == 1 else 'canvases'}")
+
+
+def _report_command(folder: Path) -> None:
+    print_line(f"Start the server with: cd {shlex.quote(str(folder))} && langgraph dev")
+    try:
+        require("studio", "This server")
+    except SettingsError as error:
+        print_note(str(error))
 
 
 def _create_folder(folder: Path) -> None:

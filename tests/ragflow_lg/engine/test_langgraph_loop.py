@@ -10,7 +10,6 @@ from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.globals import set_debug
 from langchain_core.runnables import RunnableConfig
 from langgraph._internal import _constants as constants
-from langgraph._internal._constants import CONFIG_KEY_RUNTIME
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphDrained, GraphRecursionError, NodeCancelledError
 from langgraph.graph import START, StateGraph
@@ -22,8 +21,7 @@ from typing_extensions import TypedDict
 
 from ragflow_lg.engine import langgraph_loop
 from ragflow_lg.engine.graph_run import play
-from ragflow_lg.engine.langgraph_loop import unwatched_run
-from ragflow_lg.engine.langgraph_runtime import CheapRuntime
+from ragflow_lg.engine.langgraph_loop import unwatched_run, with_cheap_runtime
 
 
 def _joined(first: str, second: str) -> str:
@@ -269,7 +267,8 @@ async def test_a_node_sees_the_same_runtime_if_its_copies_are_cheap() -> None:
     for number in (0, 1):
         config: Any = {"configurable": {"thread_id": str(number)}}
         if number:
-            config["configurable"][CONFIG_KEY_RUNTIME] = CheapRuntime(store=store)
+            config = with_cheap_runtime(config, graph)
+            assert with_cheap_runtime(config, graph) is config
         await graph.ainvoke({"text": ""}, config, context={"text": "c"})
     plain, cheap = seen[:2], seen[2:]
     for one, other in zip(plain, cheap, strict=True):
@@ -281,3 +280,5 @@ async def test_a_node_sees_the_same_runtime_if_its_copies_are_cheap() -> None:
         assert other.execution_info.checkpoint_ns.count("|") == one.execution_info.checkpoint_ns.count("|")
         assert other.execution_info.thread_id == "1"
     assert cheap[0].execution_info != cheap[1].execution_info
+    with pytest.raises(ValueError, match="thread_id"):
+        await graph.ainvoke({"text": ""}, with_cheap_runtime(None, graph))
