@@ -57,7 +57,10 @@ export async function play(api, agent, turn, request, show, signal) {
         next = null;
       }
     }
-    if (++failures > MAX_RETRIES) return now;
+    if (++failures > MAX_RETRIES) {
+      show({ ...now, status: "interrupted" }); // the reader can try again
+      throw new ApiError(0, "unreachable", "The server cannot be reached.");
+    }
     show({ ...now, status: "reconnecting" });
     await new Promise((done) => setTimeout(done, RETRY_MS));
   }

@@ -94,6 +94,24 @@ async def test_values_that_are_refused_stay_in_the_form(browser: Browser, tmp_pa
         await expect(shown.page.get_by_text("Size 44")).to_be_visible()
 
 
+async def test_an_answer_that_never_arrives_stays_in_the_form(browser: Browser, tmp_path: Path) -> None:
+    async with waiting(browser, tmp_path) as (_, shown, _):
+        page = shown.page
+        await page.clock.install()
+        await page.route("**/native/**", lambda route: route.abort())
+        await answer(page, "44")
+        for _ in range(400):  # the page tries again every second, for two minutes
+            await page.clock.run_for(1000)
+            if await page.get_by_role("alert").count():
+                break
+        await expect(page.get_by_role("alert")).to_have_text("The server cannot be reached.")
+        await page.unroute("**/native/**")
+        await expect(page.get_by_label("Size")).to_have_value("44")
+        await page.get_by_role("button", name="Answer").click()
+        await expect(page.get_by_text("Size 44")).to_be_visible()
+        shown.problems.clear()  # the requests that did not arrive
+
+
 async def test_a_form_is_followed_after_its_time(browser: Browser, tmp_path: Path) -> None:
     async with waiting(browser, tmp_path, timeout_s=1) as (server, shown, _):
         await end_pauses(server)
