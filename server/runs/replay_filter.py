@@ -73,6 +73,8 @@ class ReplayFilter:
         self._started: Counter[Visit] = Counter()
         """What followers have received of each execution. In a cycle, a node is executed repeatedly at one place."""
         self._finished: Counter[Visit] = Counter()
+        self._newest: set[Visit] = set()
+        """Executions of nodes in cycles after which none of their successors has finished."""
         self._ended: Counter[str] = Counter()
         """The Messages that have ended."""
         self._ended_texts: dict[str, str] = {}
@@ -110,8 +112,13 @@ class ReplayFilter:
         elif isinstance(event, WireNodeStarted):
             self.has_begun = True
             self._started[_visit_of(event)] += 1
+            if event.component_id in self._plan.cyclic:
+                self._newest.add(_visit_of(event))
         elif isinstance(event, WireNodeFinished):
-            self._finished[_visit_of(event)] += 1
+            place, node = visit = _visit_of(event)
+            self._finished[visit] += 1
+            nodes = self._plan.nodes
+            self._newest -= {one for one in self._newest if one[0] == place and node in nodes[one[1]].targets}
         elif isinstance(event, Message) and not event.audio_binary:
             self._open = event.visit
             self._unrepeated.append(_marked_text(event))
@@ -124,17 +131,25 @@ class ReplayFilter:
             self._ended[event.visit] += 1
 
     def _forget_cycles(self) -> None:
-        """Keep only the unfinished execution of a node in a cycle: finished ones are not repeated."""
+        """Keep only the unfinished execution of a node in a cycle; see `_expect_newest` for the last finished one."""
         for place, node in [visit for visit in self._started if visit[1] in self._plan.cyclic]:
             finished = self._finished.pop((place, node), 0)
             self._started[place, node] -= finished
             self._ended[name_visit(place, node)] -= finished
+
+    def _expect_newest(self, progress: Progress) -> None:
+        """Expect the repetition of a node in a cycle whose last execution followers know, but the store does not."""
+        for visit in self._newest & progress.running:
+            if not self._started[visit]:
+                self._started[visit] = self._finished[visit] = 1
+                self._ended[name_visit(*visit)] += visit[1] in self._plan.messages
 
     def missing_events(self, progress: Progress) -> list[EngineEvent]:
         """Return the engine events of stored executions whose end followers have not received, in order of rank.
 
         This must be called before `feed`.
         """
+        self._expect_newest(progress)
         plan = progress.plan
         missing: list[Visit] = []
         for visit in sorted(progress.finished, key=lambda visit: plan.nodes[visit[1]].rank):

@@ -4,6 +4,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ragflow_lg.base.ids import NodeId
+from ragflow_lg.runs.progress import Progress
 from ragflow_lg.runs.wire.wire_events import (
     Message,
     MessageEnd,
@@ -128,6 +130,29 @@ def test_the_answer_is_the_text_that_followers_have() -> None:
     for event in pieces("Bad"):
         other.feed(event)
     assert other.answer == "Bad"
+
+
+@pytest.mark.parametrize("running", ["Message:0", "Switch:0"])
+def test_a_node_in_a_cycle_is_repeated_if_only_followers_know_its_end(running: str) -> None:
+    item = {"cpn_id": "sys.query", "operator": "contains", "value": "x"}
+    branch = {"conditions": [{"logical_operator": "and", "items": [item], "to": [LLM]}], "end_cpn_ids": ["Message:1"]}
+    components = {
+        LLM: node("LLM", {}, ["Message:0"]),
+        "Message:0": node("Message", {"content": [f"{{{LLM}@content}}"]}, ["Switch:0"]),
+        "Switch:0": node("Switch", branch, [LLM, "Message:1"]),
+        "Message:1": node("Message", {"content": ["x"]}),
+    }
+    plan = plan_of(canvas(components))
+    shown = [node_started("Message:0"), *pieces("A"), end(), node_finished(LLM, "LLM"), node_finished("Message:0")]
+    switched = [node_started("Switch:0", "Switch"), node_finished("Switch:0", "Switch")]
+    sent = [*FIRST_EVENTS, *shown, *switched, node_started(LLM, "LLM"), *shown]
+    replay_filter = ReplayFilter(sent if running == "Message:0" else [*sent, *switched], plan)
+    assert replay_filter.missing_events(Progress(plan, running={("", NodeId(running))})) == []
+    again = [*shown[:3], shown[4], *switched] if running == "Message:0" else switched
+    more = [*again, node_started(LLM, "LLM"), *shown]
+    expected = more[4:] if running == "Message:0" else more[2:]
+    assert [new for event in more for new in replay_filter.feed(event)] == expected
+    assert replay_filter.answer == "AAA"
 
 
 def place(events: list[Any], number: int) -> list[Any]:
