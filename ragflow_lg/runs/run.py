@@ -344,12 +344,14 @@ class Run:
                 raise CheckpointError("The session store has lost this pause. Continue the session to be asked again.")
             return [self._wait_for_user(message_order)]
         frames: list[WireEvent] = []
-        if end is None:  # the closing node ran just before an earlier run was interrupted
+        is_closed = end is None  # the closing node ran just before an earlier run was interrupted
+        if end is None:
             end = await read_stored_end(canvas, session.config) if canvas.has_saver else None
             if end is None:
                 return []
-            if not (self._is_taken_over or self.collected.text) and "content" in end.outputs:
-                frames += [*message_frames(to_text(end.outputs["content"])), MessageEnd()]
+        is_silent = (is_closed or self._intent == "continue") and not (self._is_taken_over or self.collected.text)
+        if is_silent and (text := to_text(end.outputs.get("content"))):  # an earlier run has shown it
+            frames += [*message_frames(text), MessageEnd()]
         if end.status == "succeeded":
             await session.store_success(end)
         return [*frames, *self._end(end, message_order)]

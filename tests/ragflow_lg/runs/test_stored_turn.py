@@ -66,6 +66,18 @@ async def test_a_canvas_with_another_body_of_a_region_is_rejected(stop: str) -> 
     assert rest.startswith("got ")
 
 
+async def test_a_continued_turn_whose_messages_are_stored_has_their_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(langgraph_loop, "STEPS_IN_A_ROW", 1)
+    runner = runner_of(out("hello"), saver=InMemorySaver())
+    run = runner.start("s", {"query": "q"})
+    async for event in run:
+        if isinstance(event, WireNodeFinished) and event.component_id == "out":
+            run.drain()
+    assert (run.status, run.answer) == ("drained", "hello")
+    assert (await play_run(runner.continue_("s")))[0] == "hello"
+    assert (await runner.state("s"))["history"] == [["user", "q"], ["assistant", {"content": "hello", "downloads": []}]]
+
+
 async def test_the_state_has_the_status_of_the_session() -> None:
     components = {"ask": form("w", downstream=["out"]), **out("{ask@w}")}
     runner = runner_of(components)
