@@ -11,7 +11,7 @@ from typing import Any
 RETRY_S = 0.05
 
 
-async def end_task(task: asyncio.Task[Any]) -> None:
+async def end_task(task: asyncio.Future[Any]) -> None:
     """Cancel a task and wait until it ends. Cancels repeatedly, because redis-py can swallow a cancellation."""
     while not task.done():
         task.cancel()
@@ -25,8 +25,7 @@ async def running(work: Callable[[], Coroutine[Any, Any, object]], name: str) ->
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.wait([task])  # unlike awaiting the task, this propagates a cancellation of the caller
+        await end_task(task)  # unlike awaiting the task, this propagates a cancellation of the caller
 
 
 async def work_until(work: Awaitable[object], stop: asyncio.Event, patience_s: float) -> None:
@@ -34,9 +33,9 @@ async def work_until(work: Awaitable[object], stop: asyncio.Event, patience_s: f
     working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
     await asyncio.wait({working, stopping}, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
     for task in (working, stopping):
-        task.cancel()
+        await end_task(task)
         with suppress(asyncio.CancelledError):
-            await task
+            task.result()
 
 
 class SharedTask:

@@ -94,3 +94,17 @@ async def test_an_error_of_the_work_is_raised() -> None:
 
     with pytest.raises(ValueError, match="It fails"):
         await work_until(fail(), asyncio.Event(), 60)
+
+
+async def test_work_that_swallows_a_cancellation_ends_with_its_block() -> None:
+    async def work() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        await asyncio.sleep(60)
+
+    async with asyncio.timeout(5):
+        async with running(work, "work"):
+            await asyncio.sleep(0)
+        stop = asyncio.Event()
+        stop.set()
+        await work_until(work(), stop, 60)
