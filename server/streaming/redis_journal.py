@@ -63,6 +63,15 @@ return 1
 """Adds entries atomically, unless another run manager has taken over the run. Entries already in Redis are skipped.
 """
 
+_CLAIM = """
+local head = redis.call('GET', KEYS[1])
+local player = head and cjson.decode(head).player
+if player and player ~= ARGV[1] and player ~= ARGV[2] then return 0 end
+redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4])
+return 1
+"""
+"""Writes a run's head in one step, so that a process that dies meanwhile leaves a run that others can claim."""
+
 _HEAD = msgspec.json.Decoder(RunHead)
 
 
@@ -137,12 +146,11 @@ class RedisJournal:
 
     async def claim(self, head: RunHead, previous: str) -> bool:
         """Claim a run from a run manager that has stopped, unless another one has claimed it."""
-        run_id, key = head.run_id, f"{self._prefix}agent:events-claim:{head.run_id}:{previous}"
-        await self._ask(lambda: self._client.set(key, head.player, nx=True, px=self._ttl_ms))
-        if await self._ask(lambda: self._client.get(key)) != head.player.encode():
+        run_id, data = head.run_id, msgspec.json.encode(head)
+        claim = (_CLAIM, 1, self._head_key(run_id), previous, head.player, data, self._ttl_ms)
+        # The head comes first, so that from now on the previous run manager cannot add entries if it resumes.
+        if not await self._ask(lambda: self._client.eval(*claim)):
             return False
-        # Write the head first, so that from now on the previous run manager cannot add entries if it resumes.
-        await self._ask(lambda: self._client.set(self._head_key(run_id), msgspec.json.encode(head), px=self._ttl_ms))
         last, count = await self.tail(run_id), await self._ask(lambda: self._client.xlen(self._stream_key(run_id)))
         number = last.id if last is not None else 0
         self._players[run_id], self._writing[run_id] = head.player, Extent(self._max_run, number, count)

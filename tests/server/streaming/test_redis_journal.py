@@ -1,6 +1,6 @@
 import asyncio
 import time
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from redis.backoff import NoBackoff
 from ragflow_lg.base.errors import RunUnknownError, StreamError
 from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.server.streaming.journal import Bounds, Entry
+from ragflow_lg.server.streaming.redis_commands import RedisCommands
 from ragflow_lg.server.streaming.redis_journal import RedisJournal
 from ragflow_lg.services.encryption import EncryptionKey
 from tests.fakes.cut_proxy import cut_proxy
@@ -156,6 +157,31 @@ async def test_a_run_is_claimed_once_and_its_previous_player_can_add_nothing(ope
         await new.append("a", [b"4"], is_last=True)
         assert await read(late, "a", 0, 4) == [(number, b"%d" % number) for number in range(1, 5)]
         assert await late.claim(replace(claimed, player="late"), "new")  # the second player may stop as well
+
+
+@pytest.mark.parametrize("commands", range(6))
+async def test_a_process_that_dies_while_it_claims_a_run_leaves_it_to_others(
+    open_replica: OpenJournal, monkeypatch: pytest.MonkeyPatch, commands: int
+) -> None:
+    async with open_replica() as old, open_replica() as dying, open_replica() as late:
+        await old.begin(head("a"))
+        await old.append("a", [b"1"])
+        ask, left = RedisCommands.ask, commands
+
+        async def ask_some(self: RedisCommands, call: Any, patience_s: float) -> Any:
+            nonlocal left
+            if left == 0:
+                raise asyncio.CancelledError
+            left -= 1
+            return await ask(self, call, patience_s)
+
+        with monkeypatch.context() as patch, suppress(asyncio.CancelledError):
+            patch.setattr(RedisCommands, "ask", ask_some)
+            await dying.claim(replace(head("a"), player="dying"), "run_manager")
+        player = ((await late.head("a")) or head("a")).player
+        assert await late.claim(replace(head("a"), player="late"), player)
+        await late.append("a", [b"2"], is_last=True)
+        assert await read(late, "a", 0, 2) == [(1, b"1"), (2, b"2")]
 
 
 async def test_a_silent_redis_delays_no_caller_however_many_there_are() -> None:
