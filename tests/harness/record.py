@@ -138,8 +138,9 @@ def _search_argument(arguments: Mapping[str, Any]) -> Any:
 
 
 def _normalize_trace(block: Mapping[str, Any]) -> Record:
-    """Omit times, and sort the calls of a round, which have no fixed order."""
-    entries = [{key: value for key, value in entry.items() if key != "elapsed_time"} for entry in block["trace"]]
+    """Omit times and titles, which RAGFlow does not store, and sort the calls of a round, which have no fixed order."""
+    omitted = ("elapsed_time", "title")
+    entries = [{key: value for key, value in entry.items() if key not in omitted} for entry in block["trace"]]
     return {**block, "trace": sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))}
 
 
