@@ -31,11 +31,11 @@ _FAILED = 100
 
 
 def encode_json(value: Any) -> bytes:
-    """Encode a value as JSON in UTF-8. Values that are neither models nor JSON become null, lone surrogates ``?``."""
+    """Encode a value as JSON in UTF-8, lone surrogates as escapes. What is neither a model nor JSON becomes null."""
     try:
         return orjson.dumps(value, default=_to_plain, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:  # numbers beyond 64 bits, lone surrogates
-        return _to_json_text(value).encode("utf-8", "replace")
+        return _to_json_text(value).encode("utf-8", "backslashreplace")
 
 
 def _to_json_text(value: Any) -> str:

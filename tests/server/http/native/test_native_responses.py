@@ -65,7 +65,7 @@ def test_answers_with_unusual_values_are_valid_json() -> None:
     assert (answer.status_code, answer.headers["location"], answer.media_type) == (201, "/x", "application/json")
     assert json.loads(bytes(answer.body)) == {
         "role": "user",
-        "content": "? ü",
+        "content": "\ud800 ü",
         "run_id": "",
         "reference": [{"1": "one", "x": None}],
         "create_ms": 1,

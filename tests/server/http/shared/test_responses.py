@@ -30,10 +30,10 @@ from ragflow_lg.server.http.shared.responses import (
         ({386: "chunk"}, '{"386":"chunk"}'),
         ([float("nan"), object()], "[null,null]"),
         (2**70, "1180591620717411303424"),
-        ("a\ud800", '"a?"'),
+        ("a\ud800", r'"a\ud800"'),
         (
             {"a": "\ud800", "b": [float("nan"), float("-inf")], 1: 2**70},
-            '{"a":"?","b":[null,null],"1":1180591620717411303424}',
+            r'{"a":"\ud800","b":[null,null],"1":1180591620717411303424}',
         ),
     ],
 )

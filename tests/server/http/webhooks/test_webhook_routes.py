@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.app import make_app
 from tests.fakes.images import PNG
 from tests.fakes.services import Reply
@@ -274,6 +275,12 @@ async def test_the_owner_follows_a_test(tmp_path: Path) -> None:
         query["since_ts"] = page["events"][2]["ts"]
         rest = (await server.client.get(logs, params=query)).json()["data"]
         assert rest["events"] == page["events"][3:]
+        later_us = int(page["next_since_ts"] * 1_000_000) + 1
+        tests = WebhookTests(server.app_state.database, "tenant", agent_id)
+        await tests.add(first["webhook_id"], [(later_us, '{"content":"\\ud83d"}')])
+        query["since_ts"] = page["next_since_ts"]
+        half = (await server.client.get(logs, params=query)).json()["data"]
+        assert half["events"] == [{"content": "\ud83d"}]
         refused = await server.client.post(f"/webhook_test/{agent_id}", json={})
         assert refused.json()["message"] == "body missing required field: event"
         second = (await server.client.get(logs, params={"since_ts": page["next_since_ts"]})).json()["data"]

@@ -138,7 +138,7 @@ async def test_events_are_recorded_with_distinct_times_and_an_end(database_url: 
         await recorder.add({"event": "message", "data": {"content": "ü\ud800"}})
         await recorder.end(("It broke.", "RunError"))
         assert await read_events(tests) == [
-            {"ts": 5.000001, "event": "message", "data": {"content": "ü?"}},
+            {"ts": 5.000001, "event": "message", "data": {"content": "ü\ud800"}},
             {"ts": 5.000002, "event": "error", "message": "It broke.", "error_type": "RunError"},
             {"ts": 5.000003, "event": "finished", "elapsed_time": 0.0, "success": False},
         ]
