@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.values import join_surrogates
 from ragflow_lg.runs.wire.answer_text import message_frames
 from ragflow_lg.runs.wire.wire_events import (
     Message,
@@ -77,8 +78,6 @@ class ReplayFilter:
         """Executions of nodes in cycles after which none of their successors has finished."""
         self._ended: Counter[str] = Counter()
         """The Messages that have ended."""
-        self._ended_texts: dict[str, str] = {}
-        """Their texts, or those of their last executions."""
         self._open = ""
         """The Message that has not ended."""
         self.has_begun = False
@@ -87,16 +86,18 @@ class ReplayFilter:
         """Whether followers have the last event, and only the end of the run is missing."""
         self._is_whole = False
         """Whether the events begin with the turn."""
-        self._sent = GrowingText()
-        """The text that followers have, of all Messages."""
+        self._executions: Counter[str] = Counter()
+        """How often followers have received the start of each node."""
+        self._texts: dict[tuple[str, int], GrowingText] = {}
+        """The last texts that followers have of each execution of a Message, in the order of the answer."""
+        self._growing: tuple[str, int] | None = None
+        """The execution whose text has not ended."""
         self._unrepeated = GrowingText()
         """The open Message's text, of which the continuation has repeated the first `_repeated_chars`."""
         self._repeated_chars = 0
         self._repeated_text = GrowingText()
         """What the continuation has repeated."""
         self._skips_thought = False
-        self._ended_chars = 0
-        """The length of the part in Messages that have ended."""
         self._held: list[StreamEvent] = []
         """Events that wait for the end of the open Message, since the text of another one has come first."""
         for event in events:
@@ -126,7 +127,6 @@ class ReplayFilter:
             self._open = event.visit
             self._unrepeated = GrowingText(_reset_text(event))
         elif isinstance(event, MessageEnd):
-            self._ended_texts[event.visit] = self._unrepeated.text
             self._unrepeated, self._open = GrowingText(), ""
             self._ended[event.visit] += 1
 
@@ -163,7 +163,7 @@ class ReplayFilter:
     @property
     def answer(self) -> str:
         """The text of all Messages without thinking, as followers have received it."""
-        return _visible_text(self._sent.text)
+        return join_surrogates(_visible_text("".join(text.text for text in self._texts.values())))
 
     def feed(self, event: StreamEvent) -> Sequence[StreamEvent]:
         """Return the events to send for an event from the continuation."""
@@ -181,6 +181,7 @@ class ReplayFilter:
         is_end = isinstance(event, _LAST)
         if (isinstance(event, WireNodeFinished) and name_visit(*_visit_of(event)) == self._open) or is_end:
             self._open, held, self._held = "", self._held, []
+            self._repeated_text = GrowingText()
             return (*held, event) if is_end else (event, *held)
         if isinstance(event, WireNodeStarted | WireNodeFinished):
             name = name_visit(*_visit_of(event))
@@ -196,12 +197,21 @@ class ReplayFilter:
         return {self._open, *(name_visit(place, model) for model in (message.models if message else ()))}
 
     def _note_sent(self, event: StreamEvent) -> None:
-        if isinstance(event, Message):
-            self._sent.append(_marked_text(event))
-        elif isinstance(event, MessageReset):
-            self._sent = GrowingText(self._sent.text[: self._ended_chars] + _reset_text(event))
+        """Keep the text that followers have. A text of an execution whose text had ended replaces it."""
+        if isinstance(event, WireNodeStarted):
+            self._executions[name_visit(*_visit_of(event))] += 1
         elif isinstance(event, MessageEnd):
-            self._ended_chars = len(self._sent)
+            self._growing = None
+        elif isinstance(event, MessageReset) or (isinstance(event, Message) and not event.audio_binary):
+            execution = self._execution(event.visit)
+            if self._growing != execution or isinstance(event, MessageReset):
+                self._growing = execution
+                self._texts.pop(execution, None)
+            text = _marked_text(event) if isinstance(event, Message) else _reset_text(event)
+            self._texts.setdefault(execution, GrowingText()).append(text)
+
+    def _execution(self, visit: str) -> tuple[str, int]:
+        return visit, self._executions[visit]
 
     def _filter(self, event: StreamEvent) -> Sequence[StreamEvent]:
         if isinstance(event, WorkflowStarted):
@@ -229,20 +239,22 @@ class ReplayFilter:
             return ()
         self._ended[event.visit] -= 1
         text, self._repeated_text = self._repeated_text.text, GrowingText()
-        sent = self._ended_texts[event.visit]
-        if _visible_text(text) == _visible_text(sent):
-            return ()
-        if sent:
-            before, _, after = self._sent.text.rpartition(sent)
-            self._sent, self._ended_chars = GrowingText(before + after), self._ended_chars - len(sent)
-        return (*_frames(text, event.visit), event)
+        sent = self._texts.get(self._execution(event.visit), GrowingText()).text
+        return () if _visible_text(text) == _visible_text(sent) else self._replace(text, event)
+
+    def _replace(self, text: str, end: MessageEnd) -> Sequence[StreamEvent]:
+        """Return a text instead of the one that followers have, with its end."""
+        self._texts.pop(self._execution(end.visit), None)
+        return (*_frames(text, end.visit), end)
 
     def _skip_repetition(self, event: StreamEvent) -> Sequence[StreamEvent]:
         """Drop the part of a Message's text that has already been sent."""
         if isinstance(event, MessageEnd | MessageReset):  # a reset says itself what has been sent
+            rest, repeated = self._unrepeated.text[self._repeated_chars :], self._repeated_text.text
             self._expect("")
             self._repeated_text, self._skips_thought = GrowingText(), False
-            return (event,)
+            is_shorter = isinstance(event, MessageEnd) and _visible_text(repeated + rest) != _visible_text(repeated)
+            return (*self._end_open(), *self._replace(repeated, event)) if is_shorter else (event,)
         if not isinstance(event, Message):
             return (event,)
         text = _marked_text(event)
@@ -261,11 +273,17 @@ class ReplayFilter:
             # The model thinks something else: only the answer counts.
             _, mark, rest = sent.partition(_ANSWER)
             self._expect(rest)
+            self._repeated_text = GrowingText()
             self._skips_thought = _ANSWER not in text
             return () if mark else (Message("", end_to_think=True, visit=self._open),)
         # The answer is the new text.
-        self._sent = GrowingText(self._sent.text.removesuffix(repeated + sent))
-        return (MessageEnd(visit=self._open), *_frames(repeated + text, self._open))
+        return (*self._end_open(), *_frames(repeated + text, self._open))
+
+    def _end_open(self) -> Sequence[StreamEvent]:
+        """End the text of the open Message where it has stopped."""
+        sent = self._texts.get(self._execution(self._open), GrowingText()).text
+        mark = (Message("", end_to_think=True, visit=self._open),) if _is_thinking(sent) else ()
+        return (*mark, MessageEnd(visit=self._open))
 
     def _expect(self, text: str) -> None:
         self._unrepeated, self._repeated_chars = GrowingText(text), 0

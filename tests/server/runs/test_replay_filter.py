@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.runs.progress import Progress
+from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.wire_events import (
     Message,
     MessageEnd,
@@ -123,13 +124,68 @@ def test_other_thoughts_are_not_sent_either() -> None:
 def test_the_answer_is_the_text_that_followers_have() -> None:
     sent = [*FIRST_EVENTS, node_started("Message:0"), *pieces("Good")]
     replay_filter = ReplayFilter(sent, PLAN)
-    for event in (node_started("Message:0"), *pieces("Goodbye"), end(), *pieces("!")):
+    for event in (node_started("Message:0"), *pieces("Goodbye"), end(), node_started("Message:0"), *pieces("!")):
         replay_filter.feed(event)
     assert replay_filter.answer == "Goodbye!"
     other = ReplayFilter(sent, PLAN)
     for event in pieces("Bad"):
         other.feed(event)
     assert other.answer == "Bad"
+
+
+def say(number: int, text: str, *, has_ended: bool = True) -> list[Any]:
+    id_ = f"Message:{number}"
+    visit = name_visit("", id_)
+    ending: list[Any] = [MessageEnd(visit=visit), node_finished(id_)]
+    return [node_started(id_), Message(text, visit=visit), *(ending if has_ended else [])]
+
+
+def test_the_answer_keeps_another_message_that_contains_the_replaced_text() -> None:
+    replay_filter = ReplayFilter([*say(0, "b"), *say(1, "abab")], PLAN)
+    for event in say(0, "c"):
+        replay_filter.feed(event)
+    assert replay_filter.answer == "ababc"
+
+
+def test_a_message_that_had_ended_is_compared_without_the_text_of_the_open_one() -> None:
+    replay_filter = ReplayFilter([*say(1, "x"), *say(0, "Good", has_ended=False)], PLAN)
+    again = [new for event in [*say(0, "Good"), *say(1, "x")] for new in replay_filter.feed(event)]
+    assert again == say(0, "Good")[2:]
+    assert replay_filter.answer == "xGood"
+
+
+def test_a_second_takeover_knows_which_text_was_replaced() -> None:
+    sent = say(0, "Good", has_ended=False)
+    first = ReplayFilter(sent, PLAN)
+    sent += [new for event in say(0, "Bad") for new in first.feed(event)]
+    assert first.answer == ReplayFilter(sent, PLAN).answer == "Bad"
+
+
+def test_the_answer_joins_halves_of_a_character() -> None:
+    replay_filter = ReplayFilter(say(0, "\ud83d", has_ended=False), PLAN)
+    for event in [node_started("Message:0"), *pieces("\ud83d", "\ude00"), end()]:
+        replay_filter.feed(event)
+    assert replay_filter.answer == "\U0001f600"
+
+
+@pytest.mark.parametrize("thought", ["Hm", "Hmm, well", "Well", ""])
+@pytest.mark.parametrize("text", ["Good", "Goodbye", "Go", "Bad day", ""])
+@pytest.mark.parametrize("count", range(1, 8))
+def test_followers_get_the_text_of_a_model_that_answers_differently(thought: str, text: str, count: int) -> None:
+    def answer(thought: str, text: str) -> list[Any]:
+        return [node_started("Message:0"), THINK, *pieces(*thought), ANSWER, *pieces(*text), end()]
+
+    sent = answer("Hm", "Good")[:count]
+    replay_filter = ReplayFilter(sent, PLAN)
+    again = answer(thought, text) if thought else [node_started("Message:0"), *pieces(*text), end()]
+    more: list[Any] = [new for event in again for new in replay_filter.feed(event)]
+    assert replay_filter.answer == text
+    shown, last = AnswerText(), ""
+    for event in [*sent, *more]:
+        last += shown.feed(event)
+        if isinstance(event, MessageEnd) and event is not more[-1]:
+            last = ""
+    assert last == text
 
 
 @pytest.mark.parametrize("running", ["Message:0", "Switch:0"])
