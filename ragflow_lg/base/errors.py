@@ -59,6 +59,10 @@ class RagflowLgError(Exception):
     """The base class of all errors that the project raises deliberately."""
 
     code: ClassVar[str] = "error"
+    """The stable name of a class; one without the keyword ``code`` has that of its base."""
+
+    def __init_subclass__(cls, *, code: str = "") -> None:
+        cls.code = code or cls.code
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the attributes, so that constructors can accept several arguments."""
@@ -72,10 +76,8 @@ def _revive(kind: type[RagflowLgError], args: tuple[Any, ...], attributes: dict[
     return error
 
 
-class CompileError(RagflowLgError):
+class CompileError(RagflowLgError, code="compile"):
     """A canvas was rejected. ``diagnostics`` holds all findings, warnings included; ``file`` is its path, if known."""
-
-    code = "compile"
 
     def __init__(self, diagnostics: Iterable[Diagnostic], *, file: str = "") -> None:
         self.diagnostics = tuple(diagnostics)
@@ -88,99 +90,79 @@ class CompileError(RagflowLgError):
         super().__init__("\n".join([f"{canvas} has {len(errors)} error{'' if len(errors) == 1 else 's'}:", *lines]))
 
 
-class RunError(RagflowLgError):
+class RunError(RagflowLgError, code="run"):
     """A run failed for a reason other than one component's input.
 
     ``node`` is the id of the node concerned, or ``""``.
     """
-
-    code = "run"
 
     def __init__(self, message: str, *, node: str = "") -> None:
         self.node = node
         super().__init__(message)
 
 
-class ComponentError(RunError):
+class ComponentError(RunError, code="component"):
     """A component failed; the text becomes the node's ``_ERROR``."""
 
-    code = "component"
 
-
-class NodeFailedError(ComponentError):
+class NodeFailedError(ComponentError, code="node-failed"):
     """A node of an ejected graph failed. ``outputs`` are those that it has stored, with the text as ``_ERROR``."""
-
-    code = "node-failed"
 
     def __init__(self, message: str, *, node: str = "", outputs: Mapping[str, Any] | None = None) -> None:
         self.outputs = dict(outputs or {})
         super().__init__(message, node=node)
 
 
-class NodeTimeoutError(RunError):
+class NodeTimeoutError(RunError, code="node-timeout"):
     """A node took longer than its limit. ``limit_s`` is that limit in seconds."""
-
-    code = "node-timeout"
 
     def __init__(self, node: str, limit_s: float) -> None:
         self.limit_s = limit_s
         super().__init__(f"The node did not finish within {limit_s:g} s and was stopped.", node=node)
 
 
-class AnswerError(RunError):
+class AnswerError(RunError, code="answer-invalid"):
     """An answer is not valid for its form, which stays open. ``problems`` maps fields to descriptions.
 
     A field is ``NAME``, or ``COMPONENT@NAME`` if several forms are open; ``node`` is the first form concerned.
     """
-
-    code = "answer-invalid"
 
     def __init__(self, problems: Mapping[str, str], *, node: str = "", advice: str = "") -> None:
         self.problems = dict(problems)
         super().__init__(" ".join([*self.problems.values(), *([advice] if advice else [])]), node=node)
 
 
-class InputRefusedError(RunError, ValueError):
+class InputRefusedError(RunError, ValueError, code="input-refused"):
     """A graph rejects its input.
 
     It is also a ValueError, because LangGraph's server hides the messages of most other errors from its clients.
     """
 
-    code = "input-refused"
 
-
-class CanvasChangedError(RunError):
+class CanvasChangedError(RunError, code="canvas-changed"):
     """A turn cannot continue because its canvas has changed."""
 
-    code = "canvas-changed"
 
-
-class RunCancelled(RunError):
+class RunCancelled(RunError, code="cancelled"):
     """The run was cancelled."""
-
-    code = "cancelled"
 
     def __init__(self, node: str = "") -> None:
         super().__init__(CANCELLED_TEXT, node=node)
 
 
-class UndeclaredTargetError(RunError):
+class UndeclaredTargetError(RunError, code="undeclared-target"):
     """A node chose a successor that its plan does not declare: a bug in the component."""
-
-    code = "undeclared-target"
 
     def __init__(self, node: str, target: str) -> None:
         self.target = target
         super().__init__(f"Node {node!r} chose the undeclared successor {target!r}.", node=node)
 
 
-class ServiceError(RagflowLgError):
+class ServiceError(RagflowLgError, code="service"):
     """An external service failed.
 
     ``is_retryable`` says whether another attempt might succeed, and ``retry_after_s`` how long to wait (0 if unknown).
     """
-
-    code = "service"
 
     def __init__(self, message: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> None:
         self.is_retryable = is_retryable
@@ -198,10 +180,8 @@ def pause_before_retry(error: BaseException, delay_s: float) -> float:
     return max(delay_s, min(asked_s, MAX_RETRY_PAUSE_S))
 
 
-class RefusalError(ServiceError):
+class RefusalError(ServiceError, code="refusal"):
     """A RAGFlow server understood a request and refused it. ``api_code`` is RAGFlow's code, or the HTTP status."""
-
-    code = "refusal"
 
     def __init__(
         self, message: str, api_code: int = 0, *, is_unknown_route: bool = False, is_retryable: bool = False
@@ -212,48 +192,36 @@ class RefusalError(ServiceError):
         """Whether the server has no such route, because it is older or newer."""
 
 
-class CassetteError(ServiceError):
+class CassetteError(ServiceError, code="cassette"):
     """A recording cannot be read or written, or lacks the requested exchange."""
 
-    code = "cassette"
 
-
-class WorkLimitError(ServiceError):
+class WorkLimitError(ServiceError, code="work-limit"):
     """Work took too much time or memory, ended its process, or waits in too long a queue. The message says which."""
 
-    code = "work-limit"
 
-
-class CodeLimitError(ServiceError):
+class CodeLimitError(ServiceError, code="code-limit"):
     """Code that CodeExec runs exceeded a limit. ``limit`` is the name of its setting in ``[code]``."""
-
-    code = "code-limit"
 
     def __init__(self, message: str, limit: str) -> None:
         super().__init__(message)
         self.limit = limit
 
 
-class SettingsError(RagflowLgError):
+class SettingsError(RagflowLgError, code="settings"):
     """A setting is missing or wrong. The message names the setting and says where it can be set."""
 
-    code = "settings"
 
-
-class DatabaseError(RagflowLgError):
+class DatabaseError(RagflowLgError, code="database"):
     """The server's database cannot be opened, read or written."""
 
-    code = "database"
 
-
-class RequestError(RagflowLgError):
+class RequestError(RagflowLgError, code="request"):
     """The server rejects a request.
 
     ``number`` is RAGFlow's error code, ``status`` the HTTP status; ``data`` is sent in RAGFlow's envelope if
     ``has_data`` is set. ``reason`` is the native API's stable error name, or ``""`` for the status's default.
     """
-
-    code = "request"
 
     def __init__(
         self,
@@ -273,33 +241,27 @@ class RequestError(RagflowLgError):
         super().__init__(message)
 
 
-class BusyError(RequestError):
+class BusyError(RequestError, code="busy"):
     """A client exceeds its rate or concurrency limit; ``retry_s`` is the number of seconds to wait."""
-
-    code = "busy"
 
     def __init__(self, message: str, retry_s: float = 1.0) -> None:
         self.retry_s = retry_s
         super().__init__(message, 429, status=429)
 
 
-class RateError(BusyError):
+class RateError(BusyError, code="rate"):
     """A client sends requests too often."""
-
-    code = "rate"
 
     def __init__(self, message: str, retry_s: float = 1.0) -> None:
         super().__init__(f"{message} Try again later.", retry_s)
 
 
-class QuotaError(BusyError):
+class QuotaError(BusyError, code="quota"):
     """A tenant, or a key of embedded pages, has used up a quota.
 
     ``quota`` is its name, for example ``turns_day``. ``renews_s`` is the number of seconds until the quota is renewed,
     or 0 if something has to be deleted first.
     """
-
-    code = "quota"
 
     def __init__(self, quota: str, limit: float, owner: str, advice: str, *, renews_s: float = 0.0) -> None:
         super().__init__(f"The {owner} has used up its quota {quota} of {limit:,}. {advice}", renews_s or 3600.0)
@@ -309,86 +271,60 @@ class QuotaError(BusyError):
         self.reason = "quota-exceeded"
 
 
-class StreamError(RagflowLgError):
+class StreamError(RagflowLgError, code="stream"):
     """The events of a run cannot be followed or stored."""
 
-    code = "stream"
 
-
-class RunInterruptedError(StreamError):
+class RunInterruptedError(StreamError, code="run-interrupted"):
     """The process that executed a run stopped before the turn ended; the session can be continued."""
 
-    code = "run-interrupted"
 
-
-class RunAbandonedError(StreamError):
+class RunAbandonedError(StreamError, code="run-abandoned"):
     """Every process that executed a run died, and no other one continues it; the session can be continued by hand."""
 
-    code = "run-abandoned"
 
-
-class RunUnknownError(StreamError):
+class RunUnknownError(StreamError, code="run-unknown"):
     """The run does not exist or has expired."""
 
-    code = "run-unknown"
 
-
-class StreamGapError(StreamError):
+class StreamGapError(StreamError, code="stream-gap"):
     """Events that a follower still needs were dropped. ``first`` is the oldest stored event's number."""
-
-    code = "stream-gap"
 
     def __init__(self, message: str, *, first: int = 0) -> None:
         self.first = first
         super().__init__(message)
 
 
-class StreamPositionError(StreamError):
+class StreamPositionError(StreamError, code="stream-position"):
     """The event to continue from does not belong to the run."""
 
-    code = "stream-position"
 
-
-class CheckpointError(RagflowLgError):
+class CheckpointError(RagflowLgError, code="checkpoint"):
     """A session cannot be read or written."""
 
-    code = "checkpoint"
 
-
-class DamagedSessionError(CheckpointError):
+class DamagedSessionError(CheckpointError, code="session-damaged"):
     """What the store has of one session is incomplete, or was changed by something else."""
 
-    code = "session-damaged"
 
-
-class NewerSessionError(DamagedSessionError):
+class NewerSessionError(DamagedSessionError, code="session-newer"):
     """A newer version has written the session, in a format that this version does not know."""
 
-    code = "session-newer"
 
-
-class SessionKeyError(DamagedSessionError):
+class SessionKeyError(DamagedSessionError, code="session-key"):
     """Stored data is encrypted with a key that is not in the settings, or has another value there."""
 
-    code = "session-key"
 
-
-class SessionFileError(CheckpointError):
+class SessionFileError(CheckpointError, code="session-file"):
     """A line of a file with exported sessions cannot be imported."""
 
-    code = "session-file"
 
-
-class ConflictError(CheckpointError):
+class ConflictError(CheckpointError, code="conflict"):
     """The session's state does not allow the request: it is running, or is not waiting for this input."""
 
-    code = "conflict"
 
-
-class SessionBusyError(ConflictError):
+class SessionBusyError(ConflictError, code="session-busy"):
     """Another process runs the session. ``holder`` describes that process to a user on this machine."""
-
-    code = "session-busy"
 
     def __init__(self, message: str, holder: str = "") -> None:
         super().__init__(message)
