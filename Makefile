@@ -35,7 +35,7 @@ serve: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.serve)
 	@$(BIN)/ragflow-lg serve $(CANVAS) $(if $(MODEL),--model $(MODEL)) --open
 
 test: $(VENV)/.ok clients sandboxes
-	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
+	@$(BIN)/python -m tests.harness.redis_server
 	@command -v $(CHROMIUM) >/dev/null || echo "Chromium is missing: the tests of Browser are skipped. Try make setup-browser." >&2
 	$(PYTEST) -n $(WORKERS) --dist worksteal --durations=15 $(OPTIONS)
 
@@ -206,28 +206,28 @@ shown: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.shown_runs $(CANVASES) $(SEED)
 
 crash: $(VENV)/.ok
-	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
+	@$(BIN)/python -m tests.harness.redis_server
 	@$(BIN)/python -m tests.harness.crash tests/fixtures/crash examples
 
 ROUNDS ?= 20
 failover: databases
-	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
+	@$(BIN)/python -m tests.harness.redis_server
 	@$(BIN)/python -m tests.harness.failover $(ROUNDS) $(SEED)
 
 workers: databases
-	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
+	@$(BIN)/python -m tests.harness.redis_server
 	@$(BIN)/python -m tests.harness.workers $(or $(TURNS),300) $(SEED)
 
 COMMIT ?= HEAD
 upgrade: $(VENV)/.ok
-	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
+	@$(BIN)/python -m tests.harness.redis_server
 	@$(BIN)/python -m tests.harness.upgrade $(COMMIT)
 
 ATTACK_S ?= 30
 REPLICAS ?= 1
 LOSS ?= killed
 noisy: databases
-	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
+	@$(BIN)/python -m tests.harness.redis_server
 	@$(BIN)/python -m tests.harness.noisy --seconds $(ATTACK_S) --replicas $(REPLICAS) --loss $(LOSS) $(ATTACKS)
 
 # Tests with a number: `make test` runs few repetitions of these.
@@ -235,7 +235,7 @@ MUTATIONS ?= 5000
 REGIONS ?= 300
 STOPS ?= 50
 poisoned-rows: $(VENV)/.ok
-	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
+	@$(BIN)/python -m tests.harness.redis_server
 	MUTATIONS=$(MUTATIONS) SEED=$(SEED) $(PYTEST) --timeout 0 tests/checkpoints/test_poisoned_rows.py
 
 eject: $(VENV)/.ok

@@ -22,10 +22,10 @@ from benchmarks.model_services import services_of
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints import Store, open_store
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.stored_steps import page_checkpoints
+from tests.harness.redis_server import redis_server
 
 TURNS = 2000
 WINDOW = 100

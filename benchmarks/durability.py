@@ -26,11 +26,11 @@ from benchmarks.model_services import services_of
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
 from ragflow_lg.services.sessions import Durability
+from tests.harness.redis_server import redis_server
 
 ROUNDS = 7
 SHORT_ROUNDS = 41

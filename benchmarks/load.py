@@ -21,8 +21,8 @@ from typing import Any
 
 import httpx
 
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from tests.harness.database_servers import server as database_server
+from tests.harness.redis_server import redis_server
 
 TURNS = 500
 STORES = ("sqlite", "redis", "postgresql")

@@ -18,7 +18,7 @@ from ragflow_lg.adapters.memories.memory_settings import MemorySettings
 from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_items
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
+from tests.harness.redis_server import redis_server
 
 ENTRIES = 10_000
 SEARCHES = 50

@@ -19,10 +19,10 @@ from benchmarks.durability import open_bare
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.services import Services
+from tests.harness.redis_server import redis_server
 
 NODES, ROUNDS = 20, 9
 

@@ -20,7 +20,6 @@ from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.system_services import InlineFiles, RandomIds, SystemClock
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.server.streaming.journal import Journal
@@ -30,6 +29,7 @@ from ragflow_lg.server.streaming.run_task import CONTINUE, RunSpec
 from ragflow_lg.server.streaming.sse import ragflow_frame
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
 from ragflow_lg.services.services import Services
+from tests.harness.redis_server import redis_server
 
 PIECES = 2000
 ROUNDS = 3

@@ -29,11 +29,11 @@ from msgspec import Struct
 
 from benchmarks.capacity import CLIENTS, PARTS, REDIS, Costs, Demand, Point, Work
 from benchmarks.wire_recording import Recorder
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.server.devtools.mock_llm.mock_llm_app import mock_app, start_mock_server
 from ragflow_lg.server.devtools.mock_llm.rules import Rules
 from ragflow_lg.server.http.edge.listening_socket import open_socket
 from tests.harness.database_servers import server as database_server
+from tests.harness.redis_server import redis_server
 from tests.server.http.app_server import canvas
 from tests.server.queue_processes import end, start_worker
 from tests.server.replicas import Replica, running_replicas

@@ -19,9 +19,9 @@ import uvicorn.server
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from tests.harness.failure_reports import pytest_runtest_makereport as pytest_runtest_makereport
 from tests.harness.loaded_python import loaded_python
+from tests.harness.redis_server import redis_server
 from tests.harness.shared_databases import shared_databases
 from tests.stores import OpenStore, fresh_prefix, store_opener
 

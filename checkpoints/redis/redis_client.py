@@ -22,7 +22,7 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.shared_resources import undelayed
 from ragflow_lg.checkpoints.failures import plain_reason
 from ragflow_lg.checkpoints.redis.managed_connections import ManagedPool
-from ragflow_lg.checkpoints.redis.redis_server import missing_modules
+from ragflow_lg.checkpoints.redis.redis_modules import missing_modules
 from ragflow_lg.checkpoints.redis.redis_url import Pools, create_client, describe_database, has_failover
 
 TIMEOUT_S = 5.0

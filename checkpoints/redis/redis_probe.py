@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.check_result import CheckResult
-from ragflow_lg.checkpoints.redis.redis_server import MODULES, START_ADVICE, missing_modules
+from ragflow_lg.checkpoints.redis.redis_modules import MODULES, START_ADVICE, missing_modules
 from ragflow_lg.checkpoints.redis.redis_url import create_client, describe_database
 from ragflow_lg.checkpoints.store_url import STORE_URLS, cluster_name, key_prefix
 

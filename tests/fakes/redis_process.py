@@ -13,7 +13,7 @@ from typing import Any
 import redis
 from redis.crc import key_slot
 
-from ragflow_lg.checkpoints.redis import redis_server as servers
+from tests.harness import redis_server as servers
 
 RDB = ("--appendonly", "no")
 """Options of a server that stores its data only after ``SAVE``."""

@@ -19,13 +19,13 @@ from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.checkpoint_texts import FORMAT
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.encryption import EncryptionKey
 from tests.fakes.canvas import CATALOG, canvas, node
 from tests.fakes.regions import form, loop, out, text
 from tests.fakes.services import fake_services
+from tests.harness.redis_server import redis_server
 from tests.stores import redis_client, redis_keys
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sessions"

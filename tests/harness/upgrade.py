@@ -21,9 +21,9 @@ from typing import Any
 
 import httpx
 
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.first_key import read_first_key
+from tests.harness.redis_server import redis_server
 from tests.server.cli.command import ROOT
 from tests.server.http.app_server import FORM
 from tests.server.queue_processes import end

@@ -7,9 +7,10 @@ import pytest
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.redis.redis_modules import missing_modules
 from ragflow_lg.checkpoints.redis.redis_probe import probe_redis
-from ragflow_lg.checkpoints.redis.redis_server import _candidates, missing_modules  # pyright: ignore[reportPrivateUsage] - the program of the test server
 from ragflow_lg.services.sessions import RunRecord
+from tests.harness.redis_server import _candidates  # pyright: ignore[reportPrivateUsage] - the program of the test server
 from tests.stores import fresh_prefix
 
 

@@ -11,11 +11,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from tests.harness.database_servers import server as database_server
 from tests.harness.loaded_python import python_command
 from tests.harness.noisy.attack import Target
 from tests.harness.noisy.attacker import LOW_PRIORITY
+from tests.harness.redis_server import redis_server
 from tests.stores import fresh_prefix
 
 ROOT = Path(__file__).parents[3]

@@ -13,7 +13,6 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.lease_owner import this_process
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
 from ragflow_lg.runs.run_session import EndStatus, ended_record, needed_entries
 from ragflow_lg.runs.runner import newest_run
 from ragflow_lg.services.sessions import RunRecord, RunStatus, hold_lease
@@ -21,6 +20,7 @@ from tests.fakes.canvas import canvas, plan_of
 from tests.fakes.regions import out, play_run, runner_of, text
 from tests.fakes.services import OneModel, fake_services
 from tests.fakes.slow_model import STREAM, SlowModel, until_message
+from tests.harness.redis_server import redis_server
 from tests.stores import OpenStore, redis_client, redis_keys, stored_leases
 
 RECORD = RunRecord("r", "s", "s", "c", "hash")

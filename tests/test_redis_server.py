@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.redis import redis_server as module
-from ragflow_lg.checkpoints.redis.redis_server import missing_modules, prepare, redis_server
+from ragflow_lg.checkpoints.redis.redis_modules import missing_modules
 from tests.fakes.python_process import python_process
+from tests.harness import redis_server as module
+from tests.harness.redis_server import prepare, redis_server
 
 
 def test_the_server_has_the_modules_and_ends_with_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +75,7 @@ def test_libraries_are_unpacked_with_their_plain_names(monkeypatch: pytest.Monke
 
 OWNER = """
 import time
-from ragflow_lg.checkpoints.redis.redis_server import redis_server
+from tests.harness.redis_server import redis_server
 
 with redis_server() as url:
     print(url, flush=True)
