@@ -179,7 +179,8 @@ def _parse(text: str, reporter: Reporter) -> Any:
         elif text[error.pos : error.pos + 1] == "'":
             hint = "Put strings in double quotes."
         position = _position(_breaks(text), error.pos)
-        return _report_invalid(reporter, f"{error.msg}.", hint, position.line, position.column)
+        message = error.msg.removesuffix(" at").removesuffix(" starting")  # "Unterminated string starting at"
+        return _report_invalid(reporter, f"{message}.", hint, position.line, position.column)
     except RecursionError:
         return _report_depth(reporter)
     except ValueError as error:

@@ -230,13 +230,14 @@ def describe_failure(path: Path, error: BaseException) -> Failure:
     if isinstance(error, UnicodeDecodeError) or "malformed" in text:
         return Failure(f"{store} is damaged: {text}.", recovery_advice(path))
     if "unable to open" in text or "readonly" in text or "disk I/O" in text:
-        return Failure(f"{store} cannot be opened for writing: {text}.", "Its folder and the file must be writable.")
+        advice = "Its folder and the file must be writable, and the disk must have free space."
+        return Failure(f"{store} cannot be opened for writing: {text}.", advice)
     if "full" in text:
         return Failure(f"{store} cannot be opened: {text}.", "Free some disk space.")
     if "locked" in text:
         return Failure(f"{store} cannot be opened: {text}.", "Try again when the other process has finished.")
     if isinstance(error, OSError):
-        return Failure(f"{store} cannot be opened: {text}.", "Choose another path.")
+        return Failure(f"{store} cannot be opened: {error.strerror or text}.", "Choose another path.")
     advice = "Choose another path, or move the file away; if it was a session store, restore a backup."
     return Failure(f"{str(path)!r} is not a session store: {text}.", advice)
 

@@ -81,7 +81,7 @@ def load_canvas(
     read = _default_settings if settings is None else lambda: settings
     content = _content(source)
     path = Path(source) if isinstance(source, Path | str) and not _is_document(source) else None
-    limits = NO_LIMITS if settings is None else settings.limits.canvas
+    limits = NO_LIMITS if settings is None or path else settings.limits.canvas
     files = CanvasFiles(read, path, asks_servers=asks_servers, compatibility=_compatibility(compat), limits=limits)
     try:
         if isinstance(content, Mapping) or tools:
@@ -191,7 +191,8 @@ def check_source(
         content = json.dumps(content, indent=2, default=str).encode()
     path = Path(source) if isinstance(source, Path | str) and not _is_document(source) else None
     load = _default_settings if settings is None else lambda: settings
-    return check_text(content.decode("utf-8", "replace"), path, load, load().limits.canvas).diagnostics
+    limits = NO_LIMITS if path else load().limits.canvas
+    return check_text(content.decode("utf-8", "replace"), path, load, limits).diagnostics
 
 
 def check_file(

@@ -80,7 +80,7 @@ async def _serve_metrics(section: ServerSection, operations: Operations) -> Asyn
     async def drain() -> None:
         pass
 
-    with open_socket(section.metrics_host, section.metrics_port) as listener:
+    with open_socket(section.metrics_host, section.metrics_port, "metrics_port") as listener:
         async with start_server(build_metrics_app(operations.metrics), listener, drain, 0.0) as url:
             logger.warning("metrics at %s/metrics", url)
             yield

@@ -268,7 +268,7 @@ async def open_database(url: str, keys: KeyRing | None = None) -> AsyncGenerator
             _prepare(Path(address.database or ""))
         engine = _engine(address)
     except (OSError, SQLAlchemyError) as error:
-        raise DatabaseError(f"The database {_redact(address)} cannot be opened: {error}.") from error
+        raise _opening_error(address, error) from error
     try:
         try:
             await _migrate(engine)
@@ -304,9 +304,11 @@ async def probe_database(url: str) -> str:
 
 
 def _opening_error(address: URL, error: Exception) -> DatabaseError:
-    reason = str(getattr(error, "orig", None) or error).partition("\n")[0].rstrip(".")
-    start = "" if address.get_backend_name() == "sqlite" else "Start the database, or correct"
-    advice = f"{start or 'Correct'} `database` of [server]."
+    error = getattr(error, "orig", None) or error
+    reason = str(getattr(error, "strerror", None) or error).partition("\n")[0].rstrip(".")
+    advice = "Start the database, or correct `database` of [server]."
+    if address.get_backend_name() == "sqlite":
+        advice = "Free some disk space." if "full" in reason else "Correct `database` of [server]."
     return DatabaseError(f"The database {_redact(address)} cannot be used: {reason}. {advice}")
 
 

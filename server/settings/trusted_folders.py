@@ -106,4 +106,6 @@ def _write(entries: dict[str, dict[str, str]]) -> None:
         temporary.write_text(json.dumps(entries, indent=2, ensure_ascii=False) + "\n", "utf-8")
         os.replace(temporary, file)
     except (OSError, RuntimeError) as error:
-        raise SettingsError(f"The list of trusted folders cannot be written: {error}.") from None
+        raise SettingsError(
+            f"The list of trusted folders cannot be written: {getattr(error, 'strerror', None) or error}."
+        ) from None

@@ -31,6 +31,13 @@ def test_invalid_json_is_reported(source: str | bytes) -> None:
     assert codes(source) == ["json-invalid"]
 
 
+def test_messages_end_where_the_position_follows() -> None:
+    reporter = Reporter()
+    read_source('{"a": "b', reporter)
+    read_source('{"a": "\n"}', reporter)
+    assert [d.message for d in reporter.diagnostics] == ["Unterminated string.", "Invalid control character."]
+
+
 @pytest.mark.parametrize("source", ["[" * 100_000, '{"a":' * 100_000, "[" * (MAX_DEPTH + 2) + "]" * (MAX_DEPTH + 2)])
 def test_a_deeply_nested_document_is_refused(source: str) -> None:
     assert codes(source) == ["document-too-large"]

@@ -68,7 +68,7 @@ def _write(path: Path, text: str) -> None:
         os.replace(temporary, path.resolve())
     except (OSError, ValueError) as error:
         temporary.unlink(missing_ok=True)
-        raise SettingsError(f"{str(path)!r} cannot be written: {error}.") from None
+        raise SettingsError(f"{str(path)!r} cannot be written: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def _read(path: Path) -> str | None:

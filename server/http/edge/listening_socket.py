@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -20,8 +21,8 @@ ACCEPTED_AT_ONCE = 16
 """How many connections are accepted in one iteration of the event loop."""
 
 
-def open_socket(host: str, port: int) -> socket.socket:
-    """Open a listening socket. Port 0 selects a free port.
+def open_socket(host: str, port: int, option: str = "--port") -> socket.socket:
+    """Open a listening socket. Port 0 selects a free port. ``option`` is what sets the port.
 
     Raises:
         SettingsError: if the address is invalid or in use.
@@ -31,7 +32,10 @@ def open_socket(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
         reason, _, _ = (getattr(error, "strerror", None) or str(error)).lower().partition(" (while attempting")
-        raise SettingsError(f"Cannot listen on {host} port {port}: {reason}. Use `--port 0` for a free port.") from None
+        advice = "Name an address of this machine."
+        if error.args and error.args[0] in {errno.EADDRINUSE, errno.EACCES}:
+            advice = f"Choose another {option}, or 0 for a free port."
+        raise SettingsError(f"Cannot listen on {host} port {port}: {reason}. {advice}") from None
     # Connections inherit it. asyncio sets it only on sockets whose protocol is named, which this one's are not. Without
     # it, the second part of a response waits until the client has acknowledged the first one: for 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

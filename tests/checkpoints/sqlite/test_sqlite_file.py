@@ -46,7 +46,12 @@ async def test_a_failed_statement_raises_and_the_next_one_works(tmp_path: Path) 
 
 async def test_other_files_and_folders_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("This is not a database." * 100)
-    for path, text in ((tmp_path / "text.db", "not a session store"), (tmp_path, "is a folder")):
+    beneath = tmp_path / "text.db" / "s.db"
+    for path, text in (
+        (tmp_path / "text.db", "not a session store"),
+        (tmp_path, "is a folder"),
+        (beneath, f"'{beneath}' cannot be opened: (Not a directory|File exists). Choose another path."),
+    ):
         with pytest.raises(CheckpointError, match=text):
             async with open_sqlite(path):
                 pass

@@ -18,6 +18,7 @@ from ragflow_lg.server.assembly.library import (
     cached_canvas,
     catalog,
     check_file,
+    check_source,
     load_canvas,
     load_graph,
 )
@@ -25,6 +26,7 @@ from ragflow_lg.server.assembly.open_services import GUARD_GROUP, open_services,
 from ragflow_lg.server.assembly.recordings import open_recording
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.component_sections import CodeSection
+from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.server.settings.sections import AgentsSection, HttpSection, ToolSection
 from tests.fakes.canvas import canvas, node
 from tests.fakes.http_server import HttpServer, Route
@@ -75,6 +77,17 @@ def test_a_huge_file_is_reported_as_too_large(tmp_path: Path) -> None:
     plan, diagnostics, _ = check_file(path)
     assert plan is None
     assert [d.code for d in diagnostics] == ["document-too-large"]
+
+
+def test_limits_are_for_documents_of_others_and_not_for_files(tmp_path: Path) -> None:
+    settings = Settings(limits=LimitsSection(canvas_bytes=10))
+    path = tmp_path / "canvas.json"
+    path.write_bytes(SUPPORT.read_bytes())
+    assert load_canvas(path, settings).plan.nodes
+    assert not [d for d in check_source(path, settings=settings) if d.severity == "error"]
+    with pytest.raises(CompileError, match="canvas_bytes"):
+        load_canvas(path.read_bytes() + b"\n", settings)  # not from the cache
+    assert [d.code for d in check_source(path.read_bytes(), settings=settings)] == ["document-too-large"]
 
 
 async def test_a_canvas_runs_with_the_services_of_default_settings() -> None:

@@ -1,4 +1,5 @@
 import asyncio
+import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -149,6 +150,7 @@ async def test_errors_of_functions_contain_no_values(database_url: str) -> None:
         ("sqlite://", "does not contain a file name"),
         ("sqlite:///:memory:", "does not contain a file name"),
         ("sqlite:///{folder}", "it is a folder"),
+        ("sqlite:///{folder}/text.db/x.db", r"cannot be used: (File exists|Not a directory). Correct `database` of"),
         ("sqlite:///{folder}/text.db", "cannot be used: file is not a database. Correct `database` of"),
     ],
 )
@@ -156,6 +158,16 @@ async def test_a_database_that_cannot_be_opened_is_reported(tmp_path: Path, url:
     (tmp_path / "text.db").write_text("this is not a database but a text of some length\n" * 20)
     with pytest.raises(DatabaseError, match=problem):
         async with open_database(url.format(folder=tmp_path)):
+            pass
+
+
+async def test_a_full_disk_is_named_with_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OperationalError("INSERT", None, sqlite3.OperationalError("database or disk is full"))
+
+    monkeypatch.setattr("ragflow_lg.server.database.database._is_newest", fail)
+    with pytest.raises(DatabaseError, match=r"database or disk is full. Free some disk space.$"):
+        async with open_database(f"sqlite:///{tmp_path}/s.db"):
             pass
 
 

@@ -12,10 +12,16 @@ from ragflow_lg.server.http.edge.uvicorn_server import _new_loop  # pyright: ign
 async def test_an_address_that_is_unavailable_is_refused() -> None:
     with open_socket("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
-        with pytest.raises(SettingsError, match=f"127.0.0.1 port {port}: address already in use. Use `--port 0`"):
-            open_socket("127.0.0.1", port)
-    with pytest.raises(SettingsError, match=r"Cannot listen on no\.such\.host\.invalid"):
-        open_socket("no.such.host.invalid", 0)
+        for option in ("--port", "metrics_port"):
+            expected = f"127.0.0.1 port {port}: address already in use. Choose another {option}, or 0 for a free port."
+            with pytest.raises(SettingsError, match=expected):
+                open_socket("127.0.0.1", port, option)
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
+def test_an_address_of_another_machine_is_refused(host: str) -> None:
+    with pytest.raises(SettingsError, match=f"Cannot listen on {host} port 0: .+ Name an address of this machine."):
+        open_socket(host, 0)
 
 
 def test_urls_of_ipv4_and_ipv6_sockets() -> None:
