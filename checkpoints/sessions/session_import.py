@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
+import orjson
 from langgraph.checkpoint.base import CheckpointTuple
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -280,6 +281,7 @@ class _Import:
             raise ValueError("its metadata have an unknown name")
         packed: Any = CheckpointTuple(key_config(key), line.checkpoint, line.metadata)  # pyright: ignore[reportArgumentType] - checked here
         check_fields(packed)
+        orjson.dumps([line.checkpoint, line.metadata])  # no store can write longer numbers
         self._last = line
         self._count[CheckpointLine] += 1
         return self._check_texts(stored_texts(packed))

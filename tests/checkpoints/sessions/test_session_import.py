@@ -172,6 +172,10 @@ HOSTILE: dict[str, tuple[Change, str]] = {
         lambda lines: at("checkpoint", lines)["checkpoint"]["channel_values"].update(turn='{"a":1}'),
         r"Line \d+ .*damaged",
     ),
+    "long number": (
+        lambda lines: at("checkpoint", lines)["checkpoint"]["channel_versions"].update(turn=2**64),
+        r"Line \d+ .*64-bit",
+    ),
     "metadata": (lambda lines: at("checkpoint", lines)["metadata"].update(x=1), r"Line \d+ .*an unknown name"),
     "id": (lambda lines: at("checkpoint", lines)["checkpoint"].update(id="a:b"), r"Line \d+ .*badly formed"),
     "task": (lambda lines: at("writes", lines).update(task="a:*"), r"Line \d+ .*its task"),
