@@ -12,11 +12,14 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sqlalchemy import TypeDecorator, delete, select
+import orjson
+from sqlalchemy import BigInteger, TypeDecorator, delete, select
 
 from ragflow_lg.base.errors import ConflictError, DatabaseError, RequestError
+from ragflow_lg.checkpoints.run_records import MAX_TIME_MS
 from ragflow_lg.checkpoints.sessions.session_lines import FileLine, ServerLine
 from ragflow_lg.server.agents.file_store import FileStore
+from ragflow_lg.server.database.stored_reference import read_reference
 from ragflow_lg.server.database.tables import (
     ID_CHARS,
     TENANT_CHARS,
@@ -210,6 +213,10 @@ def _check_rows(line: ServerLine) -> dict[str, list[Any]]:
     agents += [(row.tenant, row.agent_id) for row in (*rows["versions"], *rows["runs"])]
     if any(agent != (session.tenant, session.agent_id) for agent in agents):
         raise ValueError("a row belongs to another agent")
+    for message in rows["messages"]:
+        read_reference(message.reference or "")
+    if not all(isinstance(orjson.loads(version.dsl), dict) for version in rows["versions"]):
+        raise ValueError("a canvas is not an object")
     return rows
 
 
@@ -218,6 +225,13 @@ def _plain_type(kind: TypeEngine[Any]) -> TypeEngine[Any]:
     while isinstance(kind, TypeDecorator):
         kind = kind.impl_instance
     return kind
+
+
+def _largest(name: str, kind: TypeEngine[Any]) -> int:
+    """Return the largest number that can be in a column."""
+    if name.endswith("_ms"):
+        return MAX_TIME_MS
+    return 2**63 - 1 if isinstance(kind, BigInteger) else 2**31 - 1
 
 
 def _to_row(table: type[Row], values: Mapping[str, Any]) -> Any:
@@ -235,6 +249,8 @@ def _to_row(table: type[Row], values: Mapping[str, Any]) -> Any:
         kind: type[Any] = plain.python_type
         if type(value) is not kind and not (kind is float and type(value) is int):
             raise ValueError(f"the column {name} has another type")
+        if kind is int and not 0 <= value <= _largest(name, plain):
+            raise ValueError(f"the column {name} has an impossible number")
         length = getattr(plain, "length", None)
         if length and isinstance(value, str) and len(value) > length:
             raise ValueError(f"the column {name} is too long")
