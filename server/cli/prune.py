@@ -73,7 +73,7 @@ async def _prune(store: Store, names: list[str], limits: PruneLimits, is_dry_run
     if names:
         return
     damaged: list[str] = []
-    locked: SessionKeyError | None = None
+    locked = 0
     for record in [record async for record in store.runs.sessions()]:
         name = record.name or record.session
         try:
@@ -81,7 +81,7 @@ async def _prune(store: Store, names: list[str], limits: PruneLimits, is_dry_run
         except SessionBusyError as error:
             print_line(f"{name} was not changed: it is running in {error.holder}")
         except SessionKeyError as error:
-            locked = error
+            locked += 1
             print_line(f"{name} was not changed: {error}")
         except DamagedSessionError as error:
             damaged.append(name)
@@ -94,8 +94,8 @@ async def _prune(store: Store, names: list[str], limits: PruneLimits, is_dry_run
             f"{count_of(len(damaged), 'session')} could not be pruned. Restore the store from a backup, or delete what "
             f"is damaged: ragflow-lg sessions {options}"
         )
-    if locked is not None:
-        raise locked
+    if locked:
+        raise SessionKeyError(f"{count_of(locked, 'session')} could not be pruned, because a key is missing.")
 
 
 def _describe(name: str, pruned: Pruned, is_dry_run: bool) -> str:

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copyfileobj
-from tempfile import TemporaryDirectory, TemporaryFile
-from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
+from tempfile import SpooledTemporaryFile, TemporaryDirectory, TemporaryFile
+from typing import IO, TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 import typer
 
@@ -36,6 +36,8 @@ _NO_DATABASE = (
     "there is no server here. Name its database in the settings, as `database` of [server], or start it once, and "
     "import the file with --replace."
 )
+_SPOOLED_BYTES = 16 * 1024**2
+"""How much of a session is in memory before it goes into a temporary file."""
 _OTHER_STORE = "with --checkpoint, only that store is used. To import them, name it as `checkpoints` in the settings."
 
 
@@ -52,7 +54,8 @@ def export(
 
     The file has everything that is stored of them, in plain text: steps, answers, open forms, results of steps inside
     nodes, traces and runs; for sessions of a server, also its messages and runs, the agent with the versions in use,
-    and the files that the session names. Only you can read it. A session that is running is refused.
+    and the files that the session names. Only you can read it. A session that is running, is damaged or needs a
+    missing key is left out, and the exit code is 1. If you name sessions, it is refused.
 
     Examples:
     ragflow-lg sessions export anna -o anna.jsonl
@@ -60,9 +63,11 @@ def export(
     ragflow-lg sessions export --user 4711 -o user.jsonl
     """
     with _open_output(output) as file:
-        with_store(
+        left = with_store(
             settings, checkpoint, lambda store, config: _export(store, config, checkpoint, names or [], user, file)
         )
+    if left:
+        raise typer.Exit(1)
 
 
 def import_(
@@ -178,11 +183,10 @@ def _uses_database(settings: Settings, checkpoint: str) -> bool:
 
 async def _export(
     store: Store, settings: Settings, checkpoint: str, names: list[str], user: str, file: BinaryIO
-) -> None:
-    from ragflow_lg.checkpoints.run_records import hex_session
-    from ragflow_lg.checkpoints.sessions.session_export import export_session
+) -> int:
+    """Export sessions. Return how many were left out."""
+    from ragflow_lg.base.errors import DamagedSessionError, SessionBusyError
     from ragflow_lg.checkpoints.sessions.session_lines import FORMAT, HeaderLine, encode_line
-    from ragflow_lg.server.runs.session_rows import find_ids
     from ragflow_lg.server.runs.stored_sessions import select_sessions
 
     found, missing = await select_sessions(store, names, user)
@@ -190,17 +194,38 @@ async def _export(
         raise no_session(name)
     file.write(encode_line(HeaderLine(FORMAT)))
     async with _server_rows(settings, checkpoint) as rows:
+        left = 0
         for selected in found:
-            ids: set[str] = set()
-            async for line in export_session(store, selected.session):
-                encoded = encode_line(line)
-                file.write(encoded)
-                if rows is not None:
-                    find_ids(encoded, ids)
-            if rows is not None:
-                async for line in rows.export(hex_session(selected.session), ids):
-                    file.write(encode_line(line))
-    print_note(f"Exported {count_of(len(found), 'session')}.")
+            with SpooledTemporaryFile(_SPOOLED_BYTES) as whole:
+                try:
+                    await _export_session(store, selected.session, rows, whole)
+                except (SessionBusyError, DamagedSessionError) as error:
+                    if names:
+                        raise
+                    print_note(f"{selected.name} was not exported: {error}")
+                    left += 1
+                    continue
+                whole.seek(0)
+                copyfileobj(whole, file)
+    print_note(f"Exported {count_of(len(found) - left, 'session')}.")
+    return left
+
+
+async def _export_session(store: Store, session: str, rows: SessionRows | None, file: IO[bytes]) -> None:
+    from ragflow_lg.checkpoints.run_records import hex_session
+    from ragflow_lg.checkpoints.sessions.session_export import export_session
+    from ragflow_lg.checkpoints.sessions.session_lines import encode_line
+    from ragflow_lg.server.runs.session_rows import find_ids
+
+    ids: set[str] = set()
+    async for line in export_session(store, session):
+        encoded = encode_line(line)
+        file.write(encoded)
+        if rows is not None:
+            find_ids(encoded, ids)
+    if rows is not None:
+        async for line in rows.export(hex_session(session), ids):
+            file.write(encode_line(line))
 
 
 async def _import(store: Store, settings: Settings, checkpoint: str, file: BinaryIO, replaces: bool) -> None:

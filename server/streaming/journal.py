@@ -327,8 +327,10 @@ def gap_error(run_id: str, after: int, first: int) -> StreamGapError:
 
 def unknown_run(run_id: str, retention_s: float, *, is_shared: bool) -> RunUnknownError:
     """Build the error for a run that has no events. A journal that is not shared ends with its process."""
-    restart = "" if is_shared else ", or the server has been restarted since"
+    reasons = ["the id is wrong", f"the run ended more than {retention_s:g} s ago"]
+    if not is_shared:
+        reasons.append("the server has been restarted since")
     return RunUnknownError(
-        f"There are no events for run {run_id[:64]!r}: the id is wrong, the run ended more than {retention_s:g} s ago"
-        f"{restart}. If the run has existed, its session contains the messages."
+        f"There are no events for run {run_id[:64]!r}: {', or '.join(reasons)}. "
+        "If the run has existed, its session contains the messages."
     )

@@ -1,8 +1,10 @@
 import json
 import re
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,19 @@ def test_sessions_move_to_another_store_and_go_on(folder: Path) -> None:
     assert again.returncode == 2
     assert "The session 'ben' exists already. To replace it, add --replace." in again.stderr
     assert call("sessions", "import", "all.jsonl", "--replace", *there).returncode == 0
+
+
+def test_a_session_that_cannot_be_read_does_not_prevent_the_export_of_others(folder: Path) -> None:
+    with closing(sqlite3.connect("ragflow-lg.db")) as store, store:
+        store.execute("UPDATE blobs SET text = 'x' || text")  # only anna has long texts
+    exported = call("sessions", "export", "-o", "all.jsonl")
+    assert exported.returncode == 1
+    assert "anna was not exported: " in exported.stderr
+    assert exported.stderr.endswith("Exported 1 session.\n")
+    imported = call("sessions", "import", "all.jsonl", "--checkpoint", "sqlite:///there.db")
+    assert [line.partition(":")[0] for line in imported.stdout.splitlines()] == ["imported ben"]
+    assert call("sessions", "export", "ben", "anna", "-o", "two.jsonl").returncode == 2
+    assert not (folder / "two.jsonl").exists()
 
 
 def test_a_cut_file_is_refused_with_its_line(folder: Path) -> None:
