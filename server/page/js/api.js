@@ -33,10 +33,15 @@ export function storeKey(key) {
 
 /** Requests with a key. */
 export class Api {
-  /** @param {string} key @param {string} [base] What paths are relative to, if not to the page. */
-  constructor(key, base = "") {
+  /**
+   * @param {string} key
+   * @param {string} [base] What paths are relative to, if not to the page.
+   * @param {() => void} [onRefused] Is called when the server does not accept the key.
+   */
+  constructor(key, base = "", onRefused = () => undefined) {
     this.key = key;
     this.base = base;
+    this.onRefused = onRefused;
   }
 
   /**
@@ -73,6 +78,7 @@ export class Api {
       if (signal?.aborted) throw error;
       throw new ApiError(0, "unreachable", "The server cannot be reached.");
     }
+    if (response.status === 401) this.onRefused();
     if (!response.ok) throw await readProblem(response);
     return response;
   }

@@ -21,7 +21,17 @@ function App() {
   const [key, setKey] = useState(readKey);
   const [place, setPlace] = useState(readPlace);
   const [language, setLanguage] = useState(0);
-  const api = useMemo(() => new Api(key), [key]);
+  const [isRefused, setIsRefused] = useState(false);
+  const enter = (/** @type {string} */ given) => {
+    storeKey(given);
+    setKey(given);
+    setIsRefused(false);
+  };
+  const api = useMemo(() => new Api(key, "", () => {
+    if (readKey() !== key) return; // the answer is late: another key has been entered
+    enter("");
+    setIsRefused(true);
+  }), [key]);
 
   useEffect(() => {
     const change = () => {
@@ -33,20 +43,16 @@ function App() {
     return () => removeEventListener("hashchange", change);
   }, [key]);
 
-  const leave = () => {
-    storeKey("");
-    setKey("");
-  };
   return html`<div class="page" data-language=${language}>
     <header class="top">
       <button class="brand" onClick=${() => go("")}>ragflow-lg</button>
       ${place.agent && html`<button onClick=${() => go("")}>${t("back")}</button>`}
       <span class="space"></span>
       <button onClick=${() => { switchLanguage(); setLanguage(language + 1); }}>${t("language")}</button>
-      ${key && html`<button onClick=${leave}>${t("signOut")}</button>`}
+      ${key && html`<button onClick=${() => enter("")}>${t("signOut")}</button>`}
     </header>
     ${!key
-      ? html`<${SignIn} onKey=${(/** @type {string} */ given) => { storeKey(given); setKey(given); }} />`
+      ? html`<${SignIn} isRefused=${isRefused} onKey=${enter} />`
       : place.agent
         ? html`<${Workspace} key=${place.agent} api=${api} agent=${place.agent} session=${place.session}
             onSession=${(/** @type {string} */ session) => go(place.agent, session)} />`
@@ -54,10 +60,10 @@ function App() {
   </div>`;
 }
 
-/** @param {{onKey: (key: string) => void}} props */
-function SignIn({ onKey }) {
+/** @param {{isRefused: boolean, onKey: (key: string) => void}} props */
+function SignIn({ isRefused, onKey }) {
   const [given, setGiven] = useState("");
-  const [problem, setProblem] = useState("");
+  const [problem, setProblem] = useState(isRefused ? t("refused") : "");
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     try {
