@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, cast
 
@@ -34,7 +34,7 @@ from ragflow_lg.checkpoints.checkpoint_texts import (
 from ragflow_lg.checkpoints.langgraph_internals import advance_ids_past
 from ragflow_lg.checkpoints.part_writer import PartWriter, SeenCheckpoints
 from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
-from ragflow_lg.checkpoints.preconditions import Blobs, OpenTransaction, Precondition
+from ragflow_lg.checkpoints.preconditions import NO_LEASE, Blobs, OpenTransaction, Precondition
 from ragflow_lg.checkpoints.result_buffer import ResultBuffer, TaskWrites
 from ragflow_lg.checkpoints.saver_errors import SaverErrors
 from ragflow_lg.checkpoints.saver_operations import (
@@ -318,6 +318,14 @@ class CanvasSaver(PruningSaver):
         """Return the space of deleted data to the operating system."""
         with self._errors.translate("deleted"):
             await self._lister.release_space()
+
+    @asynccontextmanager
+    async def leased(self, config: RunnableConfig) -> AsyncGenerator[None]:
+        """Store what the block stores at its end, in one transaction and only if the lease of the config is current."""
+        token: int = config.get("configurable", {}).get(LEASE_TOKEN, NO_LEASE)
+        with self._errors.translate("written"):
+            async with self.values.transaction(Precondition(thread_of(config), token)):
+                yield
 
     def steps(self, config: RunnableConfig) -> StepResults:
         """Return the storage for steps within a thread's nodes."""

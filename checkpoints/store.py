@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,6 +11,8 @@ from ragflow_lg.checkpoints.saver import CanvasSaver
 from ragflow_lg.services.sessions import Cancels, Durability, Gathering, Leases, Runs, Traces, hold_lease
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from langchain_core.runnables import RunnableConfig
 
     from ragflow_lg.checkpoints.key_ring import KeyRing
@@ -30,7 +30,10 @@ class Store(Struct, frozen=True):
     durability: Durability = "effects"
     keys: KeyRing | None = None
     """Encrypts what is stored; None if nothing is encrypted."""
-    together: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+
+    def leased(self, config: RunnableConfig) -> AbstractAsyncContextManager[None]:
+        """Store what is put in the block in one transaction, if the run of the config holds its session."""
+        return self.saver.leased(config)
 
     async def newest_checkpoint(self, config: RunnableConfig) -> str:
         """Return the id of a thread's newest checkpoint, or ``""`` if it has none. The caller must hold its lease."""

@@ -41,8 +41,6 @@ Command: TypeAlias = "tuple[Any, ...]"
 
 _WRITE_COMMANDS = {"SET", "JSON.SET", "ZADD", "DEL", "HSET", "HDEL"}
 _collected: ContextVar[list[Command] | None] = ContextVar("collected", default=None)
-_together: ContextVar[list[Command] | None] = ContextVar("together", default=None)
-"""The scripts that are executed at the end of a block."""
 
 
 @contextmanager
@@ -54,34 +52,6 @@ def collecting_writes() -> Generator[list[Command]]:
         yield commands
     finally:
         _collected.reset(mark)
-
-
-@asynccontextmanager
-async def scripts_together(client: Redis) -> AsyncGenerator[None]:
-    """Execute the scripts of the block at its end, in one trip. Their results are lost; the first error is raised.
-
-    If the caller is cancelled, the trip goes on.
-    """
-    if _together.get() is not None:
-        yield
-        return
-    scripts: list[Command] = []
-    mark = _together.set(scripts)
-    try:
-        yield
-    finally:
-        _together.reset(mark)
-    if scripts:
-        await asyncio.shield(_execute(client, scripts))
-
-
-async def _execute(client: Redis, commands: Iterable[Command]) -> None:
-    pipeline: Any = client.pipeline(transaction=False)
-    for command in commands:
-        pipeline.execute_command(*command)
-    results = await pipeline.execute(raise_on_error=False)
-    for error in (result for result in results if isinstance(result, Exception)):
-        raise error
 
 
 def collect(commands: Iterable[Command]) -> bool:
@@ -111,9 +81,6 @@ class CollectingRedis(Redis):
 
     async def execute_command(self, *args: Any, **options: Any) -> Any:
         """Execute a command, or collect it."""
-        if args[0] == "EVAL" and (scripts := _together.get()) is not None:
-            scripts.append(args)
-            return True
         commands = _collected.get()
         if commands is None or args[0] not in _WRITE_COMMANDS:
             async with undelayed():  # it holds a connection of the pool

@@ -16,7 +16,7 @@ from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, StoredLeases
 from ragflow_lg.checkpoints.memory.memory_store import CancelWatch, MemoryCancels
-from ragflow_lg.checkpoints.redis.redis_client import Command, collect, lacks_index, open_redis, scripts_together
+from ragflow_lg.checkpoints.redis.redis_client import Command, collect, lacks_index, open_redis
 from ragflow_lg.checkpoints.redis.redis_records import RedisRuns, RedisTraces
 from ragflow_lg.checkpoints.redis.redis_saver import RedisSaver, redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import CHECKPOINTS, RedisSessions
@@ -262,17 +262,10 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[
         table = RedisLeaseTable(lease_client, sessions, prefix, has_one_slot=is_cluster, read_command=read_command)
         leases = StoredLeases(table)
         cancels = RedisCancels(client, prefix, has_one_slot=is_cluster)
-
-        @asynccontextmanager
-        async def together() -> AsyncGenerator[None]:
-            with translate_errors(RedisError, OSError):
-                async with scripts_together(client):
-                    yield
-
         try:
             traces, node_logs = RedisTraces(client, prefix), RedisTraces(client, prefix, "nodes")
             runs = RedisRuns(client, sessions, prefix)
-            yield Store(saver, leases, runs, cancels, traces, node_logs, together=together)
+            yield Store(saver, leases, runs, cancels, traces, node_logs)
         finally:
             await cancels.aclose()
             await leases.settle()

@@ -9,9 +9,8 @@ import shlex
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.work_thread import WorkThread
@@ -58,7 +57,6 @@ _SYNC = {True: "PRAGMA synchronous=FULL", False: "PRAGMA synchronous=NORMAL"}
 
 _T = TypeVar("_T")
 
-_together: ContextVar[tuple[SqliteFile, list[Callable[[], object]]] | None] = ContextVar("together", default=None)
 """The file whose work is done at the end of a block, and the work so far."""
 
 
@@ -82,42 +80,11 @@ class SqliteFile:
         Raises:
             sqlite3.Error: if a statement fails, or the file has been deleted or replaced: nobody would find the data.
         """
-        waiting = _together.get()
-        if waiting is not None and waiting[0] is self:
-            waiting[1].append(work)
-            return cast("_T", None)
         return await self.begin(work)
 
     def begin(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
         """Run work on the file's thread, and return the future of its result. It belongs to no block of `together`."""
         return self._thread.run(lambda: self._work(work))
-
-    @asynccontextmanager
-    async def together(self) -> AsyncGenerator[None]:
-        """Do the work of the block at its end, in one transaction or, if that fails, each by itself.
-
-        Its results are lost; the first of its errors is raised at the end. If the caller is cancelled, the work goes
-        on.
-        """
-        works: list[Callable[[], object]] = []
-        mark = _together.set((self, works))
-        try:
-            yield
-        finally:
-            _together.reset(mark)
-        if works:
-            await asyncio.shield(self.begin(lambda: self._do_together(works)))
-
-    def _do_together(self, works: Sequence[Callable[[], object]]) -> None:
-        try:
-            with self.connection:
-                self.connection.execute("BEGIN IMMEDIATE")
-                for work in works:
-                    work()
-        except sqlite3.Error:
-            errors = [error for work in works if (error := _error_of(work)) is not None]
-            if errors:
-                raise errors[0] from None
 
     @contextmanager
     def without_sync(self) -> Generator[None]:
@@ -147,14 +114,6 @@ class SqliteFile:
             sqlite3.Error: if the statement fails.
         """
         return await self.do(lambda: self.connection.execute(query, values).fetchall())
-
-
-def _error_of(work: Callable[[], object]) -> sqlite3.Error | None:
-    try:
-        work()
-    except sqlite3.Error as error:
-        return error
-    return None
 
 
 @asynccontextmanager

@@ -202,12 +202,4 @@ async def open_sqlite_store(path: Path, clock: Clock) -> AsyncGenerator[Store]:
         stack.push_async_callback(leases.settle)
         traces, node_logs = SqliteTraces(record_file), SqliteTraces(record_file, "node_logs")
 
-        @asynccontextmanager
-        async def together() -> AsyncGenerator[None]:
-            with translate_errors(sqlite3.Error):
-                async with record_file.together():
-                    yield
-
-        yield Store(
-            saver, leases, SqliteRuns(record_file), SqliteCancels(record_file), traces, node_logs, together=together
-        )
+        yield Store(saver, leases, SqliteRuns(record_file), SqliteCancels(record_file), traces, node_logs)

@@ -8,7 +8,7 @@ from ragflow_lg.component.events import AgentRecord, EngineEvent
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.runs.callbacks import CallbackDispatcher, CallbackSet, RunInfo, RunSummary
 from ragflow_lg.runs.node_log import NodeLog
-from ragflow_lg.runs.trace import TraceLog, TraceWriter
+from ragflow_lg.runs.trace import Leased, TraceLog, TraceWriter
 from ragflow_lg.services.agent_metrics import AgentMetrics
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ class RunObserver:
             self._trace_writer = TraceWriter(store.traces, record, self.trace)
             self._node_writer = TraceWriter(store.node_logs, record, self._node_log, delay_s=NODE_LOG_DELAY_S)
             self._writers = [self._trace_writer, self._node_writer]
+
+    def hold(self, leased: Leased) -> None:
+        """Store the trace and the nodes' log in such blocks, as long as the run holds its session."""
+        for writer in self._writers:
+            writer.leased = leased
 
     def begin(self, record: RunRecord, intent: str, started_at: float) -> None:
         """Report the start of the run."""

@@ -92,6 +92,7 @@ class RunSession(AbstractAsyncContextManager[None]):
             self.config = with_lease_token(self.config, lease.token)
             self._turn.steps = step_store(self._options.canvas, self.config)
             self._turn.gathered = store.gather(self.config)
+            self._observer.hold(partial(store.leased, self.config))
             self._watch = store.cancels.watch(self.id, self._turn.cancel)
             await self._watch.__aenter__()
         except BaseException:
@@ -203,10 +204,15 @@ class RunSession(AbstractAsyncContextManager[None]):
         if lease is None:
             return
         with suppress(CheckpointError) if has_failed else nullcontext():
-            async with store.together():
-                if self._ended is not None:
-                    await store.runs.put(self._ended)
+            if self._ended is None:
                 await lease.release()
+            else:  # if the caller is cancelled, the end is stored nevertheless
+                await asyncio.shield(self._store_end(store, self._ended, lease))
+
+    async def _store_end(self, store: SessionStore, ended: RunRecord, lease: Lease) -> None:
+        async with store.leased(self.config):
+            await store.runs.put(ended)
+            await lease.release()
 
 
 async def acquire_lease(

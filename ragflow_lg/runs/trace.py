@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.values import JsonValue
@@ -18,6 +19,8 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.runs.node_log import NodeLog, count_chars
 from ragflow_lg.services.sessions import RunRecord, Trace, Traces
+
+Leased: TypeAlias = "Callable[[], AbstractAsyncContextManager[None]]"
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +97,8 @@ class TraceWriter:
         self._traces = traces
         self._record = record
         self._log = log
+        self.leased: Leased = nullcontext
+        """Opens a block in which only a run that holds its session can store something."""
         self._is_stale = False
         self._is_broken = self._is_closed = False
         self._earliest_s = 0.0
@@ -114,7 +119,7 @@ class TraceWriter:
                 self._begin_write()
 
     def _begin_write(self) -> None:
-        self._writing = asyncio.create_task(self.put())
+        self._writing = asyncio.create_task(self._put_alone())
         self._writing.add_done_callback(self._end_write)
 
     def _end_write(self, _: asyncio.Task[None]) -> None:
@@ -126,7 +131,7 @@ class TraceWriter:
         """Write the remaining entries, unless another runner has taken over the session."""
         self._is_broken = self._is_broken or is_lost
         if await self.stop():
-            await self.put()
+            await self._put_alone()
 
     async def stop(self) -> bool:
         """Write no more by itself. Return whether `put` has to store something."""
@@ -138,12 +143,22 @@ class TraceWriter:
         return self._is_stale and not self._is_broken
 
     async def put(self) -> None:
-        """Store the trace as it is now."""
+        """Store the trace as it is now, in the open transaction."""
         if self._is_broken:
             return
         self._is_stale = False
-        try:
+        with self._note_failure():
             await self._traces.put(self._record, self._log.blocks)
+
+    async def _put_alone(self) -> None:
+        with self._note_failure():
+            async with self.leased():
+                await self.put()
+
+    @contextmanager
+    def _note_failure(self) -> Generator[None]:
+        try:
+            yield
         except CheckpointError as error:
             self._is_broken = True
             logger.warning("The trace of run %s cannot be stored: %s", self._record.run_id, error)

@@ -258,12 +258,13 @@ class SessionStore(Protocol):
         """The cancellation requests."""
         ...
 
-    def together(self) -> AbstractAsyncContextManager[None]:
-        """Make one trip to the store at the end of the block, for the records put and the leases released in it.
+    def leased(self, config: RunnableConfig) -> AbstractAsyncContextManager[None]:
+        """Store what is put in the block, and release the lease if the block does, at its end and in one transaction.
 
-        If the caller is cancelled at the end, the trip goes on.
+        ``config`` contains the token of the lease.
 
         Raises:
+            SessionBusyError: if another runner holds the session. Nothing is stored in that case.
             CheckpointError: if the store fails.
         """
         ...

@@ -1,11 +1,13 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.base.errors import ConflictError
+from ragflow_lg.base.errors import ConflictError, SessionBusyError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.lease_owner import this_process
 from ragflow_lg.services.sessions import RunRecord, hold_lease, with_lease_token
 from tests.stores import (
     OpenStore,
@@ -80,8 +82,31 @@ async def test_a_file_shrinks_when_sessions_are_deleted(tmp_path: Path) -> None:
 async def test_a_record_is_stored_together_with_the_release_of_its_session(reopen: OpenStore) -> None:
     async with reopen() as store:
         lease = await store.leases.acquire("anna", lambda: None)
-        async with store.together():
+        config = with_lease_token(checkpoint_config(thread_of_session("anna")), lease.token)
+        async with store.leased(config):
             await store.runs.put(RunRecord("r", "anna", "anna", status="succeeded"))
             await lease.release()
         assert await store.leases.holder("anna") == ""
         assert [record.status async for record in store.runs.of_session("anna")] == ["succeeded"]
+
+
+async def test_a_run_that_has_lost_its_session_stores_no_record_and_no_trace(reopen_shared: OpenStore) -> None:
+    async with reopen_shared() as store, reopen_shared() as other:
+        record = RunRecord("r", "anna", "anna")
+        lease = await store.leases.acquire("anna", lambda: None)
+        config = with_lease_token(checkpoint_config(thread_of_session("anna")), lease.token)
+        async with store.leased(config):
+            await store.runs.put(record)
+        await other.leases.expire("anna", str(this_process()))
+        async with hold_lease(other.leases, "anna") as token:
+            async with other.leased(with_lease_token(config, token)):
+                await other.runs.put(replace(record, status="succeeded"))
+                await other.node_logs.put(record, [{"component_id": "b", "trace": []}])
+            for put in (store.runs.put(record), store.node_logs.put(record, []), store.traces.put(record, [])):
+                with pytest.raises(SessionBusyError):
+                    async with store.leased(config):
+                        await put
+        assert [stored.status async for stored in store.runs.of_session("anna")] == ["succeeded"]
+        assert await store.node_logs.get("r") == [{"component_id": "b", "trace": []}]
+        assert await store.traces.get("r") is None
+        await lease.release()

@@ -76,25 +76,3 @@ async def test_a_file_whose_header_is_overwritten_is_reported_with_advice(tmp_pa
     with pytest.raises(CheckpointError, match=r"not a session store: .*if it was a session store, restore a backup"):
         async with open_sqlite(path):
             pass
-
-
-async def test_work_is_done_together_or_each_part_by_itself(tmp_path: Path) -> None:
-    async with open_sqlite(tmp_path / "s.db") as file:
-        await file.rows("CREATE TABLE numbers (n INTEGER PRIMARY KEY)")
-        statements: list[str] = []
-        await file.do(lambda: file.connection.set_trace_callback(statements.append))
-        async with file.together():
-            for number in (1, 2):
-                await file.rows("INSERT INTO numbers VALUES (?)", (number,))
-            assert statements == []
-        assert statements[0] == "BEGIN IMMEDIATE"
-        assert statements.count("COMMIT") == 1
-
-        async def insert_both() -> None:
-            async with file.together():
-                await file.rows("INSERT INTO missing VALUES (3)")
-                await file.rows("INSERT INTO numbers VALUES (3)")
-
-        with pytest.raises(sqlite3.OperationalError, match="missing"):
-            await insert_both()
-        assert await file.rows("SELECT n FROM numbers") == [(1,), (2,), (3,)]
