@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -69,27 +70,33 @@ def find_limits(settings: Settings, tenant: str) -> Limits:
 class Reservation(Struct, eq=False, weakref=True):
     """Room for what is about to be stored. Counts of what is stored include it until it is released, or garbage."""
 
-    counts: list[WeakSet[Reservation]] = field(default_factory=list[WeakSet["Reservation"]])
-    """The reservations of each count that includes it."""
+    counts: list[_Count] = field(default_factory=list["_Count"])
+    """The counts that include it."""
 
-    def release(self) -> None:
+    def release(self, *, is_stored: bool = True) -> None:
         """Note that what it is for has been stored, or will not be."""
-        for reservations in self.counts:
-            reservations.discard(self)
+        for count in self.counts:
+            count.reserved.discard(self)
+            count.stored += is_stored
+        self.counts.clear()
 
     def __enter__(self) -> None:
         """Keep the room."""
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         """Release the room."""
-        self.release()
+        self.release(is_stored=kind is None)
 
 
-class _Count(Struct):
-    value: int
-    """What was stored, and what has been added or reserved since."""
-    at_s: float
-    reserved: WeakSet[Reservation]
+class _Count(Struct, eq=False):
+    stored: int = 0
+    """What was stored, and what has been added since."""
+    at_s: float = -math.inf
+    reserved: WeakSet[Reservation] = field(default_factory=WeakSet[Reservation])
+
+    @property
+    def value(self) -> int:
+        return self.stored + len(self.reserved)
 
 
 class StoredCounts:
@@ -109,12 +116,13 @@ class StoredCounts:
         async with self._counting.setdefault(key, asyncio.Lock()):
             if (recent := self._recent(key, limit)) is not None:
                 return recent
-            now_s = time.monotonic()
-            reserved = count.reserved if (count := self._counts.get(key)) else WeakSet[Reservation]()
-            waiting = len(reserved)  # before the query: what is stored during it may not be part of its result
-            value = waiting + await UsageRepository(self._database, tenant).count(quota)
-            self._counts[key] = _Count(value, now_s, reserved)
-            return value
+            count, now_s = self._counts.get(key) or _Count(), time.monotonic()
+            before = count.stored
+            stored = await UsageRepository(self._database, tenant).count(quota)
+            # What is stored during the query may not be part of its result.
+            count.stored, count.at_s = stored + count.stored - before, now_s
+            self._counts[key] = count
+            return count.value
 
     def _recent(self, key: tuple[str, StoredQuota], limit: int) -> int | None:
         if (count := self._counts.get(key)) is None:
@@ -125,14 +133,13 @@ class StoredCounts:
     def add(self, tenant: str, quota: StoredQuota, number: int = 1) -> None:
         """Note what has been stored."""
         if count := self._counts.get((tenant, quota)):
-            count.value += number
+            count.stored += number
 
     def reserve(self, tenant: str, quota: StoredQuota, reservation: Reservation) -> None:
         """Note what is about to be stored."""
         if count := self._counts.get((tenant, quota)):
-            count.value += 1
             count.reserved.add(reservation)
-            reservation.counts.append(count.reserved)
+            reservation.counts.append(count)
 
 
 class Quotas:
@@ -193,7 +200,7 @@ class Quotas:
                     await self._require(tenant, quota, limit)
                     self._counts.reserve(tenant, quota, reservation)
         except BaseException:
-            reservation.release()
+            reservation.release(is_stored=False)
             raise
         return reservation
 

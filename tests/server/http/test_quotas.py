@@ -3,10 +3,12 @@
 import asyncio
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
 
+from ragflow_lg.base.errors import BusyError
 from ragflow_lg.server.agents import quotas as quotas_module
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
@@ -80,6 +82,23 @@ async def test_requests_at_once_do_not_exceed_a_quota(
         turns = await asyncio.gather(*(server.ask(agent) for _ in range(12)))
         assert [turn["code"] for turn in turns].count(0) == 5
         assert (await shown(server))["sessions"] == (5, 5)
+
+
+async def test_a_failed_request_leaves_its_room_to_others_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotas_module, "NEAR_RECOUNT_S", 60.0)
+    async with start_app(tmp_path, sections=quotas(agents=3, sessions=2)) as server:
+        agent = await server.agent(ECHO, "first")
+        again = {"title": "first", "dsl": ECHO}
+        refused = await asyncio.gather(*(server.client.post("/agents", json=again) for _ in range(6)))
+        assert 0 not in [each.json()["code"] for each in refused]
+        made = [await server.client.post("/agents", json={"title": title, "dsl": ECHO}) for title in ("a", "b", "c")]
+        assert [each.json()["code"] for each in made] == [0, 0, 429]
+        with monkeypatch.context() as failing:
+            failing.setattr(type(server.turns), "acquire_slot", AsyncMock(side_effect=BusyError("Later.", 1)))
+            assert 0 not in [(await server.ask(agent))["code"] for _ in range(4)]
+        assert [(await server.ask(agent))["code"] for _ in range(2)] == [0, 0]
 
 
 async def test_a_refused_turn_leaves_no_session_behind(tmp_path: Path) -> None:
