@@ -42,6 +42,7 @@ from ragflow_lg.component.spec import (
     ComponentParams,
     ComponentSpec,
     TemplateOrValue,
+    ToolExample,
     ToolResult,
     ToolRules,
 )
@@ -194,6 +195,8 @@ def build_tool_spec(
                 message = f"{name} has no argument {argument!r:.80}; it has {', '.join(known) or 'none'}."
                 yield Finding("params-unknown", "warning", ("arguments", argument), message)
 
+    fields = rules.arguments.model_fields.items()
+    required: JsonValue = {field.alias or key: "{sys.query}" for key, field in fields if field.is_required()}
     description = description or f"Call {name}."
     return ComponentSpec(
         name=name,
@@ -208,6 +211,7 @@ def build_tool_spec(
         effects="writes" if options.runs_once else "pays",
         lint=lint,
         tool=rules,
+        example=ToolExample(node_params={"arguments": required} if required else {}),
     )
 
 
