@@ -3,8 +3,8 @@
 The canvas has branches that join, references across them, and a Loop for every twenty nodes.
 """
 
+import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -84,4 +84,6 @@ def main(sizes: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(word) for word in sys.argv[1:]] or list(SIZES))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.checking", description="What checking a canvas costs.")
+    parser.add_argument("nodes", type=int, nargs="*", default=SIZES)
+    main(parser.parse_args().nodes)

@@ -6,9 +6,9 @@ one page of the history at the end.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -121,4 +121,10 @@ async def main(turns: int, kinds: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else TURNS, sys.argv[2:] or ["sqlite", "redis"]))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.conversation", description="One long conversation.")
+    parser.add_argument("turns", type=int, nargs="?", default=TURNS)
+    parser.add_argument("stores", nargs="*", metavar="STORE", default=["sqlite", "redis"], help="sqlite, redis")
+    given = parser.parse_args()
+    if not {"sqlite", "redis"}.issuperset(given.stores):
+        parser.error("a store is sqlite or redis")
+    asyncio.run(main(given.turns, given.stores))

@@ -7,10 +7,10 @@ for the new text. Medians in milliseconds.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import statistics
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -85,4 +85,6 @@ async def main(sizes: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main([int(word) for word in sys.argv[1:]] or list(SIZES)))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.editor", description="How soon an editor answers.")
+    parser.add_argument("nodes", type=int, nargs="*", default=SIZES)
+    asyncio.run(main(parser.parse_args().nodes))

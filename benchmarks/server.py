@@ -5,6 +5,7 @@ The parts are ``turn``, ``first`` (how soon the first event comes) and ``memory`
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import statistics
@@ -200,11 +201,19 @@ async def _memory() -> None:
                     task.cancel()
 
 
+PARTS = {"turn": _compare, "first": _first_events, "memory": _memory}
+
+
 async def _main(parts: Sequence[str]) -> None:
-    for name, measure in (("turn", _compare), ("first", _first_events), ("memory", _memory)):
+    for name, measure in PARTS.items():
         if not parts or name in parts:
             await measure()
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.server", description="Compare with a minimal server.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(PARTS)}; default: all")
+    parts = parser.parse_args().parts
+    if unknown := set(parts) - {*PARTS}:
+        parser.error(f"there is no part {', '.join(sorted(unknown))}; use {', '.join(PARTS)}")
+    asyncio.run(_main(parts))

@@ -6,6 +6,7 @@ needs. Each round starts all processes one after the other, because the speed of
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
 import subprocess
@@ -109,4 +110,6 @@ def main(rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.starts", description="What starts cost.")
+    parser.add_argument("rounds", type=int, nargs="?", default=ROUNDS)
+    main(parser.parse_args().rounds)

@@ -8,6 +8,7 @@ each process, commands and bytes of Redis, transactions and log of PostgreSQL. F
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import signal
@@ -285,16 +286,21 @@ def main() -> None:
 
     The costs are those of two workers: one worker gets more pieces at once, and handles them together for less.
     """
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.turn_costs", description="What a turn costs each part.")
+    parser.add_argument("file", type=Path, nargs="?", metavar="FILE.json", help="where to store the costs")
+    file: Path | None = parser.parse_args().file
+    if file is not None and not os.access(file.parent, os.W_OK):
+        parser.error(f"{file} cannot be written")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the processes end with this one
     results = [asyncio.run(measure(count)) for count in (1, 2)]
     for costs, points in results:
         _print(costs, points)
-    if len(sys.argv) > 1:
+    if file is not None:
         (one, _), (two, _) = results
         more = {name: max(0.0, two.idle[name] - rest) for name, rest in one.idle.items()}
         points = [point for _, points in results for point in points]
         costs = msgspec.structs.replace(two, idle=one.idle, idle_more=more, points=points)
-        Path(sys.argv[1]).write_bytes(msgspec.json.format(msgspec.json.encode(costs), indent=1) + b"\n")
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(costs), indent=1) + b"\n")
 
 
 if __name__ == "__main__":
