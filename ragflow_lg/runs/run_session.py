@@ -210,9 +210,13 @@ class RunSession(AbstractAsyncContextManager[None]):
                 await asyncio.shield(self._store_end(store, self._ended, lease))
 
     async def _store_end(self, store: SessionStore, ended: RunRecord, lease: Lease) -> None:
-        async with store.leased(self.config):
-            await store.runs.put(ended)
+        try:
+            async with store.leased(self.config):
+                await store.runs.put(ended)
+                await lease.release()
+        except CheckpointError:  # a store that is full, for example, may still end a lease
             await lease.release()
+            raise
 
 
 async def acquire_lease(

@@ -93,6 +93,32 @@ async def test_a_run_that_was_taken_over_does_not_change_its_record(reopen: Open
         assert [r.status async for r in store.runs.of_session("s")] == ["succeeded"]
 
 
+class FullRuns:
+    """Run records of a store that is full: no end of a run can be put."""
+
+    def __init__(self, runs: Any) -> None:
+        self._runs = runs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runs, name)
+
+    async def put(self, record: RunRecord) -> None:
+        if record.status != "running":
+            raise CheckpointError("The session cannot be written: the store is full.")
+        await self._runs.put(record)
+
+
+async def test_a_session_is_free_although_the_end_of_its_run_cannot_be_stored(reopen_shared: OpenStore) -> None:
+    async with reopen_shared() as store:
+        full = replace(store, runs=FullRuns(store.runs))
+        run = runner_of(out("{sys.query}"), store=full).start("anna", {"query": "q"})
+        with pytest.raises(CheckpointError, match="full"):
+            await play_run(run)
+        assert await store.leases.holder("anna") == ""
+        async with hold_lease(store.leases, "anna"):
+            pass
+
+
 async def test_a_second_runner_gets_a_conflict_and_the_first_one_continues(reopen: OpenStore) -> None:
     model = SlowModel()
     async with reopen() as store, reopen() as other:
