@@ -64,13 +64,17 @@ class PauseTimeouts(DueTasks[PauseTimeoutRow]):
         if newest.id != run.id and newest.status == "running" and await self._turns.is_played(newest.id):
             return None  # a client has been faster, and its answer may still wait in the queue
         control = RunControl(self._app_state, self._turns, agent, CONTINUE, is_background=True)
-        if await control.state(run) != "waiting":
-            return ""
         reason = CANCELLED
-        if control.expired_answer == "defaults":
-            if not (problem := await self._answer(control, agent, run)):
-                return ""
-            reason = NO_DEFAULT + problem
+        try:
+            if await control.state(run) == "waiting" and control.expired_answer == "defaults":
+                if not (problem := await self._answer(control, agent, run)):
+                    return ""
+                reason = NO_DEFAULT + problem
+        except RagflowLgError:
+            if await control.state(run) == "waiting":
+                raise
+        if await control.state(run) != "waiting":  # a client has been faster
+            return ""
         await control.cancel(run)
         audit("pause.expired", tenant=row.tenant, agent=agent.id, run=run.id, answer="cancel")
         return reason

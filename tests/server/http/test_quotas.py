@@ -12,6 +12,7 @@ from ragflow_lg.base.errors import BusyError
 from ragflow_lg.server.agents import quotas as quotas_module
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.runs.turns import Turns
 from ragflow_lg.services.chat import Usage
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, canvas, start_app
@@ -96,7 +97,7 @@ async def test_a_failed_request_leaves_its_room_to_others_at_once(
         made = [await server.client.post("/agents", json={"title": title, "dsl": ECHO}) for title in ("a", "b", "c")]
         assert [each.json()["code"] for each in made] == [0, 0, 429]
         with monkeypatch.context() as failing:
-            failing.setattr(type(server.turns), "acquire_slot", AsyncMock(side_effect=BusyError("Later.", 1)))
+            failing.setattr(Turns, "acquire_slot", AsyncMock(side_effect=BusyError("Later.", 1)))
             assert 0 not in [(await server.ask(agent))["code"] for _ in range(4)]
         assert [(await server.ask(agent))["code"] for _ in range(2)] == [0, 0]
 

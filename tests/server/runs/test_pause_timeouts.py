@@ -194,6 +194,27 @@ async def test_one_of_two_answers_at_the_same_moment_counts(tmp_path: Path) -> N
             assert problem(answer) in [(409, "run-not-last"), (409, "session-busy"), (422, "answer-invalid")]
 
 
+@pytest.mark.parametrize("first", ["resume", "cancel"])
+async def test_a_form_that_a_client_ends_first_has_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    async with waiting(tmp_path) as (server, client, run, time):
+        time.ms = expire_ms(run)
+        resume = RunControl.resume
+
+        async def resume_later(self: RunControl, row: RunRow, answers: Any) -> Any:
+            monkeypatch.undo()
+            await client.post(f"/runs/{run['id']}/{first}", json={"fields": {"size": 1}} if first == "resume" else {})
+            return await resume(self, row, answers)
+
+        monkeypatch.setattr(RunControl, "resume", resume_later)
+        await end_pauses(server, time)
+        (ended, *more) = await runs_of(client)
+        expected = ("answered", ["Size 1. "]) if first == "resume" else ("cancelled", [])
+        assert (ended["status"], [each["answer"] for each in more]) == expected
+        assert ended["error"] == ""
+
+
 async def test_an_answer_that_comes_second_does_not_answer_the_next_form(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
