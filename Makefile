@@ -29,10 +29,11 @@ endif
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
 	@$(PYTHON) examples/play.py
 
-# The page in the browser, for canvases of yours: `make serve CANVAS=my_canvas.json`; MODEL=demo needs no key.
+# The page in the browser, for canvases of yours: `make serve CANVAS=my_canvas.json`; MODEL=demo needs no key. RAGFlow's own
+# port is 9380 as well: PORT=0 selects a free one.
 CANVAS ?= examples/customer_service_router.json
 serve: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.serve)
-	@$(BIN)/ragflow-lg serve $(CANVAS) $(if $(MODEL),--model $(MODEL)) --open
+	@$(BIN)/ragflow-lg serve $(CANVAS) $(if $(MODEL),--model $(MODEL)) $(if $(PORT),--port $(PORT)) --open
 
 test: $(VENV)/.ok clients sandboxes
 	@$(BIN)/python -m tests.harness.redis_server

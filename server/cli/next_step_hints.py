@@ -39,7 +39,8 @@ def _mask_password(url: str) -> str:
 def waiting_hint(pauses: Sequence[Pause], options: RunOptions, session: str, *, is_stored: bool) -> str:
     """Return a hint that a turn is waiting for an answer, with the command to answer it."""
     if not is_stored:
-        return "The turn waits for an answer. To be able to answer, use --session and a persistent store"
+        advice = "To be able to answer, run it with --session NAME, and not in memory://."
+        return f"The turn waits for an answer, but nothing is stored. {advice}"
     name = f"{pauses[0].node}@NAME" if len(pauses) > 1 else "NAME"
     fields = ["--input", f"{name}=VALUE"] if any(pause.inputs for pause in pauses) else []
     return f"The turn waits for an answer: {next_command(options, 'resume', session, *fields)}"

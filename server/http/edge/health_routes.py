@@ -155,8 +155,8 @@ async def _run_check(name: str, check: Callable[[], Awaitable[str | None]]) -> s
         async with asyncio.timeout(CHECK_S):
             return await check() or "ok"
     except TimeoutError:
-        logger.error("not ready: the %s did not answer within %g s", name, CHECK_S)
+        logger.error("not ready: %s did not answer within %g s", name, CHECK_S)
         return "timed out"
     except (RagflowLgError, OSError) as error:
-        logger.error("not ready: the %s fails: %s", name, error)
+        logger.error("not ready: %s failed: %s", name, error)
         return "failed"

@@ -42,7 +42,7 @@ def test_a_hint_how_to_answer_a_turn_that_waits() -> None:
     assert both == "The turn waits for an answer: ragflow-lg resume anna --input Form:Shirt@NAME=VALUE"
     assert waiting_hint([SHOES], DEFAULTS, "anna", is_stored=True).endswith("resume anna --input NAME=VALUE")
     assert waiting_hint([Pause("1", "Form:A", "", {})], DEFAULTS, "anna", is_stored=True).endswith("resume anna")
-    assert "use --session" in waiting_hint([SHIRT], DEFAULTS, "anna", is_stored=False)
+    assert "with --session NAME" in waiting_hint([SHIRT], DEFAULTS, "anna", is_stored=False)
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_hints_name_the_same_store(cli: Cli, tmp_path: Path) -> None:
     assert f"ragflow-lg resume anna-fork {repeated}\n" in cli("fork", "anna", *options).stderr
     assert cli("resume", "anna-fork", "-i", "w=x", *options).returncode == 0
     unstored = cli("run", "words.json", "go", "--session", "anna", "--checkpoint", "memory://")
-    assert "use --session and a persistent store" in unstored.stderr
+    assert "run it with --session NAME" in unstored.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
