@@ -41,8 +41,11 @@ def find_times(cron: str, time_zone: str, after_ms: int, count: int = 1) -> list
         fields = "minute, hour, day of the month, month, day of the week"
         raise _invalid(cron, f"write five fields ({fields}), such as '0 9 * * MON' for Mondays at nine")
     try:
-        times = CronSim(cron, datetime.fromtimestamp(after_ms / 1000, zone))
-        found = [round(time.timestamp() * 1000) for time in islice(times, count)]
+        times = (
+            round(time.timestamp() * 1000) for time in CronSim(cron, datetime.fromtimestamp(after_ms / 1000, zone))
+        )
+        # In the second of two hours with the same name, CronSim begins with what has been in the first one.
+        found = list(islice((time_ms for time_ms in times if time_ms > after_ms), count))
     except CronSimError as error:
         reason = str(error).rstrip(".")
         raise _invalid(cron, _RANGES.get(reason, reason)) from None

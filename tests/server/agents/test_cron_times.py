@@ -31,6 +31,9 @@ def test_each_day_has_one_time_when_the_clocks_change() -> None:
     assert times("30 2 * * *", "2026-10-24T12:00Z", 2) == ["Sun 2026-10-25 02:30 +0200", "Mon 2026-10-26 02:30 +0100"]
     # between the two 02:30 of that day, the next one is on the next day
     assert times("30 2 * * *", "2026-10-25T00:45Z", 1) == ["Mon 2026-10-26 02:30 +0100"]
+    # the same holds in the second hour from 02:00: the first 02:30 is in the past
+    assert times("30 2 * * *", "2026-10-25T01:10Z", 1) == ["Mon 2026-10-26 02:30 +0100"]
+    assert times("0,30 1-3 * * *", "2026-10-25T01:10Z", 1) == ["Sun 2026-10-25 03:00 +0100"]
     every_hour = find_times("0 * * * *", BERLIN, int(datetime(2026, 10, 24, 22, tzinfo=UTC).timestamp() * 1000), 6)
     assert {later - earlier for earlier, later in pairwise(every_hour)} == {3_600_000}
 
