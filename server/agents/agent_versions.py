@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from ragflow_lg.base.errors import RequestError
+from ragflow_lg.base.errors import RequestError, SettingsError
 from ragflow_lg.base.values import JsonValue, empty_like, empty_of_type
 from ragflow_lg.server.agents.drafts import check_draft, check_release
 from ragflow_lg.server.assembly.canvas_files import canvas_files
@@ -29,6 +29,16 @@ logger = logging.getLogger(__name__)
 BUILT_IN = Path(__file__).parent / "templates"
 MAX_TEMPLATES = 200
 MAX_BYTES = 2 * 1024 * 1024
+
+
+def check_templates(folder: Path | None) -> None:
+    """Check that the folder of templates exists.
+
+    Raises:
+        SettingsError: if it does not.
+    """
+    if folder is not None and not folder.is_dir():
+        raise SettingsError(f"[server] templates is {str(folder)!r}, but {str(folder.absolute())!r} is no folder.")
 
 
 def load_templates(folder: Path | None) -> list[dict[str, Any]]:

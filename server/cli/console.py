@@ -30,12 +30,13 @@ from ragflow_lg.server.cli.terminal import count_of, one_line, printable
 from ragflow_lg.services.agent_metrics import AgentMetrics
 
 
-async def show(plan: Plan, turn: Run, *, has_trace: bool = False) -> None:
+async def show(plan: Plan, turn: Run, *, has_trace: bool = False, reported: str = "") -> None:
     """Run a turn: print the answer on standard output, progress and a model's thoughts on standard error.
 
-    Progress includes tool calls and, with ``has_trace``, the rounds and thoughts of agents.
+    Progress includes tool calls and, with ``has_trace``, the rounds and thoughts of agents. Errors that are in what has
+    been ``reported`` before are not repeated.
     """
-    view = _View(plan)
+    view = _View(plan, reported)
     async for event in turn.with_records():
         if isinstance(event, AgentRecord):
             view.show_record(event, has_trace=has_trace)
@@ -68,11 +69,17 @@ def show_forms(pauses: Iterable[Pause]) -> None:
             screen.print(escape(line), soft_wrap=True)
 
 
+def shorten_error(error: str, reported: str) -> str:
+    """Return an error, or a reference to what has been ``reported`` before if that contains it."""
+    return "what it needs is missing; see above." if error in reported else error
+
+
 class _View:
     """Prints the output of one turn."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, reported: str) -> None:
         self._rounds = _RoundCounter(plan)
+        self._reported = reported
         self._progress = Console(stderr=True, highlight=False, emoji=False)
         self._answer = Console(file=sys.stdout, highlight=False, emoji=False)
         self._is_thinking = False
@@ -98,7 +105,7 @@ class _View:
                 name = escape(event.component_name or event.component_id)
                 if event.error:
                     self.failed_nodes.add(event.component_id)
-                    self.print_progress(f"[red]✗ {name}: {escape(event.error)}[/]")
+                    self.print_progress(f"[red]✗ {name}: {escape(shorten_error(event.error, self._reported))}[/]")
                 else:
                     self.print_progress(f"[dim]✓ {name} ({event.elapsed_time:.2f} s)[/]")
             case Message():

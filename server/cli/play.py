@@ -24,7 +24,7 @@ from ragflow_lg.server.assembly.library import load_canvas, read_canvas
 from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.recordings import open_recording
 from ragflow_lg.server.assembly.run_callbacks import open_callbacks
-from ragflow_lg.server.cli.console import show, show_forms
+from ragflow_lg.server.cli.console import shorten_error, show, show_forms
 from ragflow_lg.server.cli.next_step_hints import answer_hint, failure_hint, next_command, waiting_hint
 from ragflow_lg.server.cli.options import RunOptions
 from ragflow_lg.server.cli.run_downloads import WrittenFiles, keep_files
@@ -57,18 +57,20 @@ def play_canvas(
     inputs: Mapping[str, Any] | None = None,
     entries: Sequence[str] = (),
     before: Callable[[Store], Awaitable[None]] | None = None,
+    reported: str = "",
 ) -> None:
     """Execute a run and exit with 0 if it succeeded or waits, 1 if it failed or was stopped, 2 if it could not start.
 
     ``inputs`` are values that must not appear in plain text in a recording, because they may be secrets. ``entries``
     are the form answers as typed, for the hint after a refused answer. ``before`` may inspect the store and raise.
+    ``reported`` is what has been printed of what the canvas lacks.
     """
     options.check_replay()
     settings = keep_files(settings)
     is_pretty = options.events == "pretty" or (options.events is None and sys.stdout.isatty())
     name = session or uuid.uuid4().hex  # noqa: TID251 - a session that nobody continues
     url = options.checkpoint or (settings.checkpoints if session else MEMORY)
-    caller = _Caller(options, name, entries, is_stored=url != MEMORY)
+    caller = _Caller(options, name, entries, is_stored=url != MEMORY, reported=reported)
 
     async def play() -> str:
         model = options.model or ""
@@ -80,7 +82,11 @@ def play_canvas(
                 result = begin(runner, name)
                 run = result if isinstance(result, Run) else await result
                 has_trace = options.trace
-                output = show(canvas.plan, run, has_trace=has_trace) if is_pretty else _write_events(run, has_trace)
+                output = (
+                    show(canvas.plan, run, has_trace=has_trace, reported=reported)
+                    if is_pretty
+                    else _write_events(run, has_trace)
+                )
                 status = await _play(runner, run, caller, output, is_pretty=is_pretty)
                 WrittenFiles(runner.services).report()
                 return status if recording is None else _finish_recording(recording, run, status)
@@ -179,6 +185,8 @@ class _Caller(Struct, frozen=True):
     entries: Sequence[str]
     is_stored: bool
     """Whether another command can reach the session."""
+    reported: str
+    """What has been printed of what the canvas lacks."""
 
 
 async def _play(
@@ -202,7 +210,7 @@ async def _play(
         if not run.has_started:
             return "refused"
     if run.status == "failed" and not is_pretty and run.error and run.failed_node:
-        print_note(f"ragflow-lg: {run.failed_node}: {run.error}")
+        print_note(f"ragflow-lg: {run.failed_node}: {shorten_error(run.error, caller.reported)}")
     if run.status == "waiting":
         pauses = await runner.pauses(caller.session)
         if is_pretty:

@@ -62,6 +62,7 @@ def run(
     settings = load_settings(options.settings)
     canvas = load_canvas(file, settings, asks_servers=options.replay is None)
     _report_upgrade(file)
+    missing = ""
     if options.replay is None and (missing := describe_missing(canvas.plan, settings, has_model=bool(options.model))):
         print_note(missing)
     text = sys.stdin.read().strip() if query == "-" else query
@@ -81,6 +82,7 @@ def run(
         inputs=fields,
         canvas_id=canvas_id,
         before=_require_same_canvas(session, canvas_id, canvas.plan.canvas_hash, options) if session else None,
+        reported=missing,
     )
 
 

@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from ragflow_lg.base.errors import BusyError, QuotaError, RagflowLgError, RateError, RequestError, StreamError
 from ragflow_lg.base.extras import require
+from ragflow_lg.server.agents.agent_versions import check_templates
 from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness
@@ -180,6 +181,7 @@ def make_app(app_state: AppState) -> FastAPI:
     app.state.turns = Turns(app_state, operations.slots, Quotas(app_state, operations.metrics.count_quota_refusal))
     _add_routes(app, _ROUTERS)
     app.router.routes.append(make_document_route(app.openapi))
+    check_templates(section.templates)
     if section.mcp:
         _mount_mcp(app)
     if section.ragflow_ui is not None:

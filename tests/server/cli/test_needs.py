@@ -96,6 +96,14 @@ def test_a_run_names_everything_that_is_missing_before_it_begins(file: Path) -> 
     assert "a, b" not in invoke("run", file, "x", "--model", "demo", "--events", "pretty").stderr
 
 
+@pytest.mark.parametrize("events", ["pretty", "json"])
+def test_what_is_missing_is_not_said_again_where_it_fails(file: Path, events: str) -> None:
+    lines = invoke("run", file, "x", "--events", events).stderr.splitlines()
+    assert lines[1].startswith("  a, b: ")
+    assert [line for line in lines[5:] if lines[1].partition(": ")[2] in line] == []
+    assert any(line.endswith("a: what it needs is missing; see above.") for line in lines[5:])
+
+
 def test_missing_packages_are_named_before_a_missing_dataset(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Create it with" in invoke("needs", file).stdout
     monkeypatch.setitem(extras.EXTRAS, "knowledge", ("no_such_package", "nor_this"))

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.ragflow.agent_schemas import NewAgent
 from tests.server.http.app_server import ECHO, FORM, canvas, start_app
@@ -130,6 +131,12 @@ async def test_agents_of_other_tenants_are_not_found(tmp_path: Path) -> None:
         assert question.json() == NO_ACCESS
         assert (await server.client.get("/agents", headers=other)).json()["data"]["total"] == 0
         assert (await server.ask(agent_id))["code"] == 0
+
+
+async def test_a_folder_of_templates_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"\[server\] templates is '.*/none', but '.*/none' is no folder."):
+        async with start_app(tmp_path, templates=tmp_path / "none"):
+            pass
 
 
 async def test_templates_are_valid_agents(tmp_path: Path) -> None:
