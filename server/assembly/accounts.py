@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -32,11 +32,9 @@ async def open_speech(settings: Settings) -> AsyncGenerator[Speech]:
     from ragflow_lg.adapters.speech.endpoint_speech import EndpointSpeech
 
     hosts = tuple(endpoint_host(address) for address in addresses)
-    http = GuardedHttpClient(replace(settings.http_settings, allow=(*settings.http_settings.allow, *hosts)))
-    try:
+    rules = replace(settings.http_settings, allow=(*settings.http_settings.allow, *hosts))
+    async with aclosing(GuardedHttpClient(rules)) as http:
         yield EndpointSpeech(*speech_models(settings), http)
-    finally:
-        await http.aclose()
 
 
 def restrict_speech(speech: Speech, settings: Settings) -> Speech:
@@ -66,8 +64,5 @@ def connect_accounts(settings: Settings, workers: Workers) -> tuple[ConfiguredDa
 async def open_accounts(settings: Settings, workers: Workers) -> AsyncGenerator[dict[str, Any]]:
     """Yield them as fields of `ragflow_lg.services.services.Services`."""
     databases, mailer = connect_accounts(settings, workers)
-    try:
-        async with open_speech(settings) as speech:
-            yield {"databases": databases, "mailer": mailer, "speech": speech}
-    finally:
-        await databases.aclose()
+    async with aclosing(databases), open_speech(settings) as speech:
+        yield {"databases": databases, "mailer": mailer, "speech": speech}

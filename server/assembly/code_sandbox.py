@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.code.sandbox_choice import ChosenSandbox
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.tasks import running
+from ragflow_lg.server.assembly.knowledge_sources import endpoint_host
 
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
@@ -36,24 +36,12 @@ async def open_sandbox(settings: Settings, *, is_local: bool = False) -> AsyncGe
         )
     limits = code.limits
     max_bytes = 2 * (limits.artifacts * limits.artifact_bytes + limits.result_bytes + limits.output_bytes)
-    http = GuardedHttpClient(replace(settings.http_settings, allow=_hosts(code.url), max_response_bytes=max_bytes))
-    sandbox = ChosenSandbox(code, http)
-    try:
+    allow = (endpoint_host(code.url),) if code.url else ()
+    rules = replace(settings.http_settings, allow=allow, max_response_bytes=max_bytes)
+    async with aclosing(GuardedHttpClient(rules)) as http, aclosing(ChosenSandbox(code, http)) as sandbox:
         yield sandbox
-    finally:
-        await sandbox.aclose()
-        await http.aclose()
 
 
 def finding_sandbox(code: CodeSandbox) -> AbstractAsyncContextManager[None]:
     """Look for the sandbox inside the context, so that the first program does not wait for it and the log names it."""
     return running(code.find, "find the sandbox") if isinstance(code, ChosenSandbox) else nullcontext()
-
-
-def _hosts(url: str) -> tuple[str, ...]:
-    """Return the host and port of an address, as in ``[http] allow``."""
-    if not url:
-        return ()
-    parts = urlsplit(url)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    return (f"{host}:{parts.port or (443 if parts.scheme == 'https' else 80)}",)

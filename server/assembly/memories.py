@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import SettingsError
@@ -37,12 +37,8 @@ async def open_memories(
     from ragflow_lg.models.prompt_texts import PROMPTS
 
     prompt = settings.prompts.get("memory_extraction") or PROMPTS["memory_extraction"].text
-    async with open_shelves(settings, knowledge, clock) as shelves:
-        tasks = BackgroundTasks()
-        try:
-            yield StoredMemories(shelves, tasks, models, clock, prompt, workers=workers)
-        finally:
-            await tasks.aclose()
+    async with open_shelves(settings, knowledge, clock) as shelves, aclosing(BackgroundTasks()) as tasks:
+        yield StoredMemories(shelves, tasks, models, clock, prompt, workers=workers)
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import sys
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import typer
@@ -83,16 +84,14 @@ async def probe_tools(settings: Settings) -> list[CheckResult]:
     """List every server's tools; findings about failures say what to check."""
     if not settings.mcp:
         return []
-    from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.mcp.mcp_servers import McpServers
+    from ragflow_lg.server.assembly.open_services import open_mcp_client
 
-    http = GuardedHttpClient(settings.http_settings)
-    servers = McpServers(settings.mcp_settings(), http)
-    try:
+    async with (
+        aclosing(open_mcp_client(settings)) as http,
+        aclosing(McpServers(settings.mcp_settings(), http)) as servers,
+    ):
         return list(await asyncio.gather(*(_probe(id_, server) for id_, server in servers.items())))
-    finally:
-        await servers.aclose()
-        await http.aclose()
 
 
 async def _probe(id_: str, server: McpServer) -> CheckResult:
@@ -160,15 +159,10 @@ async def probe_accounts(settings: Settings) -> list[CheckResult]:
     """Query each database, and connect to each mail server, without sending anything."""
     if not settings.sql.connections and not settings.email.servers:
         return []
-    from ragflow_lg.adapters.http.address_guard import AddressGuard
-    from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer
-    from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
+    from ragflow_lg.server.assembly.accounts import connect_accounts
+    from ragflow_lg.services.workers import NoWorkers
 
-    guard = AddressGuard(settings.http.allow)
-    databases, mailer = (
-        ConfiguredDatabases(settings.sql.settings(), guard),
-        SmtpMailer(settings.email.settings(), guard),
-    )
+    databases, mailer = connect_accounts(settings, NoWorkers())
     sections = {
         **{f"sql.connections.{name}": section for name, section in settings.sql.connections.items()},
         **{f"email.servers.{name}": section for name, section in settings.email.servers.items()},
@@ -179,12 +173,10 @@ async def probe_accounts(settings: Settings) -> list[CheckResult]:
         for name, section in sections.items()
         if section.missing_variable
     ]
-    try:
+    async with aclosing(databases):
         probes = [_probe_database(databases, name) for name in settings.sql.connections]
         mail_probes = [_probe_mail(mailer, name) for name in settings.email.servers]
         return [*missing, *await asyncio.gather(*probes, *mail_probes)]
-    finally:
-        await databases.aclose()
 
 
 async def _probe_database(databases: ConfiguredDatabases, name: str) -> CheckResult:

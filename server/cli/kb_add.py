@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,14 +71,12 @@ def add(
             raise SettingsError(f"The file or folder {str(path)!r} does not exist.{suggest_file(path)}")
 
     async def add_all() -> bool:
-        knowledge = SettingsKnowledge(config)
         try:
-            return all([await _add(path, dataset, embedding, prune, parallel, config, knowledge) for path in paths])
+            async with aclosing(SettingsKnowledge(config)) as knowledge:
+                return all([await _add(path, dataset, embedding, prune, parallel, config, knowledge) for path in paths])
         except ServiceError as error:
             advice = "Everything added so far is stored; run the same command again to continue."
             raise ServiceError(f"{error}\n{advice}") from error
-        finally:
-            await knowledge.aclose()
 
     raise typer.Exit(0 if asyncio.run(add_all()) else 1)
 

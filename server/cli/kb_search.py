@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import nullcontext
+from contextlib import aclosing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -79,8 +79,7 @@ def search(
     from ragflow_lg.services.knowledge import DatasetSearch
 
     async def find() -> SearchResult:
-        knowledge = SettingsKnowledge(load_settings(settings))
-        try:
+        async with aclosing(SettingsKnowledge(load_settings(settings))) as knowledge:
             info = (await knowledge.datasets([dataset])).get(dataset)
             if info is None:
                 raise no_dataset(dataset)
@@ -92,8 +91,6 @@ def search(
                 keywords_similarity_weight=keywords_weight,
             )
             return await knowledge.search(request)
-        finally:
-            await knowledge.aclose()
 
     chunks = asyncio.run(find()).chunks
     for rank, chunk in enumerate(chunks, 1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -196,12 +196,11 @@ async def _open(settings: Path | None) -> AsyncGenerator[Mapping[str, MemoryShel
     loaded = load_settings(settings)
     if not loaded.memories:
         raise SettingsError('The settings declare no memory. Add [memories."ID"].')
-    knowledge = SettingsKnowledge(loaded)
-    try:
-        async with open_shelves(loaded, knowledge, SystemClock()) as shelves:
-            yield shelves
-    finally:
-        await knowledge.aclose()
+    async with (
+        aclosing(SettingsKnowledge(loaded)) as knowledge,
+        open_shelves(loaded, knowledge, SystemClock()) as shelves,
+    ):
+        yield shelves
 
 
 def _print_entries(entries: Sequence[Remembered], *, as_json: bool, has_scores: bool = False) -> None:

@@ -232,8 +232,8 @@ class _Pull:
         require("knowledge", "A copy of a dataset")
         from ragflow_lg.server.migration.dataset_copy import copy_dataset
 
-        knowledge, embedding = SettingsKnowledge(settings), self._options.embedding
-        try:
+        embedding = self._options.embedding
+        async with contextlib.aclosing(SettingsKnowledge(settings)) as knowledge:
             database, embedders = knowledge.embedded().database, knowledge.embedders()
             for dataset in datasets:
                 try:
@@ -243,8 +243,6 @@ class _Pull:
                     continue
                 model = embedding or dataset.embedding_model
                 self._manifest.datasets[dataset.id] = PulledDataset(dataset.name, True, model)
-        finally:
-            await knowledge.aclose()
 
 
 def _write_list(

@@ -178,11 +178,8 @@ def with_api(settings: Settings, source: Source, key: str, work: Callable[[Ragfl
     from ragflow_lg.adapters.ragflow_api.api_client import ApiAddress, RagflowApi
 
     async def run() -> T:
-        http = open_http(settings, source)
-        try:
+        async with contextlib.aclosing(open_http(settings, source)) as http:
             return await work(RagflowApi(ApiAddress(source.url, key), http))
-        finally:
-            await http.aclose()
 
     with explain_refusal():
         return asyncio.run(run())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import Annotated, Any, Literal, cast
 
 import orjson
@@ -177,13 +178,11 @@ async def test_database(request: Request, caller: Authenticated) -> str:
         texts["password"],
     )
     guard = AddressGuard(get_app_state(request).settings_of(caller.tenant).http.allow)
-    databases = ConfiguredDatabases(SqlSettings(timeout_s=_ANSWER_S), guard)
     try:
-        await databases.check(account)
+        async with aclosing(ConfiguredDatabases(SqlSettings(timeout_s=_ANSWER_S), guard)) as databases:
+            await databases.check(account)
     except (ServiceError, SettingsError) as error:
         raise RequestError(str(error), _FAILED, status=200) from error
-    finally:
-        await databases.aclose()
     return "Database Connection Successful!"
 
 

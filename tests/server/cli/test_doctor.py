@@ -42,7 +42,7 @@ async def test_every_server_lists_its_tools() -> None:
     def command(*args: str) -> dict[str, Any]:
         return {"command": sys.executable, "args": args, "initialize_timeout_s": 30, "timeout_s": 1}
 
-    inside = {"url": "http://10.0.0.1/mcp"}
+    inside = {"url": "http://127.0.0.1:1/mcp"}
     settings = Settings.model_validate(
         {"mcp": {"real": command(*REAL), "tiny": command(*TINY, "well"), "ill": command(*TINY, "crash"), "in": inside}}
     )
@@ -50,7 +50,7 @@ async def test_every_server_lists_its_tools() -> None:
     assert (real.is_well, real.what.split(",")[0]) == (True, "MCP server real offers add")
     assert (tiny.is_well, tiny.advice) == (False, 'See timeout_s of [mcp."tiny"].')
     assert (ill.what, "exit code 7" in ill.advice) == ("MCP server ill cannot be used", True)
-    assert "[http] allow" in in_.advice
+    assert (in_.what, "[http] allow" in in_.advice) == ("MCP server in cannot be used", False)
 
 
 async def test_a_sandbox_that_lacks_a_language_is_a_note() -> None:
