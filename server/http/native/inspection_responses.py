@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from msgspec.structs import asdict
 from pydantic import BaseModel, Field
 
-from ragflow_lg.server.http.native.native_responses import MomentAnswer, build_moment_answer
+from ragflow_lg.server.http.native.native_responses import MomentAnswer, build_answer, build_moment_answer
 
 if TYPE_CHECKING:
     from ragflow_lg.component.events import ModelCalled
@@ -159,9 +159,7 @@ def build_node_run(visited: ObservedVisit, view: RedactedView) -> NodeRunAnswer:
 
 
 def _build_cost(usage: Usage | None) -> CostAnswer:
-    if usage is None:
-        return CostAnswer()
-    return CostAnswer(prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens, cost=usage.cost)
+    return build_answer(CostAnswer, usage) if usage is not None else CostAnswer()
 
 
 def _build_call(call: ModelCalled) -> ModelCallAnswer:

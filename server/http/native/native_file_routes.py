@@ -12,7 +12,8 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.file_repository import FileQuery
 from ragflow_lg.server.database.tables import FileRow
-from ragflow_lg.server.http.native.native_routing import PageRoute, make_native_router
+from ragflow_lg.server.http.native.native_responses import build_answer
+from ragflow_lg.server.http.native.native_routing import Page, PageRoute, PageSize, make_native_router
 from ragflow_lg.server.http.shared.auth import WithAnyKey, get_app_state
 from ragflow_lg.server.observability.audit import audit
 
@@ -45,8 +46,8 @@ async def list_files(
     request: Request,
     caller: WithAnyKey,
     agent_id: Annotated[str, Query(max_length=32, description="Only files uploaded for this agent.")] = "",
-    page: Annotated[int, Query(ge=1, le=1_000_000, description="Number of the page, from 1.")] = 1,
-    page_size: Annotated[int, Query(ge=1, le=100, description="Rows per page.")] = 30,
+    page: Page = 1,
+    page_size: PageSize = 30,
 ) -> FileListAnswer:
     """List uploads and files that runs created, newest first. A key of embedded pages sees what its pages uploaded."""
     if agent_id and not caller.opens(agent_id):
@@ -69,13 +70,5 @@ async def delete_file(file_id: str, request: Request, caller: WithAnyKey) -> Non
 
 
 def _build_file(row: FileRow) -> FileAnswer:
-    return FileAnswer(
-        id=row.id,
-        name=row.name,
-        mime_type=row.mime_type,
-        size_bytes=row.size_bytes,
-        agent_id=row.agent_id,
-        page_key=row.page_key,
-        created_at=row.create_ms / 1000,
-        expires_at=row.expire_ms / 1000 if row.expire_ms else None,
-    )
+    expires_at = row.expire_ms / 1000 if row.expire_ms else None
+    return build_answer(FileAnswer, row, created_at=row.create_ms / 1000, expires_at=expires_at)

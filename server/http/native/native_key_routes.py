@@ -16,6 +16,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.tables import KeyRow
 from ragflow_lg.server.http.native.native_requests import Body, Line, NoBoolean
+from ragflow_lg.server.http.native.native_responses import build_answer
 from ragflow_lg.server.http.native.native_routing import make_native_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
@@ -123,10 +124,9 @@ async def _list_keys(keys: KeyRepository, tenant: str, now_ms: int) -> list[KeyR
 
 
 def _build_key(row: KeyRow) -> KeyAnswer:
-    return KeyAnswer(
-        id=row.id,
-        prefix=row.prefix,
-        name=row.name,
+    return build_answer(
+        KeyAnswer,
+        row,
         agents=row.agents.split(",") if row.agents else [],
         created_at=row.create_ms / 1000,
         expires_at=row.expire_ms / 1000 if row.expire_ms else None,

@@ -13,6 +13,7 @@ from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES
 from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
 from ragflow_lg.adapters.memories.stored_memories import StoredMemories
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.http.native.native_responses import build_answer
 from ragflow_lg.server.http.native.native_routing import make_native_router
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
 from ragflow_lg.server.observability.audit import audit
@@ -79,11 +80,10 @@ class MemoryDeletionAnswer(BaseModel):
 async def list_memories(request: Request, caller: Authenticated) -> MemoryListAnswer:
     """List the memories of the settings that the tenant may use."""
     answers = [
-        MemoryAnswer(
-            id=shelf.settings.id,
-            name=shelf.settings.name,
+        build_answer(
+            MemoryAnswer,
+            shelf.settings,
             types=list(shelf.settings.types),
-            max_entries=shelf.settings.max_entries,
             max_age_days=shelf.settings.max_age_days or None,
         )
         for shelf, _ in _find_parts(request, caller.tenant, "")

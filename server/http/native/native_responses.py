@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, Field
 
@@ -196,12 +196,20 @@ class CheckAnswer(BaseModel):
     diagnostics: list[DiagnosticAnswer]
 
 
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+def build_answer(answer: type[Answer], row: object, /, **others: Any) -> Answer:
+    """Build an answer from the attributes of a row that have the names of its fields, and from other values."""
+    same = {name: getattr(row, name) for name in answer.model_fields if name not in others}
+    return answer(**same, **others)
+
+
 def build_pause_answer(pause: Pause, expiry: Expiry = NEVER) -> PauseAnswer:
     """Build the answer for an open form."""
-    return PauseAnswer(
-        id=pause.id,
-        node=pause.node,
-        tips=pause.tips,
+    return build_answer(
+        PauseAnswer,
+        pause,
         fields={name: dict(field) for name, field in pause.inputs.items()},
         answer_schema=form_schema(pause.inputs),
         expire_ms=expiry.ms,
@@ -218,11 +226,9 @@ async def build_run_answer(
     answers = [row for row in messages if row.run_id == run.id and row.role == "assistant"]
     open_pauses = pauses if status == "waiting" else ()
     expiry = await control.expiry(run.session_id, open_pauses)
-    return RunAnswer(
-        id=run.id,
-        agent_id=run.agent_id,
-        session_id=run.session_id,
-        version_id=run.version_id,
+    return build_answer(
+        RunAnswer,
+        run,
         parent_run_id=record.parent_run if record is not None else "",
         status=status,
         error=run.error or (NEVER_BEGAN if status == "refused" else ""),
@@ -230,26 +236,14 @@ async def build_run_answer(
         reference=[chunk for row in answers for chunk in read_chunks(row.reference)],
         pauses=[build_pause_answer(pause, expiry) for pause in open_pauses],
         checkpoint=record.checkpoint if record is not None else "",
-        usage=UsageAnswer(prompt_tokens=run.prompt_tokens, completion_tokens=run.completion_tokens),
+        usage=build_answer(UsageAnswer, run),
         queue_position=await control.queue_position(run) if status == "running" else 0,
-        start_ms=run.start_ms,
-        end_ms=run.end_ms,
     )
 
 
 def build_session_answer(session: SessionRow) -> SessionAnswer:
     """Build the answer for a session in a list."""
-    return SessionAnswer(
-        id=session.id,
-        agent_id=session.agent_id,
-        version_id=session.version_id,
-        name=session.name,
-        user_id=session.user_id,
-        turns=session.rounds or 0,
-        tokens=session.tokens or 0,
-        create_ms=session.create_ms,
-        update_ms=session.update_ms,
-    )
+    return build_answer(SessionAnswer, session, turns=session.rounds or 0, tokens=session.tokens or 0)
 
 
 def build_session_whole(
@@ -271,25 +265,17 @@ def build_session_whole(
 
 def build_message_answer(row: MessageRow) -> MessageAnswer:
     """Build the answer for a message."""
-    return MessageAnswer(
-        role=row.role,
-        content=row.content,
-        run_id=row.run_id or "",
-        reference=read_chunks(row.reference),
-        create_ms=row.create_ms,
-    )
+    return build_answer(MessageAnswer, row, run_id=row.run_id or "", reference=read_chunks(row.reference))
 
 
 def build_moment_answer(moment: CheckpointInfo, plan: Plan) -> MomentAnswer:
     """Build the answer for a stored step, with node titles from the canvas."""
-    return MomentAnswer(
-        checkpoint=moment.checkpoint,
-        step=moment.step,
+    return build_answer(
+        MomentAnswer,
+        moment,
         create_ms=round(datetime.fromisoformat(moment.created_at).timestamp() * 1000) if moment.created_at else 0,
-        size_bytes=moment.size_bytes,
         next=[_build_node(plan.nodes, id_) for id_ in moment.next],
         region=_build_node(plan.nodes, moment.region) if moment.region else None,
-        round=moment.round,
     )
 
 
@@ -300,13 +286,5 @@ def _build_node(nodes: Mapping[NodeId, Any], id_: NodeId) -> NodeAnswer:
 
 def build_version_answer(version: VersionRow, agent: AgentRow) -> VersionAnswer:
     """Build the answer for a version without its canvas."""
-    return VersionAnswer(
-        id=version.id,
-        agent_id=version.agent_id,
-        title=version.title,
-        description=version.description,
-        is_draft=version.id == agent.version_id,
-        is_published=version.is_released,
-        create_ms=version.create_ms,
-        update_ms=version.update_ms,
-    )
+    is_draft = version.id == agent.version_id
+    return build_answer(VersionAnswer, version, is_draft=is_draft, is_published=version.is_released)

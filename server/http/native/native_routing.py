@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Depends, Security
+from fastapi import APIRouter, Depends, Query, Security
 from fastapi.datastructures import DefaultPlaceholder
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -119,6 +119,9 @@ async def load_agent_of_path(agent_id: str, request: Request, caller: Authentica
 
 
 Agent = Annotated[AgentRow, Depends(load_agent_of_path)]
+
+Page = Annotated[int, Query(ge=1, le=1_000_000, description="Number of the page, from 1.")]
+PageSize = Annotated[int, Query(ge=1, le=100, description="Rows per page.")]
 
 
 def build_control(request: Request, agent: Agent) -> RunControl:

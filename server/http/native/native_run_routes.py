@@ -16,7 +16,7 @@ from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.http.native.native_events import EVENT_STREAM, read_event_position
 from ragflow_lg.server.http.native.native_requests import ForkRequest, NoFields, RerunRequest, ResumeRequest, RunRequest
 from ragflow_lg.server.http.native.native_responses import RunAnswer, RunListAnswer, build_run_answer
-from ragflow_lg.server.http.native.native_routing import Agent, Control, make_agent_router
+from ragflow_lg.server.http.native.native_routing import Agent, Control, Page, PageSize, make_agent_router
 from ragflow_lg.server.http.native.problem_details import check_inputs, describe_problems
 from ragflow_lg.server.http.native.run_responses import (
     BEGIN_RESPONSES,
@@ -76,8 +76,8 @@ async def list_runs(
     agent: Agent,
     control: Control,
     session_id: Annotated[str, Query(max_length=64, description="Only runs of this session.")] = "",
-    page: Annotated[int, Query(ge=1, le=1_000_000, description="Number of the page, from 1.")] = 1,
-    page_size: Annotated[int, Query(ge=1, le=100, description="Rows per page.")] = 30,
+    page: Page = 1,
+    page_size: PageSize = 30,
 ) -> RunListAnswer:
     """List runs, newest first, without answers or pauses."""
     rows, total = await control.runs(session_id, page, page_size)

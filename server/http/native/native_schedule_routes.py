@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 
@@ -14,7 +13,8 @@ from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.database.schedule_repository import ScheduleRepository
 from ragflow_lg.server.database.tables import CRON_CHARS, TIME_ZONE_CHARS, ScheduleRow
 from ragflow_lg.server.http.native.native_requests import Body, Inputs, Line, Text, Version
-from ragflow_lg.server.http.native.native_routing import Agent, make_agent_router
+from ragflow_lg.server.http.native.native_responses import build_answer
+from ragflow_lg.server.http.native.native_routing import Agent, Page, PageSize, make_agent_router
 from ragflow_lg.server.http.native.problem_details import check_inputs
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.http.shared.route_schemas import with_examples
@@ -82,8 +82,8 @@ async def create_schedule_of_agent(body: ScheduleRequest, request: Request, agen
 async def list_schedules(
     request: Request,
     agent: Agent,
-    page: Annotated[int, Query(ge=1, le=1_000_000, description="Number of the page, from 1.")] = 1,
-    page_size: Annotated[int, Query(ge=1, le=100, description="Rows per page.")] = 30,
+    page: Page = 1,
+    page_size: PageSize = 30,
 ) -> ScheduleListAnswer:
     """List the schedules of an agent, oldest first."""
     app_state = get_app_state(request)
@@ -103,14 +103,4 @@ def _build_answer(row: ScheduleRow, now_ms: int) -> ScheduleAnswer:
         next_ms = find_next_times(row, now_ms)
     except RequestError:  # its error says that it has ended
         next_ms = []
-    return ScheduleAnswer(
-        id=row.id,
-        cron=row.cron,
-        time_zone=row.time_zone,
-        session_name=row.name,
-        version=row.version,
-        next_ms=next_ms,
-        last_run_id=row.last_run_id,
-        error=row.error,
-        create_ms=row.create_ms,
-    )
+    return build_answer(ScheduleAnswer, row, session_name=row.name, next_ms=next_ms)

@@ -19,12 +19,13 @@ from ragflow_lg.server.http.native.native_responses import (
     SessionAnswer,
     SessionListAnswer,
     SessionWhole,
+    build_answer,
     build_moment_answer,
     build_pause_answer,
     build_session_answer,
     build_session_whole,
 )
-from ragflow_lg.server.http.native.native_routing import Agent, Control, make_agent_router
+from ragflow_lg.server.http.native.native_routing import Agent, Control, Page, PageSize, make_agent_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 
@@ -53,8 +54,8 @@ async def list_sessions(
     keywords: Annotated[
         str, Query(max_length=255, description="Only sessions with a message that contains this.")
     ] = "",
-    page: Annotated[int, Query(ge=1, le=1_000_000, description="Number of the page, from 1.")] = 1,
-    page_size: Annotated[int, Query(ge=1, le=100, description="Rows per page.")] = 30,
+    page: Page = 1,
+    page_size: PageSize = 30,
 ) -> SessionListAnswer:
     """List sessions, most recently used first."""
     query = SessionQuery(user_id=user_id, keywords=keywords, page=page, page_size=page_size)
@@ -89,7 +90,7 @@ async def prune_session(session_id: str, body: PruneRequest, request: Request, c
     since_ms = get_app_state(request).now_ms() - int(body.keep_days * DAY_MS) if body.keep_days else 0
     limits, session = PruneLimits(body.keep_turns, since_ms), await control.session(session_id)
     pruned = await control.prune_session(session, limits, is_dry_run=body.dry_run)
-    return PruneAnswer(checkpoints=pruned.checkpoints, parts=pruned.parts, runs=pruned.runs, bytes=pruned.bytes)
+    return build_answer(PruneAnswer, pruned)
 
 
 @router.get("/sessions/{session_id}/pauses", summary="List open forms")
