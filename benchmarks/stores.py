@@ -75,7 +75,7 @@ async def _sqlite_bytes(services: Services, folder: str, name: str, document: An
 
 _ENCODE = """
 import resource, time
-from ragflow_lg.checkpoints.encoding import Encoder
+from ragflow_lg.checkpoints.values.encoding import Encoder
 
 Encoder().encode({"a": [1]}, "t", {})
 value = {"a": [1] * 1_000_000}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.saver import CanvasSaver
+from ragflow_lg.checkpoints.steps.saver import CanvasSaver
 from ragflow_lg.services.sessions import Cancels, Durability, Gathering, Leases, Runs, Traces, hold_lease
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from redis.asyncio import Redis
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import Store, open_store
-from ragflow_lg.checkpoints.leases import StoredLeases
-from ragflow_lg.checkpoints.saver import CanvasSaver
+from ragflow_lg.checkpoints.records.leases import StoredLeases
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 from ragflow_lg.checkpoints.sqlite.sqlite_saver import SqliteFileSaver
+from ragflow_lg.checkpoints.steps.saver import CanvasSaver
 from ragflow_lg.services.encryption import EncryptionKey
 
 OpenStore = Callable[[], AbstractAsyncContextManager[Store]]

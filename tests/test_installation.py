@@ -72,7 +72,7 @@ def test_the_source_archive_holds_files_in_place_of_links(source_archive: Path) 
         members = archive.getmembers()
     assert [member.name for member in members if member.issym() or member.islnk()] == []
     names = {member.name.partition("/")[2] for member in members}
-    assert {"ragflow_lg/server/http/app.py", "ragflow_lg/checkpoints/saver.py", "setup.py"} <= names
+    assert {"ragflow_lg/server/http/app.py", "ragflow_lg/checkpoints/steps/saver.py", "setup.py"} <= names
 
 
 def test_the_wheel_brings_one_package_and_its_data(wheel: Path) -> None:

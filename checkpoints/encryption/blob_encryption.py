@@ -14,9 +14,9 @@ from functools import partial
 from msgspec.structs import replace
 
 from ragflow_lg.checkpoints.key_ring import KeyRing, split_mark
-from ragflow_lg.checkpoints.long_texts import compute
-from ragflow_lg.checkpoints.preconditions import Blobs, OpenTransaction, Precondition
 from ragflow_lg.checkpoints.sessions.session_pruning import is_part
+from ragflow_lg.checkpoints.steps.preconditions import Blobs, OpenTransaction, Precondition
+from ragflow_lg.checkpoints.values.long_texts import compute
 
 MAX_OLDER = 65_536
 """For how many blobs is remembered that they are stored under an older name."""

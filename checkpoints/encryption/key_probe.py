@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 from ragflow_lg.base.errors import CheckpointError, SessionKeyError
 from ragflow_lg.base.tasks import running
 from ragflow_lg.checkpoints.check_result import CheckResult
-from ragflow_lg.checkpoints.checkpoint_texts import stored_texts
-from ragflow_lg.checkpoints.saver_operations import key_config
+from ragflow_lg.checkpoints.steps.checkpoint_texts import stored_texts
+from ragflow_lg.checkpoints.steps.saver_operations import key_config
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.key_ring import KeyRing
-    from ragflow_lg.checkpoints.saver_operations import CheckpointKey
+    from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey
     from ragflow_lg.checkpoints.store import Store
 
 MAX_SESSIONS = 20

@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
-from ragflow_lg.checkpoints.checkpoint_texts import texts_of
 from ragflow_lg.checkpoints.encryption.blob_encryption import PAGE, EncryptedBlobs
 from ragflow_lg.checkpoints.encryption.record_encryption import EncryptedRuns, EncryptedTraces
 from ragflow_lg.checkpoints.encryption.saver_encryption import EncryptedSaver
-from ragflow_lg.checkpoints.preconditions import Precondition
-from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key, key_config, writes_of_tasks
 from ragflow_lg.checkpoints.sessions.session_pruning import is_part
+from ragflow_lg.checkpoints.steps.checkpoint_texts import texts_of
+from ragflow_lg.checkpoints.steps.preconditions import Precondition
+from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, checkpoint_key, key_config, writes_of_tasks
 from ragflow_lg.services.sessions import hold_lease, with_lease_token
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import SessionKeyError
 from ragflow_lg.base.values import join_surrogates
 from ragflow_lg.checkpoints.key_ring import KeyRing, run_domain
-from ragflow_lg.checkpoints.run_records import hex_session, parse_trace, write_trace
+from ragflow_lg.checkpoints.records.run_records import hex_session, parse_trace, write_trace
 from ragflow_lg.services.sessions import RunRecord, Runs, Trace, Traces
 
 _ENCRYPTED = "encrypted"

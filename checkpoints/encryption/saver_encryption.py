@@ -20,12 +20,12 @@ from langgraph.checkpoint.base import (
 )
 from msgspec.structs import replace
 
-from ragflow_lg.checkpoints.checkpoint_texts import MORE
 from ragflow_lg.checkpoints.encryption.blob_encryption import EncryptedBlobs
 from ragflow_lg.checkpoints.encryption.record_encryption import EncryptedRuns, EncryptedTraces
 from ragflow_lg.checkpoints.key_ring import KeyRing
-from ragflow_lg.checkpoints.saver import CanvasSaver
-from ragflow_lg.checkpoints.saver_operations import CheckpointKey, InnerSaver, checkpoint_key
+from ragflow_lg.checkpoints.steps.checkpoint_texts import MORE
+from ragflow_lg.checkpoints.steps.saver import CanvasSaver
+from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, InnerSaver, checkpoint_key
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.store import Store

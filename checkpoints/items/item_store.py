@@ -32,7 +32,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.items.item_vectors import pack_vector
-from ragflow_lg.checkpoints.plain_serializer import check_plain
+from ragflow_lg.checkpoints.steps.plain_serializer import check_plain
 from ragflow_lg.services.services import Clock
 
 _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {

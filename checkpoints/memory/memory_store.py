@@ -12,12 +12,18 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import WRITES_IDX_MAP, ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ragflow_lg.checkpoints.lease_owner import Owner
-from ragflow_lg.checkpoints.leases import LeaseHolder, StoredLeases
-from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
-from ragflow_lg.checkpoints.run_records import MAX_TRACES, hex_session, normalize_record, parse_trace, write_trace
-from ragflow_lg.checkpoints.saver import CanvasSaver
-from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key, key_config
+from ragflow_lg.checkpoints.records.lease_owner import Owner
+from ragflow_lg.checkpoints.records.leases import LeaseHolder, StoredLeases
+from ragflow_lg.checkpoints.records.run_records import (
+    MAX_TRACES,
+    hex_session,
+    normalize_record,
+    parse_trace,
+    write_trace,
+)
+from ragflow_lg.checkpoints.steps.plain_serializer import PlainSerializer
+from ragflow_lg.checkpoints.steps.saver import CanvasSaver
+from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, checkpoint_key, key_config
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.services.sessions import RunRecord, Trace
 

@@ -20,8 +20,8 @@ from langgraph.checkpoint.redis.util import (
 )
 from msgspec import Struct
 
-from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
-from ragflow_lg.checkpoints.saver_operations import CheckpointKey, key_config
+from ragflow_lg.checkpoints.steps.plain_serializer import PlainSerializer
+from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, key_config
 
 _SERIALIZER = PlainSerializer(is_json=True)
 

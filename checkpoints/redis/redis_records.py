@@ -14,9 +14,15 @@ from redis.exceptions import RedisError, ResponseError
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
+from ragflow_lg.checkpoints.records.run_records import (
+    MAX_TIME_MS,
+    hex_session,
+    normalize_record,
+    parse_trace,
+    write_trace,
+)
 from ragflow_lg.checkpoints.redis.redis_client import Command, collect
 from ragflow_lg.checkpoints.redis.redis_sessions import LIST, RedisSessions
-from ragflow_lg.checkpoints.run_records import MAX_TIME_MS, hex_session, normalize_record, parse_trace, write_trace
 from ragflow_lg.services.sessions import RunRecord, RunStatus, Trace
 
 STATUSES: tuple[RunStatus, ...] = ("running", "succeeded", "failed", "cancelled", "waiting")

@@ -27,15 +27,15 @@ from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.packed_bytes import LARGE_BYTES, is_packed, pack, unpack
 from ragflow_lg.base.request_notes import current_notes
-from ragflow_lg.checkpoints.expansion import MAX_EXPANDED_BYTES
-from ragflow_lg.checkpoints.langgraph_internals import redis_key_of, redis_pointer_of, redis_write_key_of
-from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
-from ragflow_lg.checkpoints.preconditions import PART_MISSING, Precondition
 from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, SearchSlots, collect, collecting_writes
 from ragflow_lg.checkpoints.redis.redis_documents import dump_checkpoint, dump_write, read_checkpoint, read_tuple
 from ragflow_lg.checkpoints.redis.redis_sessions import CHECKPOINTS, RedisSessions
-from ragflow_lg.checkpoints.saver import CanvasSaver
-from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key, key_config
+from ragflow_lg.checkpoints.steps.langgraph_internals import redis_key_of, redis_pointer_of, redis_write_key_of
+from ragflow_lg.checkpoints.steps.plain_serializer import PlainSerializer
+from ragflow_lg.checkpoints.steps.preconditions import PART_MISSING, Precondition
+from ragflow_lg.checkpoints.steps.saver import CanvasSaver
+from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, checkpoint_key, key_config
+from ragflow_lg.checkpoints.values.expansion import MAX_EXPANDED_BYTES
 
 _FIELDS = ("thread_id", "checkpoint_ns", "checkpoint_id")
 WRITES = "checkpoint_write"

@@ -10,8 +10,9 @@ from langgraph.checkpoint.redis.util import to_storage_safe_id
 from redis.asyncio import Redis
 
 from ragflow_lg.base.ids import session_of_thread
-from ragflow_lg.checkpoints.leased_reads import LeasedReads
-from ragflow_lg.checkpoints.preconditions import (
+from ragflow_lg.checkpoints.redis.redis_client import Command
+from ragflow_lg.checkpoints.steps.leased_reads import LeasedReads
+from ragflow_lg.checkpoints.steps.preconditions import (
     BLOB_MISSING,
     CHECKPOINT_MISSING,
     LEASE_MISSING,
@@ -19,7 +20,6 @@ from ragflow_lg.checkpoints.preconditions import (
     NO_LEASE,
     Precondition,
 )
-from ragflow_lg.checkpoints.redis.redis_client import Command
 
 CHECKPOINTS = "checkpoint"
 _HAS_KEYS = "has_keys"

@@ -13,14 +13,14 @@ from redis.exceptions import RedisError, ResponseError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.base.tasks import SharedTask
 from ragflow_lg.checkpoints.failures import translate_errors
-from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner
-from ragflow_lg.checkpoints.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, StoredLeases
 from ragflow_lg.checkpoints.memory.memory_store import CancelWatch, MemoryCancels
+from ragflow_lg.checkpoints.records.lease_owner import Owner, parse_owner
+from ragflow_lg.checkpoints.records.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, StoredLeases
+from ragflow_lg.checkpoints.records.run_records import hex_session
 from ragflow_lg.checkpoints.redis.redis_client import Command, collect, lacks_index, open_redis
 from ragflow_lg.checkpoints.redis.redis_records import RedisRuns, RedisTraces
 from ragflow_lg.checkpoints.redis.redis_saver import RedisSaver, redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import CHECKPOINTS, RedisSessions
-from ragflow_lg.checkpoints.run_records import hex_session
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.checkpoints.store_url import cluster_name, key_prefix
 

@@ -9,10 +9,8 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.checkpoint_texts import stored_texts
 from ragflow_lg.checkpoints.key_ring import require_plain
-from ragflow_lg.checkpoints.run_records import hex_session
-from ragflow_lg.checkpoints.saver_operations import checkpoint_key, key_config, writes_of_tasks
+from ragflow_lg.checkpoints.records.run_records import hex_session
 from ragflow_lg.checkpoints.sessions.session_lines import (
     CheckpointLine,
     EndLine,
@@ -24,6 +22,8 @@ from ragflow_lg.checkpoints.sessions.session_lines import (
     WritesLine,
 )
 from ragflow_lg.checkpoints.sessions.session_pruning import is_part
+from ragflow_lg.checkpoints.steps.checkpoint_texts import stored_texts
+from ragflow_lg.checkpoints.steps.saver_operations import checkpoint_key, key_config, writes_of_tasks
 from ragflow_lg.services.sessions import hold_lease
 
 if TYPE_CHECKING:

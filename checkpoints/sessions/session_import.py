@@ -14,12 +14,7 @@ from msgspec.structs import asdict
 
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.checkpoint_texts import check_fields, is_known_metadata, stored_texts
-from ragflow_lg.checkpoints.marks import blob_digest, find_digests
-from ragflow_lg.checkpoints.preconditions import Precondition
-from ragflow_lg.checkpoints.run_records import hex_session, read_record
-from ragflow_lg.checkpoints.saver_operations import CheckpointKey, key_config
-from ragflow_lg.checkpoints.seals import is_sealed
+from ragflow_lg.checkpoints.records.run_records import hex_session, read_record
 from ragflow_lg.checkpoints.sessions.session_lines import (
     CheckpointLine,
     EndLine,
@@ -36,6 +31,11 @@ from ragflow_lg.checkpoints.sessions.session_lines import (
     read_lines,
 )
 from ragflow_lg.checkpoints.sessions.session_pruning import is_part
+from ragflow_lg.checkpoints.steps.checkpoint_texts import check_fields, is_known_metadata, stored_texts
+from ragflow_lg.checkpoints.steps.preconditions import Precondition
+from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, key_config
+from ragflow_lg.checkpoints.values.marks import blob_digest, find_digests
+from ragflow_lg.checkpoints.values.seals import is_sealed
 from ragflow_lg.services.sessions import NO_ENTRIES, RunRecord, hold_lease, with_lease_token, with_recent_entries
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import SessionKeyError
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.saver_operations import CheckpointKey
+from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey
 from ragflow_lg.services.sessions import hold_lease
 
 if TYPE_CHECKING:
-    from ragflow_lg.checkpoints.saver import CanvasSaver
+    from ragflow_lg.checkpoints.steps.saver import CanvasSaver
     from ragflow_lg.checkpoints.store import Store
     from ragflow_lg.services.sessions import RunRecord, Traces
 

@@ -12,7 +12,7 @@ from msgspec.structs import asdict, fields
 
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.checkpoints.failures import translate_errors
-from ragflow_lg.checkpoints.run_records import (
+from ragflow_lg.checkpoints.records.run_records import (
     MAX_TRACES,
     hex_session,
     normalize_record,

@@ -20,13 +20,13 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from ragflow_lg.checkpoints.leased_reads import LeasedReads
-from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
-from ragflow_lg.checkpoints.saver import CanvasSaver
-from ragflow_lg.checkpoints.saver_errors import DAMAGE
-from ragflow_lg.checkpoints.saver_operations import CheckpointKey, checkpoint_key, key_config
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile, unusable_file
 from ragflow_lg.checkpoints.sqlite.sqlite_transactions import Transactions
+from ragflow_lg.checkpoints.steps.leased_reads import LeasedReads
+from ragflow_lg.checkpoints.steps.plain_serializer import PlainSerializer
+from ragflow_lg.checkpoints.steps.saver import CanvasSaver
+from ragflow_lg.checkpoints.steps.saver_errors import DAMAGE
+from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, checkpoint_key, key_config
 
 Reads: TypeAlias = LeasedReads[CheckpointTuple | None]
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
-from ragflow_lg.checkpoints.lease_owner import Owner, parse_owner, this_process
-from ragflow_lg.checkpoints.leases import LEASE_S, LeaseHolder, StoredLeases
 from ragflow_lg.checkpoints.memory.memory_store import CancelWatch, MemoryCancels
-from ragflow_lg.checkpoints.run_records import hex_session
+from ragflow_lg.checkpoints.records.lease_owner import Owner, parse_owner, this_process
+from ragflow_lg.checkpoints.records.leases import LEASE_S, LeaseHolder, StoredLeases
+from ragflow_lg.checkpoints.records.run_records import hex_session
 from ragflow_lg.checkpoints.sqlite.sqlite_file import FILE_GONE, SqliteFile, open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_records import SqliteRuns, SqliteTraces
 from ragflow_lg.checkpoints.sqlite.sqlite_saver import SqliteReader, sqlite_saver

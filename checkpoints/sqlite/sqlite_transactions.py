@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from ragflow_lg.checkpoints.preconditions import (
+from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
+from ragflow_lg.checkpoints.steps.preconditions import (
     BLOB_MISSING,
     CHECKPOINT_MISSING,
     LEASE_MISSING,
@@ -22,7 +23,6 @@ from ragflow_lg.checkpoints.preconditions import (
     NO_LEASE,
     Precondition,
 )
-from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 
 _FIND_TOKEN = "SELECT token FROM leases WHERE thread_id = ? AND owner <> ''"
 _COUNT_BLOBS = "SELECT count(*) FROM blobs WHERE thread_id = ? AND hash IN (SELECT value FROM json_each(?))"

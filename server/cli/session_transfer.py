@@ -212,7 +212,7 @@ async def _export(
 
 
 async def _export_session(store: Store, session: str, rows: SessionRows | None, file: IO[bytes]) -> None:
-    from ragflow_lg.checkpoints.run_records import hex_session
+    from ragflow_lg.checkpoints.records.run_records import hex_session
     from ragflow_lg.checkpoints.sessions.session_export import export_session
     from ragflow_lg.checkpoints.sessions.session_lines import encode_line
     from ragflow_lg.server.runs.session_rows import find_ids
@@ -264,7 +264,7 @@ async def _delete(store: Store, settings: Settings, checkpoint: str, names: list
 
 
 async def _delete_found(store: Store, found: Sequence[Selected], rows: SessionRows | None) -> None:
-    from ragflow_lg.checkpoints.run_records import hex_session
+    from ragflow_lg.checkpoints.records.run_records import hex_session
     from ragflow_lg.checkpoints.sessions.session_pruning import remove_session
 
     files = await _find_files(store, found, rows) if rows is not None else None
@@ -281,7 +281,7 @@ async def _delete_found(store: Store, found: Sequence[Selected], rows: SessionRo
 
 async def _find_files(store: Store, found: Sequence[Selected], rows: SessionRows) -> SessionFiles:
     """Return the uploaded files of sessions. This needs the extra of the server."""
-    from ragflow_lg.checkpoints.run_records import hex_session
+    from ragflow_lg.checkpoints.records.run_records import hex_session
     from ragflow_lg.server.runs.session_files import SessionFiles
 
     files = SessionFiles(store, rows.database, rows.folder)

@@ -18,7 +18,7 @@ from ragflow_lg.base.errors import (
     StreamError,
     StreamGapError,
 )
-from ragflow_lg.checkpoints.lease_owner import parse_owner
+from ragflow_lg.checkpoints.records.lease_owner import parse_owner
 from ragflow_lg.component.events import AgentRecord, TurnFinished
 from ragflow_lg.engine.turn import stored_end
 from ragflow_lg.runs.progress import Progress

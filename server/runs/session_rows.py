@@ -16,7 +16,7 @@ import orjson
 from sqlalchemy import BigInteger, TypeDecorator, delete, select
 
 from ragflow_lg.base.errors import ConflictError, DatabaseError, RequestError
-from ragflow_lg.checkpoints.run_records import MAX_TIME_MS
+from ragflow_lg.checkpoints.records.run_records import MAX_TIME_MS
 from ragflow_lg.checkpoints.sessions.session_lines import FileLine, ServerLine
 from ragflow_lg.server.agents.file_store import FileStore
 from ragflow_lg.server.database.stored_reference import read_reference

@@ -19,8 +19,8 @@ from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store, open_store
-from ragflow_lg.checkpoints.run_records import hex_session
-from ragflow_lg.checkpoints.saver_operations import checkpoint_key
+from ragflow_lg.checkpoints.records.run_records import hex_session
+from ragflow_lg.checkpoints.steps.saver_operations import checkpoint_key
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.runner import Runner

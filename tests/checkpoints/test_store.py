@@ -7,7 +7,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import ConflictError, SessionBusyError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.lease_owner import this_process
+from ragflow_lg.checkpoints.records.lease_owner import this_process
 from ragflow_lg.services.sessions import RunRecord, hold_lease, with_lease_token
 from tests.stores import (
     OpenStore,

@@ -13,8 +13,8 @@ import pytest
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import NewerSessionError
 from ragflow_lg.checkpoints import Store, open_store
-from ragflow_lg.checkpoints.checkpoint_texts import FORMAT
-from ragflow_lg.checkpoints.saver_operations import checkpoint_key
+from ragflow_lg.checkpoints.steps.checkpoint_texts import FORMAT
+from ragflow_lg.checkpoints.steps.saver_operations import checkpoint_key
 from tests.harness.session_fixtures import (
     ENCRYPTED,
     FIXTURES,

@@ -23,7 +23,11 @@ class Plan(NamedTuple):
     arrows: int
 
 
-LIMITS = {"ragflow_lg": Plan(15, 8, 60), "ragflow_lg.server": Plan(13, 8, 40)}
+LIMITS = {
+    "ragflow_lg": Plan(15, 8, 60),
+    "ragflow_lg.server": Plan(13, 8, 40),
+    "ragflow_lg.checkpoints": Plan(15, 7, 50),
+}
 PACKAGES = ("ragflow_lg", *(f"ragflow_lg.{name}" for name in OUTSIDE))
 
 

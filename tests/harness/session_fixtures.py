@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store, open_store
-from ragflow_lg.checkpoints.checkpoint_texts import FORMAT
+from ragflow_lg.checkpoints.steps.checkpoint_texts import FORMAT
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.encryption import EncryptionKey

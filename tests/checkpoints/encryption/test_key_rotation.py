@@ -8,7 +8,7 @@ from ragflow_lg.base.errors import CheckpointError, SessionBusyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store
 from ragflow_lg.checkpoints.encryption.key_rotation import Reencrypted, reencrypt_session, sessions_of
-from ragflow_lg.checkpoints.saver_operations import key_config
+from ragflow_lg.checkpoints.steps.saver_operations import key_config
 from ragflow_lg.services.sessions import hold_lease
 from tests.checkpoints.encryption.conftest import NEW, OLD, OpenWith
 from tests.checkpoints.encryption.test_store_encryption import everything, fill, play, runner_on, step_config

@@ -12,10 +12,10 @@ from ragflow_lg.adapters.system_services import RandomIds
 from ragflow_lg.base.errors import SessionKeyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store
-from ragflow_lg.checkpoints.marks import blob_digest
-from ragflow_lg.checkpoints.saver_operations import key_config
 from ragflow_lg.checkpoints.sessions.session_export import export_session
 from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits, prune_session, remove_session
+from ragflow_lg.checkpoints.steps.saver_operations import key_config
+from ragflow_lg.checkpoints.values.marks import blob_digest
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.encryption import EncryptionKey

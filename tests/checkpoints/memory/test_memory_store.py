@@ -1,7 +1,7 @@
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.lease_owner import this_process
 from ragflow_lg.checkpoints.memory.memory_store import MemoryBlobs, MemoryLeaseTable
+from ragflow_lg.checkpoints.records.lease_owner import this_process
 from tests.fakes.regions import form, loop, node, out, play_run, runner_of, text
 
 

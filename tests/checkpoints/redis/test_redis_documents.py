@@ -5,10 +5,10 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
 from langgraph.checkpoint.redis.aio import AsyncRedisSaver
 from redis.asyncio import Redis
 
-from ragflow_lg.checkpoints.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.redis.redis_client import Command, collecting_writes, open_redis
 from ragflow_lg.checkpoints.redis.redis_saver import RedisSaver
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
+from ragflow_lg.checkpoints.steps.plain_serializer import PlainSerializer
 from tests.stores import fresh_prefix
 
 METADATA: Any = {"source": "loop", "step": 1, "parents": {}, "run_id": "r", "more": "text \u00e4"}

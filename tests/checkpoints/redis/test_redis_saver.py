@@ -17,8 +17,8 @@ from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, collectin
 from ragflow_lg.checkpoints.redis.redis_records import RedisRuns
 from ragflow_lg.checkpoints.redis.redis_saver import RedisBlobs, RedisSaver, redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
-from ragflow_lg.checkpoints.saver import CanvasSaver
-from ragflow_lg.checkpoints.saver_operations import CheckpointKey
+from ragflow_lg.checkpoints.steps.saver import CanvasSaver
+from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey
 from ragflow_lg.runs.stored_steps import CheckpointInfo
 from ragflow_lg.services.sessions import RunRecord, with_lease_token
 from tests.fakes.python_process import python_process

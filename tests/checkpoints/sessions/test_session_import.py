@@ -14,11 +14,11 @@ import pytest
 from ragflow_lg.base.errors import ConflictError, SessionBusyError, SessionFileError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store
-from ragflow_lg.checkpoints.run_records import hex_session
-from ragflow_lg.checkpoints.saver_operations import key_config
+from ragflow_lg.checkpoints.records.run_records import hex_session
 from ragflow_lg.checkpoints.sessions.session_export import export_session
 from ragflow_lg.checkpoints.sessions.session_import import Imported, import_sessions, rehearse_import
 from ragflow_lg.checkpoints.sessions.session_lines import FORMAT, FileLine, HeaderLine, ServerLine, encode_line
+from ragflow_lg.checkpoints.steps.saver_operations import key_config
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.sessions import hold_lease

@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
-from ragflow_lg.checkpoints.saver_operations import checkpoint_key, key_config
+from ragflow_lg.checkpoints.steps.saver_operations import checkpoint_key, key_config
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from tests.fakes.canvas import CATALOG, canvas

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.run_records import hex_session
+from ragflow_lg.checkpoints.records.run_records import hex_session
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_store import SqliteCancels
 

@@ -8,8 +8,8 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError, SessionBusyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.lease_owner import Owner
-from ragflow_lg.checkpoints.leases import LEASE_S, StoredLeases
+from ragflow_lg.checkpoints.records.lease_owner import Owner
+from ragflow_lg.checkpoints.records.leases import LEASE_S, StoredLeases
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_store import SqliteLeaseTable
 

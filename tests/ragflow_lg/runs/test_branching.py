@@ -190,7 +190,7 @@ async def test_a_fork_of_a_known_checkpoint_lists_no_others(reopen: OpenStore, m
         runner = runner_of(LOOP, variables=ADD, store=store)
         await play_run(runner.start("s", {"query": "q"}))
         newest = await anext(runner.history("s"))
-        monkeypatch.setattr("ragflow_lg.checkpoints.saver.CanvasSaver.list_keys", None)
+        monkeypatch.setattr("ragflow_lg.checkpoints.steps.saver.CanvasSaver.list_keys", None)
         await runner.fork("s", "new", newest.checkpoint)
         assert (await runner.state("new"))["outputs"]["out"]["content"] == "aaaa"
 

@@ -13,8 +13,9 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.checkpoints import Store, open_store, step_buffer
-from ragflow_lg.checkpoints.thread_values import ThreadValues
+from ragflow_lg.checkpoints import Store, open_store
+from ragflow_lg.checkpoints.steps import step_buffer
+from ragflow_lg.checkpoints.steps.thread_values import ThreadValues
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams
 from ragflow_lg.runs.runner import Runner

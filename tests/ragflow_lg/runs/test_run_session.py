@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.lease_owner import this_process
+from ragflow_lg.checkpoints.records.lease_owner import this_process
 from ragflow_lg.runs.run_session import EndStatus, ended_record, needed_entries
 from ragflow_lg.runs.runner import newest_run
 from ragflow_lg.services.sessions import RunRecord, RunStatus, hold_lease

@@ -9,10 +9,10 @@ from redis.asyncio.connection import AbstractConnection
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.base.work_thread import WorkThread
-from ragflow_lg.checkpoints import step_buffer
 from ragflow_lg.checkpoints.memory.memory_store import MemorySaver
 from ragflow_lg.checkpoints.redis import redis_store
 from ragflow_lg.checkpoints.sqlite import sqlite_store
+from ragflow_lg.checkpoints.steps import step_buffer
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.chat import Usage
 from tests.fakes.canvas import node

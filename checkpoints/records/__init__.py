@@ -1,0 +1,4 @@
+"""What a store knows of a session beside its steps: who plays it, and its runs.
+
+May import `failures`.
+"""

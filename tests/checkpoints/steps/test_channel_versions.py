@@ -1,0 +1,118 @@
+"""Versions of channels: their order, and how checkpoints with many of them are stored."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ragflow_lg.checkpoints import Store
+from ragflow_lg.checkpoints.steps.channel_versions import VersionGroups, next_version, take_versions
+from tests.stores import METADATA, OpenStore, checkpoint_config, read_checkpoint, store_opener
+
+NUMBERS = st.integers(0, 10**12) | st.integers(10**8 - 3, 10**8 + 3)
+
+
+def _short(number: int) -> str:
+    version = next_version(number - 1 if number else None)
+    assert number == 0 or int(version.partition(".")[0].removeprefix("a")) == number
+    return version
+
+
+@given(first=NUMBERS, second=NUMBERS)
+def test_versions_have_the_order_of_their_numbers(first: int, second: int) -> None:
+    if first and second and first != second:
+        assert (_short(first) < _short(second)) == (first < second)
+
+
+@given(NUMBERS)
+def test_versions_of_langgraph_are_followed_by_greater_ones(number: int) -> None:
+    of_langgraph: Any = InMemorySaver().get_next_version(f"{number:032}.0.5", None)
+    following = next_version(of_langgraph)
+    assert following > of_langgraph
+    assert next_version(following) > following
+    assert next_version(number) > next_version(None) or number == 0
+
+
+def test_versions_are_short_and_differ() -> None:
+    assert len({next_version("00000012.abcdef") for _ in range(100)}) == 100
+    assert len(next_version("00000012.abcdef")) == 15
+
+
+def _checkpoint(channels: int) -> Any:
+    """Return the checkpoint at the end of a chain of so many nodes."""
+    names = [f"branch:to:Agent:{number:04}" for number in range(channels)]
+    # The channel that triggers a node has a new version when it is emptied.
+    versions = {name: f"{min(number, channels):08}.abcdef" for number, name in enumerate(names, 2)}
+    seen = {name: {name: f"{number:08}.abcdef"} for number, name in enumerate(names[:-1], 1)}
+    return {
+        **empty_checkpoint(),
+        "channel_values": {"outputs": {"n": channels}, names[-1]: True},
+        "channel_versions": {"outputs": versions[names[-1]], **versions},
+        "versions_seen": seen,
+    }
+
+
+async def _put_chain(store: Store, channels: int, steps: int) -> list[Any]:
+    config = checkpoint_config("t")
+    checkpoints = [_checkpoint(number) for number in range(channels - steps + 1, channels + 1)]
+    for checkpoint in checkpoints:
+        newest = max(checkpoint["channel_versions"].values())
+        changed = {name: version for name, version in checkpoint["channel_versions"].items() if version == newest}
+        config = await store.saver.aput(config, checkpoint, METADATA, changed)
+    return checkpoints
+
+
+@pytest.mark.parametrize("channels", [6, 40])
+async def test_versions_are_read_as_they_were_stored(reopen: OpenStore, channels: int) -> None:
+    async with reopen() as store:
+        checkpoints = await _put_chain(store, channels, 5)
+    async with reopen() as store:
+        for checkpoint in checkpoints:
+            stored = (await read_checkpoint(store, "t", checkpoint["id"])).checkpoint
+            for part in ("channel_values", "channel_versions", "versions_seen"):
+                assert stored[part] == checkpoint[part]
+
+
+async def test_the_size_of_a_checkpoint_does_not_grow_with_the_number_of_channels() -> None:
+    sizes: list[float] = []
+    for channels in (64, 256):
+        async with store_opener("memory://")() as store:
+            await _put_chain(store, channels, 30)
+            keys = [key async for key in store.saver.list_keys("t")]
+            blobs = await store.saver.values.blobs.names("t")
+            inner: Any = store.saver.inner
+            size = await inner.stored_bytes(keys) + await store.saver.values.blobs.stored_bytes("t", blobs)
+            sizes.append(size / len(keys))
+    assert sizes[1] < 2 * sizes[0]
+    assert sizes[0] < 4000
+
+
+async def test_metadata_never_become_versions(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        checkpoint = _checkpoint(40)
+        metadata: Any = {**METADATA, "__versions 99": {"outputs": "9"}, "__seen 99": 1, "x": 1}
+        await store.saver.aput(checkpoint_config("t"), checkpoint, metadata, checkpoint["channel_versions"])
+        stored = await read_checkpoint(store, "t")
+        assert stored.checkpoint["channel_versions"] == checkpoint["channel_versions"]
+        assert stored.metadata == {**METADATA, "x": 1}
+
+
+def test_a_group_that_has_not_changed_is_the_same_object() -> None:
+    groups = VersionGroups()
+    first = groups.of(_checkpoint(40), "t", "")
+    checkpoint = _checkpoint(41)
+    second = groups.of(checkpoint, "t", "")
+    same = {name for name in second if second[name] is first.get(name)}
+    assert same == {"__versions 1", "__seen 0", "__seen 1"}  # 0 has the version of the outputs, 2 the newest node's
+    other = groups.of(_checkpoint(41), "t", "region:1")
+    assert all(other[name] is not second[name] for name in other)
+    assert take_versions({**second}) == (checkpoint["channel_versions"], checkpoint["versions_seen"])
+
+
+@pytest.mark.parametrize("group", [1, {"a": None}, {"a": {"b": []}}])
+def test_a_damaged_group_is_an_error(group: Any) -> None:
+    with pytest.raises(ValueError, match="Expected"):
+        take_versions({"__seen 0": group})

@@ -1,0 +1,317 @@
+import asyncio
+import json
+import subprocess
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.checkpoint.conformance.report import ProgressCallbacks
+from langgraph.types import Interrupt, Send
+
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.append_log import FrozenList
+from ragflow_lg.base.errors import CheckpointError, ConflictError
+from ragflow_lg.checkpoints import Store, open_store
+from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, checkpoint_key
+from ragflow_lg.services.sessions import hold_lease
+from tests.harness.loaded_python import python_command
+from tests.stores import (
+    OpenStore,
+    checkpoint_config,
+    checkpoint_id,
+    fresh_prefix,
+    put_checkpoint,
+    put_outputs,
+    read_checkpoint,
+    sqlite_file,
+)
+
+ROOT = Path(__file__).parents[2]
+
+HOSTILE: list[Any] = [
+    {"lc": 2, "type": "constructor", "id": ["pathlib", "Path"], "kwargs": {"a": 1}},
+    {
+        "lc": 1,
+        "type": "constructor",
+        "id": ["langchain_core", "documents", "Document"],
+        "kwargs": {"page_content": "x"},
+    },
+    {"__send__": True, "node": "n", "arg": {}},
+    {"__interrupt__": True, "value": 1, "id": "0" * 32},
+    {"__overwrite__": [1]},
+    {"type": "__overwrite__", "value": 1},
+    {"__bytes__": "AAAA"},
+    {"__delta_snapshot__": 1},
+    {"__pregel_tasks": []},
+    "\x01" + "0" * 32 + "\x01",
+    {"\x01" + "0" * 32 + "\x01": "\\u0001"},
+    "j" * 5000,
+]
+
+EXACT: list[Any] = [
+    None, True, 0, -1, 2**53 + 1, -(2**63), 1.5, 1e300, "", "ü 客\u2028\x00", [], {}, [[], [None]],
+    {"": {"a.b": [1, "2"]}},
+]  # fmt: skip
+
+
+THREAD = checkpoint_config("t")
+
+
+async def write_and_read(reopen: OpenStore, values: dict[str, Any], **more: Any) -> Any:
+    """Store values and more metadata with one saver; read them with another."""
+    metadata: Any = {"source": "loop", "step": 1, **more}  # LangGraph's type has no keys of applications
+    async with reopen() as store:
+        await put_checkpoint(store.saver, THREAD, values, metadata)
+    async with reopen() as store:
+        return await read_checkpoint(store, "t")
+
+
+@pytest.mark.parametrize("value", [*HOSTILE, *EXACT], ids=str)
+async def test_data_is_never_read_as_an_object(reopen: OpenStore, value: Any) -> None:
+    values = {"outputs": {"n": value}, "turn": value, "__start__": {"query": value}}
+    checkpoint = await write_and_read(reopen, values, user=value)
+    assert checkpoint.checkpoint["channel_values"]["outputs"] == {"n": value}
+    if value is not None:
+        assert checkpoint.checkpoint["channel_values"]["turn"] == value
+    assert checkpoint.checkpoint["channel_values"]["__start__"] == {"query": value}
+    assert checkpoint.metadata["user"] == value
+    assert checkpoint.metadata["step"] == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        ((1, 2), [1, 2]),
+        ({1: "a", None: "b"}, {"1": "a", "null": "b"}),
+        (float("nan"), None),
+        (float("inf"), None),
+        (2**200, str(2**200)),
+        ("a\ud800b", "a\ufffdb"),
+        ({"a": b"x", "b": {"c"}}, {"a": "x", "b": ["c"]}),
+    ],
+    ids=str,
+)
+async def test_other_values_become_json_as_in_outputs(reopen: OpenStore, value: Any, result: Any) -> None:
+    checkpoint = await write_and_read(reopen, {"outputs": {"n": value}})
+    assert checkpoint.checkpoint["channel_values"]["outputs"] == {"n": result}
+
+
+async def test_pending_writes_are_data_and_interrupts_are_restored(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        place = await put_checkpoint(store.saver, THREAD)
+        pauses = [Interrupt(value=value, id=f"{number:032x}") for number, value in enumerate(HOSTILE)]
+        await store.saver.aput_writes(place, [("__interrupt__", pauses)], "task-1")
+        await store.saver.aput_writes(place, [("__resume__", HOSTILE)], "task-2")
+        writes = [("outputs", {"n": value}) for value in HOSTILE]
+        await store.saver.aput_writes(place, [*writes, ("branch:to:x", None)], "task-3")
+        await store.saver.aput_writes(place, [("__pregel_tasks", Send("n", {"i": HOSTILE}))], "task-4")
+        await store.saver.aput_writes(place, [("__error__", ValueError("no"))], "task-5")
+    async with reopen() as store:
+        checkpoint = await read_checkpoint(store, "t")
+    by_task: dict[str, list[Any]] = {}
+    for task, _, value in checkpoint.pending_writes or ():
+        by_task.setdefault(task, []).append(value)
+    assert by_task["task-1"] == [pauses]
+    assert by_task["task-2"] == [HOSTILE]
+    assert sorted(map(str, by_task["task-3"])) == sorted(map(str, [*({"n": v} for v in HOSTILE), None]))
+    assert by_task["task-4"] == [Send("n", {"i": HOSTILE})]
+    assert by_task["task-5"] == ["ValueError: no"]
+
+
+async def test_listings_filter_by_namespace_before_and_metadata(reopen: OpenStore) -> None:
+    ids: dict[str, list[str]] = {"": [], "inner:1": []}
+    async with reopen() as store:
+        for step in range(6):
+            metadata: Any = {"source": "loop", "step": step, "who": {"n": step % 2}}
+            for namespace, written in ids.items():
+                place = checkpoint_config("t", namespace)
+                written.append(checkpoint_id(await put_checkpoint(store.saver, place, metadata=metadata)))
+
+        async def list_ids(namespace: str, **more: Any) -> list[str]:
+            checkpoints = store.saver.alist(checkpoint_config("t", namespace), **more)
+            return [checkpoint_id(checkpoint.config) async for checkpoint in checkpoints]
+
+        for namespace, written in ids.items():
+            newest_first = written[::-1]
+            assert await list_ids(namespace) == newest_first
+            assert await list_ids(namespace, limit=2) == newest_first[:2]
+            before = checkpoint_config("t", namespace, written[3])
+            assert await list_ids(namespace, before=before) == newest_first[3:]
+            assert await list_ids(namespace, before=before, limit=1) == newest_first[3:4]
+            assert await list_ids(namespace, filter={"step": 2}) == [written[2]]
+            assert await list_ids(namespace, filter={"who": {"n": 1}}, limit=2) == [written[5], written[3]]
+        assert await list_ids("other") == []
+
+
+async def test_keys_are_listed_newest_first_in_pages_without_reading_values(
+    reopen: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragflow_lg.checkpoints.sqlite.sqlite_saver.PAGE", 2)
+    monkeypatch.setattr("ragflow_lg.checkpoints.redis.redis_saver.PAGE", 2)
+    async with reopen() as store:
+        written = [
+            checkpoint_key(await put_checkpoint(store.saver, checkpoint_config("t", namespace)))
+            for namespace in ("", "inner:1", "", "inner:1", "")
+        ]
+        await put_checkpoint(store.saver, checkpoint_config("other"))
+        monkeypatch.setattr(store.saver.inner, "aget_tuple", None)
+        newest_first = written[::-1]
+        bound = written[3].checkpoint
+
+        async def list_keys(*place: str | None, **more: Any) -> list[CheckpointKey]:
+            return [key async for key in store.saver.list_keys(*place, **more)]
+
+        assert await list_keys("t") == newest_first
+        assert await list_keys("t", "") == newest_first[::2]
+        assert await list_keys("t", limit=3) == newest_first[:3]
+        assert await list_keys("t", before=bound) == newest_first[2:]
+        assert await list_keys("t", "", before=bound, limit=1) == newest_first[2:3]
+        assert len(await list_keys(None)) == 6
+        assert await list_keys("none") == []
+
+
+async def test_a_deleted_thread_has_no_checkpoint_and_can_start_again(reopen: OpenStore) -> None:
+    await write_and_read(reopen, {"outputs": {"n": "x" * 9000}})
+    async with reopen() as store:
+        await store.saver.adelete_thread("t")
+        assert await store.saver.aget_tuple(THREAD) is None
+    checkpoint = await write_and_read(reopen, {"outputs": {"n": "x" * 9000}})
+    assert checkpoint.checkpoint["channel_values"]["outputs"] == {"n": "x" * 9000}
+
+
+async def test_acknowledged_checkpoints_are_readable_despite_other_failing_writers(reopen: OpenStore) -> None:
+    """Some writers are rejected, some cancelled; none affects the checkpoints of another one."""
+    acknowledged: dict[tuple[str, str], Any] = {}
+    foreign = str(uuid.uuid4())
+
+    async def write_normally(store: Store, thread: str) -> None:
+        for number in range(25):
+            values = {"a": f"{thread} {number}" * 300, "b": f"{thread}" * 500}
+            acknowledged[thread, await put_outputs(store, thread, values)] = values
+
+    async def write_without_lease(store: Store) -> None:
+        for number in range(25):
+            with suppress(ConflictError):
+                await put_outputs(store, foreign, {"a": f"{number}" * 2000})
+
+    async def write_with_timeout(store: Store) -> None:
+        for number in range(25):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.0005 * (number % 5)):
+                    await put_outputs(store, "impatient", {"a": f"{number}" * 2000})
+
+    async with reopen() as store, hold_lease(store.leases, foreign):
+        normal = (write_normally(store, f"t{n}") for n in range(4))
+        await asyncio.gather(*normal, write_without_lease(store), write_with_timeout(store))
+    async with reopen() as store:
+        for (thread, id_), values in acknowledged.items():
+            checkpoint = await read_checkpoint(store, thread, id_)
+            assert checkpoint.checkpoint["channel_values"]["outputs"] == values
+
+
+WRITER = """
+import asyncio, sys
+from langgraph.checkpoint.base import empty_checkpoint
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import ConflictError
+from ragflow_lg.base.ids import thread_of_session
+from ragflow_lg.services.sessions import hold_lease, with_lease_token
+
+async def write(store, session):
+    place = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
+    for number in range(12):
+        try:
+            async with hold_lease(store.leases, session) as token:
+                for step in range(3):
+                    values = {"outputs": {"a": f"{session} {number} {step} " * 200, "b": "same" * 500}}
+                    saver = store.saver
+                    versions = {"outputs": saver.get_next_version(None, None)}
+                    checkpoint = {**empty_checkpoint(), "channel_values": values, "channel_versions": versions}
+                    metadata = {"source": "loop", "step": step}
+                    await saver.aput(with_lease_token(place, token), checkpoint, metadata, versions)
+                    print(place["configurable"]["thread_id"], checkpoint["id"], values["outputs"]["a"][:-1], flush=True)
+        except ConflictError:
+            await asyncio.sleep(0.005)
+
+async def main():
+    async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:
+        await asyncio.gather(*(write(store, session) for session in ("anna", "ben", sys.argv[3])))
+
+asyncio.run(main())
+"""
+
+
+async def test_processes_share_a_store(shared_url: str) -> None:
+    prefix = fresh_prefix()
+    async with open_store(shared_url, SystemClock(), prefix=prefix):
+        pass  # create the store
+    commands = [python_command("-c", WRITER, shared_url, prefix, f"own {number}") for number in range(3)]
+    writers = [subprocess.Popen(c, cwd=ROOT, stdout=subprocess.PIPE, text=True) for c in commands]
+    texts = [writer.communicate(timeout=60)[0] for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
+    lines = [line for text in texts for line in text.splitlines()]
+    assert len(lines) >= 3 * 36
+    async with open_store(shared_url, SystemClock(), prefix=prefix) as store:
+        for line in lines:
+            thread, id_, start = line.split(" ", 2)
+            checkpoint = await read_checkpoint(store, thread, id_)
+            assert checkpoint.checkpoint["channel_values"]["outputs"] == {"a": start + " ", "b": "same" * 500}
+
+
+async def test_the_saver_passes_the_conformance_suite_of_langgraph(reopen: OpenStore) -> None:
+    @checkpointer_test(name="canvas")
+    async def open_saver() -> AsyncGenerator[Any]:
+        async with reopen() as store:
+            yield store.saver
+
+    failures: list[str] = []
+    capabilities: set[str] = set()
+
+    def note(capability: str, name: str, passed: bool, error: str | None) -> None:
+        capabilities.add(capability)
+        if not passed:
+            failures.append(f"{capability} {name}: {error}")
+
+    await validate(open_saver, progress=ProgressCallbacks(on_test_result=note))
+    assert {"delete_for_runs", "copy_thread", "prune"} <= capabilities
+    assert failures == []
+
+
+async def test_a_damaged_row_is_reported(tmp_path: Path) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+        id_ = await put_outputs(store, "t", {"a": "x" * 3000})
+        file = sqlite_file(store)
+        for damage in ("checkpoint = X'00ff'", "type = 'strange'", "metadata = 'no json'", "checkpoint = X'80'"):
+            await file.rows(f"UPDATE checkpoints SET {damage}")
+            with pytest.raises(CheckpointError, match=r"damaged|cannot be read"):
+                await store.saver.aget_tuple(checkpoint_config("t", checkpoint=id_))
+            with pytest.raises(CheckpointError, match=r"damaged|cannot be read"):
+                [checkpoint async for checkpoint in store.saver.alist(THREAD)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [str(number) * 2_000_000 for number in range(9)],
+        {"rows": [{str(number): "word " * 20} for number in range(60_000)]},
+        {"blocks": FrozenList([FrozenList([f"{number} " * 40] * 16) for number in range(6000)])},
+    ],
+    ids=["texts", "maps", "frozen"],
+)
+async def test_other_work_goes_on_while_a_long_value_is_stored(value: Any) -> None:
+    async with open_store("memory://", SystemClock()) as store:
+        thread, turns = str(uuid.uuid4()), 0
+        stored = asyncio.create_task(put_checkpoint(store.saver, checkpoint_config(thread), {"outputs": value}))
+        await asyncio.sleep(0)
+        while not stored.done():
+            await asyncio.sleep(0.0005)
+            turns += 1
+        written = store.saver.values.take_written_bytes(thread)
+        assert (await read_checkpoint(store, thread)).checkpoint["channel_values"]["outputs"] == value
+    assert turns > 2
+    assert written < 1.2 * len(json.dumps(value))  # what was encoded before the thread started does not count twice
