@@ -311,8 +311,6 @@ class CancelWatch(AbstractAsyncContextManager[None]):
         self._cancels = cancels
         self.session = session
         self.on_cancel = on_cancel
-        self.is_seen = False
-        """Whether ``on_cancel`` has been called."""
 
     async def __aenter__(self) -> None:
         """Begin the block."""
@@ -333,10 +331,13 @@ class MemoryCancels:
         """Cancel the session's turn."""
         self.cancel(session)
 
+    async def is_requested(self, session: str) -> bool:
+        """Return False: a request is seen at once."""
+        return False
+
     def cancel(self, session: str) -> None:
         """Cancel the session's turn at once."""
         for watch in self._watches.pop(hex_session(session), ()):
-            watch.is_seen = True
             watch.on_cancel()
 
     def watch(self, session: str, on_cancel: Callable[[], None]) -> CancelWatch:

@@ -49,10 +49,15 @@ class RedisCancels:
             await self._client.set(cancel_keys(self._prefixes, session)[0], "x", ex=FLAG_TTL_S)
             await self._client.publish(self._channel, hex_session(session))
 
+    async def is_requested(self, session: str) -> bool:
+        """Return whether a flag is set."""
+        with translate_errors(RedisError, OSError):
+            return bool(await self._client.exists(*cancel_keys(self._prefixes, session)))
+
     def watch(self, session: str, on_cancel: Callable[[], None]) -> CancelWatch:
         """Call ``on_cancel`` once, on the next cancel request.
 
-        A flag that is set at the end, but has not been seen, remains until the session is leased again.
+        A flag remains until the session is leased again: the process may die before it has stored the end.
         """
         return CancelWatch(self, session, on_cancel)
 
@@ -66,9 +71,6 @@ class RedisCancels:
         """End a block of `watch`."""
         self._watched.remove(watch.session)
         await self._local.end(watch)
-        if watch.is_seen:
-            with suppress(RedisError, OSError):
-                await self._client.delete(*cancel_keys(self._prefixes, watch.session))
 
     async def aclose(self) -> None:
         """Stop listening. Until then, one connection listens also between runs: it takes four trips to open one."""

@@ -7,7 +7,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import Context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -50,10 +50,15 @@ class SqliteCancels:
             await self._rows("INSERT OR IGNORE INTO cancels VALUES (?)", (hex_session(session),))
         await self._local.request(session)
 
+    async def is_requested(self, session: str) -> bool:
+        """Return whether the flag is set."""
+        with translate_errors(sqlite3.Error):
+            return bool(await self._rows(_FLAGGED, (json.dumps([hex_session(session)]),)))
+
     def watch(self, session: str, on_cancel: Callable[[], None]) -> CancelWatch:
         """Call ``on_cancel`` once when the flag is set.
 
-        A flag that is set at the end, but has not been seen, remains until the session is leased again.
+        A flag remains until the session is leased again: the process may die before it has stored the end.
         """
         return CancelWatch(self, hex_session(session), on_cancel)
 
@@ -68,9 +73,6 @@ class SqliteCancels:
         """End a block of `watch`."""
         self._watched -= Counter((watch.session,))
         await self._local.end(watch)
-        if watch.is_seen:
-            with suppress(sqlite3.Error):
-                await self._rows("DELETE FROM cancels WHERE session = ?", (watch.session,))
 
     def _poll_later(self) -> None:
         self._is_polling = bool(self._watched)

@@ -170,12 +170,6 @@ class Runner:
             places.append(snapshot.config["configurable"].get("checkpoint_id", places[-1]))
         return places[-1]
 
-    async def newest_checkpoint(self, session: SessionId | str) -> str:
-        """Return a session's newest checkpoint, or ``""`` if nothing is stored for it."""
-        if not self._canvas.has_saver:
-            return ""
-        return (await self._snapshot(session)).config.get("configurable", {}).get("checkpoint_id", "")
-
     async def progress(self, session: SessionId | str) -> Progress:
         """Return how far a session's last turn has got."""
         return await read_progress(self._canvas, thread_config(self._canvas, session))

@@ -153,6 +153,10 @@ class Cancels(Protocol):
         """Request that the session's current run be stopped."""
         ...
 
+    async def is_requested(self, session: str) -> bool:
+        """Return whether there has been a request since the session was last leased, if that outlives its process."""
+        ...
+
     def watch(self, session: str, on_cancel: Callable[[], None]) -> AbstractAsyncContextManager[None]:
         """Call ``on_cancel`` once if a cancellation is requested inside the block.
 

@@ -210,6 +210,12 @@ class RunRepository(TenantRepository):
             statement = statement.where(RunRow.session_id == session_id)
         return await self._database.page(statement, (RunRow.start_ms.desc(), RunRow.id.desc()), page, page_size)
 
+    async def forget_question(self, run_id: str) -> None:
+        """Do not show the question of a run any more, because another run begins with it."""
+        async with self._database.writing() as db:
+            selection = update(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id)
+            await db.execute(selection.values(asked=""))
+
     async def end(self, run_id: str, status: str, error: str, usage: Usage, now_ms: int) -> None:
         """Store the end of a run."""
         values = {

@@ -24,10 +24,11 @@ from ragflow_lg.engine.turn import stored_end
 from ragflow_lg.runs.progress import Progress
 from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.message_order import MessageOrder
-from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
+from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WireEvent, WorkflowFinished
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
+from ragflow_lg.server.streaming.run_task import parse_policy
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import hold_lease
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming.event_codec import StreamEvent
     from ragflow_lg.server.streaming.journal import RunHead
     from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
-    from ragflow_lg.server.streaming.run_task import Publish
+    from ragflow_lg.server.streaming.run_task import DisconnectPolicy, Publish
 
 FREE_S = 60.0
 """How long to wait for a stopped process's session; longer than its lease."""
@@ -66,6 +67,7 @@ class TurnPlayer(Protocol):
         tenant: str,
         question: str | None,
         start_ms: int,
+        policy: DisconnectPolicy | None,
         *,
         previous: str,
         request_hash: str,
@@ -121,13 +123,20 @@ class Failover:
         if not await run_manager.is_alive(head.player):
             await app_state.store.leases.expire(session.id, head.process)
         has_died = await self._has_died(head)
+        if has_died and await self._is_over(row):
+            error = row.error if row.status == "refused" else ""
+            return await self._end(EndedRun(head.envelope, row.status, error), head, row)
         takeovers = head.takeovers + has_died
         if takeovers > app_state.settings.limits.takeovers:
             return await self._abandon(head, row, takeovers)
         if not await self._is_free(session.id):
             return False
+        record = await app_state.store.runs.get(run_id)  # stored with the first step
+        has_leased = record is not None or await run_manager.has_events(run_id)
+        if has_leased and await app_state.store.cancels.is_requested(session.id):
+            return await self._end(EndedRun(head.envelope, "cancelled", ""), head, row)
         runner = await self._turns.runner(agent, session, is_page=bool(row.page_key))
-        if order is not None and await self._has_stored_nothing(order, runner):
+        if order is not None and record is None:
             progress = Progress(runner.plan)
             run = play_order(runner, order)
         else:
@@ -143,13 +152,19 @@ class Failover:
             logger.info("run %s was interrupted and continues here", run_id)
         return is_started or (await run_manager.head(run_id)).player != head.player
 
-    async def _has_stored_nothing(self, order: RunOrder, runner: Runner) -> bool:
-        """Return whether the process of a run has died before it stored the request."""
-        session_id = order.envelope.session_id
-        if order.checkpoint == await runner.newest_checkpoint(session_id):
+    async def _is_over(self, row: RunRow) -> bool:
+        """Return whether the end of a run is stored, and its followers lack nothing but the end of its stream."""
+        if row.status in ("running", "drained"):
+            return False
+        if row.status in ("cancelled", "refused"):
             return True
-        has_events = await self._app_state.run_manager.has_events(order.envelope.message_id)
-        return not has_events and not await runner.unfinished_checkpoint(session_id)
+        events = await self._read_events(row.id)
+        return bool(events) and isinstance(events[-1], WorkflowFinished | UserInputs)
+
+    async def _end(self, run: EndedRun, head: RunHead, row: RunRow) -> bool:
+        """End a run here. Return whether its followers learn this, from here or from elsewhere."""
+        is_started = await self._start(run, head, row, head.takeovers)
+        return is_started or (await self._app_state.run_manager.head(head.run_id)).player != head.player
 
     async def _has_died(self, head: RunHead) -> bool:
         """Return whether a run's process has died. One that stops in order writes an end."""
@@ -168,11 +183,8 @@ class Failover:
                 f"The run was not continued, because {deaths} servers died while they executed it. "
                 "Continue the session to try again."
             )
-            run = EndedRun(head.envelope, "failed", error, answer, token)
-            is_started = await self._start(run, head, row, head.takeovers)
-        if is_started:
-            logger.error("run %s in session %s has failed: %s", head.run_id, row.session_id, run.error)
-        return is_started or (await self._app_state.run_manager.head(head.run_id)).player != head.player
+            logger.error("run %s in session %s has failed: %s", head.run_id, row.session_id, error)
+            return await self._end(EndedRun(head.envelope, "failed", error, answer, token), head, row)
 
     async def _start(
         self,
@@ -189,6 +201,7 @@ class Failover:
                 head.owner,
                 row.asked or None,
                 row.start_ms,
+                parse_policy(head.policy) if head.policy else None,
                 previous=head.player,
                 request_hash=head.request_hash,
                 takeovers=takeovers,
@@ -264,6 +277,11 @@ class Continuation:
         self._filter = replay_filter
         self._progress = progress
         run.restored_events = replay_filter.missing_events(progress)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether followers have received events of nodes before."""
+        return self._filter.has_begun
 
     @property
     def answer(self) -> str:

@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ragflow_lg.base.errors import RunUnknownError
+from ragflow_lg.base.errors import RunUnknownError, StreamError
 from ragflow_lg.runs.run import Run
+from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.runs.failover import EndedRun
 from ragflow_lg.server.runs.run_end import Ending, do_not_release
@@ -19,9 +20,9 @@ from ragflow_lg.server.streaming.run_manager import each_event
 from ragflow_lg.server.streaming.run_task import RunSpec, parse_policy
 
 if TYPE_CHECKING:
-    from ragflow_lg.runs.wire.wire_events import Envelope
     from ragflow_lg.server.agents.quotas import Quotas
     from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.database.tables import RunRow
     from ragflow_lg.server.runs.failover import Continuation, Failover
     from ragflow_lg.server.runs.turn_starts import TurnStart
     from ragflow_lg.server.streaming.event_codec import StreamEvent
@@ -119,13 +120,39 @@ class PlayedRuns:
             return True
         return await self._app_state.run_manager.is_played(run_id)
 
+    async def is_lost(self, row: RunRow) -> bool:
+        """Return whether a run's process has died before the run began or waited for a worker."""
+        if row.status != "running" or await self.is_played(row.id):
+            return False
+        return await self._app_state.store.runs.get(row.id) is None
+
     async def cancel_run(self, tenant: str, run_id: str) -> bool:
         """Cancel a run, wherever it is executed or waits. Return whether there was one to cancel."""
-        if self._orders is not None and await self._orders.line.withdraw(run_id):
-            head = await self._app_state.run_manager.head(run_id)
-            await self.end_unplayed(head.envelope, tenant, QUEUED, "cancelled", "")
+        orders = self._orders
+        if orders is not None and await orders.line.has(run_id) and await self._cancel_queued(tenant, run_id):
+            await orders.line.finish(run_id)
             return True
         return await self._app_state.run_manager.cancel(run_id)
+
+    async def _cancel_queued(self, tenant: str, run_id: str) -> bool:
+        """End a run that waits for a worker. Return False if a worker has begun with it."""
+        run_manager = self._app_state.run_manager
+        row = await RunRepository(self._app_state.database, tenant).get(run_id)
+        if row is None:
+            return False
+        envelope = Envelope(run_id, row.start_ms // 1000, row.session_id, row.session_id)
+        try:
+            if (await run_manager.head(run_id)).player != QUEUED:
+                return False
+        except RunUnknownError:  # nobody has followed it for so long that its stream has expired
+            pass
+        try:
+            await self.end_unplayed(envelope, tenant, QUEUED, "cancelled", "")
+        except StreamError:
+            if (await run_manager.head(run_id)).player == QUEUED:
+                raise
+            return False
+        return True
 
     async def end_unplayed(self, envelope: Envelope, tenant: str, player: str, status: str, error: str) -> None:
         """End a run of the queue. ``player`` is the run manager in its head.

@@ -314,12 +314,8 @@ class RunControl(AgentRuns):
         if isinstance(session, SessionRow):
             session = TurnSession(session)
         run.record = replace(run.record, parent_run=parent, tenant=self._agent.tenant)
-        checkpoint = ""
-        if not session.is_new:
-            runner = await self._turns.runner(self._agent, session.row)
-            checkpoint = await self._turns.newest_checkpoint(runner, session)
         return await self._turns.play(
-            self._agent, session, run, question, self._policy, checkpoint=checkpoint, is_background=self._is_background
+            self._agent, session, run, question, self._policy, is_background=self._is_background
         )
 
     async def _end_of(self, run: RunRow) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.runs.run import Run
@@ -48,15 +49,20 @@ class Ending(Struct, eq=False):
         if self.start is not None:
             self.start.begin(self.run.hold if isinstance(self.run, Run) else None)
 
-    async def store(self, has_begun: bool) -> None:
+    async def store(self, has_begun: bool, is_interrupted: bool) -> None:
         """Store the end of the run, and release what it holds. The run does not fail if the database does.
 
+        A run that is stopped by force is cancelled. If it ``is_interrupted``, it may go on in another process.
         What the run has stored in a session that was deleted before it began is deleted as well.
         """
         self.begin()
         self.run.usage = self.run.usage.plus(self.voice.usage)
         try:
-            turn = self._describe(has_begun or (self.is_taken_over and self.run.status == "failed"))
+            had_begun = self.replay is not None and self.replay.has_begun
+            has_failed = self.is_taken_over and self.run.status == "failed"
+            turn = self._describe(has_begun or had_begun or has_failed)
+            if is_interrupted and turn.status == "cancelled":
+                turn = replace(turn, status="drained")
             if not await write_turn(self.app_state.database, self.tenant, turn):
                 await self.app_state.store.delete_session(turn.session_id)
         except RagflowLgError as failure:

@@ -14,7 +14,7 @@ from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.agents.cron_times import find_times
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim, set_next
-from ragflow_lg.server.database.session_repository import RunRepository
+from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, ScheduleRow
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.due_tasks import DueTasks, is_passing
@@ -49,7 +49,11 @@ class ScheduleRuns(DueTasks[ScheduleRow]):
                 if agent is None:
                     await ScheduleRepository(self._database, row.tenant).delete(row.id)
                     return
-                if await RunRepository(self._database, row.tenant).get(row.run_id) is None:
+                run = await RunRepository(self._database, row.tenant).get(row.run_id)
+                if run is not None and await self._turns.is_lost(run):
+                    await SessionRepository(self._database, row.tenant).delete(agent.id, run.session_id)
+                    run = None
+                if run is None:
                     await self._begin(agent, row)
             except RagflowLgError as failure:
                 if is_passing(failure):

@@ -53,7 +53,6 @@ class ServerQueue:
         tenant: str,
         policy: DisconnectPolicy,
         request_hash: str,
-        checkpoint: str,
         *,
         is_background: bool = False,
     ) -> None:
@@ -78,10 +77,9 @@ class ServerQueue:
             str(policy),
             row.page_key,
             request_hash,
-            checkpoint,
         )
         data = encode_order(order, self._app_state.store.keys)
-        await self._app_state.run_manager.order(run.envelope, tenant, request_hash)
+        await self._app_state.run_manager.order(run.envelope, tenant, request_hash, str(policy))
         await self.line.put(
             row.id,
             tenant,

@@ -137,7 +137,7 @@ class TicketPlayer:
             try:
                 head, end = await run_manager.head(run_id), await run_manager.read_end(run_id)
             except RunUnknownError:  # nobody has played or followed it for so long that its stream has expired
-                await run_manager.order(order.envelope, order.tenant, order.request_hash)
+                await run_manager.order(order.envelope, order.tenant, order.request_hash, order.policy)
                 is_lost = True
                 continue
             if run_manager.is_draining:
@@ -163,7 +163,7 @@ class TicketPlayer:
     async def _begin(self, order: RunOrder, *, may_have_begun: bool) -> bool:
         """Play a run from its beginning. Return False if what it needs has been deleted, or it has ended.
 
-        If it ``may_have_begun`` and its session has newer steps than before it, it is continued.
+        If it ``may_have_begun`` and has stored a step, it is continued.
         """
         database, tenant, run_id = self._app_state.database, order.tenant, order.envelope.message_id
         row = await RunRepository(database, tenant).get(run_id)
@@ -172,7 +172,7 @@ class TicketPlayer:
         if row is None or row.status not in ("running", "drained") or session is None or agent is None:
             return False
         runner = await self._turns.runner(agent, session, is_page=bool(order.page_key))
-        if may_have_begun and order.checkpoint != await runner.newest_checkpoint(session.id):
+        if may_have_begun and await self._app_state.store.runs.get(run_id) is not None:
             return await self._turns.take(run_id, order)
         await self._turns.start_run(
             play_order(runner, order),

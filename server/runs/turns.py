@@ -159,7 +159,7 @@ class Turns(PlayedRuns):
         Raises:
             CompileError: If the canvas has errors.
         """
-        head, request_hash, row = None, hash_request(request), session.row
+        head, newest, request_hash, row = None, None, hash_request(request), session.row
         if not session.is_new:
             runs = RunRepository(self._app_state.database, agent.tenant)
             newest = session.newest_run if session.version is not None else await runs.newest(row.id)
@@ -174,17 +174,21 @@ class Turns(PlayedRuns):
         runner = await self.runner(agent, row, session.version, is_page=bool(page_key))
         if head is not None:  # without events, it may have stopped before it took the request
             await self._app_state.store.leases.expire(row.id, head.process)
-            if await runner.unfinished_checkpoint(row.id):
+            if await self._app_state.store.runs.get(head.run_id) is not None:
                 return Turn(head.envelope, self, agent.tenant)
-        run, checkpoint = runner.start(row.id, request), await self.newest_checkpoint(runner, session)
-        return await self.play(
-            agent, session, run, question_text(request), policy, request_hash, page_key, checkpoint=checkpoint
-        )
+        run = runner.start(row.id, request)
+        question = question_text(request)
+        if newest is not None and newest.asked == question and await self.is_lost(newest):
+            await RunRepository(self._app_state.database, agent.tenant).forget_question(newest.id)
+        return await self.play(agent, session, run, question, policy, request_hash, page_key)
 
-    async def newest_checkpoint(self, runner: Runner, session: TurnSession) -> str:
-        """Return a session's newest checkpoint if a queue needs to know it."""
-        is_needed = self._orders is not None and not session.is_new
-        return await runner.newest_checkpoint(session.row.id) if is_needed else ""
+    def rejoin(self, agent: AgentRow, head: RunHead, request: TurnRequest) -> Turn:
+        """Return the turn of a run whose client asks for the rest of the events, with the request that it repeats.
+
+        If nothing of the run was stored before its process died, and the request is the same, it is played again.
+        """
+        order = _repeat_order(head, agent, request) if hash_request(request) == head.request_hash else None
+        return Turn(head.envelope, self, agent.tenant, order=order)
 
     async def runner(
         self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None, *, is_page: bool = False
@@ -225,13 +229,12 @@ class Turns(PlayedRuns):
         request_hash: str = "",
         page_key: str = "",
         *,
-        checkpoint: str = "",
         is_background: bool = False,
     ) -> Turn:
         """Start a run in a session. ``question`` is the user's question as readable text, or None if there is none.
 
         ``policy`` defaults to the one in the settings. An interrupted run is recognized by its ``request_hash``.
-        ``checkpoint`` is the session's newest one, for the queue. Others may come before a run in the background.
+        Others may come before a run in the background.
 
         Raises:
             BusyError: If no slot becomes free, or a quota is used up.
@@ -261,7 +264,7 @@ class Turns(PlayedRuns):
             session.reservation.release()
             try:
                 if self._orders is not None:
-                    order = (run, row, agent.tenant, policy or self._policy, request_hash, checkpoint)
+                    order = (run, row, agent.tenant, policy or self._policy, request_hash)
                     is_background |= session.row.source in BACKGROUND_SOURCES
                     await self._orders.put(*order, is_background=is_background)
                     return Turn(run.envelope, self, agent.tenant)

@@ -224,6 +224,8 @@ class RunHead(Struct, frozen=True):
     """A hash of the request that the run answers, or ``""`` if the run cannot be recognized by its request."""
     takeovers: int = 0
     """How often the run was taken over because its process had died."""
+    policy: str = ""
+    """What happens when the run has no followers; ``""`` in the head of an earlier version."""
 
     @property
     def run_id(self) -> str:

@@ -118,9 +118,8 @@ class RunManager:
         if run_id in self._tasks:
             raise StreamError(f"Run {run_id} is already running.")
         await self._live()
-        head = RunHead(
-            spec.run.envelope, self.player, spec.owner, str(this_process()), spec.request_hash, spec.takeovers
-        )
+        identity = (spec.request_hash, spec.takeovers, str(spec.policy))
+        head = RunHead(spec.run.envelope, self.player, spec.owner, str(this_process()), *identity)
         task = RunTask(spec, head, self.journal, arrival_s=self._arrival_s, away_s=self.silence_s)
         self._tasks[run_id] = task
         task.task.add_done_callback(partial(self._end, task))
@@ -131,7 +130,7 @@ class RunManager:
         self._tasks.pop(task.head.run_id, None)
         task.start_result.cancel()
 
-    async def order(self, envelope: Envelope, owner: str, request_hash: str) -> None:
+    async def order(self, envelope: Envelope, owner: str, request_hash: str, policy: str = "") -> None:
         """Create the stream of a run that waits for a worker. Followers can come before it is played.
 
         Raises:
@@ -140,7 +139,7 @@ class RunManager:
         if self.is_draining:
             raise StreamError("This server is shutting down and does not start new runs. Send the request again.")
         await self._live()
-        head = RunHead(envelope, QUEUED, owner, request_hash=request_hash)
+        head = RunHead(envelope, QUEUED, owner, request_hash=request_hash, policy=policy)
         await self.journal.begin(head, is_elsewhere=True)
 
     async def wait(self, run_id: str) -> str:
@@ -303,6 +302,8 @@ class RunManager:
         """
         if (task := self._tasks.get(run_id)) is not None and not task.is_over:
             task.run.cancel()
+            if self._cancels is not None:  # for the process that takes the run over if this one dies meanwhile
+                await self._cancels.request(task.head.envelope.session_id)
             return True
         try:
             head = await self.head(run_id)

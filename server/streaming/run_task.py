@@ -143,11 +143,11 @@ def open_no_voice(publish: Callable[[StreamEvent], Awaitable[None]]) -> None:
     """Return None."""
 
 
-OnFinished: TypeAlias = "Callable[[bool], Awaitable[None]]"
-"""Stores the end of a run. The argument says whether the run produced any event."""
+OnFinished: TypeAlias = "Callable[[bool, bool], Awaitable[None]]"
+"""Stores the end of a run. The arguments say whether it produced any event, and whether another process can go on."""
 
 
-async def do_nothing(has_begun: bool) -> None:
+async def do_nothing(has_begun: bool, is_interrupted: bool) -> None:
     """Store nothing."""
 
 
@@ -249,11 +249,11 @@ class RunTask:
             self._watch_after(max(self._arrival_s, self._spec.policy.grace_s))
         raised = await self._read_all()
         failure = await self._backlog.finish() if self._backlog is not None else None
+        end = self._build_end(raised, failure)
         try:
-            await self._spec.on_finished(self.has_begun)
+            await self._spec.on_finished(self.has_begun, failure is not None or end.is_interruption)
         finally:
             self.is_over = True
-            end = self._build_end(raised, failure)
             with suppress(StreamError, TimeoutError):  # followers get the journal's error when they read
                 async with asyncio.timeout(None if failure is None else LAST_S):
                     await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)

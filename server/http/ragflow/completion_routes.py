@@ -140,8 +140,8 @@ async def complete_with(
     position, turns = read_position(request), get_turns(request)
     forwarding: Forwarding
     if position.run_id:
-        envelope, forwarding = await load_run(request, caller, agent, position.run_id)
-        begun = follow_turn(Turn(envelope, turns, ""))
+        turn, forwarding = await rejoin_run(request, caller, agent, position.run_id, body)
+        begun = follow_turn(turn)
     else:
         policy = read_disconnect_policy(request)
         user_id = to_text(body.get("user_id")) or caller.tenant
@@ -172,13 +172,17 @@ async def follow_turn(turn: Turn) -> Turn:
     return turn
 
 
-async def load_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id: str) -> tuple[Envelope, Forwarding]:
-    """Load the envelope of a run to resume, and determine which of its events the client receives."""
-    head = await get_turns(request).head(caller.tenant, run_id)
+async def rejoin_run(
+    request: Request, caller: ApiCaller, agent: AgentRow, run_id: str, body: dict[str, Any]
+) -> tuple[Turn, Forwarding]:
+    """Return the turn of a run to resume, and which of its events the client receives."""
+    turns = get_turns(request)
+    head = await turns.head(caller.tenant, run_id)
     notes = current_notes()
     notes.run, notes.session = run_id, head.envelope.session_id
     session = await load_session(request, agent, head.envelope.session_id)
-    return head.envelope, "session" if session.source == "agent" else "all"
+    turn = turns.rejoin(agent, head, build_turn_request(caller, session, body))
+    return turn, "session" if session.source == "agent" else "all"
 
 
 async def _find_continued(

@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import RagflowLgError, RequestError
 from ragflow_lg.server.agents.agent_versions import PUBLISHED, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.ragflow.completion_routes import OTHER_AGENT, TurnResponder, follow_turn, load_run
+from ragflow_lg.server.http.ragflow.completion_routes import OTHER_AGENT, TurnResponder, follow_turn, rejoin_run
 from ragflow_lg.server.http.ragflow.ragflow_frames import describe_failure
 from ragflow_lg.server.http.ragflow.turn_schemas import RUN, EmbeddedBody, TurnAnswer
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_beta, get_app_state, get_turns
@@ -31,7 +31,6 @@ from ragflow_lg.server.http.shared.responses import to_request_error
 from ragflow_lg.server.http.shared.route_schemas import Answer
 from ragflow_lg.server.http.shared.turn_sessions import open_turn_session
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.runs.turns import Turn
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"], route_class=DescribedRoute)
 
@@ -87,8 +86,8 @@ async def get_trace(agent_id: str, message_id: str, request: Request, caller: Pa
 async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any]) -> Response:
     position, turns = read_position(request), get_turns(request)
     if position.run_id:
-        envelope, _ = await load_run(request, caller, agent, position.run_id)
-        begun = follow_turn(Turn(envelope, turns, ""))
+        turn, _ = await rejoin_run(request, caller, agent, position.run_id, body)
+        begun = follow_turn(turn)
     else:
         policy = read_disconnect_policy(request)
         session = await open_turn_session(

@@ -78,23 +78,20 @@ if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then redis.call('ZADD', KEYS[3],
 """Lets a run wait again. It keeps its ticket, so only `KEYS[3]` names it, not the line of runs without one."""
 
 _REMOVE = """
-if ARGV[3] == 'waiting' and not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return 0 end
 if redis.call('ZREM', KEYS[2], ARGV[1]) == 1 and redis.call('ZCARD', KEYS[2]) == 0 then
     redis.call('DEL', KEYS[4], KEYS[5])
 end
 redis.call('ZREM', KEYS[3], ARGV[1])
 if ARGV[2] ~= '' then redis.call('HDEL', KEYS[9], ARGV[2]) end
 local size = redis.call('HSTRLEN', KEYS[1], ARGV[1])
-if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return 0 end
+if redis.call('HDEL', KEYS[1], ARGV[1]) == 0 then return end
 redis.call('DECRBY', KEYS[8], size)
 for _, kind in ipairs({'tenant:', 'page:'}) do
     local owner = redis.call('HGET', KEYS[7], kind .. ARGV[1])
     redis.call('HDEL', KEYS[7], kind .. ARGV[1])
     if owner and redis.call('HINCRBY', KEYS[6], owner, -1) <= 0 then redis.call('HDEL', KEYS[6], owner) end
 end
-return 1
 """
-"""Removes a run, or only if it still waits."""
 
 _KEYS = ("orders", "waiting", "since", "flows", "now", "open", "owners", "bytes", "tickets")
 RETRY_S = 5.0
@@ -202,21 +199,13 @@ class FairQueue:
         """
         await ask_queue(lambda: self._give_back(keys=self._keys, args=(run_id, now_ms)))
 
-    async def finish(self, run_id: str, ticket: str) -> None:
+    async def finish(self, run_id: str, ticket: str = "") -> None:
         """Remove a run that has ended, and its ticket.
 
         Raises:
             StreamError: If Redis fails.
         """
-        await ask_queue(lambda: self._remove(keys=self._keys, args=(run_id, ticket, "")))
-
-    async def withdraw(self, run_id: str) -> bool:
-        """Remove a run that waits. Return False if it does not: a worker has taken it.
-
-        Raises:
-            StreamError: If Redis fails.
-        """
-        return bool(await ask_queue(lambda: self._remove(keys=self._keys, args=(run_id, "", "waiting"))))
+        await ask_queue(lambda: self._remove(keys=self._keys, args=(run_id, ticket)))
 
     async def has(self, run_id: str) -> bool:
         """Return whether a run waits or is played.

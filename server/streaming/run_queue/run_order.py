@@ -28,9 +28,6 @@ class RunOrder(Struct, frozen=True, omit_defaults=True):
     policy: str = "continue"
     page_key: str = ""
     request_hash: str = ""
-    checkpoint: str = ""
-    """The newest checkpoint of the session when the run was ordered. A worker that takes the run over and still finds
-    it plays the run from its beginning."""
 
 
 _PLACE = ["order"]

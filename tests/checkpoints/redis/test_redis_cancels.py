@@ -26,7 +26,6 @@ async def test_the_flag_of_ragflow_cancels_a_run_soon(redis_url: str, key: str) 
                 while not cancelled_at:
                     await asyncio.sleep(0.01)
         assert cancelled_at[0] - start_s < 1.5
-        assert await client.get(key) is None
 
 
 async def test_a_request_arrives_before_the_next_poll(redis_url: str) -> None:

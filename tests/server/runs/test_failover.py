@@ -13,8 +13,11 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.runs.progress import Progress
 from ragflow_lg.runs.wire.wire_events import Envelope
+from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.runs import failover as failover_module
 from ragflow_lg.server.runs.failover import Failover
+from ragflow_lg.server.streaming.run_task import CONTINUE, DisconnectPolicy
+from ragflow_lg.services.chat import Usage
 from tests.fakes.canvas import canvas, plan_of
 from tests.fakes.canvas import text as text_node
 from tests.fakes.mock_llm import MockLLM, reply
@@ -22,6 +25,7 @@ from tests.harness.failover import disturb
 from tests.server.http.app_server import ECHO, AppServer, start_app
 from tests.server.http.app_server import canvas as app_canvas
 from tests.server.replicas import TWO_MESSAGES, Replica, replicas
+from tests.stores import OpenStore
 
 pytestmark = pytest.mark.slow
 
@@ -212,7 +216,7 @@ class FakeRunner:
         return Progress(plan_of(canvas({"t": text_node()})))
 
     def take_over(self, session: str, envelope: Envelope, progress: Progress) -> Any:
-        return SimpleNamespace(envelope=envelope)
+        return SimpleNamespace(envelope=envelope, status="running", error=None)
 
 
 class FakeTurns:
@@ -220,6 +224,7 @@ class FakeTurns:
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.runs: list[tuple[str, str, str | None, str]] = []
+        self.ends: list[tuple[str, str, DisconnectPolicy | None]] = []
         self._failure = failure
 
     async def runner(self, agent: Any, session: Any, version: Any = None, *, is_page: bool = False) -> Any:
@@ -231,6 +236,7 @@ class FakeTurns:
         tenant: str,
         question: str | None,
         start_ms: int,
+        policy: DisconnectPolicy | None,
         *,
         previous: str,
         request_hash: str,
@@ -238,13 +244,17 @@ class FakeTurns:
         replay: Any,
     ) -> None:
         self.runs.append((run.envelope.message_id, tenant, question, previous))
+        self.ends.append((run.status, run.error, policy))
         if self._failure is not None:
             raise self._failure
 
 
 async def finish_run(server: AppServer) -> str:
+    """Return a run whose process has died after the last event. The database does not know the end."""
     response = await server.ask(await server.agent(ECHO))
-    return response["data"]["message_id"]
+    run_id = response["data"]["message_id"]
+    await RunRepository(server.app_state.database, "tenant").end(run_id, "running", "", Usage(), 0)
+    return run_id
 
 
 async def test_an_interrupted_run_is_taken_over_once_for_all_followers(tmp_path: Path) -> None:
@@ -254,6 +264,32 @@ async def test_an_interrupted_run_is_taken_over_once_for_all_followers(tmp_path:
         assert await asyncio.gather(*(failover.take(run_id) for _ in range(5))) == [True] * 5
         player = (await server.app_state.run_manager.head(run_id)).player
         assert turns.runs == [(run_id, "tenant", None, player)]
+        assert turns.ends == [("running", None, CONTINUE)], "with what happens when nobody follows it"
+
+
+async def test_a_run_whose_end_is_stored_only_ends_for_its_followers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with start_app(tmp_path) as server:
+        run_id = await finish_run(server)
+        monkeypatch.setattr(server.app_state.run_manager, "read_end", AsyncMock(return_value=None))
+        for status in ("succeeded", "failed", "cancelled", "refused"):
+            turns = FakeTurns()
+            await RunRepository(server.app_state.database, "tenant").end(run_id, status, "", Usage(), 0)
+            assert await Failover(server.app_state, turns).take(run_id)
+            assert [end[:2] for end in turns.ends] == [(status, "")]
+
+
+async def test_a_cancelled_run_is_not_continued(tmp_path: Path, reopen_shared: OpenStore) -> None:
+    """Its process has died before it saw the request, or before the database knew the end."""
+    async with start_app(tmp_path) as server, reopen_shared() as store:
+        run_id, turns = await finish_run(server), FakeTurns()
+        record = await server.app_state.store.runs.get(run_id)
+        assert record is not None
+        await store.runs.put(record)
+        await store.cancels.request(record.session)
+        await Failover(replace(server.app_state, store=store), turns).take(run_id)
+        assert [end[:2] for end in turns.ends] == [("cancelled", "")]
 
 
 async def test_the_log_names_the_process_that_died(

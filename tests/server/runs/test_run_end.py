@@ -1,4 +1,5 @@
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -6,10 +7,11 @@ import pytest
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.runs.wire.answer_text import AnswerText
-from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
+from ragflow_lg.runs.wire.wire_events import Envelope, Message, MessageEnd
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.stored_reference import read_reference
+from ragflow_lg.server.database.tables import RunRow
 from ragflow_lg.server.runs.failover import EndedRun
 from ragflow_lg.server.runs.run_end import Ending
 from ragflow_lg.server.runs.run_voice import RunVoice
@@ -74,7 +76,7 @@ async def test_the_stored_answer_of_an_abandoned_run_has_the_sources_that_its_fo
         ending = Ending(
             server.app_state, server.turns.quotas, run, RunVoice(run), "tenant", "hi", 0, is_taken_over=True
         )
-        await ending.store(has_begun=True)
+        await ending.store(has_begun=True, is_interrupted=False)
         sessions = SessionRepository(server.app_state.database, "tenant")
         session = head.envelope.session_id
         last = (await sessions.messages([session]))[session][-1]
@@ -82,3 +84,34 @@ async def test_the_stored_answer_of_an_abandoned_run_has_the_sources_that_its_fo
         row = await RunRepository(server.app_state.database, "tenant").get(run_id)
         assert row is not None
         assert row.status == "failed"
+
+
+async def test_a_turn_is_stored_if_its_process_died_after_the_last_event(tmp_path: Path) -> None:
+    """The process that takes it over has no event to send. It had stored nothing."""
+    async with start_app(tmp_path) as server:
+        agent_id, database = await server.agent(ECHO), server.app_state.database
+        session = await server.session(agent_id)
+        row = RunRow(id="r", agent_id=agent_id, version_id="", session_id=session, start_ms=1, asked="hi")
+        await RunRepository(database, "tenant").add(row)
+        run = EndedRun(Envelope("r", 1, session, session), "succeeded", "")
+        replay: Any = SimpleNamespace(has_begun=True, answer="You said hi")
+        place = (server.app_state, server.turns.quotas, run, RunVoice(run), "tenant", "hi", 1)
+        await Ending(*place, is_taken_over=True, replay=replay).store(has_begun=False, is_interrupted=False)
+        messages = (await SessionRepository(database, "tenant").messages([session]))[session]
+        assert [message.content for message in messages[1:]] == ["hi", "You said hi"]
+
+
+async def test_a_run_that_was_stopped_by_force_is_not_stored_as_cancelled(tmp_path: Path) -> None:
+    """Otherwise, the process that takes it over would end it."""
+    async with start_app(tmp_path) as server:
+        agent_id, database = await server.agent(ECHO), server.app_state.database
+        session = await server.session(agent_id)
+        for run_id, is_interrupted in (("stopped", True), ("cancelled", False)):
+            row = RunRow(id=run_id, agent_id=agent_id, version_id="", session_id=session, start_ms=1)
+            await RunRepository(database, "tenant").add(row)
+            run = EndedRun(Envelope(run_id, 1, session, session), "cancelled", "")
+            place = (server.app_state, server.turns.quotas, run, RunVoice(run), "tenant", None, 1, False)
+            await Ending(*place).store(has_begun=True, is_interrupted=is_interrupted)
+            stored = await RunRepository(database, "tenant").get(run_id)
+            assert stored is not None
+            assert stored.status == ("drained" if is_interrupted else "cancelled")

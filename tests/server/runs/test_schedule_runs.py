@@ -23,6 +23,7 @@ from ragflow_lg.server.database.tables import RunRow, ScheduleRow, SessionRow
 from ragflow_lg.server.runs.due_tasks import CLAIM_MS, MAX_TENANT_STARTS, DueTasks, looking_for_due_rows
 from ragflow_lg.server.runs.schedule_runs import ScheduleRuns
 from ragflow_lg.server.settings.limits_section import QuotasSection
+from ragflow_lg.services.sessions import RunRecord
 from tests.server.database.rows import schedule
 from tests.server.http.app_server import ECHO, AppServer, start_app
 from tests.server.http.native.native_client import native
@@ -137,11 +138,30 @@ async def test_a_server_that_died_after_the_start_is_not_repeated(tmp_path: Path
         assert await claim(database, row, time.ms + CLAIMED_MS, run_id)
         run = RunRow(id=run_id, agent_id=agent_id, version_id="v", session_id="s", start_ms=1)
         await RunRepository(database, "tenant").add(run)
+        await server.app_state.store.runs.put(RunRecord(run_id, "s"))
         time.ms += CLAIMED_MS
         await start_due(runs)
         assert await sessions(server, agent_id) == []
         row = await read(server, agent_id)
         assert (row.last_run_id, row.run_id, row.due_ms > time.ms) == (run_id, "", True)
+
+
+async def test_a_run_whose_server_died_before_it_began_is_started(tmp_path: Path) -> None:
+    async with scheduled(tmp_path) as (server, agent_id, runs, time):
+        database, run_id, session_id = server.app_state.database, "f" * 32, await server.session(agent_id)
+        time.ms += MINUTE_MS
+        (row,) = await find_due_rows(database, ScheduleRow, time.ms, 9)
+        assert await claim(database, row, time.ms + CLAIMED_MS, run_id)
+        run = RunRow(id=run_id, agent_id=agent_id, version_id="v", session_id=session_id, start_ms=1, asked="Hi")
+        await RunRepository(database, "tenant").add(run)
+        time.ms += CLAIMED_MS
+        await start_due(runs)
+        assert (await read(server, agent_id)).last_run_id == run_id
+        await server.app_state.run_manager.wait(run_id)
+        (session,) = await sessions(server, agent_id)
+        assert session.id != session_id, "nothing is left of the first attempt"
+        messages = await SessionRepository(database, "tenant").messages([session.id])
+        assert [message.content for message in messages[session.id]] == ["Hi", "You said Hi"]
 
 
 async def test_two_servers_that_both_start_a_run_start_it_once(tmp_path: Path, database_url: str) -> None:

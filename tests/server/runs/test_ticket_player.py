@@ -40,7 +40,7 @@ class Line:
     async def take(self, ticket: str) -> tuple[str, bytes] | None:
         return (RUN, self.order) if self.order is not None else None
 
-    async def finish(self, run_id: str, ticket: str) -> None:
+    async def finish(self, run_id: str, ticket: str = "") -> None:
         self.order = None
 
     async def give_back(self, run_id: str, now_ms: int) -> None:
@@ -48,6 +48,19 @@ class Line:
 
     async def send(self, ticket: str) -> None:
         self.sent.append(ticket)
+
+
+class Dying:
+    """The queue of a process that dies before it removes a run."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    async def has(self, run_id: str) -> bool:
+        return True
+
+    async def finish(self, run_id: str, ticket: str = "") -> None:
+        raise StreamError("The process has died.")
 
 
 @asynccontextmanager
@@ -72,6 +85,32 @@ async def stored(server: AppServer) -> tuple[str, str]:
     row = await RunRepository(server.app_state.database, "tenant").get(RUN)
     assert row is not None
     return row.status, row.error
+
+
+@pytest.mark.parametrize("has_expired", [False, True])
+async def test_a_cancelled_run_has_ended_although_its_server_dies_before_it_leaves_the_queue(
+    tmp_path: Path, redis_url: str, has_expired: bool
+) -> None:
+    """It had left the queue first: its followers waited for a worker, and the run seemed to be interrupted."""
+    async with queued_run(tmp_path, redis_url) as (server, line, player):
+        server.turns._orders = SimpleNamespace(line=Dying(line))
+        if has_expired:
+            journal: Any = server.app_state.run_manager.journal
+            await journal._client.delete(journal._head_key(RUN))
+        with pytest.raises(StreamError, match="died"):
+            await server.turns.cancel_run("tenant", RUN)
+        assert await stored(server) == ("cancelled", "")
+        assert [event async for event in server.turns.follow(RUN)] == []
+        assert await player.play("ticket")
+        assert (line.order, line.sent, await stored(server)) == (None, [], ("cancelled", ""))
+
+
+async def test_a_run_that_a_worker_has_begun_is_not_ended_by_another_process(tmp_path: Path, redis_url: str) -> None:
+    async with queued_run(tmp_path, redis_url) as (server, line, player):
+        assert await player.play("ticket")
+        server.turns._orders = SimpleNamespace(line=Dying(line))
+        assert not await server.turns.cancel_run("tenant", RUN)
+        assert await stored(server) == ("succeeded", "")
 
 
 async def test_an_order_that_nobody_can_read_is_left_to_others_and_then_refused(

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from ragflow_lg.base.errors import DatabaseError, RequestError
 from ragflow_lg.component.state import TurnRequest
-from ragflow_lg.runs.wire.wire_events import Envelope
+from ragflow_lg.runs.wire.wire_events import Envelope, Message, WireNodeStarted
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, RunRow
@@ -17,6 +17,7 @@ from ragflow_lg.server.runs import agent_canvases
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.runs.turn_session import TurnSession
 from ragflow_lg.server.runs.turns import Turns
+from ragflow_lg.server.streaming.event_codec import encode_entry
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.server.streaming.run_queue.open_queue import open_queue
 from tests.fakes.services import Reply
@@ -95,7 +96,7 @@ async def lose_run(server: AppServer, *, takes_answer: bool) -> tuple[AgentRow, 
     envelope = Envelope("lost", 1, session_id, session_id)
     await manager.journal.begin(RunHead(envelope, "gone", "tenant", "gone|1|1", hash_request(ANSWER)))
     if takes_answer:
-        run = (await server.turns.runner(agent, session)).start(session_id, ANSWER)
+        run = (await server.turns.runner(agent, session)).play(session_id, "start", ANSWER, envelope)
         run.drain()
         assert [event async for event in run] == []
         assert run.status == "drained"
@@ -150,6 +151,41 @@ async def test_a_run_that_took_the_answer_and_stopped_before_the_first_event_is_
         events = [event.event async for _, event in turn.events()]
         assert events[0] == "node_started"
         assert events[-1] == "workflow_finished"
+
+
+async def test_a_run_that_has_stored_nothing_begins_again_for_clients_that_have_its_first_events(
+    tmp_path: Path, redis_url: str
+) -> None:
+    """Without the request, there is nothing to continue. A client repeats it with the last id."""
+    prefix = {"checkpoint_prefix": fresh_prefix()}
+    async with start_app(tmp_path, sections=prefix, journal=SecretStr(redis_url)) as server:
+        agent, _ = await lose_run(server, takes_answer=False)
+        manager = server.app_state.run_manager
+        await manager.journal.append("lost", [encode_entry(WireNodeStarted("Message:0", "Message", "message", 1))])
+        turn = server.turns.rejoin(agent, await manager.head("lost"), ANSWER)
+        events = [event async for _, event in turn.events(1)]
+        assert events[-1].event == "workflow_finished"
+        assert "".join(event.content for event in events if isinstance(event, Message)) == "Size 3"
+
+
+async def test_the_question_of_a_run_that_was_lost_before_it_began_is_shown_once(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = await server.agent(ECHO)
+        session_id, database = await server.session(agent_id), server.app_state.database
+        agent = await AgentRepository(database, "tenant").get(agent_id)
+        session = await SessionRepository(database, "tenant").get(session_id)
+        assert agent is not None
+        assert session is not None
+        for query in ("other", "hi"):
+            lost = RunRow(id=query, agent_id=agent_id, version_id="", session_id=session_id, asked=query)
+            lost.start_ms = server.app_state.now_ms() + 1
+            await RunRepository(database, "tenant").add(lost)
+            turn = await server.turns.begin(agent, TurnSession(session), {"query": "hi"})
+            await server.app_state.run_manager.wait(turn.envelope.message_id)
+        messages = await SessionRepository(database, "tenant").messages([session_id])
+        texts = [message.content for message in messages[session_id]]
+        assert texts.count("other") == 1, "nobody has repeated this one"
+        assert texts.count("hi") == texts.count("You said hi") == 2
 
 
 async def test_a_request_that_cannot_be_queued_leaves_no_run_behind_that_seems_to_run(

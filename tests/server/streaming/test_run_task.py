@@ -145,8 +145,9 @@ async def test_the_end_of_a_run_is_stored_once_before_followers_learn_of_it(scri
     journal, run = MemoryJournal(), ScriptedRun(script)
     stored: list[tuple[bool, bool]] = []
 
-    async def store(has_begun: bool) -> None:
+    async def store(has_begun: bool, is_interrupted: bool) -> None:
         tail = await journal.tail(run.envelope.message_id)
+        assert not is_interrupted
         stored.append((has_begun, tail is not None and isinstance(tail.event, RunEnd)))
 
     head = RunHead(run.envelope, "run_manager")

@@ -85,7 +85,6 @@ async def test_a_run_that_a_worker_gives_back_waits_for_its_ticket_after_those_s
     assert [await queue.position(run) for run in "ba"] == [1, 2]
     assert await queue.take("2") == ("b", b"other")
     assert (await queue.state(), await queue.position("a")) == (QueueState(waiting=1, open=2, oldest_ms=7), 1)
-    assert not await queue.withdraw("a"), "it has begun, and what it did is to be kept"
     assert await queue.take("1") == ("a", b"order")
     assert (await queue.state(), await queue.position("a")) == (QueueState(waiting=0, open=2), 0)
     for run_id, ticket in (("b", "2"), ("a", "1")):
@@ -101,18 +100,20 @@ async def test_nothing_is_left_of_runs_that_have_ended(client: Any) -> None:
     await queue.put("b", "t", b"x", 1)
     await queue.take("1")
     await queue.finish("a", "1")
-    assert await queue.withdraw("b")
+    await queue.finish("b")
     left = {key async for key in client.scan_iter(match=f"{prefix}*")}
     assert left == {f"{prefix}agent:queue:bytes".encode()}
     assert await client.get(f"{prefix}agent:queue:bytes") == b"0"
 
 
-async def test_only_a_run_that_waits_is_withdrawn(queue: FairQueue) -> None:
+async def test_a_run_that_has_ended_while_it_waits_is_not_played(queue: FairQueue) -> None:
     await queue.put("a", "t", b"x", 1)
+    await queue.put("b", "t", b"x", 1)
     await queue.take("1")
-    assert not await queue.withdraw("a")
-    assert not await queue.withdraw("unknown")
-    assert await queue.has("a")
+    for run_id in ("a", "b", "unknown"):
+        await queue.finish(run_id)
+    assert [await queue.take("1"), await queue.take("2")] == [None, None]
+    assert await queue.state() == QueueState()
 
 
 async def test_adding_a_run_again_changes_nothing(queue: FairQueue) -> None:

@@ -20,7 +20,6 @@ FIRST_FORMAT: dict[str, Any] = {
     "parent_run": "p",
     "has_tenant_record": True,
     "request_hash": "h",
-    "checkpoint": "c",
 }
 """An order as the first version with a queue has written it. Later versions must read it."""
 
@@ -39,7 +38,6 @@ def test_orders_of_the_first_format_are_read() -> None:
         "p",
         True,
         request_hash="h",
-        checkpoint="c",
     )
     assert (order.policy, order.page_key) == ("continue", "")
     assert json.loads(encode_order(order)) == FIRST_FORMAT
