@@ -23,7 +23,7 @@ endif
 endif
 
 .PHONY: run serve test coverage bytecode clients databases sandboxes setup-browser attacks test-databases fuzz-api test-elasticsearch lint lint-code lint-page lint-prose site format bench soak conformance shown corpus corpus-table templates tools
-.PHONY: hashes pin-images audit sbom crash eject failover workers upgrade noisy fuzz-canvases poisoned-rows regions takeovers properties ragflow-ui schema studio clean
+.PHONY: hashes pin-images audit sbom crash eject failover workers deaths upgrade noisy fuzz-canvases poisoned-rows regions takeovers properties ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
@@ -218,6 +218,11 @@ failover: databases
 workers: databases
 	@$(BIN)/python -m tests.harness.redis_server
 	@$(BIN)/python -m tests.harness.workers $(or $(TURNS),300) $(SEED)
+
+PLACES ?= worker server alone
+deaths: databases
+	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
+	@$(BIN)/python -m tests.harness.deaths --places $(PLACES) $(if $(SCENES),--scenes $(SCENES))
 
 COMMIT ?= HEAD
 upgrade: $(VENV)/.ok

@@ -1,7 +1,7 @@
 """What servers that take over runs from each other share: Redis, PostgreSQL and a mock model server."""
 
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange, mock_app, start_mock_server
@@ -30,18 +30,19 @@ async def start_shared_services(
     rules: Rules,
     record: Callable[[Exchange], None] = lambda exchange: None,
     more_settings: str = "",
+    database: str = "postgresql",
 ) -> tuple[Path, str, str]:
     """Start the services; return the settings of the servers, and the URL and the key prefix of Redis.
 
-    Without PostgreSQL on this machine, the servers share an SQLite file. In ``more_settings``, ``{redis_url}`` stands
-    for the URL of Redis.
+    Without the kind of ``database`` on this machine, the servers share an SQLite file. In ``more_settings``,
+    ``{redis_url}`` stands for the URL of Redis.
     """
     mock = start_mock_server(mock_app(rules, record), open_socket("127.0.0.1", 0))
     model_url = await stack.enter_async_context(mock)
-    try:
-        database_url = stack.enter_context(database_server("postgresql"))
-    except NotInstalledError:
-        database_url = f"sqlite:///{folder}/server.db"
+    database_url = f"sqlite:///{folder}/server.db"
+    if database != "sqlite":
+        with suppress(NotInstalledError):
+            database_url = stack.enter_context(database_server(database))
     redis_url, prefix, settings = stack.enter_context(redis_server()), fresh_prefix(), folder / "settings.toml"
     places = {"redis_url": redis_url, "prefix": prefix, "model_url": model_url, "database_url": database_url}
     settings.write_text((SETTINGS + more_settings).format(**places))

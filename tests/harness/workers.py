@@ -81,6 +81,7 @@ class Effects(HttpServer):
     def __init__(self) -> None:
         super().__init__([Route("/1", body="one", delay_ms=60), Route("/3", body="three", delay_ms=60)])
         self.steps: dict[str, list[int]] = {}
+        self.canvases: dict[str, Any] = {}
 
     def _route(self, request: Received) -> Route:
         parts = urlsplit(request.path)

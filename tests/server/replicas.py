@@ -3,8 +3,8 @@
 import asyncio
 import os
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,27 @@ TWO_MESSAGES = canvas(
     ("LLM:1", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "two"}]}, ["Message:1"]),
     ("Message:1", "Message", {"content": ["{LLM:1@content}"]}, []),
 )
+
+
+class Program(Struct, frozen=True):
+    """The module that a process executes."""
+
+    module: str = "ragflow_lg"
+    environment: dict[str, str] = {}
+    log: Path | None = None
+    """The file for its standard error; by default, that of this process."""
+
+    async def start(self, arguments: Sequence[str | Path], folder: Path) -> Process:
+        """Start a process in a folder."""
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **self.environment}
+        command = python_command("-m", self.module, *arguments)
+        with nullcontext() if self.log is None else self.log.open("ab") as stderr:
+            return await asyncio.create_subprocess_exec(
+                *command, stdout=PIPE, stderr=stderr, cwd=folder, env=environment
+            )
+
+
+RAGFLOW_LG = Program()
 
 
 class Replica(Struct):
@@ -89,12 +110,10 @@ async def running_replicas(settings: Path, count: int) -> AsyncGenerator[list[Re
             await server.process.wait()
 
 
-async def start_replica(settings: Path, key: str, port: int = 0) -> Replica:
+async def start_replica(settings: Path, key: str, port: int = 0, program: Program = RAGFLOW_LG) -> Replica:
     """Start a server; without a ``key``, it is the first one and creates the key."""
     arguments: list[Any] = ["serve", "--port", str(port), "--model", "any@Mock", "--settings", settings]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = python_command("-m", "ragflow_lg", *arguments)
-    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, cwd=settings.parent, env=environment)
+    process = await program.start(arguments, settings.parent)
     assert process.stdout is not None
     try:
         url = (await process.stdout.readline()).decode().strip()
