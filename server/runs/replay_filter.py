@@ -273,7 +273,7 @@ class ReplayFilter:
             # The model thinks something else: only the answer counts.
             _, mark, rest = sent.partition(_ANSWER)
             self._expect(rest)
-            self._repeated_text = GrowingText()
+            self._repeated_text = GrowingText(repeated[: repeated.rindex(_THINK)])
             self._skips_thought = _ANSWER not in text
             return () if mark else (Message("", end_to_think=True, visit=self._open),)
         # The answer is the new text.

@@ -170,22 +170,25 @@ def test_the_answer_joins_halves_of_a_character() -> None:
 
 @pytest.mark.parametrize("thought", ["Hm", "Hmm, well", "Well", ""])
 @pytest.mark.parametrize("text", ["Good", "Goodbye", "Go", "Bad day", ""])
-@pytest.mark.parametrize("count", range(1, 8))
-def test_followers_get_the_text_of_a_model_that_answers_differently(thought: str, text: str, count: int) -> None:
+@pytest.mark.parametrize("count", range(1, 9))
+@pytest.mark.parametrize("before", ["", "First: "])
+def test_followers_get_the_text_of_a_model_that_answers_differently(
+    thought: str, text: str, before: str, count: int
+) -> None:
     def answer(thought: str, text: str) -> list[Any]:
-        return [node_started("Message:0"), THINK, *pieces(*thought), ANSWER, *pieces(*text), end()]
+        thinking = [THINK, *pieces(*thought), ANSWER] if thought else []
+        return [node_started("Message:0"), *pieces(*[before][: len(before)]), *thinking, *pieces(*text), end()]
 
     sent = answer("Hm", "Good")[:count]
     replay_filter = ReplayFilter(sent, PLAN)
-    again = answer(thought, text) if thought else [node_started("Message:0"), *pieces(*text), end()]
-    more: list[Any] = [new for event in again for new in replay_filter.feed(event)]
-    assert replay_filter.answer == text
+    more: list[Any] = [new for event in answer(thought, text) for new in replay_filter.feed(event)]
+    assert replay_filter.answer == before + text
     shown, last = AnswerText(), ""
     for event in [*sent, *more]:
         last += shown.feed(event)
         if isinstance(event, MessageEnd) and event is not more[-1]:
             last = ""
-    assert last == text
+    assert last == before + text
 
 
 @pytest.mark.parametrize("running", ["Message:0", "Switch:0"])
