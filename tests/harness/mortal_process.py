@@ -24,7 +24,7 @@ from typing import Any, cast
 import redis.asyncio.connection
 from sqlalchemy.engine.default import DefaultDialect
 
-from ragflow_lg.checkpoints import lease_owner
+from ragflow_lg.checkpoints.records import lease_owner
 from ragflow_lg.server.cli.entry import main
 from ragflow_lg.server.runs import due_tasks, run_worker
 from ragflow_lg.server.runs.run_worker import Worker
