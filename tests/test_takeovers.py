@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
@@ -14,14 +15,15 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.runner import Run, Runner
-from ragflow_lg.runs.wire.wire_events import Message
+from ragflow_lg.runs.wire.answer_text import AnswerText
+from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, WireNodeFinished, WorkflowFinished, name_visit
 from ragflow_lg.server.runs.failover import Continuation
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.services.tool_policies import ToolSettings
 from tests.fakes.agents import page
 from tests.fakes.canvas import CATALOG, canvas, node, text
 from tests.fakes.regions import runner_of
-from tests.fakes.services import OneModel, ScriptedHttp, ScriptedModel, fake_services
+from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, fake_services
 from tests.harness.takeover_canvases import CANVASES, UNORDERED, VARIABLES, replies_of
 from tests.stores import OpenStore, store_opener
 
@@ -32,9 +34,9 @@ def _compile(name: str) -> CompiledCanvas:
     return compile_canvas(canvas(components, first, variables=VARIABLES), CATALOG)
 
 
-def _runner(name: str, store: Any) -> Runner:
+def _runner(name: str, store: Any, replies: list[Reply] | None = None) -> Runner:
     services = fake_services(
-        models=OneModel(ScriptedModel(replies_of(name))),
+        models=OneModel(ScriptedModel(replies or replies_of(name))),
         tools=ToolSettings({"wikipedia": "http://wiki.test"}),
         http=ScriptedHttp(
             {"http://wiki.test/x": page("x", "y"), "http://wiki.test": page("Laos", "Vientiane is the capital.")}
@@ -112,12 +114,16 @@ def _sort_frames(frames: list[Any]) -> list[str]:
     return sorted(result)
 
 
-async def _read_rest(run: Run, replay: Continuation) -> list[Any]:
-    """Read the events of a continuation that followers have not received."""
+async def _read_rest(run: Run, replay: Continuation, count: int = -1) -> list[Any]:
+    """Read the events of a continuation that followers have not received; leave it after ``count`` of its events."""
     events: list[Any] = []
     try:
-        async for event in run.with_records(_published):
-            events += replay.feed(event)
+        async with aclosing(cast("AsyncGenerator[Any]", run.with_records(_published))) as stream:
+            async for event in stream:
+                events += replay.feed(event)
+                count -= 1
+                if not count:
+                    break
     except ConflictError as error:
         events += replay.complete(error)
     return events
@@ -152,6 +158,66 @@ async def test_clients_receive_the_same_after_a_takeover_anywhere(name: str, end
                 for kind, frame in expected
                 if kind == "message" and not _is_thought(expected, kind, frame)
             )
+
+
+def _differing(name: str, number: int) -> list[Reply]:
+    """Return the replies of a model that thinks and answers something else, shorter or longer, each time."""
+    answers = [
+        ("Hm.", ("one ", "two ", "three")),
+        ("Hm", ("one ",)),
+        ("", ("one two ", "x")),
+        ("Well", ("y", "z", "y")),
+    ]
+    reasoning, chunks = answers[number % len(answers)]
+    return [
+        replace(reply, reasoning=reasoning, chunks=chunks) if reply.match in ("p1", "p2", "p3") else reply
+        for reply in replies_of(name)
+    ]
+
+
+def _last_texts(events: list[Any]) -> dict[str, str]:
+    """Return what followers have of each Message after its last start, without texts that have been replaced."""
+    texts: dict[str, AnswerText] = {}
+    ended: set[str] = set()
+    for event in events:
+        if isinstance(event, Message):
+            if event.visit not in texts or event.visit in ended:
+                texts.pop(event.visit, None)
+                texts[event.visit] = AnswerText()
+                ended.discard(event.visit)
+            texts[event.visit].feed(event)
+        elif isinstance(event, MessageEnd):
+            ended.add(event.visit)
+    return {visit: text.text for visit, text in texts.items()}
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+@pytest.mark.parametrize("name", ["models in turn", "two models", "two messages", "rounds"])
+async def test_clients_receive_what_a_model_answers_differently_after_each_takeover(name: str, lost: int) -> None:
+    opener: OpenStore = store_opener("memory://")
+    async with opener() as store:
+        length = len(await _read(_start(_runner(name, store), "whole")))
+        for count in range(4, length, 5):
+            session, number = f"{count}", count
+            first = _start(_runner(name, store, _differing(name, number)), session)
+            events = await _read(first, count)
+            del events[len(events) - lost :]
+            continued = None
+            while not events or not isinstance(events[-1], WorkflowFinished):
+                number += 1
+                runner = _runner(name, store, _differing(name, number))
+                progress = await runner.progress(session)
+                run = runner.take_over(session, first.envelope, progress)
+                continued = Continuation(run, ReplayFilter(events, runner.plan), progress)
+                events += await _read_rest(run, continued, count if number < count + 3 else -1)
+            shown = _last_texts(events)
+            assert continued is None or continued.answer == "".join(shown.values()), count
+            for event in events:
+                if (
+                    isinstance(event, WireNodeFinished)
+                    and (visit := name_visit(event.place, event.component_id)) in shown
+                ):
+                    assert str(event.outputs["content"])[-2:] == shown[visit][-2:], (count, visit)
 
 
 async def test_a_failed_turn_whose_last_events_are_lost_is_reported_as_failed() -> None:

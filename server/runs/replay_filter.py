@@ -253,8 +253,9 @@ class ReplayFilter:
             rest, repeated = self._unrepeated.text[self._repeated_chars :], self._repeated_text.text
             self._expect("")
             self._repeated_text, self._skips_thought = GrowingText(), False
-            is_shorter = isinstance(event, MessageEnd) and _visible_text(repeated + rest) != _visible_text(repeated)
-            return (*self._end_open(), *self._replace(repeated, event)) if is_shorter else (event,)
+            if isinstance(event, MessageReset) or _visible_text(repeated + rest) == _visible_text(repeated):
+                return (event,)
+            return (*self._end_open(), *self._replace(repeated, event))
         if not isinstance(event, Message):
             return (event,)
         text = _marked_text(event)
