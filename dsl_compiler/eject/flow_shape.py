@@ -87,7 +87,11 @@ def shape_flow(plan: Plan, region: Region | None = None) -> FlowShape:
     is_single = all(node.runs_alone for node in nodes)
     joins = [node for node in nodes if node.id in plan.joins]
     gates = {join.id: plan.joins[join.id] for join in joins if _waits(plan, successors, join)}
-    gated = {id_: gate for id_, gate in gates.items() if gate.nodes or _has_choice(plan, gate)}
+    gated = {
+        id_: gate
+        for id_, gate in gates.items()
+        if gate.nodes or any(plan.nodes[predecessor].chooses for predecessor in gate.predecessors)
+    }
     looping = next((plan.nodes[id_] for id_, gate in gates.items() if gate.looping), None)
     if looping is not None:
         raise NotEjectable(looping, "it waits for nodes on a cycle")
@@ -100,10 +104,6 @@ def _waits(plan: Plan, successors: Mapping[NodeId, tuple[NodeId, ...]], join: Pl
     gate = plan.joins[join.id]
     is_alone = all(plan.nodes[id_].runs_alone for id_ in gate.predecessors)
     return not is_alone or not _reachable(successors, gate.predecessors).isdisjoint(gate.predecessors)
-
-
-def _has_choice(plan: Plan, gate: JoinRegion) -> bool:
-    return any(plan.nodes[id_].chooses for id_ in gate.predecessors)
 
 
 def _reachable(successors: Mapping[NodeId, tuple[NodeId, ...]], sources: Iterable[NodeId]) -> set[NodeId]:

@@ -99,7 +99,8 @@ def eject_plan(plan: Plan, *, name: str = "", version: str, has_recordings: bool
         if node.rank < 0 or node.spec.kind == "region_item" or node.parent not in shapes:
             continue
         try:
-            _check_node(node)
+            if any(part.canvas is not None for part in node.with_tools()):
+                raise NotEjectable(node, "it runs another canvas")
             files[f"{model.package}/nodes/{model.name(node.id)}.py"] = _write_node(model, shapes, node)
         except NotEjectable as problem:
             problems.append(_diagnostic(problem))
@@ -134,12 +135,6 @@ def _shapes(plan: Plan, problems: list[Diagnostic]) -> dict[str | None, FlowShap
         except NotEjectable as problem:
             problems.append(_diagnostic(problem))
     return shapes
-
-
-def _check_node(node: PlanNode) -> None:
-    for part in node.with_tools():
-        if part.canvas is not None:
-            raise NotEjectable(node, "it runs another canvas")
 
 
 def _write_node(model: PackageModel, shapes: Mapping[str | None, FlowShape], node: PlanNode) -> str:

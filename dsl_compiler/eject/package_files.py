@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.dsl.joins import JoinRegion
-from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.eject.flow_shape import FlowShape, forward_targets
 from ragflow_lg.dsl_compiler.eject.graph_code import GraphCode
 from ragflow_lg.dsl_compiler.eject.package_model import PackageModel
@@ -25,7 +24,7 @@ def write_state(model: PackageModel, gates: Iterable[JoinRegion], noting: Collec
     module = PythonModule(model.package, "The state of the graph: the conversation, and the outputs of each node.")
     module.use_public("Outputs", "TurnState")
     plan = model.plan
-    assigned = {r.node for node in plan.nodes.values() for r in _writes(node) if r.kind == "output"}
+    assigned = {r.node for node in plan.nodes.values() for r in node.spec.writes(node.params) if r.kind == "output"}
     lines = [
         "class State(TurnState, total=False):",
         '    """The outputs of each node in this turn, by its function."""',
@@ -52,10 +51,6 @@ def write_state(model: PackageModel, gates: Iterable[JoinRegion], noting: Collec
         lines += _join_channel(model, gate)
     module.add(*lines)
     return module.text()
-
-
-def _writes(node: PlanNode) -> Iterable[Reference]:
-    return node.spec.writes(node.params)
 
 
 def _region_channels(model: PackageModel, node: PlanNode, module: PythonModule) -> Iterable[str]:

@@ -41,7 +41,8 @@ class PythonModule:
 
     def _imports(self) -> Iterable[str]:
         for group in range(3):
-            modules = sorted((m for m in self._names if self._group(m) == group), key=self._order)
+            modules = [m for m in self._names if self._group(m) == group]
+            modules.sort(key=lambda module: (bool(self._names[module]), module))
             yield from (self._line(module) for module in modules)
             if modules:
                 yield ""
@@ -49,9 +50,6 @@ class PythonModule:
     def _group(self, module: str) -> int:
         top = module.split(".")[0]
         return 0 if top in sys.stdlib_module_names else 2 if top == self.package else 1
-
-    def _order(self, module: str) -> tuple[bool, str]:
-        return bool(self._names[module]), module
 
     def _line(self, module: str) -> str:
         if not self._names[module]:

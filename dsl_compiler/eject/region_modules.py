@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue, empty_of_type
-from ragflow_lg.component.plan import ERROR, Plan, PlanNode, Region
+from ragflow_lg.component.plan import ERROR, Plan, Region
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.eject.flow_shape import FlowShape, NotEjectable, forward_targets, is_commanding
 from ragflow_lg.dsl_compiler.eject.graph_code import GraphCode
@@ -326,10 +326,7 @@ class RegionModule:
         """Return the nodes whose outputs the body may change."""
         plan = self.model.plan
         inside = nodes_inside(plan, self.region)
-        assigned = [NodeId(r.node) for id_ in inside for r in _writes(plan.nodes[id_]) if r.kind == "output"]
+        written = [r for id_ in inside for r in plan.nodes[id_].spec.writes(plan.nodes[id_].params)]
+        assigned = [NodeId(r.node) for r in written if r.kind == "output"]
         known = [id_ for id_ in (*inside, *assigned) if id_ != self.owner.id and id_ in plan.nodes]
         return list(dict.fromkeys(known))
-
-
-def _writes(node: PlanNode) -> Iterable[Reference]:
-    return node.spec.writes(node.params)

@@ -102,7 +102,8 @@ class _Lowering:
                 if is_entry
                 else self._shell(node, gates, regions)
             )
-            self._add(builder, node, shell, _with_channels(_EntryState if is_entry else CanvasState))
+            schema = _with_channels(_EntryState if is_entry else CanvasState)
+            builder.add_node(self._names[node.id], shell, input_schema=schema)
         builder.add_node(
             CLOSING_NODE, ClosingNode(_looping(joins)), input_schema=_with_channels(CanvasState), defer=True
         )
@@ -122,13 +123,13 @@ class _Lowering:
         regions: dict[str, SubGraph] = {}
         item = self._plan.nodes[region.item] if region.item else None
         if item is not None:
-            self._add(builder, item, RegionEntry(item.id), schema)
+            builder.add_node(self._names[item.id], RegionEntry(item.id), input_schema=schema)
         else:
             builder.add_node(entry, RegionEntry(region.owner), input_schema=schema)
         for node in self._scope(region.owner):
             if node.id != region.item:
                 shell = self._shell(node, gates, regions, region)
-                self._add(builder, node, shell, schema)
+                builder.add_node(self._names[node.id], shell, input_schema=schema)
         if region.needs_closing:
             closing = RoundClosing(_looping(joins))
             builder.add_node(CLOSING_NODE, closing, input_schema=schema, defer=True)
@@ -191,25 +192,20 @@ class _Lowering:
             node,
             {
                 target: self._names[target]
-                for target in self._targets(node)
-                if target not in gates and self._plan.nodes[target].spec.kind != "region_item"
+                for target in node.targets
+                if self._plan.nodes[target].parent == node.parent
+                and target not in gates
+                and self._plan.nodes[target].spec.kind != "region_item"
             },
             tuple(gates[join] for join in node.reports_to if join in gates),
             dict.fromkeys(node.outputs),
             frozenset(t for t in node.targets if self._leaves(node, t)),
         )
 
-    def _add(self, builder: Any, node: PlanNode, shell: Any, schema: Any) -> None:
-        builder.add_node(self._names[node.id], shell, input_schema=schema)
-
     def _leaves(self, node: PlanNode, target: NodeId) -> bool:
         """Return whether an edge leads out of the body that contains the node."""
         parent = node.parent
         return parent is not None and target != parent and self._plan.nodes[target].parent != parent
-
-    def _targets(self, node: PlanNode) -> list[NodeId]:
-        """Return the successors that are in the same graph."""
-        return [target for target in node.targets if self._plan.nodes[target].parent == node.parent]
 
     def _finish(self, graph: SubGraph, gates: Mapping[NodeId, str], regions: Mapping[str, SubGraph]) -> SubGraph:
         for join, key in gates.items():

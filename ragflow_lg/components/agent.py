@@ -168,11 +168,6 @@ def _streams(params: Params) -> bool:
     return params.json_schema is None and not params.requires_evidence
 
 
-def _model_calls(params: Params) -> int:
-    """Return the calls of all rounds, and those for the question, the answer and the citations."""
-    return params.max_rounds + answer_calls(params) + 2
-
-
 def _lint(params: Params) -> Iterable[Finding]:
     yield from lint_schema(params)
     yield from mcp_findings(params.mcp)
@@ -324,7 +319,7 @@ async def _outputs(run: AgentRun, params: Params, text: str) -> Outputs:
     timeout_s=_limit_s,
     streams=_streams,
     output_names=structured_output_names,
-    model_calls=_model_calls,
+    model_calls=lambda params: params.max_rounds + answer_calls(params) + 2,  # the question and the citations, too
     output_schemas=structured_output_schemas,
     lint=_lint,
     differences=schema_differences,

@@ -14,7 +14,6 @@ from ragflow_lg.component.spec import (
     ComponentOutputs,
     ComponentParams,
     TemplateOrValue,
-    ToolResult,
     ToolRules,
 )
 from ragflow_lg.engine.canvas_call import play_canvas
@@ -53,11 +52,6 @@ def _lint(params: Params) -> Iterable[Finding]:
         yield Finding("params-invalid", "error", ("canvas",), message, "Set exactly one of the two.")
 
 
-async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
-    """Run the canvas with the model's arguments."""
-    return await play_canvas(ctx, arguments.__pydantic_extra__ or {})
-
-
 @component(
     "Canvas",
     params=Params,
@@ -66,7 +60,7 @@ async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> Too
     retries=True,
     lint=_lint,
     plays=lambda params: CanvasName(params.canvas, "" if params.canvas else params.path),
-    tool=ToolRules("", Arguments, _as_tool),
+    tool=ToolRules("", Arguments, lambda ctx, params, arguments: play_canvas(ctx, arguments.__pydantic_extra__ or {})),
     effects="pays",
     description="Run another canvas.",
 )

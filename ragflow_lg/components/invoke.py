@@ -15,7 +15,7 @@ from ragflow_lg.base.html_text import html_to_text
 from ragflow_lg.base.values import MAX_NAME_PARTS, MAX_PARSED_CHARS, JsonValue, join_texts, to_text
 from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.component.decorator import component
-from ragflow_lg.component.spec import ComponentOutputs, Effects, OnceParams, OneOrMany
+from ragflow_lg.component.spec import ComponentOutputs, OnceParams, OneOrMany
 from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.http import HttpRequest
 
@@ -118,18 +118,13 @@ class Outputs(ComponentOutputs):
     headers: dict[str, str] = Field(default_factory=dict[str, str])
 
 
-def _effects(ctx: RunContext, params: Params) -> Effects:
-    """Return whether the request may change something at the server, so that a crash must not repeat it unasked."""
-    return "reads" if params.method in ("GET", "HEAD") else "writes"
-
-
 @component(
     "Invoke",
     params=Params,
     outputs=Outputs,
     timeout_s=lambda params: OWN_TIME_S + params.timeout * (1 + (params.max_retries or 0)),
     retries=True,
-    effects=_effects,
+    effects=lambda ctx, params: "reads" if params.method in ("GET", "HEAD") else "writes",
     shows_default=True,
     description="Send an HTTP request and return the response text.",
     source="agent/component/invoke.py",

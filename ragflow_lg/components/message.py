@@ -20,7 +20,6 @@ from ragflow_lg.component.report_files import EXTENSIONS, strip_thinking, write_
 from ragflow_lg.component.spec import (
     ComponentOutputs,
     ComponentParams,
-    Effects,
     MessageAlternative,
     OneOrMany,
     Requirement,
@@ -88,11 +87,6 @@ def _requires(params: Params) -> Iterable[Requirement]:
             yield Requirement("memory", memory, ("memory_ids", index))
 
 
-def _effects(ctx: RunContext, params: Params) -> Effects:
-    """Return the effects beside showing the text. Memories and files that are written again stay the same."""
-    return "pays" if params.memory_ids or params.output_format else "none"
-
-
 def _lint(params: Params) -> Iterable[Finding]:
     for index, text in enumerate(params.content):
         if has_jinja(text) and (problem := find_syntax_error(text)):
@@ -121,7 +115,8 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
     rewrite=_rewrite,
     lint=_lint,
     requires=_requires,
-    effects=_effects,
+    # Memories and files that are written again stay the same.
+    effects=lambda ctx, params: "pays" if params.memory_ids or params.output_format else "none",
     description="Show text to the user, streamed if possible.",
     source="agent/component/message.py",
 )

@@ -87,7 +87,7 @@ class TextRule(NamedTuple):
         return FILTERS[self.operator](filter_text(value), self.expected)
 
 
-_SYNONYMS = {
+SYNONYMS = {
     "==": "=",
     "is": "=",
     "!=": "≠",
@@ -98,6 +98,7 @@ _SYNONYMS = {
     "starts with": "start with",
     "ends with": "end with",
 }
+"""RAGFlow's names of operators by others for them."""
 
 
 def operator_name(name: str) -> str:
@@ -123,7 +124,7 @@ def filter_name(name: str | None) -> str:
 
 def _name(name: object, table: Mapping[str, object]) -> str:
     folded = name.strip().lower() if isinstance(name, str) else ""
-    known = _SYNONYMS.get(folded, folded)
+    known = SYNONYMS.get(folded, folded)
     if known not in table:
         raise ValueError(f"there is no operator {name!r}; use one of {', '.join(table)}")
     return known

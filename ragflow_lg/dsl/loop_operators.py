@@ -14,23 +14,13 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ragflow_lg.base.values import JsonValue, to_number, to_text
+from ragflow_lg.dsl.conditions import SYNONYMS
 
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {">": operator.gt, "<": operator.lt, "≥": operator.ge, "≤": operator.le}
-_SYNONYMS = {
-    "is": "=",
-    "==": "=",
-    "is not": "≠",
-    "!=": "≠",
-    "<>": "≠",
-    ">=": "≥",
-    "<=": "≤",
-    "starts with": "start with",
-    "ends with": "end with",
-}
 NAMES = ("contains", "not contains", "start with", "end with", "empty", "not empty", "=", "≠", *_ORDER)
 """The operator names."""
 
-OPERATORS = frozenset({*NAMES, *_SYNONYMS})
+OPERATORS = frozenset({*NAMES, *SYNONYMS})
 """The names that a condition may use, including synonyms."""
 
 
@@ -40,7 +30,7 @@ def holds(left: JsonValue, name: str, right: JsonValue) -> bool:
     >>> holds(3, "≥", "2"), holds("aB", "contains", "b"), holds(True, "is", "true")
     (True, False, True)
     """
-    name = _SYNONYMS.get(name, name)
+    name = SYNONYMS.get(name, name)
     if left is None:
         return name == "empty"
     if name in ("empty", "not empty"):

@@ -76,7 +76,8 @@ def _sanitize_chunk(row: Chunk) -> dict[str, JsonValue]:
         else:
             chunk[key] = _sanitize_field(key, value)
     if not chunk.get("chunk_id") and not chunk.get("id"):
-        chunk["chunk_id"] = hash_text(_first(chunk, _CONTENTS))
+        content = next((to_text(value) for name in _CONTENTS if (value := chunk.get(name))), "")
+        chunk["chunk_id"] = hash_text(content)
     return chunk
 
 
@@ -99,7 +100,3 @@ def _sanitize_field(key: str, value: JsonValue) -> JsonValue:
         return plain if len(to_text(plain)) <= MAX_FIELD_CHARS else None
     except ComponentError:
         return None
-
-
-def _first(chunk: Mapping[str, JsonValue], names: Iterable[str]) -> str:
-    return next((to_text(value) for name in names if (value := chunk.get(name))), "")

@@ -186,7 +186,8 @@ def aligned_table(columns: Sequence[str], rows: Sequence[Mapping[str, JsonValue]
     """
     aligned = [_column(name, [row.get(name) for row in rows]) for name in columns]
     lines = ["|".join(["", *(cells[0] for cells, _ in aligned), ""])]
-    lines.append("|".join(["", *(_rule(len(cells[0]), is_right) for cells, is_right in aligned), ""]))
+    rules = [("-" * (len(cells[0]) - 1), is_right) for cells, is_right in aligned]
+    lines.append("|".join(["", *(f"{rule}:" if is_right else f":{rule}" for rule, is_right in rules), ""]))
     lines += ["|".join(["", *(cells[index] for cells, _ in aligned), ""]) for index in range(1, len(rows) + 1)]
     return "\n".join(lines)
 
@@ -213,7 +214,3 @@ def _cell(value: JsonValue, *, has_floats: bool) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.splitlines()).replace("|", "\\|")
-
-
-def _rule(width: int, is_right: bool) -> str:
-    return "-" * (width - 1) + ":" if is_right else ":" + "-" * (width - 1)

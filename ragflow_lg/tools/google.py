@@ -21,10 +21,6 @@ MAX_PAGE = 100
 DEFAULT_COUNT = 6
 
 
-def _or_default(value: Any) -> Any:
-    return DEFAULT_COUNT if value in (None, "") else value
-
-
 class Params(ComponentParams):
     """Parameters of Google."""
 
@@ -45,7 +41,9 @@ class Arguments(BaseModel):
     start: Annotated[int, BeforeValidator(lambda value: value or 0)] = Field(
         0, ge=0, le=1000, description="Number of results to skip."
     )
-    num: Annotated[int, BeforeValidator(_or_default)] = Field(DEFAULT_COUNT, gt=0, description="Number of results.")
+    num: Annotated[int, BeforeValidator(lambda value: DEFAULT_COUNT if value in (None, "") else value)] = Field(
+        DEFAULT_COUNT, gt=0, description="Number of results."
+    )
 
 
 @tool(

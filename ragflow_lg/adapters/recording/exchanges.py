@@ -190,10 +190,6 @@ CALL = Exchange(
 # Datasets
 
 
-def _encode_datasets(datasets: DatasetRow, redactor: Redactor) -> dict[str, Any]:
-    return {"datasets": [_encode_dataset(dataset, redactor) for dataset in datasets]}
-
-
 def _encode_dataset(dataset: Dataset | None, redactor: Redactor) -> DatasetEntry | None:
     if dataset is None:
         return None
@@ -233,7 +229,10 @@ def _encode_metadata(metadata: Metadata, redactor: Redactor) -> dict[str, Any]:
 
 
 DATASETS: Exchange[DatasetRow, DatasetsLine] = Exchange(
-    DatasetsLine, lambda request: "dataset lookup", _encode_datasets, _decode_datasets
+    DatasetsLine,
+    lambda request: "dataset lookup",
+    lambda datasets, redactor: {"datasets": [_encode_dataset(dataset, redactor) for dataset in datasets]},
+    _decode_datasets,
 )
 SEARCH = Exchange(SearchLine, lambda request: "dataset search", _encode_search, _decode_search)
 METADATA: Exchange[Metadata, MetadataLine] = Exchange(
@@ -283,10 +282,6 @@ def _encode_delivery(delivery: Delivery, redactor: Redactor) -> dict[str, Any]:
     return {"refused": {address: redactor.text(reason) for address, reason in delivery.refused.items()}}
 
 
-def _decode_delivery(line: MailLine) -> Delivery | None:
-    return None if line.refused is None else Delivery(line.refused)
-
-
 MEMORY: Exchange[MemoryResult, MemoryLine] = Exchange(
     MemoryLine, lambda request: "memory search", _encode_memories, _decode_memories
 )
@@ -294,7 +289,10 @@ QUERY: Exchange[Sequence[StatementResult], QueryLine] = Exchange(
     QueryLine, lambda request: f"query of {request.get('database', '')}", _encode_results, _decode_results
 )
 MAIL: Exchange[Delivery, MailLine] = Exchange(
-    MailLine, lambda request: f"e-mail to {', '.join(request.get('to', ()))}", _encode_delivery, _decode_delivery
+    MailLine,
+    lambda request: f"e-mail to {', '.join(request.get('to', ()))}",
+    _encode_delivery,
+    lambda line: None if line.refused is None else Delivery(line.refused),
 )
 
 

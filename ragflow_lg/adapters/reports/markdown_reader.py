@@ -115,7 +115,8 @@ class _Reader:
     def _table(self, node: SyntaxTreeNode) -> tree.Table:
         rows = [row for part in node.children for row in part.children]
         cells = [tuple(self._inline(cell) for cell in row.children) for row in rows]
-        alignments: tuple[tree.Alignment, ...] = tuple(_alignment(cell) for cell in rows[0].children)
+        styles = (str(cell.attrs.get("style", "")) for cell in rows[0].children)
+        alignments: tuple[tree.Alignment, ...] = tuple(_ALIGNMENTS.get(style, "") for style in styles)
         return tree.Table(alignments, cells[0], tuple(cells[1:]))
 
     def _inline(self, node: SyntaxTreeNode) -> tuple[tree.Inline, ...]:
@@ -169,10 +170,6 @@ def _join_texts(parts: Sequence[tree.Inline]) -> tuple[tree.Inline, ...]:
 
 def _unwrap(text: str) -> str:
     return _WIDE_BREAK.sub("", text).replace("\n", " ") if "\n" in text else text
-
-
-def _alignment(cell: SyntaxTreeNode) -> tree.Alignment:
-    return _ALIGNMENTS.get(str(cell.attrs.get("style", "")), "")
 
 
 def _with_box(item: tree.ListItem) -> tree.ListItem:

@@ -162,18 +162,10 @@ async def _kill_in_mysql(pool: Pool, driver: Any) -> None:
         killer.close()
 
 
-async def _cancel_in_postgresql(pool: Pool, driver: Any) -> None:
-    await driver.cancel_safe(timeout=KILL_S)
-
-
-async def _interrupt_sqlite(pool: Pool, driver: Any) -> None:
-    await driver.interrupt()
-
-
 _KILLERS: dict[str, Callable[[Pool, Any], Awaitable[None]]] = {
     "mysql": _kill_in_mysql,
-    "postgres": _cancel_in_postgresql,
-    "sqlite": _interrupt_sqlite,
+    "postgres": lambda pool, driver: driver.cancel_safe(timeout=KILL_S),
+    "sqlite": lambda pool, driver: driver.interrupt(),
 }
 
 

@@ -195,10 +195,6 @@ def _cut_between(text: str, opening: str, closing: str) -> str:
     return "".join((*pieces, text[place:]))
 
 
-def _identity(value: Any) -> Any:
-    return value
-
-
 _JINJA_FILTERS = (
     *("abs", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first", "float", "groupby", "items"),
     *("last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "select"),
@@ -209,7 +205,7 @@ _JINJA_FILTERS = (
 FILTERS: Mapping[str, Callable[..., Any]] = {
     **{name: jinja.FILTERS[name] for name in _JINJA_FILTERS},
     "batch": _batch,
-    "charged": _identity,
+    "charged": lambda value: value,
     "indent": _indent,
     "int": _int,
     "join": _join_filter,
@@ -238,11 +234,10 @@ METHODS = frozenset(
 """Methods of text, lists and maps whose result is never larger than the object itself."""
 
 
-def _join_method(separator: str, values: Iterable[Any]) -> str:
-    return _join(values, separator)
-
-
-TEXT_METHODS: Mapping[str, Callable[..., str]] = {"join": _join_method, "replace": _replace}
+TEXT_METHODS: Mapping[str, Callable[..., str]] = {
+    "join": lambda separator, values: _join(values, separator),
+    "replace": _replace,
+}
 """Replacements for Python's string methods, by name; the text is the first argument."""
 
 

@@ -98,7 +98,7 @@ def render_jinja(template: Template, values: Mapping[str, JsonValue]) -> str:
     from ragflow_lg.dsl.templates import sandbox as template_sandbox
 
     context = {name: values.get(text) for text, name in name_references(template).items()}
-    context |= {_variable_name(text): values.get(text) for text in values}
+    context |= {_NOT_NAME.sub("_", text): value for text, value in values.items()}  # authors also use RAGFlow's names
     template_budget.start_budget()
     pieces: list[str] = []
     size = 0
@@ -131,11 +131,6 @@ def _fill_references(template: Template, values: Mapping[str, JsonValue]) -> str
 
 
 # The template's source
-
-
-def _variable_name(text: str) -> str:
-    """Return RAGFlow's variable name for a reference, which authors can also use directly."""
-    return _NOT_NAME.sub("_", text)
 
 
 def name_references(template: Template) -> dict[str, str]:
