@@ -34,6 +34,11 @@ class EndpointSettings(Struct, frozen=True):
     max_retries: int = 3
     timeout_s: float = 60.0
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of requests."""
+        return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+
     def __repr__(self) -> str:
         """Return the settings without the key."""
         return f"{type(self).__name__}({self.base_url!r}, {self.model!r})"
@@ -124,10 +129,8 @@ class ModelEndpoint:
 
     async def _send(self, path: str, body: Mapping[str, Any]) -> HttpResponse:
         settings = self._settings
-        url, headers = settings.base_url.rstrip("/") + path, {}
-        if settings.api_key:
-            headers = {"Authorization": f"Bearer {settings.api_key}"}
-        request = HttpRequest("POST", url, headers=headers, json=dict(body), timeout_s=settings.timeout_s)
+        url = settings.base_url.rstrip("/") + path
+        request = HttpRequest("POST", url, headers=settings.headers, json=dict(body), timeout_s=settings.timeout_s)
         if self._sign is not None:
             content = json.dumps(body).encode()
             signed = await asyncio.to_thread(self._sign, url, content)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
-
-from ragflow_lg.adapters.knowledge.model_endpoint import find_model_id, list_models
+from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, find_model_id, list_models
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
@@ -20,26 +18,13 @@ AudioFormat: TypeAlias = Literal["mp3", "wav", "opus", "aac", "flac", "pcm"]
 
 MAX_TRANSCRIPT_CHARS = 1_000_000
 _MAX_DETAIL_CHARS = 300
+_BYTES = "application/octet-stream"
 
 
-class AudioEndpoint(Struct, frozen=True):
-    """What both kinds of models have in common."""
-
-    base_url: str
-    model: str
-    api_key: str = ""
-    key_variable: str = ""
-    """The environment variable that should contain the key; ``""`` if the key is set directly. For error messages."""
-    timeout_s: float = 15.0
-
-    def __repr__(self) -> str:
-        """Return the settings without the key."""
-        return f"{type(self).__name__}({self.base_url!r}, {self.model!r})"
-
-
-class SpeechSettings(AudioEndpoint, frozen=True):
+class SpeechSettings(EndpointSettings, frozen=True):
     """A model that speaks."""
 
+    timeout_s: float = 15.0
     voice: str = "alloy"
     format: AudioFormat = "mp3"
     speed: float = 1.0
@@ -48,9 +33,10 @@ class SpeechSettings(AudioEndpoint, frozen=True):
     """Per million characters."""
 
 
-class TranscriptionSettings(AudioEndpoint, frozen=True):
+class TranscriptionSettings(EndpointSettings, frozen=True):
     """The model that transcribes."""
 
+    timeout_s: float = 15.0
     language: str = ""
     max_audio_bytes: int = 10 * 1024 * 1024
 
@@ -89,7 +75,7 @@ class EndpointSpeech:
         request = HttpRequest(
             "POST",
             f"{settings.base_url.rstrip('/')}/audio/speech",
-            headers=_headers(settings),
+            headers=settings.headers,
             json=body,
             timeout_s=settings.timeout_s,
             max_response_bytes=settings.max_audio_bytes,
@@ -113,19 +99,18 @@ class EndpointSpeech:
                 f"The audio file {name!r} of {len(content):,} bytes exceeds {settings.max_audio_bytes:,} "
                 "([transcription] max_audio_bytes)."
             )
+        import httpx
+
         fields = {"model": settings.model, "response_format": "json"}
-        boundary, body = _form(fields | ({"language": settings.language} if settings.language else {}), name, content)
-        request = HttpRequest(
-            "POST",
-            f"{settings.base_url.rstrip('/')}/audio/transcriptions",
-            headers={**_headers(settings), "Content-Type": f"multipart/form-data; boundary={boundary}"},
-            body=body,
-            timeout_s=settings.timeout_s,
-        )
+        fields |= {"language": settings.language} if settings.language else {}
+        url = f"{settings.base_url.rstrip('/')}/audio/transcriptions"
+        form = httpx.Request("POST", url, data=fields, files={"file": (_file_name(name), content, _BYTES)})
+        headers = {**settings.headers, "Content-Type": form.headers["content-type"]}
+        request = HttpRequest("POST", url, headers=headers, body=form.read(), timeout_s=settings.timeout_s)
         response = await self._send(request, settings, "transcription model")
         return _transcript(response.text, settings.model)
 
-    async def _send(self, request: HttpRequest, settings: AudioEndpoint, what: str) -> HttpResponse:
+    async def _send(self, request: HttpRequest, settings: EndpointSettings, what: str) -> HttpResponse:
         what = f"{what} {settings.model!r}"
         if settings.key_variable and not settings.api_key:
             raise SettingsError(
@@ -138,9 +123,7 @@ class EndpointSpeech:
             raise ServiceError(f"The {what} is not available: {error}") from error
         if response.status != 200:
             text = response.text or response.content[:4_096].decode("utf-8", "replace")
-            if settings.api_key:
-                text = text.replace(settings.api_key, "…")
-            detail = " ".join(text[: 10 * _MAX_DETAIL_CHARS].split())[:_MAX_DETAIL_CHARS] or "nothing"
+            detail = foreign_line(text, [settings.api_key], _MAX_DETAIL_CHARS) or "nothing"
             raise ServiceError(f"The {what} answered with status {response.status}: {detail}")
         return response
 
@@ -160,22 +143,10 @@ def find_voice(tts_id: str, voices: Mapping[str, SpeechSettings]) -> SpeechSetti
     raise SettingsError(f"There is {wanted} in the settings: add {section} with base_url.{list_models(voices)}")
 
 
-def _headers(settings: AudioEndpoint) -> dict[str, str]:
-    return {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
-
-
-def _form(fields: Mapping[str, str], name: str, content: bytes) -> tuple[str, bytes]:
-    """Return a form with a file, and the boundary between its parts."""
-    boundary = secrets.token_hex(16)
+def _file_name(name: str) -> str:
+    """Return a name that every server can read."""
     quoted = name.encode("utf-8", "replace").decode().replace("\\", "_").replace('"', "_")
-    quoted = "".join(character for character in quoted if character.isprintable())
-    parts = [
-        f'--{boundary}\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'.encode()
-        for key, value in fields.items()
-    ]
-    head = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{quoted}"\r\n'
-    parts += [f"{head}Content-Type: application/octet-stream\r\n\r\n".encode(), content]
-    return boundary, b"".join([*parts, f"\r\n--{boundary}--\r\n".encode()])
+    return "".join(character for character in quoted if character.isprintable())
 
 
 def _transcript(text: str, model: str) -> str:
