@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragflow_lg.base.errors import CompileError
+from ragflow_lg.base.lenient_values import as_list, as_map
 from ragflow_lg.dsl_compiler.compiler import Source, add_positions
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.dsl_v2 import is_v2
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map
 from ragflow_lg.dsl_compiler.source import read_source
 
 _RUN_STATE: dict[str, Any] = {"history": [], "messages": [], "path": [], "retrieval": [], "task_id": None, "answer": []}

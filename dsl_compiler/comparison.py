@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from ragflow_lg.base.errors import CompileError
+from ragflow_lg.base.lenient_values import as_list, as_map
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler.compiler import Source, add_positions, read_components
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map
 
 MISSING: Any = object()
 """The value of a parameter that a canvas does not have."""

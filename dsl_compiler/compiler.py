@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import CompileError
+from ragflow_lg.base.lenient_values import as_map, as_text
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler.analysis import ANALYSES, AnalysedCanvas, Analysis
@@ -16,7 +17,6 @@ from ragflow_lg.dsl_compiler.deployment import CanvasSource, Deployment, NoDeplo
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, Nesting
 from ragflow_lg.dsl_compiler.dsl_v2 import V2Pointers, is_v2, to_v1
-from ragflow_lg.dsl_compiler.lenient_values import as_map, as_text
 from ragflow_lg.dsl_compiler.passes import PASSES
 from ragflow_lg.dsl_compiler.passes.components_from_graph import with_components
 from ragflow_lg.dsl_compiler.passes.upgrade_document import upgrade_document

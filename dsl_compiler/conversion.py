@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from ragflow_lg.base.errors import CompileError
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.dsl_compiler.compiler import Source, add_positions
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.dsl_v2 import is_v2, to_v1, to_v2
-from ragflow_lg.dsl_compiler.lenient_values import as_map
 from ragflow_lg.dsl_compiler.passes.components_from_graph import with_components
 from ragflow_lg.dsl_compiler.source import read_source
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text
+from ragflow_lg.base.lenient_values import as_list, as_map, as_text
 
 TYPES = {
     "Agent": "agentNode",

@@ -13,11 +13,11 @@ from pydantic import ValidationError
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.lenient_values import as_texts, texts_in
 from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
 from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams, ComponentSpec, Kind, Route
 from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.draft import RawComponent
-from ragflow_lg.dsl_compiler.lenient_values import as_texts, texts_in
 
 if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
@@ -73,6 +73,9 @@ RENAMED: dict[str, str] = {
 }
 """Current names by the names in older documents."""
 
+RENAMED_KEYS: dict[str, str] = {"llm_enabled_tools": "tools"}
+"""Current names of parameters by the names in older documents, for all components."""
+
 SEARCH_ENGINES: dict[str, str] = {
     "arxiv": "ArXiv",
     "duckduckgo": "DuckDuckGo",
@@ -97,6 +100,16 @@ def current_name(name: str, params: Mapping[str, Any]) -> str:
     if name == "WebSearch":
         return SEARCH_ENGINES.get(str(params.get("engine"))[:40].strip().lower(), name)
     return RENAMED.get(name, name)
+
+
+def rename_old_keys(params: Mapping[str, Any], spec: AnySpec) -> Mapping[str, Any]:
+    """Rename old parameters that now have another name in the component, unless the new one is set."""
+    fields = spec.params.model_fields
+    renames = {old: new for old, new in RENAMED_KEYS.items() if old in params and new in fields and not params.get(new)}
+    if not renames:
+        return params
+    rest = {key: value for key, value in params.items() if key not in renames and key not in renames.values()}
+    return {**rest, **{new: params[old] for old, new in renames.items()}}
 
 
 class _Params(ComponentParams):

@@ -12,7 +12,6 @@ from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.dsl.value_types import UNKNOWN, Schema
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.dsl_compiler.draft import Children, Draft, group_by_region
-from ragflow_lg.dsl_compiler.lenient_values import yields_items
 from ragflow_lg.dsl_compiler.reference_types import ReferenceTypes
 
 ITEM_NAMES = ("item", "index")
@@ -71,7 +70,7 @@ class ReadableValues(Struct, frozen=True, dict=True):
         for node, names in self._nodes_before(reader):
             yield from (v for v in self.outputs(node) if names is None or v.text.partition("@")[2] in names)
         owner = self.draft.nodes.get(reader.parent) if reader.parent else None
-        if owner is not None and yields_items(owner.spec):
+        if owner is not None and owner.spec.yields_items:
             yield from (ReadableValue(name, self._item_schema(owner, name)) for name in ITEM_NAMES)
         for name in self.draft.globals:
             if reference := parse_reference(name):

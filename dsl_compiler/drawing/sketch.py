@@ -9,12 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ragflow_lg.base.diagnostics import Diagnostic
+from ragflow_lg.base.lenient_values import as_list, as_map, as_text, as_texts
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler.compiler import Source, check_canvas, read_components
 from ragflow_lg.dsl_compiler.deployment import Deployment
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text, as_texts
 
 
 def sketch_source(

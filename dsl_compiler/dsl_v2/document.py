@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 from msgspec import Struct, field
 
+from ragflow_lg.base.lenient_values import as_list, as_map
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map
 
 VERSION = 2
 

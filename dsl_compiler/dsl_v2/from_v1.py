@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragflow_lg.base.lenient_values import as_list, as_map
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.dsl_v2.document import VERSION, ComponentV2
 from ragflow_lg.dsl_compiler.dsl_v2.ids import id_of_key
 from ragflow_lg.dsl_compiler.flow import find_predecessors
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map
 
 _RECORDS = ("_deprecated_params", "_feeded_deprecated_params", "_user_feeded_params")
 """RAGFlow's own records of which params were given."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ragflow_lg.base.lenient_values import as_map, texts_in
 from ragflow_lg.dsl_compiler.diagnostics import extend_pointer
-from ragflow_lg.dsl_compiler.lenient_values import as_map, texts_in
 
 BEGIN = "begin"
 """The key that RAGFlow looks up for the form, the prologue and the mode."""

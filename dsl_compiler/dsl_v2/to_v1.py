@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ragflow_lg.base.lenient_values import as_list, as_map, as_text
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.dsl_v2.document import ComponentV2, DocumentV2, V1Component, read_document
 from ragflow_lg.dsl_compiler.dsl_v2.ids import find_mentioned_keys, key_of_id
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode, draw_graph
 from ragflow_lg.dsl_compiler.flow import find_predecessors
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text
 
 _REGIONS = ("Loop", "Iteration")
 

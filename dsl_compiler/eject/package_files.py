@@ -13,7 +13,6 @@ from ragflow_lg.dsl_compiler.eject.graph_code import GraphCode
 from ragflow_lg.dsl_compiler.eject.package_model import PackageModel
 from ragflow_lg.dsl_compiler.eject.python_literals import comment, literal, quoted
 from ragflow_lg.dsl_compiler.eject.python_module import PythonModule
-from ragflow_lg.dsl_compiler.lenient_values import yields_items
 
 
 def write_state(model: PackageModel, gates: Iterable[JoinRegion], noting: Collection[NodeId]) -> str:
@@ -57,7 +56,7 @@ def _region_channels(model: PackageModel, node: PlanNode, module: PythonModule) 
     name, region = model.name(node.id), model.plan.regions[node.id]
     yield f"    {name}_round: int"
     yield '    """The number of the current round, starting at 0."""'
-    if yields_items(node.spec):
+    if node.spec.yields_items:
         module.use("typing", "Any")
         yield f"    {name}_items: list[Any]"
         yield f"    {name}_results: dict[str, list[Any]]"

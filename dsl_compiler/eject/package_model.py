@@ -17,7 +17,6 @@ from ragflow_lg.dsl.redaction import REDACTED, Redactor
 from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Template, parse_template
 from ragflow_lg.dsl_compiler.eject.flow_shape import NotEjectable
 from ragflow_lg.dsl_compiler.eject.python_literals import Code, literal, quoted
-from ragflow_lg.dsl_compiler.lenient_values import yields_items
 from ragflow_lg.dsl_compiler.passes.bind_components import EDITOR_KEYS
 
 _KEY_OF_MAP = "key"
@@ -103,7 +102,7 @@ class PackageModel(Struct, frozen=True):
 
     def item_node(self, node: PlanNode) -> str:
         """Return the name of the node with the current item, or ``""`` outside an Iteration."""
-        around = [region for region in self.regions_around(node) if yields_items(self.plan.nodes[region.owner].spec)]
+        around = [region for region in self.regions_around(node) if self.plan.nodes[region.owner].spec.yields_items]
         return self.round_node(around[-1]) if around else ""
 
     def is_known(self, reference: Reference, reader: PlanNode) -> bool:

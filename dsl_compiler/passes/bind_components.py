@@ -13,13 +13,13 @@ from pydantic_core import ErrorDetails
 
 from ragflow_lg.base.diagnostics import Fix
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.values import MAPS
 from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
 from ragflow_lg.component.spec import AnySpec, ComponentParams
 from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Template
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent, enclosing
-from ragflow_lg.dsl_compiler.lenient_values import as_map, yields_items
 from ragflow_lg.dsl_compiler.placeholder import (
     LEGACY,
     PIPELINE,
@@ -77,7 +77,7 @@ def bind_params(draft: Draft, reporter: Reporter) -> Draft:
     plain = frozenset(draft.components)
     nodes: dict[NodeId, PlanNode] = {}
     for id_, component in draft.components.items():
-        has_items = any(yields_items(draft.specs[region.id]) for region in enclosing(component, draft.components))
+        has_items = any(draft.specs[region.id].yields_items for region in enclosing(component, draft.components))
         scope = ReferenceScope(plain, has_items)
         nodes[NodeId(id_)] = bind_node(component, draft.specs[id_], scope, reporter)
     return replace(draft, nodes=nodes)

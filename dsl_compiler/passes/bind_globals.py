@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.diagnostics import Fix
 from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.lenient_values import as_list, as_map, as_text
 from ragflow_lg.base.values import JsonValue, empty_like, empty_of_type, to_json
 from ragflow_lg.dsl.forms import FormField, form_fields
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text
 
 SYSTEM_DEFAULTS: Mapping[str, JsonValue] = {
     "sys.query": "",

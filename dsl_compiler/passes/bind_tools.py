@@ -12,9 +12,8 @@ from ragflow_lg.component.spec import ToolEntry
 from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.lenient_values import rename_old_keys
 from ragflow_lg.dsl_compiler.passes.bind_components import bind_node
-from ragflow_lg.dsl_compiler.placeholder import LEGACY, REPLACED, SEARCH_ENGINES, current_name
+from ragflow_lg.dsl_compiler.placeholder import LEGACY, REPLACED, SEARCH_ENGINES, current_name, rename_old_keys
 from ragflow_lg.services.tool_policies import ToolPermits
 
 MAX_DEPTH = 16

@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ragflow_lg.base.lenient_values import as_list, as_map, as_text, as_texts
 from ragflow_lg.component.state import OPERATIONS
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent, enclosing
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text, as_texts
 from ragflow_lg.dsl_compiler.passes.components_from_graph import components_from_graph
 from ragflow_lg.dsl_compiler.placeholder import LEGACY, PIPELINE
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ragflow_lg.base.lenient_values import as_list, as_map, as_text
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import RawComponent
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text
 
 _NOT_COMPONENTS = frozenset({"Note", "Placeholder", "Tool"})
 """Labels of nodes that never run. An Agent's tools are also listed in its form."""

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
+from ragflow_lg.base.lenient_values import map_texts
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.lenient_values import map_texts
 from ragflow_lg.dsl_compiler.placeholder import RENAMED, current_name
 
 # Bounded counts, as in `ragflow_lg.dsl.variable_references`, keep malicious input full of braces at linear time.

@@ -9,9 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ragflow_lg.base.lenient_values import map_texts
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent, enclosing
-from ragflow_lg.dsl_compiler.lenient_values import map_texts, rename_old_keys, yields_items
+from ragflow_lg.dsl_compiler.placeholder import rename_old_keys
 
 _BLANK: tuple[Any, ...] = (None, "", [], {})
 """Values whose removal is not reported."""
@@ -42,7 +43,7 @@ def rewrite_shapes(draft: Draft, reporter: Reporter) -> Draft:
 def _nearest_iteration(draft: Draft, components: dict[str, RawComponent], component: RawComponent) -> str:
     """Return the nearest region around a component that yields items, or ``""``."""
     around = ((region, draft.catalog.get(region.name)) for region in enclosing(component, components))
-    return next((region.id for region, spec in around if spec is not None and yields_items(spec)), "")
+    return next((region.id for region, spec in around if spec is not None and spec.yields_items), "")
 
 
 def _rewrite(draft: Draft, component: RawComponent, reporter: Reporter) -> RawComponent:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ragflow_lg.base.lenient_values import as_list, as_map, as_texts, map_texts
 from ragflow_lg.dsl_compiler.flow import breadth_first, reach
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_texts, map_texts
 from ragflow_lg.dsl_compiler.upgrade.old_canvas import OldCanvas, OldNode
 
 ROUNDS = 3

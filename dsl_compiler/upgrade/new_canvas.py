@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ragflow_lg.base.lenient_values import texts_in
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode
-from ragflow_lg.dsl_compiler.lenient_values import texts_in
 
 
 class NewCanvas:

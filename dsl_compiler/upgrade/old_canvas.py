@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from ragflow_lg.base.lenient_values import as_list, as_map, as_text, as_texts
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler.flow import find_predecessors
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text, as_texts
 
 OLD_NAMES = frozenset(
     ["Answer", "Concentrator", "Generate", "KeywordExtract", "Relevant", "RewriteQuestion", "Template"]

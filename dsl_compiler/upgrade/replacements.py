@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ragflow_lg.base.lenient_values import as_list, as_map, as_text, as_texts
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map, as_text, as_texts
 from ragflow_lg.dsl_compiler.upgrade.inputs import QUESTION, Inputs
 from ragflow_lg.dsl_compiler.upgrade.old_canvas import OldCanvas, OldNode
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from ragflow_lg.base.lenient_values import as_text, as_texts
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode
 from ragflow_lg.dsl_compiler.flow import reach
-from ragflow_lg.dsl_compiler.lenient_values import as_text, as_texts
 from ragflow_lg.dsl_compiler.upgrade.inputs import Inputs
 from ragflow_lg.dsl_compiler.upgrade.new_canvas import NewCanvas
 from ragflow_lg.dsl_compiler.upgrade.old_canvas import ROUTERS, OldCanvas, OldNode

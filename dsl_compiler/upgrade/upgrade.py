@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ragflow_lg.base.lenient_values import as_list, as_map
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode, draw_graph
 from ragflow_lg.dsl_compiler.flow import find_predecessors, reach
-from ragflow_lg.dsl_compiler.lenient_values import as_list, as_map
 from ragflow_lg.dsl_compiler.upgrade.cycles import ROUNDS, Cycle, unroll_cycles
 from ragflow_lg.dsl_compiler.upgrade.inputs import Inputs
 from ragflow_lg.dsl_compiler.upgrade.new_canvas import NewCanvas, references_in

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
 
 from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.lenient_values import as_items, as_map
 from ragflow_lg.base.limits import Limit
 from ragflow_lg.base.thinking import AnswerPart
 from ragflow_lg.base.values import JsonValue, to_text
@@ -159,14 +160,12 @@ class RunContext(NodeValues, NodeSteps):
 
     async def form_value(self, name: str, submitted: Any, declared: Any, layout_recognize: str) -> JsonValue:
         """Return the value of a form field. Files are read, and object text is parsed."""
-        value, type_name = unwrap_submission(
-            submitted, cast("Mapping[str, Any]", declared) if isinstance(declared, Mapping) else {}
-        )
+        value, type_name = unwrap_submission(submitted, as_map(declared))
         if not is_file(type_name):
             return read_value(value, type_name)
         if value in (None, "", []):
             return None
-        files = cast("list[Any]", value if isinstance(value, list) else [value])
+        files = as_items(value)
         if any(stored := stored_files(files)):
             self.submitted_files[f"{self.node.id}@{name}"] = stored
         return list[JsonValue](await self.services.files.read(files, layout_recognize))
@@ -177,7 +176,7 @@ class RunContext(NodeValues, NodeSteps):
         A field of a form and ``sys.files`` contain the texts of files; the files themselves are in the turn's record.
         """
         value = self.value(reference)
-        values = cast("list[Any]", value if isinstance(value, list) else [value])
+        values = as_items(value)
         key = f"{reference.node}@{reference.key}" if reference.kind == "output" else reference.key
         known: list[Any] = self._state.get("turn", {}).get("files", {}).get(key, [])
         if reference.path or len(known) != len(values):

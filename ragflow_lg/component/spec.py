@@ -390,6 +390,11 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
         """Return the effects of a node with these params."""
         return self.effects(ctx, params) if callable(self.effects) else self.effects
 
+    @property
+    def yields_items(self) -> bool:
+        """Whether it is a region in which each round gets one item from a list."""
+        return self.kind == "region" and "items_ref" in self.params.model_fields
+
     def limit_s(self, params: P) -> float | None:
         """Return the time limit for a node with these params, in seconds."""
         return self.timeout_s(params) if callable(self.timeout_s) else self.timeout_s

@@ -138,7 +138,11 @@ async def _rename(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
     return [*await ctx.services.workers.run(rename_keys, maps, names)]
 
 
-@worker_task("Renaming the keys", seconds=5.0, small_size=MAX_STEPS, size=lambda maps, names: len(maps) * len(names))
+def _count_renamings(maps: Maps, names: Sequence[tuple[str, str]]) -> int:
+    return len(maps) * len(names)
+
+
+@worker_task("Renaming the keys", seconds=5.0, small_size=MAX_STEPS, size=_count_renamings)
 def rename_keys(maps: Maps, names: Sequence[tuple[str, str]]) -> Maps:
     """Rename keys, each to the end of its map."""
     results: Maps = []

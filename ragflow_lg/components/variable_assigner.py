@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.lenient_values import as_list
 from ragflow_lg.base.values import MAX_CHARS, MAX_ITEMS, JsonValue, empty_like, to_json_with_size, to_number
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OptionalReference, TemplateOrValue
@@ -60,14 +61,10 @@ class Assignment(BaseModel):
     """A value or text with references; a reference for overwrite, append and extend."""
 
 
-def _as_changes(value: Any) -> Any:
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
 class Params(ComponentParams):
     """Parameters of VariableAssigner."""
 
-    variables: Annotated[list[Assignment], BeforeValidator(_as_changes)] = Field(default_factory=list[Assignment])
+    variables: Annotated[list[Assignment], BeforeValidator(as_list)] = Field(default_factory=list[Assignment])
 
 
 class Outputs(ComponentOutputs):

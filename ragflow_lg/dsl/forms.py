@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.values import JsonValue, to_text
 
 MAX_OPTIONS = 1_000
@@ -57,7 +58,7 @@ def form_fields(declared: Any) -> Iterator[FormField]:
     if not isinstance(declared, Mapping):
         return
     for name, value in cast("Mapping[str, Any]", declared).items():
-        field = _as_map(value)
+        field = as_map(value)
         options = field.get("options")
         yield FormField(
             name,
@@ -80,7 +81,7 @@ def stored_files(files: Sequence[Any]) -> list[Any]:
     >>> stored_files([{"id": "1", "name": "a.csv", "content": "x"}, "text"])
     [{'id': '1', 'name': 'a.csv'}, None]
     """
-    maps = (_as_map(file) for file in files)
+    maps = (as_map(file) for file in files)
     return [{key: str(m[key]) for key in ("id", "name") if key in m} if m.get("id") else None for m in maps]
 
 
@@ -89,7 +90,7 @@ def unwrap_submission(submitted: Any, declared: Mapping[str, Any]) -> tuple[Any,
 
     The type is the one declared in the canvas; a client's type is used only for undeclared fields.
     """
-    wrapper = _as_map(submitted)
+    wrapper = as_map(submitted)
     is_wrapper = "value" in wrapper or "type" in wrapper
     value: Any = wrapper.get("value") if is_wrapper else submitted
     return value, str(declared.get("type") or (wrapper.get("type") if is_wrapper else None) or "")
@@ -149,7 +150,7 @@ def _describe(value: Any) -> str:
 
 def option_texts(options: Iterable[JsonValue]) -> list[str]:
     """Return the texts by which options are selected."""
-    return [to_text(_as_map(o).get("value", _as_map(o).get("label")) if isinstance(o, Mapping) else o) for o in options]
+    return [to_text(as_map(o).get("value", as_map(o).get("label")) if isinstance(o, Mapping) else o) for o in options]
 
 
 def _is_too_large(value: Any) -> bool:
@@ -173,10 +174,6 @@ def _is_number(value: Any, *, whole: bool) -> bool:
     if not isinstance(value, int | float) or (isinstance(value, float) and not math.isfinite(value)):
         return False
     return not whole or isinstance(value, int) or value.is_integer()
-
-
-def _as_map(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 def parse_answers(declared: Any, answer: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.extras import require
+from ragflow_lg.base.lenient_values import as_list, as_map
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.base.worker_tasks import worker_task
@@ -36,13 +37,9 @@ def find_schema(outputs: Any) -> dict[str, Any] | None:
     It is in ``structured``, directly or under ``schema``, ``structured`` or ``value``. Schemas without properties are
     ignored. Source: RAGFlow's ``agent/component/llm.py`` and ``agent_with_tools.py``.
     """
-    declared = _as_map(_as_map(outputs).get("structured"))
-    candidates = (declared, *(_as_map(declared.get(name)) for name in ("schema", "structured", "value")))
-    return next((schema for schema in candidates if _as_map(schema.get("properties"))), None)
-
-
-def _as_map(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    declared = as_map(as_map(outputs).get("structured"))
+    candidates = (declared, *(as_map(declared.get(name)) for name in ("schema", "structured", "value")))
+    return next((dict(schema) for schema in candidates if as_map(schema.get("properties"))), None)
 
 
 def append_schema(system: str, schema: Mapping[str, Any], prompt: str = _DEFAULT) -> str:
@@ -108,7 +105,7 @@ def _is_too_deep(value: object) -> bool:
 def _children(value: object) -> Iterable[object]:
     if isinstance(value, Mapping):
         return cast("Mapping[str, Any]", value).values()
-    return cast("list[Any]", value) if isinstance(value, list) else ()
+    return as_list(value)
 
 
 @worker_task("Checking the answer", small_size=_MAX_SMALL_CHARS)

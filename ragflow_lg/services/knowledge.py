@@ -1,16 +1,18 @@
-"""Dataset search: values and Protocols only.
+"""Dataset search: values, Protocols, and what the stores share.
 
 Source: RAGFlow's ``agent/tools/retrieval.py`` and ``rag/nlp/search.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
-from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.lenient_values import as_items
+from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.references import Chunk
 
 Metadata: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
@@ -65,6 +67,19 @@ class SearchResult(Struct, frozen=True):
     chunks: tuple[Chunk, ...] = ()
     documents: tuple[DocumentCount, ...] = ()
     total: int = 0
+
+
+def count_documents(chunks: Iterable[Chunk]) -> tuple[DocumentCount, ...]:
+    """Return the documents of chunks, those with most chunks first."""
+    counts = Counter((to_text(chunk["docnm_kwd"]), to_text(chunk["doc_id"])) for chunk in chunks)
+    return tuple(DocumentCount(name, id_, count) for (name, id_), count in counts.most_common())
+
+
+def add_metadata(metadata: dict[str, dict[str, list[str]]], document: str, fields: Mapping[str, Any]) -> None:
+    """Add the metadata of a document. Each item in a list counts as a value."""
+    for key, value in fields.items():
+        for item in as_items(value):
+            metadata.setdefault(key, {}).setdefault(to_text(item), []).append(document)
 
 
 class Knowledge(Protocol):

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import CodeLimitError, ComponentError, RagflowLgError, ServiceError, SettingsError
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.values import JsonValue, read_path, to_json
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.spec import (
@@ -96,13 +97,9 @@ class Arguments(BaseModel):
     script: str = Field("", description="The program. It must define a function main.")
 
 
-def _declared_type(declared: Any) -> Any:
-    return cast("Mapping[str, Any]", declared).get("type") if isinstance(declared, Mapping) else None
-
-
 def _output_schemas(params: Params) -> Mapping[str, Schema]:
     """Return the declared types: the value of a program that does not have its type is an error."""
-    return {name: schema_of_name(_declared_type(declared)) for name, declared in _declared(params).items()}
+    return {name: schema_of_name(as_map(declared).get("type")) for name, declared in _declared(params).items()}
 
 
 def _lint(params: Params) -> Iterable[Finding]:
@@ -161,7 +158,7 @@ async def code_exec(ctx: RunContext, params: Params) -> Outputs:
 
 def _declared(params: Params) -> Mapping[str, Any]:
     outputs: Any = params.outputs
-    return cast("Mapping[str, Any]", outputs) if isinstance(outputs, Mapping) else {}
+    return as_map(outputs)
 
 
 def _expand(ctx: RunContext, script: Template) -> str:

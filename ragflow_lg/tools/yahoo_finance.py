@@ -10,6 +10,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, Field
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.lenient_values import as_list, as_map
 from ragflow_lg.base.markdown_table import markdown_pairs, markdown_table
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.service_client import MAX_ROWS, Service, open_service, read_label, read_number, read_text
@@ -193,7 +194,7 @@ async def _summary(session: Session, modules: str) -> dict[str, JsonValue]:
     values: dict[str, JsonValue] = {}
     for module in modules.split(","):
         part = result.get(module)
-        for name, value in cast("dict[str, Any]", part).items() if isinstance(part, dict) else ():
+        for name, value in as_map(part).items():
             if name != "maxAge" and value not in (None, {}, []):
                 values.setdefault(name, _raw(value))
     return values
@@ -209,8 +210,8 @@ async def _prices(session: Session) -> list[dict[str, JsonValue]]:
     """Return the daily prices of the last month."""
     result = await session.get("/v8/finance/chart", {"range": "1mo", "interval": "1d"}, "chart")
     times = _list(result.get("timestamp"))
-    quotes = _list(_map(result.get("indicators")).get("quote"))
-    columns = _map(quotes[0] if quotes else None)
+    quotes = _list(as_map(result.get("indicators")).get("quote"))
+    columns = as_map(quotes[0] if quotes else None)
     names = ("open", "high", "low", "close", "volume")
     values = {name: _list(columns.get(name)) for name in names}
     return [
@@ -265,8 +266,4 @@ def _date(value: Any) -> str:
 
 
 def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value)[:MAX_ROWS] if isinstance(value, list) else []
-
-
-def _map(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return as_list(value)[:MAX_ROWS]

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.component.spec import Route
-from ragflow_lg.dsl_compiler.placeholder import is_placeholder, path_to_value, placeholder_spec
-from tests.fakes.canvas import canvas, diagnostics_of, node, switch, text
+from ragflow_lg.component.spec import AnySpec, Route
+from ragflow_lg.dsl_compiler.placeholder import is_placeholder, path_to_value, placeholder_spec, rename_old_keys
+from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, switch, text
 from tests.fakes.run import run_component
 
 
@@ -60,3 +60,23 @@ def test_invalid_routes_lead_to_all_components_that_they_name(conditions: Any) -
     document = canvas({"s": router, "a": text()})
     assert diagnostics_of(document, "params-invalid")
     assert diagnostics_of(document, "node-unreachable") == []
+
+
+def spec(name: str) -> AnySpec:
+    component = CATALOG.get(name)
+    assert component is not None
+    return component
+
+
+def test_an_old_key_is_renamed_if_the_component_has_the_new_one() -> None:
+    params = {"a": 1, "llm_enabled_tools": [2], "tools": []}
+    assert rename_old_keys(params, spec("Agent")) == {"a": 1, "tools": [2]}
+
+
+def test_an_old_key_stays_if_the_new_one_is_unknown_or_set() -> None:
+    for params, name in (({"llm_enabled_tools": [2]}, "LLM"), ({"llm_enabled_tools": [2], "tools": [3]}, "Agent")):
+        assert rename_old_keys(params, spec(name)) is params
+
+
+def test_only_an_iteration_yields_items() -> None:
+    assert [name for name in ("Iteration", "Loop", "Agent") if spec(name).yields_items] == ["Iteration"]

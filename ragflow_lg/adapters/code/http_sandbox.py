@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from ragflow_lg.adapters.code.code_settings import DEFAULT_LIMITS, CodeLimits, exceeded
 from ragflow_lg.base.errors import CodeLimitError, ComponentError, RagflowLgError, ServiceError, WorkLimitError
+from ragflow_lg.base.lenient_values import as_list, as_map, as_text
 from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.services.code import Artifact, CodeRequest, CodeResult, Language
 from ragflow_lg.services.http import HttpClient, HttpRequest
@@ -44,35 +45,31 @@ def read_reply(reply: Any) -> CodeResult:
         raise ServiceError("The sandbox answered without a JSON object.")
     fields = cast("Mapping[str, Any]", reply)
     result: Any = fields.get("result")
-    structured: Mapping[str, Any] = cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else {}
+    structured = as_map(result)
     has_value = structured.get("present") is True
     exit_code, artifacts = fields.get("exit_code"), fields.get("artifacts")
     return CodeResult(
-        stdout=_text(fields.get("stdout")),
-        stderr=_text(fields.get("stderr")),
+        stdout=as_text(fields.get("stdout")),
+        stderr=as_text(fields.get("stderr")),
         exit_code=exit_code if isinstance(exit_code, int) else 0,
         has_value=has_value,
         value=to_json(structured.get("value")) if has_value else None,
-        artifacts=tuple(_read_artifacts(cast("list[Any]", artifacts) if isinstance(artifacts, list) else [])),
+        artifacts=tuple(_read_artifacts(as_list(artifacts))),
     )
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _read_artifacts(artifacts: list[Any]) -> list[Artifact]:
     """Return the artifacts that have a name and content, as RAGFlow does."""
     read: list[Artifact] = []
     for artifact in artifacts:
-        fields: Mapping[str, Any] = cast("Mapping[str, Any]", artifact) if isinstance(artifact, Mapping) else {}
-        name, content = _text(fields.get("name")), _text(fields.get("content_b64"))
+        fields = as_map(artifact)
+        name, content = as_text(fields.get("name")), as_text(fields.get("content_b64"))
         if name and content:
             try:
                 data = base64.b64decode(content, validate=True)
             except ValueError:
                 raise ServiceError(f"The sandbox answered with a damaged artifact {name[:80]!r}.") from None
-            read.append(Artifact(name, _text(fields.get("mime_type")) or "application/octet-stream", data))
+            read.append(Artifact(name, as_text(fields.get("mime_type")) or "application/octet-stream", data))
     return read
 
 

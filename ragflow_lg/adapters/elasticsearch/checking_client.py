@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.lenient_values import as_list, as_map
 from ragflow_lg.services.http import HttpClient, HttpRequest
 
 if TYPE_CHECKING:
@@ -163,14 +164,11 @@ def _refusal(names: SettingNames, status: int, body: Any, indices: Sequence[str]
 
 def _cause(body: Any) -> tuple[str, str]:
     """Return the type and reason of an error's root cause."""
-    error: Any = cast("dict[str, Any]", body).get("error") if isinstance(body, dict) else None
+    error: Any = as_map(body).get("error")
     if not isinstance(error, dict):
         return "", str(error or "")[:_MAX_REASON_CHARS]
-    cause = cast("dict[str, Any]", error)
-    roots = cause.get("root_cause")
-    first = cast("list[Any]", roots)[0] if isinstance(roots, list) and roots else None
-    if isinstance(first, dict):
-        cause = cast("dict[str, Any]", first)
+    causes: list[Any] = [*as_list(as_map(error).get("root_cause"))[:1], error]
+    cause = next(as_map(cause) for cause in causes if isinstance(cause, dict))
     return str(cause.get("type", "")), str(cause.get("reason", ""))[:_MAX_REASON_CHARS]
 
 
@@ -184,34 +182,31 @@ def _check_rows(names: SettingNames, answer: Any) -> list[dict[str, Any]]:
     """Return the rows of a response, each with the number of all matches; raise if the response is incomplete."""
     if not isinstance(answer, dict):
         raise failure(names.url, "its response is not a JSON object", "its address")
-    body = cast("dict[str, Any]", answer)
+    body = as_map(answer)
     if body.get("timed_out"):
         raise failure(names.url, "the search exceeded the server's time limit", "", is_retryable=True)
-    shards = body.get("_shards")
-    failures: Any = cast("dict[str, Any]", shards).get("failed") if isinstance(shards, dict) else None
+    shards = as_map(body.get("_shards"))
+    failures = shards.get("failed")
     if not isinstance(failures, int):
         raise failure(names.url, "its response is not a search response", "its address")
     if failures:
         reason = _shard_reason(shards)
         raise failure(names.url, f"{failures} of its shards failed{reason}, so chunks are missing", "")
-    hits = body.get("hits")
-    rows: Any = cast("dict[str, Any]", hits).get("hits") if isinstance(hits, dict) else None
-    if not isinstance(rows, list):
+    hits = as_map(body.get("hits"))
+    if not isinstance(hits.get("hits"), list):
         raise failure(names.url, "its response has no hits", "its address")
-    total = _total(cast("dict[str, Any]", hits), len(cast("list[Any]", rows)))
-    return [{**row, TOTAL: total} if isinstance(row, dict) else {} for row in cast("list[Any]", rows)]
+    rows = as_list(hits["hits"])
+    total = _total(hits, len(rows))
+    return [{**as_map(row), TOTAL: total} if isinstance(row, dict) else {} for row in rows]
 
 
-def _shard_reason(shards: Any) -> str:
-    failures: Any = cast("dict[str, Any]", shards).get("failures") if isinstance(shards, dict) else None
-    if not isinstance(failures, list) or not failures or not isinstance(failures[0], dict):
-        return ""
-    reason: Any = cast("dict[str, Any]", failures[0]).get("reason")
-    text = cast("dict[str, Any]", reason).get("reason") if isinstance(reason, dict) else reason
+def _shard_reason(shards: Mapping[str, Any]) -> str:
+    reason = as_map(next(iter(as_list(shards.get("failures"))), None)).get("reason")
+    text = as_map(reason).get("reason") if isinstance(reason, dict) else reason
     return f" ({str(text)[:_MAX_REASON_CHARS]})" if text else ""
 
 
 def _total(hits: Mapping[str, Any], least: int) -> int:
     total = hits.get("total")
-    value: Any = cast("dict[str, Any]", total).get("value") if isinstance(total, dict) else total
+    value = as_map(total).get("value") if isinstance(total, dict) else total
     return value if isinstance(value, int) else least

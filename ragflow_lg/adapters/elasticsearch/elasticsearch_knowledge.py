@@ -6,7 +6,6 @@ Source: RAGFlow's ``rag/nlp/search.py``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from msgspec.structs import replace
 
@@ -38,7 +37,8 @@ from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Toke
 from ragflow_lg.adapters.knowledge.rerankers import compute_window_size, normalize_scores
 from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.base.values import JsonValue, join_surrogates, to_text
+from ragflow_lg.base.lenient_values import as_map
+from ragflow_lg.base.values import join_surrogates
 from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetDirectory,
@@ -49,6 +49,7 @@ from ragflow_lg.services.knowledge import (
     Metadata,
     Rerankers,
     SearchResult,
+    add_metadata,
 )
 
 SECOND_TRY_SIMILARITY = 0.17
@@ -149,7 +150,7 @@ class ElasticsearchKnowledge:
                     f"{MAX_CANDIDATES:,}. Choose fewer datasets in the Retrieval node."
                 )
             for hit in hits.hits:
-                _add_metadata(metadata, hit.id, hit.fields.get("meta_fields"))
+                add_metadata(metadata, hit.id, as_map(hit.fields.get("meta_fields")))
         return metadata
 
     async def aclose(self) -> None:
@@ -244,14 +245,6 @@ def _tenant(dataset: Dataset) -> str:
             f'[datasets."{dataset.id}"] to the id of its owner in RAGFlow: the index is called ragflow_TENANT.'
         )
     return dataset.tenant
-
-
-def _add_metadata(metadata: dict[str, dict[str, list[str]]], document: str, fields: JsonValue) -> None:
-    if not isinstance(fields, dict):
-        return
-    for key, value in cast("dict[str, JsonValue]", fields).items():
-        for entry in cast("list[JsonValue]", value) if isinstance(value, list) else [value]:
-            metadata.setdefault(key, {}).setdefault(to_text(entry), []).append(document)
 
 
 def _unsupported(parameter: str, what: str) -> str:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.elasticsearch.ranking import ScoredChunk
 from ragflow_lg.adapters.elasticsearch.text_query import TextQuery
+from ragflow_lg.base.lenient_values import as_text
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.knowledge import DocumentCount, SearchResult
 from ragflow_lg.services.references import Chunk
@@ -149,8 +150,8 @@ def build_search_result(ranked: Sequence[ScoredChunk], top_n: int) -> SearchResu
     counts: dict[str, tuple[str, int]] = {}
     for scored in ranked:
         fields = scored.candidate.fields
-        name = _text(fields.get("docnm_kwd"))
-        id_, count = counts.get(name, (_text(fields.get("doc_id")), 0))
+        name = as_text(fields.get("docnm_kwd"))
+        id_, count = counts.get(name, (as_text(fields.get("doc_id")), 0))
         counts[name] = id_, count + 1
     documents = sorted((DocumentCount(name, *count) for name, count in counts.items()), key=lambda row: -row.chunks)
     return SearchResult(tuple(_chunk(scored) for scored in ranked[:top_n]), tuple(documents), len(ranked))
@@ -160,26 +161,26 @@ def _chunk(scored: ScoredChunk) -> dict[str, JsonValue]:
     fields = scored.candidate.fields
     return {
         "chunk_id": scored.candidate.id,
-        "content_with_weight": _text(fields.get("content_with_weight")),
-        "doc_id": _text(fields.get("doc_id")),
-        "docnm_kwd": _text(fields.get("docnm_kwd")),
-        "kb_id": _text(fields.get("kb_id")),
+        "content_with_weight": as_text(fields.get("content_with_weight")),
+        "doc_id": as_text(fields.get("doc_id")),
+        "docnm_kwd": as_text(fields.get("docnm_kwd")),
+        "kb_id": as_text(fields.get("kb_id")),
         "important_kwd": fields.get("important_kwd") or [],
         "tag_kwd": fields.get("tag_kwd") or [],
-        "image_id": _text(fields.get("img_id")),
+        "image_id": as_text(fields.get("img_id")),
         "similarity": scored.similarity,
         "vector_similarity": scored.vector_similarity,
         "term_similarity": scored.term_similarity,
         "positions": fields.get("position_int") or [],
-        "doc_type_kwd": _text(fields.get("doc_type_kwd")),
-        "mom_id": _text(fields.get("mom_id")),
+        "doc_type_kwd": as_text(fields.get("doc_type_kwd")),
+        "mom_id": as_text(fields.get("mom_id")),
         "row_id": None,
     }
 
 
 def list_parent_ids(chunks: Sequence[Chunk]) -> list[str]:
     """Return the ids of the parent chunks, without duplicates."""
-    return list(dict.fromkeys(parent for chunk in chunks if (parent := _text(chunk.get("mom_id")).strip())))
+    return list(dict.fromkeys(parent for chunk in chunks if (parent := as_text(chunk.get("mom_id")).strip())))
 
 
 def replace_by_parents(chunks: Sequence[Chunk], parents: Mapping[str, Mapping[str, JsonValue]]) -> tuple[Chunk, ...]:
@@ -190,7 +191,7 @@ def replace_by_parents(chunks: Sequence[Chunk], parents: Mapping[str, Mapping[st
     children: dict[str, list[Chunk]] = {}
     result: list[Chunk] = []
     for chunk in chunks:
-        parent = _text(chunk.get("mom_id")).strip()
+        parent = as_text(chunk.get("mom_id")).strip()
         if parent in parents:
             children.setdefault(parent, []).append(chunk)
         else:
@@ -207,12 +208,8 @@ def _parent(id_: str, fields: Mapping[str, JsonValue], children: Sequence[Chunk]
     return {
         **children[0],
         "chunk_id": id_,
-        "content_with_weight": _text(fields.get("content_with_weight")),
+        "content_with_weight": as_text(fields.get("content_with_weight")),
         "important_kwd": keywords,
         "mom_id": "",
         **{name: fmean(cast("float", child[name]) for child in children) for name in scores},
     }
-
-
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else ""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from ragflow_lg.adapters.elasticsearch.checking_client import ElasticsearchSettings, SettingNames, open_client
 from ragflow_lg.adapters.knowledge.langchain_embeddings import EmbedderEmbeddings
 from ragflow_lg.base.blocking_calls import run_blocking
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Embedder
 
@@ -70,16 +71,12 @@ class StoreRetriever(BaseRetriever):
 
     def _build(self, hit: Mapping[str, Any]) -> Document:
         """Return a hit as a document: its id and its score, which the store leaves out, are needed by citations."""
-        fields, score = _map(hit.get("_source")), hit.get("_score")
-        metadata = {**_map(fields.get("metadata"))}
+        fields, score = as_map(hit.get("_source")), hit.get("_score")
+        metadata = {**as_map(fields.get("metadata"))}
         if self.has_relevance and isinstance(score, int | float):
             metadata["relevance_score"] = score
         text = fields.get(cast("AsyncElasticsearchStore", self.store).query_field)
         return Document(text if isinstance(text, str) else "", id=str(hit.get("_id")), metadata=metadata)
-
-
-def _map(value: Any) -> Mapping[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def open_index(settings: IndexSettings, http: HttpClient, embedder: Embedder | None) -> StoreRetriever:

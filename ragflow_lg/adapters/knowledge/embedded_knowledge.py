@@ -8,7 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from ragflow_lg.adapters.knowledge.knowledge_records import (
 )
 from ragflow_lg.adapters.knowledge.words import extract_question_words
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetEntry,
@@ -40,6 +39,7 @@ from ragflow_lg.services.knowledge import (
     ListedChunk,
     Metadata,
     SearchResult,
+    add_metadata,
 )
 from ragflow_lg.services.references import Chunk
 
@@ -176,10 +176,7 @@ class EmbeddedKnowledge:
             for dataset in datasets:
                 record = find_dataset(connection, dataset.id)
                 for document in list_documents(connection, record.number) if record is not None else ():
-                    for key, value in document.metadata.items():
-                        for item in cast("list[JsonValue]", value) if isinstance(value, list) else [value]:
-                            ids = metadata.setdefault(key, {}).setdefault(to_text(item), [])
-                            ids.append(document.id)
+                    add_metadata(metadata, document.id, document.metadata)
         return metadata
 
     def _search(

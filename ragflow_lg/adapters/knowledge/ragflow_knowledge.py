@@ -6,15 +6,23 @@ Source: RAGFlow's HTTP API, ``POST /api/v1/retrieval`` and ``GET /api/v1/dataset
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
-from ragflow_lg.adapters.ragflow_api.answer_values import as_map
+from ragflow_lg.adapters.ragflow_api.answer_values import as_map, as_rows
 from ragflow_lg.adapters.ragflow_api.api_client import ApiAddress, RagflowApi
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.http import HttpClient
-from ragflow_lg.services.knowledge import Dataset, DatasetEntry, DatasetSearch, DocumentCount, Metadata, SearchResult
+from ragflow_lg.services.knowledge import (
+    Dataset,
+    DatasetEntry,
+    DatasetSearch,
+    DocumentCount,
+    Metadata,
+    SearchResult,
+    add_metadata,
+)
 from ragflow_lg.services.references import Chunk
 
 PAGE_SIZE = 100
@@ -117,11 +125,7 @@ class RagflowApiKnowledge:
         metadata: dict[str, dict[str, list[str]]] = {}
         for dataset in datasets:
             async for row in self._rows(f"/api/v1/datasets/{quote(dataset.id, safe='')}/documents", "docs"):
-                fields: Any = row.get("meta_fields")
-                entries = cast("dict[str, Any]", fields).items() if isinstance(fields, dict) else ()
-                for key, value in entries:
-                    for entry in cast("list[Any]", value) if isinstance(value, list) else [value]:
-                        metadata.setdefault(key, {}).setdefault(to_text(entry), []).append(to_text(row.get("id")))
+                add_metadata(metadata, to_text(row.get("id")), as_map(row.get("meta_fields")))
         return metadata
 
     def _rows(self, path: str, key: str = "") -> AsyncIterator[dict[str, Any]]:
@@ -135,15 +139,12 @@ class RagflowApiKnowledge:
 
 
 def _parse_result(data: Mapping[str, Any], top_n: int) -> SearchResult:
-    rows = [cast("dict[str, Any]", row) for row in cast("list[Any]", data["chunks"]) if isinstance(row, dict)]
-    chunks = tuple(_chunk(row) for row in rows[:top_n])
+    chunks = tuple(map(_chunk, as_rows(data["chunks"])[:top_n]))
     documents: list[DocumentCount] = []
-    for row in cast("list[Any]", data.get("doc_aggs") or []):
-        if isinstance(row, dict):
-            fields = cast("dict[str, Any]", row)
-            count = fields.get("count")
-            name, id_ = (to_text(fields.get(key) or "") for key in ("doc_name", "doc_id"))
-            documents.append(DocumentCount(name, id_, count if isinstance(count, int) else 0))
+    for row in as_rows(data.get("doc_aggs")):
+        name, id_ = (to_text(row.get(key) or "") for key in ("doc_name", "doc_id"))
+        count = row.get("count")
+        documents.append(DocumentCount(name, id_, count if isinstance(count, int) else 0))
     total = data.get("total")
     return SearchResult(chunks, tuple(documents), total if isinstance(total, int) else len(chunks))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import quote
@@ -27,11 +26,11 @@ from ragflow_lg.services.knowledge import (
     DatasetDirectory,
     DatasetEntry,
     DatasetSearch,
-    DocumentCount,
     Knowledge,
     Metadata,
     Rerankers,
     SearchResult,
+    count_documents,
 )
 from ragflow_lg.services.services import SupportsClose
 
@@ -261,6 +260,4 @@ class RerankedKnowledge:
             if similarity >= threshold:
                 chunks.append({**chunk, "similarity": similarity, "vector_similarity": score})
         chunks.sort(key=lambda chunk: -chunk["similarity"])
-        counts = Counter((chunk["docnm_kwd"], chunk["doc_id"]) for chunk in chunks)
-        documents = tuple(DocumentCount(name, id_, count) for (name, id_), count in counts.most_common())
-        return SearchResult(tuple(chunks[: search.top_n]), documents, len(chunks))
+        return SearchResult(tuple(chunks[: search.top_n]), count_documents(chunks), len(chunks))

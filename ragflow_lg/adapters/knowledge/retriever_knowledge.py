@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -14,8 +13,14 @@ from ragflow_lg.adapters.knowledge.document_chunks import chunk_of_document
 from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.base.foreign_text import foreign_line
-from ragflow_lg.base.values import to_text
-from ragflow_lg.services.knowledge import Dataset, DatasetEntry, DatasetSearch, DocumentCount, Metadata, SearchResult
+from ragflow_lg.services.knowledge import (
+    Dataset,
+    DatasetEntry,
+    DatasetSearch,
+    Metadata,
+    SearchResult,
+    count_documents,
+)
 from ragflow_lg.services.references import Chunk
 from ragflow_lg.services.services import SupportsClose
 
@@ -94,9 +99,7 @@ class RetrieverKnowledge:
         except Exception as error:  # third-party code may raise anything
             raise self._failure(f"failed: {type(error).__name__}: {error}") from error
         chunks = await compute_in_thread(self._chunks, scored, search)
-        counts = Counter((to_text(chunk["docnm_kwd"]), to_text(chunk["doc_id"])) for chunk in chunks)
-        documents = tuple(DocumentCount(name, id_, count) for (name, id_), count in counts.most_common())
-        return SearchResult(tuple(chunks[: search.top_n]), documents, len(chunks))
+        return SearchResult(tuple(chunks[: search.top_n]), count_documents(chunks), len(chunks))
 
     async def aclose(self) -> None:
         """Close the retriever if it can be closed."""

@@ -11,6 +11,7 @@ from langgraph.store.base import Item, SearchItem
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.lenient_values import as_text
 from ragflow_lg.services.memories import MAX_TEXT_CHARS, MEMORY_TYPES, Exchange, Remembered
 
 ROOT = "memories"
@@ -107,8 +108,8 @@ def pending_exchange(item: Item) -> PendingExchange | None:
     if value.get("type") != "raw" or value.get("extraction") != "pending":
         return None
     attempts = value.get("attempts")
-    question, answer = _text(value, "question"), _text(value, "answer")
-    exchange = Exchange(item.key, _text(value, "user"), question, answer, _text(value, "agent"))
+    question, answer = as_text(value.get("question")), as_text(value.get("answer"))
+    exchange = Exchange(item.key, as_text(value.get("user")), question, answer, as_text(value.get("agent")))
     tried = attempts if isinstance(attempts, int) else 0
     return PendingExchange(exchange, item.updated_at.timestamp(), tried, value)
 
@@ -122,17 +123,12 @@ def read_remembered(memory: str, item: Item) -> Remembered | None:
     return Remembered(
         item.key,
         memory,
-        _text(value, "user"),
+        as_text(value.get("user")),
         type_,
         content,
-        agent=_text(value, "agent"),
-        valid_at=_text(value, "valid_at"),
-        invalid_at=_text(value, "invalid_at"),
-        source=_text(value, "source"),
+        agent=as_text(value.get("agent")),
+        valid_at=as_text(value.get("valid_at")),
+        invalid_at=as_text(value.get("invalid_at")),
+        source=as_text(value.get("source")),
         similarity=(item.score or 0.0) if isinstance(item, SearchItem) else 0.0,
     )
-
-
-def _text(value: Mapping[str, Any], name: str) -> str:
-    found = value.get(name)
-    return found if isinstance(found, str) else ""

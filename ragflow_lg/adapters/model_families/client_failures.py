@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from ragflow_lg.adapters.http.answer_limits import AnswerTooLargeError
+from ragflow_lg.base.lenient_values import as_map
 
 _UNREADABLE = (TypeError, LookupError, AttributeError, RecursionError, ValidationError)
 """Their messages describe the inside of a client and may be very long."""
@@ -80,24 +81,24 @@ def _response(error: BaseException) -> Any:
 
 def _status(error: BaseException) -> int:
     """Return the HTTP status of an error, or 0."""
-    metadata = _as_map(_as_map(_response(error)).get("ResponseMetadata"))  # botocore
+    metadata = as_map(as_map(_response(error)).get("ResponseMetadata"))  # botocore
     named = (getattr(error, "status_code", None), getattr(error, "code", None), metadata.get("HTTPStatusCode"))
     return next((value for value in named if isinstance(value, int) and 100 <= value <= 599), 0)
 
 
 def _code(error: BaseException) -> str:
     """Return the server's own code of an error in lower case, or ``""``."""
-    body = _as_map(_as_map(getattr(error, "body", None)).get("error"))  # Anthropic
-    details = _as_map(_as_map(_response(error)).get("Error"))  # botocore
+    body = as_map(as_map(getattr(error, "body", None)).get("error"))  # Anthropic
+    details = as_map(as_map(_response(error)).get("Error"))  # botocore
     return str(body.get("type") or details.get("Code") or "").lower()
 
 
 def _detail(error: BaseException) -> str:
     """Return the server's own description of an error."""
-    body = _as_map(getattr(error, "body", None))
-    details = _as_map(_as_map(_response(error)).get("Error"))
+    body = as_map(getattr(error, "body", None))
+    details = as_map(as_map(_response(error)).get("Error"))
     texts = (
-        _as_map(body.get("error")).get("message"),
+        as_map(body.get("error")).get("message"),
         body.get("message"),
         details.get("Message"),
         getattr(error, "message", None),
@@ -111,13 +112,9 @@ def _retry_after_s(error: BaseException) -> float:
     response = _response(error)
     headers: Any = getattr(response, "headers", None)
     if headers is None:
-        headers = _as_map(_as_map(response).get("ResponseMetadata")).get("HTTPHeaders") or {}
+        headers = as_map(as_map(response).get("ResponseMetadata")).get("HTTPHeaders") or {}
     try:
         seconds = float(headers.get("retry-after") or 0)
     except (ValueError, TypeError, AttributeError):
         return 0.0
     return seconds if 0 < seconds < float("inf") else 0.0
-
-
-def _as_map(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}

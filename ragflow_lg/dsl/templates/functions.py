@@ -195,6 +195,10 @@ def _cut_between(text: str, opening: str, closing: str) -> str:
     return "".join((*pieces, text[place:]))
 
 
+def _identity(value: Any) -> Any:
+    return value
+
+
 _JINJA_FILTERS = (
     *("abs", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first", "float", "groupby", "items"),
     *("last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "select"),
@@ -205,7 +209,7 @@ _JINJA_FILTERS = (
 FILTERS: Mapping[str, Callable[..., Any]] = {
     **{name: jinja.FILTERS[name] for name in _JINJA_FILTERS},
     "batch": _batch,
-    "charged": lambda value: value,
+    "charged": _identity,
     "indent": _indent,
     "int": _int,
     "join": _join_filter,
@@ -234,10 +238,11 @@ METHODS = frozenset(
 """Methods of text, lists and maps whose result is never larger than the object itself."""
 
 
-TEXT_METHODS: Mapping[str, Callable[..., str]] = {
-    "join": lambda separator, values: _join(values, separator),
-    "replace": _replace,
-}
+def _join_method(separator: str, values: Iterable[Any]) -> str:
+    return _join(values, separator)
+
+
+TEXT_METHODS: Mapping[str, Callable[..., str]] = {"join": _join_method, "replace": _replace}
 """Replacements for Python's string methods, by name; the text is the first argument."""
 
 

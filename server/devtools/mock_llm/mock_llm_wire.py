@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ragflow_lg.dsl_compiler.lenient_values import map_texts
+from ragflow_lg.base.lenient_values import map_texts
 from ragflow_lg.server.devtools.mock_llm.rules import MockUsage, Reply
 from ragflow_lg.server.devtools.mock_llm.scripts import MockRequest
 

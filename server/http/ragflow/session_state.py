@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ragflow_lg.base.errors import CompileError, RequestError
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.dsl_compiler.dsl_v2 import is_v2
-from ragflow_lg.dsl_compiler.lenient_values import as_map
 
 if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import AgentRow, SessionRow

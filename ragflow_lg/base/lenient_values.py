@@ -1,14 +1,9 @@
-"""Lenient reading of documents: values with the wrong JSON type, and parameter names from older versions."""
+"""Lenient reading of values that may have any type, such as parsed JSON. One of another type counts as empty."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
-
-from ragflow_lg.component.spec import AnySpec
-
-_OLD_KEYS = {"llm_enabled_tools": "tools"}
-"""Current parameter names by the names in older documents, for all components."""
 
 
 def as_map(value: Any) -> Mapping[str, Any]:
@@ -21,6 +16,11 @@ def as_map(value: Any) -> Mapping[str, Any]:
 def as_list(value: Any) -> list[Any]:
     """Return the value if it is a list, or else an empty list."""
     return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def as_items(value: Any) -> list[Any]:
+    """Return the value if it is a list, or else a list that contains it."""
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def as_text(value: Any) -> str:
@@ -53,18 +53,3 @@ def texts_in(value: Any) -> Iterator[str]:
             yield entry
         else:
             pending += reversed(list(as_map(entry).values()) or as_list(entry))
-
-
-def rename_old_keys(params: Mapping[str, Any], spec: AnySpec) -> Mapping[str, Any]:
-    """Rename old parameters that now have another name in the component, unless the new one is set."""
-    fields = spec.params.model_fields
-    renames = {old: new for old, new in _OLD_KEYS.items() if old in params and new in fields and not params.get(new)}
-    if not renames:
-        return params
-    rest = {key: value for key, value in params.items() if key not in renames and key not in renames.values()}
-    return {**rest, **{new: params[old] for old, new in renames.items()}}
-
-
-def yields_items(spec: AnySpec) -> bool:
-    """Return whether a component is a region in which each round gets one item from a list."""
-    return spec.kind == "region" and "items_ref" in spec.params.model_fields
