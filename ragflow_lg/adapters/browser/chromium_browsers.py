@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-
-from msgspec import Struct
+from copy import copy
 
 from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
 from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowser
@@ -13,7 +12,7 @@ from ragflow_lg.adapters.browser.chromium_process import check_user, find_chromi
 from ragflow_lg.adapters.http.address_guard import AddressGuard, Resolver, resolve_host
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.extras import require
-from ragflow_lg.services.browsers import Browser, Browsers
+from ragflow_lg.services.browsers import Browser
 
 
 class ChromiumBrowsers:
@@ -28,12 +27,13 @@ class ChromiumBrowsers:
         self._settings = settings
         self._resolve = resolve
         self._guard = AddressGuard(allow, resolve=resolve)
+        self._tenant = ""
         self._slots = FairSlots(settings.slots, settings.queue, "for a browser")
 
     def allowing(self, allow: Iterable[str]) -> ChromiumBrowsers:
         """Return browsers that share these slots, but can reach other internal addresses."""
-        browsers = ChromiumBrowsers(self._settings, allow, resolve=self._resolve)
-        browsers._slots = self._slots
+        browsers = copy(self)
+        browsers._guard = AddressGuard(allow, resolve=self._resolve)
         return browsers
 
     def find(self) -> str:
@@ -52,46 +52,21 @@ class ChromiumBrowsers:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Browser]:
-        """Open a browser for no tenant in particular."""
-        async with self.open_for("") as browser:
-            yield browser
-
-    @asynccontextmanager
-    async def open_for(self, tenant: str) -> AsyncGenerator[Browser]:
         """Open a browser when it is the tenant's turn.
 
         Raises:
             SettingsError: if there is no browser.
         """
         self.find()
-        async with self._slots.slot(tenant):
+        async with self._slots.slot(self._tenant):
             browser = ChromiumBrowser(self._settings, self._guard)
             try:
                 yield browser
             finally:
                 await browser.aclose()
 
-    def for_tenant(self, tenant: str) -> Browsers:
+    def for_tenant(self, tenant: str) -> ChromiumBrowsers:
         """Return the browsers as one tenant uses them."""
-        return _TenantBrowsers(self, tenant)
-
-
-class _TenantBrowsers(Struct, frozen=True):
-    """The `Browsers` of one tenant."""
-
-    shared: ChromiumBrowsers
-    tenant: str
-
-    def check(self) -> None:
-        """Check that Chromium can be used."""
-        self.shared.check()
-
-    @asynccontextmanager
-    async def open(self) -> AsyncGenerator[Browser]:
-        """Open a browser."""
-        async with self.shared.open_for(self.tenant) as browser:
-            yield browser
-
-    def for_tenant(self, tenant: str) -> Browsers:
-        """Return the browsers as another tenant uses them."""
-        return self.shared.for_tenant(tenant)
+        browsers = copy(self)
+        browsers._tenant = tenant
+        return browsers

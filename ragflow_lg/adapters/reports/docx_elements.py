@@ -143,11 +143,6 @@ _LARGE = frozenset("∑∏∐⋂⋃⨁⨂")
 """Signs whose limits are above and below them."""
 
 _OVERLINES = frozenset("―‾¯_")
-_ACCENTS = {"^": "\u0302", "~": "\u0303", "ˇ": "\u030c", "˘": "\u0306", "´": "\u0301", "`": "\u0300"} | {
-    "˙": "\u0307",
-    "¨": "\u0308",
-    "→": "\u20d7",
-}
 
 
 def add_formula(paragraph: Any, formula: tree.Formula, *, is_block: bool) -> None:
@@ -221,14 +216,14 @@ def _write_accent(parent: Any, accent: tree.Accent) -> None:
         element = add_element(parent, "m:bar")
         position = "bot" if accent.is_below else "top"
         add_element(add_element(element, "m:barPr"), "m:pos", {"m:val": position})
-    elif accent.is_below or accent.mark not in _ACCENTS:
+    elif accent.is_below or accent.mark not in tree.ACCENTS:
         element = add_element(parent, "m:groupChr")
         properties = add_element(element, "m:groupChrPr")
         add_element(properties, "m:chr", {"m:val": accent.mark})
         add_element(properties, "m:pos", {"m:val": "bot" if accent.is_below else "top"})
     else:
         element = add_element(parent, "m:acc")
-        add_element(add_element(element, "m:accPr"), "m:chr", {"m:val": _ACCENTS[accent.mark]})
+        add_element(add_element(element, "m:accPr"), "m:chr", {"m:val": tree.ACCENTS[accent.mark]})
     _write(add_element(element, "m:e"), accent.base)
 
 

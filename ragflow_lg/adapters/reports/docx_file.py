@@ -252,8 +252,7 @@ def write_docx(
     section.page_width, section.page_height = Mm(width), Mm(height)
     section.left_margin = section.right_margin = section.top_margin = section.bottom_margin = Mm(_MARGIN_MM)
     _set_styles(document, layout.font_size, settings.fonts)
-    title = next((tree.plain_text(block.content) for block in blocks if isinstance(block, tree.Heading)), "")
-    document.core_properties.title = title[:_MAX_TITLE_CHARS]
+    document.core_properties.title = tree.title_of(blocks)[:_MAX_TITLE_CHARS]
     document.core_properties.comments = ""
     document.core_properties.author = ""
     text_width = Mm(width - 2 * _MARGIN_MM)

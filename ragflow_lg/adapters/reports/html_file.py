@@ -28,8 +28,7 @@ def write_html(blocks: Sequence[tree.Block], text: str, timestamp: str, pictures
     head = SubElement(page, "head")
     SubElement(head, "meta", {"charset": "utf-8"})
     SubElement(head, "meta", {"http-equiv": "Content-Security-Policy", "content": _POLICY})
-    title = next((tree.plain_text(block.content) for block in blocks if isinstance(block, tree.Heading)), "")
-    SubElement(head, "title").text = title or "Document"
+    SubElement(head, "title").text = tree.title_of(blocks) or "Document"
     SubElement(head, "style").text = _STYLE
     writer = _HtmlWriter(pictures)
     body = SubElement(page, "body")

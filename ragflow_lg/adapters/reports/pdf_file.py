@@ -11,7 +11,7 @@ from ragflow_lg.adapters.reports.images import Picture
 from ragflow_lg.adapters.reports.languages import LANGUAGES, SAMPLES, describe_missing, main_language
 from ragflow_lg.adapters.reports.markdown_reader import BOXES
 from ragflow_lg.adapters.reports.report_settings import ReportSettings
-from ragflow_lg.adapters.reports.report_tree import Block, Heading, count_cells, plain_text
+from ragflow_lg.adapters.reports.report_tree import Block, count_cells, title_of
 from ragflow_lg.adapters.reports.typst_compiler import CODE_FAMILY, compile_source, find_problems, open_fonts
 from ragflow_lg.adapters.reports.typst_source import TypstWriter, literal
 from ragflow_lg.base.errors import ServiceError
@@ -90,9 +90,8 @@ def find_missing_languages(settings: ReportSettings) -> list[str]:
 
 def _rules(blocks: Sequence[Block], layout: Layout, settings: ReportSettings, font_rule: str) -> list[str]:
     size = layout.font_size
-    title = next((plain_text(block.content) for block in blocks if isinstance(block, Heading)), "")
     rules = [
-        f"set document(title: {literal(title)}, date: none)",
+        f"set document(title: {literal(title_of(blocks))}, date: none)",
         f'set page(paper: "{settings.paper}", margin: {_MARGIN_PT}pt, {_page_parts(layout)})',
         font_rule,
         f"set text(size: {size:g}pt, dir: ltr)",

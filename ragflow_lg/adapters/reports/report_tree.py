@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -45,6 +45,20 @@ class Scripts(Struct, frozen=True):
     lower: Formula | None = None
     upper: Formula | None = None
     is_limits: bool = False
+
+
+ACCENTS: Mapping[str, str] = {
+    "^": "\u0302",
+    "~": "\u0303",
+    "ˇ": "\u030c",
+    "˘": "\u0306",
+    "´": "\u0301",
+    "`": "\u0300",
+    "˙": "\u0307",
+    "¨": "\u0308",
+    "→": "\u20d7",
+}
+"""The combining characters of signs above a base."""
 
 
 class Accent(Struct, frozen=True):
@@ -198,6 +212,11 @@ def _plain(part: Inline) -> str:
     if isinstance(part, Image):
         return part.description
     return "\n" if isinstance(part, LineBreak) else part.latex
+
+
+def title_of(blocks: Sequence[Block]) -> str:
+    """Return the text of the first heading, or ``""``."""
+    return next((plain_text(block.content) for block in blocks if isinstance(block, Heading)), "")
 
 
 def block_text(block: Block) -> str:

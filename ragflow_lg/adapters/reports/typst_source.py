@@ -40,17 +40,6 @@ _LINES: Mapping[tuple[str, bool], str] = {
     ("⏞", False): "overbrace",
     ("⏟", True): "underbrace",
 }
-_ACCENTS: Mapping[str, str] = {
-    "^": "\u0302",
-    "~": "\u0303",
-    "ˇ": "\u030c",
-    "˘": "\u0306",
-    "´": "\u0301",
-    "`": "\u0300",
-    "˙": "\u0307",
-    "¨": "\u0308",
-    "→": "\u20d7",
-}
 
 
 def typst_equation(formula: tree.Formula, *, is_block: bool, is_large: bool = False) -> str:
@@ -107,8 +96,8 @@ def _accent(accent: tree.Accent) -> str:
     base = _write(accent.base)
     if (line := _LINES.get((accent.mark, accent.is_below))) is not None:
         return f"math.{line}({base})"
-    if not accent.is_below and accent.mark in _ACCENTS:
-        return f"math.accent({base}, {literal(_ACCENTS[accent.mark])})"
+    if not accent.is_below and accent.mark in tree.ACCENTS:
+        return f"math.accent({base}, {literal(tree.ACCENTS[accent.mark])})"
     side = "b" if accent.is_below else "t"
     return f"math.attach(math.limits({base}), {side}: symbol({literal(accent.mark)}))"
 
@@ -280,6 +269,4 @@ def typst_image(picture: Picture) -> str:
         return f'image(bytes({literal(source)}), format: "svg", {shown}, fit: "contain")'
     size = f'width="{picture.width}" height="{picture.height}"'
     drawing = f'<svg xmlns="http://www.w3.org/2000/svg" {size}><image {size} href="{picture.data_address}"/></svg>'
-    return (
-        f'image(bytes({literal(drawing)}), format: "svg", width: {width * scale:.1f}pt, height: {height * scale:.1f}pt)'
-    )
+    return f'image(bytes({literal(drawing)}), format: "svg", {shown})'
