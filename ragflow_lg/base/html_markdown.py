@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import html
-import importlib
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 from urllib.parse import urljoin
 
-from ragflow_lg.base.extras import require
-from ragflow_lg.base.html_text import MAX_HTML_CHARS
+from ragflow_lg.base.html_text import parse_page
 
 PageFormat: TypeAlias = Literal["html", "markdown"]
 
@@ -35,19 +33,9 @@ def convert_page(page: str, url: str, to: PageFormat) -> str:
     Raises:
         ValueError: if the page is too long.
     """
-    if len(page) > MAX_HTML_CHARS:
-        raise ValueError(f"The page has {len(page):,} characters; at most {MAX_HTML_CHARS:,} can be converted to text.")
-    require("html", "Reading web pages")
-    etree: Any = importlib.import_module("lxml.etree")  # slow to import and untyped
-    builder: _Builder = _Html(url) if to == "html" else _Markdown(url)
-    parser = etree.HTMLParser(target=builder, encoding="utf-8", huge_tree=True)
-    parser.feed(b"<body>" + page.encode("utf-8", "replace"))
-    parser.close()
+    builder = _Html(url) if to == "html" else _Markdown(url)
+    parse_page(page, builder)
     return builder.text()
-
-
-class _Builder(Protocol):
-    def text(self) -> str: ...
 
 
 def _absolute(url: str, link: str) -> str:

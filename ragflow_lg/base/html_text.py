@@ -33,15 +33,24 @@ def html_to_text(page: str) -> str:
     Raises:
         ValueError: if the page is longer than `MAX_HTML_CHARS`.
     """
+    builder = _Lines()
+    parse_page(page, builder)
+    return "\n".join(builder.lines)
+
+
+def parse_page(page: str, target: Any) -> None:
+    """Pass the tags and texts of a page to a parser target of lxml.
+
+    Raises:
+        ValueError: if the page is longer than `MAX_HTML_CHARS`.
+    """
     if len(page) > MAX_HTML_CHARS:
         raise ValueError(f"The page has {len(page):,} characters; at most {MAX_HTML_CHARS:,} can be converted to text.")
     require("html", "Reading web pages")
     etree: Any = importlib.import_module("lxml.etree")  # slow to import and untyped
-    builder = _Lines()
-    parser = etree.HTMLParser(target=builder, encoding="utf-8", huge_tree=True)
+    parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True)
     parser.feed(b"<body>" + page.encode("utf-8", "replace"))
     parser.close()
-    return "\n".join(builder.lines)
 
 
 class _Lines:
@@ -122,11 +131,8 @@ def read_html_records(page: str, begins: str, fields: Mapping[str, str]) -> tupl
     """
     if len(page) > MAX_HTML_CHARS:
         raise ValueError(f"{len(page):,} characters; the limit is {MAX_HTML_CHARS:,}")
-    etree: Any = importlib.import_module("lxml.etree")  # slow to import and untyped
     reader = _Reader(begins, fields)
-    parser = etree.HTMLParser(target=reader, encoding="utf-8", huge_tree=True)
-    parser.feed(b"<body>" + page.encode("utf-8", "replace"))
-    parser.close()
+    parse_page(page, reader)
     return reader.records, reader.classes
 
 

@@ -7,7 +7,7 @@ If a service repeats its key in a response, the key is redacted.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, quote_plus, urljoin
@@ -164,6 +164,11 @@ def read_text(row: Mapping[str, Any], *path: str) -> str:
 def read_label(row: Mapping[str, Any], *path: str) -> str:
     """Return the title or address at a path in a result, truncated to `MAX_LABEL_CHARS`."""
     return read_text(row, *path)[:MAX_LABEL_CHARS]
+
+
+def read_fields(title: str, url: str, content: str) -> Callable[[Mapping[str, Any]], tuple[str, str, str, float]]:
+    """Return a function that reads the title, the URL, the content and a score of a result with these fields."""
+    return lambda row: (read_label(row, title), read_label(row, url), read_text(row, content), 1.0)
 
 
 def read_number(value: JsonValue, default: float) -> float:

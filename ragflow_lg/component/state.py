@@ -190,29 +190,25 @@ def _operations(update: Mapping[str, Any]) -> Mapping[str, Any]:
     return update.get(OPERATIONS) or {"clear": False, "set": update, "patch": {}}
 
 
+_TURN_MAPS = ("visits", "shown", "ends", "files", "answers")
+"""The parts of a turn's record whose entries are kept until they are replaced."""
+
+
 def merge_turn(current: TurnRecord | None, update: TurnRecord) -> TurnRecord:
     """Replace the record when a new turn starts (``number`` is set); otherwise keep the latest value of each field."""
     if "number" in update or not current:
         return update
-    merged: TurnRecord = {**current, **update}
+    known, changed = cast("dict[str, Any]", current), cast("dict[str, Any]", update)
+    maps = {name: {**known.get(name, {}), **changed[name]} for name in _TURN_MAPS if name in changed}
+    merged = cast("TurnRecord", {**known, **changed, **maps})
     if "last" in update and "last" in current:
         merged["last"] = max(current["last"], update["last"])
     if "error" in update and "error" in current:
         merged["error"] = max(current["error"], update["error"])
-    if "visits" in update:
-        merged["visits"] = {**current.get("visits", {}), **update["visits"]}
-    if "shown" in update:
-        merged["shown"] = {**current.get("shown", {}), **update["shown"]}
     if "references" in update:
         merged["references"] = merge_references(current.get("references", {}), update["references"])
     if "usage" in update and "usage" in current:
         merged["usage"] = [before + more for before, more in zip(current["usage"], update["usage"], strict=True)]
-    if "ends" in update:
-        merged["ends"] = {**current.get("ends", {}), **update["ends"]}
-    if "files" in update:
-        merged["files"] = {**current.get("files", {}), **update["files"]}
-    if "answers" in update:
-        merged["answers"] = {**current.get("answers", {}), **update["answers"]}
     return merged
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.safe_xml import parse_xml
-from ragflow_lg.component.service_client import MAX_ROWS, Service, open_service, read_label, read_text
+from ragflow_lg.component.service_client import MAX_ROWS, Service, open_service, read_fields
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
@@ -65,11 +65,7 @@ async def arxiv(ctx: RunContext, params: Params, arguments: Arguments) -> ToolRe
     service = open_service(ctx, SERVICE)
     response = await service.ask(ctx, HttpRequest("GET", f"{service.address}/api/query", query=query, timeout_s=12.0))
     papers = ARXIV.rows({"papers": await ctx.run_in_thread(_papers, response.text, count)}, "papers")
-    return build_search_result(papers, _row)
-
-
-def _row(paper: dict[str, Any]) -> tuple[str, str, str, float]:
-    return read_label(paper, "title"), read_label(paper, "pdf_url"), read_text(paper, "summary"), 1.0
+    return build_search_result(papers, read_fields("title", "pdf_url", "summary"))
 
 
 def _papers(feed: str, count: int) -> list[dict[str, Any]]:

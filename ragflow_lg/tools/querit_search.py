@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue, to_json
-from ragflow_lg.component.service_client import open_service, read_label, read_text
+from ragflow_lg.component.service_client import open_service, read_fields
 from ragflow_lg.component.spec import ComponentParams, OneOrMany, ToolResult, ToolService
 from ragflow_lg.component.tool import NOTHING_FOUND, QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
@@ -83,7 +83,7 @@ async def querit_search(ctx: RunContext, params: Params, arguments: Arguments) -
         complete = to_json(answer)
     except ComponentError as error:
         raise ServiceError(f"Querit answered with an unusable response: {error}") from None
-    found = build_search_result(rows, _row)
+    found = build_search_result(rows, read_fields("title", "url", "snippet"))
     return ToolResult(found.value, {**found.outputs, "json": complete}, found.chunks)
 
 
@@ -98,7 +98,3 @@ def _filters(arguments: Arguments) -> dict[str, JsonValue]:
     if arguments.language_include:
         filters["languages"] = {"include": [*arguments.language_include]}
     return {name: value for name, value in filters.items() if value}
-
-
-def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
-    return read_label(row, "title"), read_label(row, "url"), read_text(row, "snippet"), 1.0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from ragflow_lg.component.service_client import open_service, read_label, read_text
+from ragflow_lg.component.service_client import open_service, read_fields
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ragflow_lg.component.context import RunContext
 
 SERVICE = ToolService("SearXNG", "searxng", "")
+READ_ROW = read_fields("title", "url", "content")
 
 
 class Params(ComponentParams):
@@ -49,7 +50,7 @@ async def searxng(ctx: RunContext, params: Params, arguments: Arguments) -> Tool
     in_canvas: Any = ctx.resolve(getattr(params, "searxng_url", None))
     address = service.address or (in_canvas if isinstance(in_canvas, str) else "") or arguments.searxng_url
     if not address.strip():
-        return build_search_result([], _row)
+        return build_search_result([], READ_ROW)
     query = {
         "q": arguments.query,
         "format": "json",
@@ -61,8 +62,4 @@ async def searxng(ctx: RunContext, params: Params, arguments: Arguments) -> Tool
     url = address.strip().rstrip("/") + "/search"
     answer = await service.ask_json(ctx, HttpRequest("GET", url, query=query, timeout_s=10.0))
     rows = service.rows(answer, "results", params.top_n)
-    return build_search_result(rows, _row)
-
-
-def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
-    return read_label(row, "title"), read_label(row, "url"), read_text(row, "content"), 1.0
+    return build_search_result(rows, READ_ROW)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel, Field, field_validator
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.component.service_client import Service, open_service, read_label, read_number, read_text
+from ragflow_lg.component.service_client import Service, open_service, read_fields, read_number, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
@@ -73,7 +73,7 @@ async def wikipedia(ctx: RunContext, params: Params, arguments: Arguments) -> To
     headers = {"User-Agent": "ragflow-lg (https://github.com/ragflow-lg)"}
     request = HttpRequest("GET", url.replace("{lang}", params.language), headers, query, timeout_s=60.0)
     rows = _pages(await WIKIPEDIA.ask_json(ctx, request))[: params.top_n]
-    return build_search_result(rows, _row)
+    return build_search_result(rows, read_fields("title", "fullurl", "extract"))
 
 
 def _pages(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -87,7 +87,3 @@ def _pages(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     values = list(cast("dict[str, Any]", pages).values()) if isinstance(pages, dict) else pages
     rows = WIKIPEDIA.rows({"pages": values}, "pages")
     return sorted(rows, key=lambda row: read_number(row.get("index"), 0.0))
-
-
-def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
-    return read_label(row, "title"), read_label(row, "fullurl"), read_text(row, "extract"), 1.0
