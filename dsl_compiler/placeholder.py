@@ -7,21 +7,18 @@ placeholder never runs. The names of RAGFlow's components that are not in the ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic import ValidationError
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.lenient_values import as_texts, texts_in
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
 from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams, ComponentSpec, Kind, Route
 from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.draft import RawComponent
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
-
 
 MAX_TRIES = 3
 MAX_PROBLEMS = 50

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, create_model
 
@@ -15,12 +15,10 @@ from ragflow_lg.adapters.knowledge.document_chunks import chunk_of_document
 from ragflow_lg.base.errors import ComponentError, RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.base.values import JsonValue, to_json, to_text
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.function_tool import MAX_ERROR_CHARS, Outputs, Params, ToolOptions, build_tool_spec
 from ragflow_lg.component.spec import ComponentSpec, ToolResult, ToolRules
 from ragflow_lg.services.references import Chunk, knowledge_text
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 MAX_SOURCES = 1000
 DEFAULT_TIMEOUT_S = 60.0

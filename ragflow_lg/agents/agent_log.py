@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.thinking import split_thoughts
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.events import AgentRecord, AgentRecordKind
 from ragflow_lg.services.agent_metrics import AgentMetrics, ToolMetrics, usage_json
 from ragflow_lg.services.chat import ChatAnswer, ChatModel, Usage
 
 if TYPE_CHECKING:
     from ragflow_lg.agents.agent_tool import Outcome
-    from ragflow_lg.component.context import RunContext
 
 QUESTION_NOTE = "Multi-turn conversation optimization"
 """Title of the note about a rewritten question; RAGFlow's name in its trace."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from msgspec import Struct, field
@@ -25,14 +25,12 @@ from ragflow_lg.base.thinking import AnswerPart, split_thinking
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_CHARS, JsonValue, to_text
 from ragflow_lg.base.worker_tasks import measure
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
 from ragflow_lg.models.model_call import AnswerSink, AnswerStream, ask
 from ragflow_lg.models.prompts import CONTEXT_SHARE
 from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage, count_tokens
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 
 def make_thought_sink(run: AgentRun, *, is_text_shown: bool = True) -> ThoughtSink | None:

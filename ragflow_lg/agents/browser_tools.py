@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from msgspec.structs import replace
 from pydantic import BaseModel, Field
@@ -21,12 +21,10 @@ from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.agents.toolbox import OnCall, Toolbox
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled, ServiceError
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.services.browsers import ActionKind, Browser, BrowserAction, BrowserFile, PageView
 from ragflow_lg.services.chat import ToolCall
 from ragflow_lg.services.code import Artifact
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 SCREENSHOT_NAME = "browser-step-{}.jpg"
 _ADDRESS = "Address: "

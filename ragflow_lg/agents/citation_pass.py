@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from ragflow_lg.agents.agent_log import CITATIONS_NOTE, agent_log_of
 from ragflow_lg.base.errors import RunCancelled, ServiceError
 from ragflow_lg.base.thinking import AnswerPart, split_thoughts, strip_thinking
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.models.citations import build_citation_prompt, find_known_citations
 from ragflow_lg.models.model_call import AnswerStream
 from ragflow_lg.services.chat import NO_USAGE, ChatRequest
 
 if TYPE_CHECKING:
     from ragflow_lg.agents.agent_run import AgentRun
-    from ragflow_lg.component.context import RunContext
 
 logger = logging.getLogger(__name__)
 

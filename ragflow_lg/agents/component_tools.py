@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic import BaseModel
 
 from ragflow_lg.agents.agent_tool import SEARCH_ARGUMENTS, AgentTool, Outcome
 from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.component.spec import ToolResult, ToolRules
 from ragflow_lg.component.tool import SearchOutputs, build_arguments
 from ragflow_lg.engine.canvas_call import parameter_schema
 from ragflow_lg.services.references import reference_fields
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 
 def component_tools(ctx: RunContext) -> list[AgentTool]:

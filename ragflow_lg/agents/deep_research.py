@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.models.citations import find_known_citations, strip_unknown_citations
 from ragflow_lg.models.engine_prompts import describe_today, engine_prompt
 from ragflow_lg.models.prompt_texts import NOTHING_RELEVANT
@@ -40,10 +41,6 @@ from ragflow_lg.services.references import (
     knowledge_text,
     number_of,
 )
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
-
 
 _FIELDS = {
     "id": ("id", "chunk_id"),

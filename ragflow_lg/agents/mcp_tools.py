@@ -9,17 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from ragflow_lg.agents.agent_tool import SEARCH_ARGUMENTS, AgentTool, Outcome
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, ServiceError, SettingsError
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.spec import ServerTool
 from ragflow_lg.models.structured_answer import find_problems, find_schema_problem
 from ragflow_lg.services.tool_policies import ServerAnswer
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 _SCHEMAS = ("inputSchema", "input_schema", "parameters")
 """Keys for a tool's schema: in the protocol, in Python and in older canvases."""

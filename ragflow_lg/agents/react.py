@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -17,13 +17,11 @@ from ragflow_lg.agents.react_action import WrittenCall
 from ragflow_lg.agents.react_text import AnswerPiece, ReactReader
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.thinking import AnswerPart, split_thinking, strip_thinking
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
 from ragflow_lg.models.model_call import AnswerStream
 from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ToolCall, ToolSchema
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 logger = logging.getLogger(__name__)
 

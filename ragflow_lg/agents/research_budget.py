@@ -6,15 +6,13 @@ crash. Minutes count only while the research runs: the time between a crash and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
+from ragflow_lg.component.decorator import RunContext
 
 
 class ResearchLimits(Struct, frozen=True):

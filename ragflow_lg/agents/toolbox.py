@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from msgspec.structs import replace
 from pydantic import ValidationError
@@ -17,13 +17,11 @@ from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.base.errors import ComponentError, RagflowLgError, RunCancelled, SettingsError, pause_before_retry
 from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.base.worker_tasks import worker_task
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.tool import describe_validation_error
 from ragflow_lg.services.chat import ToolCall, ToolSchema, Usage
 from ragflow_lg.services.tool_policies import Allow, Refuse, Replace, ToolGuard, ToolPermits, ToolUse, Verdict
 from ragflow_lg.services.workers import Workers
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 OnCall: TypeAlias = Callable[[str, JsonValue], Awaitable[None]]
 """Receives the title of a tool and its arguments just before the call."""

@@ -45,8 +45,11 @@ from ragflow_lg.dsl.forms import Form
 from ragflow_lg.dsl.value_types import ExpectedType, Schema
 from ragflow_lg.dsl.variable_references import Reference
 
-if TYPE_CHECKING:  # `ragflow-lg check` imports every component, and must not load asyncio
-    from ragflow_lg.component.context import RunContext
+if TYPE_CHECKING:
+    from ragflow_lg.component.context import RunContext as RunContext
+else:
+    RunContext = Any
+    """For annotations: ``ragflow-lg check`` imports every component, and must not load asyncio."""
 
 P = TypeVar("P", bound=ComponentParams)
 O = TypeVar("O", bound=ComponentOutputs, covariant=True)  # noqa: E741 - the usual letter for outputs

@@ -28,7 +28,7 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import is_dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, get_type_hints
+from typing import Any, TypeAlias, TypeVar, cast, get_type_hints
 
 from msgspec import Struct
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
@@ -37,6 +37,7 @@ from pydantic.errors import PydanticUserError
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, RagflowLgError, SettingsError
 from ragflow_lg.base.values import JsonValue, to_json
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.spec import (
     ComponentOutputs,
     ComponentParams,
@@ -47,9 +48,6 @@ from ragflow_lg.component.spec import (
     ToolRules,
 )
 from ragflow_lg.component.tool import describe_validation_error
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 T = TypeVar("T")
 _Job: TypeAlias = tuple[Future[Any], Callable[[], Any]]

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.dsl.variable_references import Template
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 
 def memory_user(ctx: RunContext, user_id: Template | JsonValue) -> str:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.services.code import Artifact
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.reports import MEDIA_TYPES, ReportFormat, ReportRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 EXTENSIONS: Mapping[ReportFormat, str] = {**{format_: format_ for format_ in MEDIA_TYPES}, "markdown": "md"}
 """The extensions of files by their formats."""

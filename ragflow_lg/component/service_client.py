@@ -9,18 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import quote, quote_plus, urljoin
 
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import ComponentError, ServiceError, SettingsError
 from ragflow_lg.base.values import JsonValue, parse_json, read_path, to_json, to_text
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.spec import ToolService, key_in_canvas
 from ragflow_lg.services.http import HttpRequest, HttpResponse
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 MAX_ROWS = 1000
 """Maximum number of results read from one response."""

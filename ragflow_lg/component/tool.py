@@ -20,7 +20,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_model
 from pydantic_core import PydanticCustomError
@@ -28,7 +28,7 @@ from typing_extensions import Unpack
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.decorator import SharedOptions, translate_once
+from ragflow_lg.component.decorator import RunContext, SharedOptions, translate_once
 from ragflow_lg.component.spec import (
     ArgumentOrValue,
     ComponentOutputs,
@@ -40,9 +40,6 @@ from ragflow_lg.component.spec import (
 )
 from ragflow_lg.dsl.variable_references import parse_template
 from ragflow_lg.services.references import build_chunks, knowledge_text
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 P = TypeVar("P", bound=ComponentParams)
 A = TypeVar("A", bound=BaseModel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 from msgspec.structs import replace
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -23,7 +23,7 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.thinking import AnswerPart, strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import JsonValue, to_text
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ToolEntry, ToolResult, ToolRules
 from ragflow_lg.models.chat_params import (
     GO_NAMES,
@@ -51,10 +51,6 @@ from ragflow_lg.models.model_call import (
 )
 from ragflow_lg.models.prompts import ChatMessage
 from ragflow_lg.services.chat import ChatModel, ChatRequest, Usage
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
-
 
 _STEP = "question"
 _MIN_MESSAGES = 4

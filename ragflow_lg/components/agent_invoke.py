@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.values import to_text
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import CanvasName, ComponentOutputs, ComponentParams, TemplateOrValue
 from ragflow_lg.engine.canvas_call import QUERY, play_canvas
 from ragflow_lg.services.references import References, add_chunks
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 
 class Params(ComponentParams):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Field
 
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.dsl.value_types import schemas_of_fields
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 _MODES = {"conversational": "conversational", "task": "task", "webhook": "Webhook"}
 

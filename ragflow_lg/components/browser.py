@@ -6,7 +6,7 @@ import json
 import mimetypes
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
@@ -16,7 +16,7 @@ from ragflow_lg.agents.strategies import choose_strategy, load_strategy
 from ragflow_lg.base.errors import ComponentError, RagflowLgError, RunCancelled, ServiceError
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, TemplateOrValue
 from ragflow_lg.dsl.variable_references import Reference, Template, parse_template
 from ragflow_lg.models.chat_params import ChatParams, rename_params
@@ -24,9 +24,6 @@ from ragflow_lg.models.engine_prompts import describe_today, engine_prompt
 from ragflow_lg.services.browsers import BrowserFile
 from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 MAX_UPLOADS = 20
 MAX_UPLOAD_BYTES = 32 * 1024 * 1024

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragflow_lg.base.diagnostics import Finding
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import (
     CanvasName,
     ComponentOutputs,
@@ -17,9 +17,6 @@ from ragflow_lg.component.spec import (
     ToolRules,
 )
 from ragflow_lg.engine.canvas_call import play_canvas
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 
 class Params(ComponentParams):

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import to_text
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, OneOrMany, PromptText, Route
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.models.chat_params import ChatParams, WholeNumber
@@ -22,9 +22,6 @@ from ragflow_lg.models.engine_prompts import engine_prompt
 from ragflow_lg.models.model_call import ask
 from ragflow_lg.models.prompts import ChatMessage, PromptRenderer, chat_template_kwargs, fit_context, read_history
 from ragflow_lg.services.chat import ChatRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 _QUERY = parse_reference("sys.query")
 

@@ -6,19 +6,16 @@ import ast
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import MAX_DEPTH, MAX_ITEMS, JsonValue, to_json
 from ragflow_lg.base.worker_tasks import measure, worker_task
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, ReferenceEntry, TemplateOrValue
 from ragflow_lg.dsl.conditions import FILTERS, TextRule, filter_name, filter_text
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 Operation: TypeAlias = Literal[
     "select_keys", "literal_eval", "combine", "filter_values", "append_or_update", "remove_keys", "rename_keys"

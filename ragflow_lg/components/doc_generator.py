@@ -7,7 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlencode
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
@@ -15,15 +15,12 @@ from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
 from ragflow_lg.base.errors import ComponentError, DatabaseError, RequestError, ServiceError, SettingsError
 from ragflow_lg.base.local_file_ids import local_path
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.report_files import EXTENSIONS, ReportFile, strip_thinking, write_report_file
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from ragflow_lg.dsl.downloads import show_value
 from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.reports import Layout, ReportFormat, ReportRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field
 
@@ -21,13 +21,10 @@ from ragflow_lg.base.spreadsheets.spreadsheet_tasks import (
     write_spreadsheet,
 )
 from ragflow_lg.base.values import JsonValue, to_json
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference, ReferenceEntry
 from ragflow_lg.dsl.variable_references import Template, parse_template
 from ragflow_lg.services.code import Artifact
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 MEDIA_TYPES: Mapping[OutputFormat, str] = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",

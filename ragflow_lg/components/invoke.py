@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
@@ -14,13 +14,10 @@ from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_text import html_to_text
 from ragflow_lg.base.values import MAX_NAME_PARTS, MAX_PARSED_CHARS, JsonValue, join_texts, to_text
 from ragflow_lg.base.worker_tasks import worker_task
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, OnceParams, OneOrMany
 from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 OWN_TIME_S = 3.0
 """Time limit for a node in addition to its requests; in RAGFlow, the limit for all of Invoke."""

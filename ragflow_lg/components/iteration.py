@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, RegionRules
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 _ALIASES = ("item", "index", "result")
 _TYPE_NAMES = {"dict": "map", "str": "text", "bool": "boolean", "int": "number", "float": "number", "NoneType": "null"}

@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.base.worker_tasks import measure, worker_task
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, TemplateOrValue
 from ragflow_lg.dsl.conditions import FILTERS, TextRule, filter_name, filter_text
 from ragflow_lg.dsl.value_types import ExpectedType
 from ragflow_lg.dsl.variable_references import Reference
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 Operation: TypeAlias = Literal["nth", "head", "tail", "filter", "sort", "drop_duplicates"]
 

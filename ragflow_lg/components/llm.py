@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ragflow_lg.base.thinking import strip_thinking
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.models.chat_params import (
     GO_NAMES,
@@ -29,9 +27,6 @@ from ragflow_lg.models.model_call import (
     read_structured,
 )
 from ragflow_lg.services.chat import ChatRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 
 class Params(PromptedParams):

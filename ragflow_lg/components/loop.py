@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -14,15 +14,12 @@ from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, empty_of_type, to_json
 from ragflow_lg.base.worker_tasks import measure
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, RegionRules
 from ragflow_lg.dsl.conditions import parse_condition
 from ragflow_lg.dsl.loop_operators import NAMES, OPERATORS, holds
 from ragflow_lg.dsl.value_types import schema_of_name
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 MAX_COMPARED = 64 * 1024 * 1024
 """Maximum number of characters that the conditions compare before one round."""

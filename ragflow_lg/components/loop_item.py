@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 
 class Params(ComponentParams):

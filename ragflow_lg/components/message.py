@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic import Field
 
@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import ComponentError, DatabaseError, RequestError, 
 from ragflow_lg.base.local_file_ids import local_path
 from ragflow_lg.base.thinking import strip_tags
 from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue, to_text
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.memory_user import memory_user
 from ragflow_lg.component.report_files import EXTENSIONS, strip_thinking, write_report_file
 from ragflow_lg.component.spec import (
@@ -31,9 +31,6 @@ from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.memories import MAX_TEXT_CHARS as MAX_REMEMBERED_CHARS
 from ragflow_lg.services.memories import Exchange
 from ragflow_lg.services.reports import ReportFormat, ReportRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 logger = logging.getLogger(__name__)
 

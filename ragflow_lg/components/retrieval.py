@@ -6,7 +6,7 @@ import logging
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator, model_validator
 
@@ -16,7 +16,7 @@ from ragflow_lg.base.tokens import shorten
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.memory_user import memory_user
 from ragflow_lg.component.spec import ComponentParams, OneOrMany, Requirement, TemplateOrValue, ToolResult
-from ragflow_lg.component.tool import tool
+from ragflow_lg.component.tool import RunContext, tool
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, FilterCondition, filter_documents, metadata_operator
 from ragflow_lg.models.search_prompts import choose_conditions, translate_question
@@ -24,9 +24,6 @@ from ragflow_lg.services.chunks import readable_chunks, readable_documents
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Knowledge, Metadata
 from ragflow_lg.services.memories import MemorySearch
 from ragflow_lg.services.references import knowledge_text
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 logger = logging.getLogger(__name__)
 

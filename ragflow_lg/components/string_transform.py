@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from pydantic import Field
 
@@ -12,15 +12,11 @@ from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import MAX_ITEMS, JsonValue, join_texts, to_text
 from ragflow_lg.base.worker_tasks import worker_task
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference
 from ragflow_lg.dsl.templates.render import find_syntax_error, has_jinja, render
 from ragflow_lg.dsl.value_types import ExpectedType, Schema
 from ragflow_lg.dsl.variable_references import Template
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
-
 
 SPLIT_SECONDS = 5.0
 MAX_COMPARISONS = 1_000_000

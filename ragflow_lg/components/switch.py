@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from ragflow_lg.base.worker_tasks import SMALL_SIZE, measure
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import (
     ComponentOutputs,
     ComponentParams,
@@ -20,9 +20,6 @@ from ragflow_lg.component.spec import (
 )
 from ragflow_lg.dsl.conditions import OPERATORS, operator_name, parse_condition
 from ragflow_lg.dsl.value_types import ExpectedType
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 
 def _known_operator(value: Any, info: ValidationInfo) -> Any:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic import Field
 
 from ragflow_lg.base.values import JsonValue, join_texts, to_text
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from ragflow_lg.dsl.forms import Form, form_fields, is_file
 from ragflow_lg.dsl.value_types import schemas_of_fields
 from ragflow_lg.dsl.variable_references import Template
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 
 class Params(ComponentParams):

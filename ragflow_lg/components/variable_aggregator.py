@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ReferenceEntry
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 
 class Group(BaseModel):

@@ -6,7 +6,7 @@ import asyncio
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
@@ -14,13 +14,10 @@ from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.lenient_values import as_list
 from ragflow_lg.base.values import MAX_CHARS, MAX_ITEMS, JsonValue, empty_like, to_json_with_size, to_number
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OptionalReference, TemplateOrValue
 from ragflow_lg.component.state_size import Size
 from ragflow_lg.dsl.variable_references import Reference, Template, parse_reference
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 Operator: TypeAlias = Literal[
     "overwrite", "set", "clear", "append", "extend", "remove_first", "remove_last", "+=", "-=", "*=", "/="

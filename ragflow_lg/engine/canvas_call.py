@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.spec import ToolResult
 from ragflow_lg.dsl.forms import FormField, field_type, form_problems, is_file
 
 if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
     from ragflow_lg.component.state import TurnRequest
 
 QUERY = "query"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.begun_calls import BegunCall, step_key
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.dsl.forms import Form, unwrap_submission
 
 if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
     from ragflow_lg.component.turn_context import TurnContext
 
 RUN_AGAIN, CONTINUE = "run it again", "continue with an error"

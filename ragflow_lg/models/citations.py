@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.tokens import shorten
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.models.engine_prompts import engine_prompt
 from ragflow_lg.services.chat import ChatModel, ChatRequest
 from ragflow_lg.services.references import References, knowledge_text
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 MAX_SHOWN_TOKENS = 8_000
 _MARKER = re.compile(r"\[ID:\s?([0-9]{1,9})\]")

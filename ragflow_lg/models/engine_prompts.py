@@ -11,12 +11,9 @@ from calendar import day_name
 from collections.abc import Iterable, Mapping
 from datetime import date
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.models.prompt_texts import PROMPTS
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 

@@ -12,6 +12,7 @@ from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.thinking import AnswerPart, ThinkingSplitter, split_thinking, strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.events import ModelCalled
 from ragflow_lg.dsl.variable_references import Template
 from ragflow_lg.models.chat_params import PromptedParams
@@ -38,7 +39,6 @@ from ragflow_lg.services.chat import (
 )
 
 if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
     from ragflow_lg.dsl.redacted_view import RedactedView
 
 

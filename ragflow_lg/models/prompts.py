@@ -10,17 +10,15 @@ import logging
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from msgspec import Struct, field
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import JsonValue, join_texts, to_text
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.dsl.variable_references import Reference, Template
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 logger = logging.getLogger(__name__)
 

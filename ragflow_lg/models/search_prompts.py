@@ -10,20 +10,18 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue, to_json
+from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.models.engine_prompts import describe_today, engine_prompt
 from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, FilterCondition, metadata_operator
 from ragflow_lg.models.model_call import ask
 from ragflow_lg.models.structured_answer import read_answer
 from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.knowledge import Metadata
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 logger = logging.getLogger(__name__)
 

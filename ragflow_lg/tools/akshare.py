@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic import BaseModel, Field
 
@@ -12,11 +12,8 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.service_client import open_service, read_label, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, TextOutputs, build_text_result, tool
+from ragflow_lg.component.tool import QueryText, RunContext, TextOutputs, build_text_result, tool
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 SERVICE = ToolService("East Money", "akshare", "https://search-api-web.eastmoney.com")
 CALLBACK = "ragflow_lg"

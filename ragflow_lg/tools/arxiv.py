@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -11,11 +11,8 @@ from ragflow_lg.base.extras import require
 from ragflow_lg.base.safe_xml import parse_xml
 from ragflow_lg.component.service_client import MAX_ROWS, Service, open_service, read_fields
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, build_search_result, tool
+from ragflow_lg.component.tool import QueryText, RunContext, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 ARXIV = Service("arXiv")
 SERVICE = ToolService("arXiv", "arxiv", "https://export.arxiv.org")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
 
@@ -12,7 +12,7 @@ from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import CodeLimitError, ComponentError, RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.values import JsonValue, read_path, to_json
-from ragflow_lg.component.decorator import component
+from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import (
     ComponentOutputs,
     ComponentParams,
@@ -25,9 +25,6 @@ from ragflow_lg.dsl.code_contract import apply_contract, find_contract_fault, re
 from ragflow_lg.dsl.value_types import Schema, schema_of_name
 from ragflow_lg.dsl.variable_references import Template, parse_template, scope_of
 from ragflow_lg.services.code import Artifact, CodeRequest, CodeResult, Language, StoredArtifact
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urljoin, urlsplit, urlunsplit
 from urllib.robotparser import RobotFileParser
 
@@ -15,11 +15,8 @@ from ragflow_lg.base.html_markdown import convert_page
 from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.component.service_client import Service
 from ragflow_lg.component.spec import ComponentParams, ToolExample, ToolResult
-from ragflow_lg.component.tool import QueryText, TextOutputs, build_text_result, tool
+from ragflow_lg.component.tool import QueryText, RunContext, TextOutputs, build_text_result, tool
 from ragflow_lg.services.http import HttpRequest, HttpResponse
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 PAGE = Service("The page")
 REQUEST_S = 60.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -10,11 +10,8 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.service_client import open_service, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, TextOutputs, build_text_result, tool
+from ragflow_lg.component.tool import QueryText, RunContext, TextOutputs, build_text_result, tool
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 FREE_ADDRESS = "https://api-free.deepl.com"
 SERVICE = ToolService("DeepL", "deepl", "https://api.deepl.com", "required", "auth_key")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from pydantic import BaseModel, BeforeValidator, Field
@@ -15,11 +15,8 @@ from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_text import read_html_records
 from ragflow_lg.component.service_client import Service, open_service, read_label, read_number, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, build_search_result, tool
+from ragflow_lg.component.tool import QueryText, RunContext, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest, HttpResponse
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 DUCKDUCKGO = Service("DuckDuckGo")
 SERVICE = ToolService("DuckDuckGo", "duckduckgo", "https://duckduckgo.com")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
@@ -12,11 +12,8 @@ from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.named_account import AccountText, NamedAccount
 from ragflow_lg.component.spec import ComponentOutputs, OnceParams, ToolExample, ToolResult
-from ragflow_lg.component.tool import QueryText, tool
+from ragflow_lg.component.tool import QueryText, RunContext, tool
 from ragflow_lg.services.mail import MailAccount, MailMessage, MailTarget
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 LIMIT_S = 60.0
 MAX_RECIPIENTS = 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 from pydantic import AfterValidator, BaseModel, Field
 
@@ -12,12 +12,9 @@ from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.named_account import AccountText, NamedAccount
 from ragflow_lg.component.spec import ComponentParams, OnceParams, ToolExample, ToolResult
-from ragflow_lg.component.tool import QueryText, tool
+from ragflow_lg.component.tool import QueryText, RunContext, tool
 from ragflow_lg.dsl.variable_references import Template
 from ragflow_lg.services.databases import DatabaseAccount, SqlQuery, StatementResult, Target
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 LIMIT_S = 60.0
 MAX_ROWS = 1024

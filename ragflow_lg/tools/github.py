@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, Field
 
 from ragflow_lg.component.service_client import open_service, read_label, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, build_search_result, tool
+from ragflow_lg.component.tool import QueryText, RunContext, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 SERVICE = ToolService("GitHub", "github", "https://api.github.com", "optional")
 MAX_PAGE = 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, Field
 
@@ -13,11 +13,8 @@ from ragflow_lg.base.html_text import read_html_records
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.service_client import open_service, read_label, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import NOTHING_FOUND, QueryText, build_search_result, tool
+from ragflow_lg.component.tool import NOTHING_FOUND, QueryText, RunContext, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 SERVICE = ToolService("Google Scholar", "scholar", "https://scholar.google.com")
 HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; ragflow-lg)", "Accept-Language": "en"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
@@ -11,11 +11,8 @@ from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.component.service_client import open_service
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import split_list, tool
+from ragflow_lg.component.tool import RunContext, split_list, tool
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 SERVICE = ToolService("Querit", "querit", "https://api.querit.ai", "required")
 MIN_REQUEST_S = 15.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, Field
 
@@ -10,11 +10,8 @@ from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.component.service_client import open_service, read_fields
 from ragflow_lg.component.spec import ComponentParams, OneOrMany, ToolResult, ToolService
-from ragflow_lg.component.tool import NOTHING_FOUND, QueryText, build_search_result, tool
+from ragflow_lg.component.tool import NOTHING_FOUND, QueryText, RunContext, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 SERVICE = ToolService("Querit", "querit", "https://api.querit.ai", "required")
 TIME_RANGE = r"^(|[dwmy][1-9][0-9]*|\d{4}-\d{2}-\d{2}to\d{4}-\d{2}-\d{2})$"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.component.service_client import Service, open_service, read_label, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, TextOutputs, build_text_result, tool
+from ragflow_lg.component.tool import QueryText, RunContext, TextOutputs, build_text_result, tool
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 SERVICE = ToolService("QWeather", "qweather", "https://devapi.qweather.com", "required", "web_apikey")
 PAID_ADDRESS = "https://api.qweather.com"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import Annotated, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, Field
 
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.service_client import open_service
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import split_list, tool
+from ragflow_lg.component.tool import RunContext, split_list, tool
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 SERVICE = ToolService("Tavily", "tavily", "https://api.tavily.com", "required")
 REQUEST_S = 120.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel, Field
 
@@ -11,11 +11,8 @@ from ragflow_lg.base.markdown_table import markdown_table
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.service_client import MAX_LABEL_CHARS, MAX_ROWS, Service, open_service
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, TextOutputs, build_text_result, tool
+from ragflow_lg.component.tool import QueryText, RunContext, TextOutputs, build_text_result, tool
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 SERVICE = ToolService("TuShare", "tushare", "https://api.tushare.pro", "required", "token")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -11,11 +11,8 @@ from ragflow_lg.base.markdown_table import markdown_table
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.service_client import open_service
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import NO_REPORT, QueryText, ReportOutputs, build_report, tool
+from ragflow_lg.component.tool import NO_REPORT, QueryText, ReportOutputs, RunContext, build_report, tool
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 SERVICE = ToolService("iWenCai", "wencai", "https://openapi.iwencai.com", "required")
 MAX_PAGE = 50

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic import BaseModel, Field, field_validator
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.component.service_client import Service, open_service, read_fields, read_number, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, build_search_result, tool
+from ragflow_lg.component.tool import QueryText, RunContext, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 WIKIPEDIA = Service("Wikipedia")
 SERVICE = ToolService("Wikipedia", "wikipedia", "https://{lang}.wikipedia.org/w/api.php")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
 from pydantic import BaseModel, Field
@@ -15,11 +15,8 @@ from ragflow_lg.base.markdown_table import markdown_pairs, markdown_table
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.service_client import MAX_ROWS, Service, open_service, read_label, read_number, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import NO_REPORT, QueryText, ReportOutputs, build_report, tool
+from ragflow_lg.component.tool import NO_REPORT, QueryText, ReportOutputs, RunContext, build_report, tool
 from ragflow_lg.services.http import HttpRequest
-
-if TYPE_CHECKING:
-    from ragflow_lg.component.context import RunContext
 
 SERVICE = ToolService("Yahoo Finance", "yahoo", "https://query2.finance.yahoo.com")
 COOKIE_URL = "https://fc.yahoo.com"
