@@ -18,12 +18,8 @@ from ragflow_lg.dsl_compiler.eject.python_module import PythonModule, command_ty
 
 
 def nodes_inside(plan: Plan, region: Region) -> list[NodeId]:
-    """Return all nodes in a region, including those in inner regions."""
-    inside = [*([region.item] if region.item else []), *region.body]
-    for id_ in region.body:
-        if id_ in plan.regions:
-            inside += nodes_inside(plan, plan.regions[id_])
-    return list(dict.fromkeys(id_ for id_ in inside if plan.nodes[id_].rank >= 0))
+    """Return the nodes in a region that can run, including those in inner regions."""
+    return list(dict.fromkeys(id_ for id_ in plan.nodes_inside(region) if plan.nodes[id_].rank >= 0))
 
 
 def sometimes_collected(plan: Plan, region: Region, body: FlowShape) -> set[NodeId]:

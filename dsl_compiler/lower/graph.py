@@ -155,18 +155,11 @@ class _Lowering:
             tuple(self._names[node] for node in region.start if node not in gates),
             tuple(gates.values()),
             tuple(gates[join] for join, gate in self._joins(region.owner).items() if region.entry in gate.watched),
-            frozenset(self._nodes_inside(region)),
+            frozenset(self._plan.nodes_inside(region)),
             collects,
             frozenset(reference.node for reference in collects.values()),
             any(reference.kind == "global" for reference, path in owner.references if path == ("items_ref",)),
         )
-
-    def _nodes_inside(self, region: Region) -> set[str]:
-        inside: set[str] = {*region.body, *((region.item,) if region.item else ())}
-        for node in region.body:
-            if node in self._plan.regions:
-                inside |= self._nodes_inside(self._plan.regions[node])
-        return inside
 
     def _scope(self, parent: NodeId | None) -> list[PlanNode]:
         return [node for node in self._plan.nodes.values() if node.rank >= 0 and node.parent == parent]

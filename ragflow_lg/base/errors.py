@@ -38,6 +38,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -168,6 +169,15 @@ class ServiceError(RagflowLgError, code="service"):
         self.is_retryable = is_retryable
         self.retry_after_s = retry_after_s
         super().__init__(message)
+
+
+def parse_retry_after(header: str) -> float:
+    """Return the seconds in a header ``Retry-After``; 0 if it has none. Dates are ignored: the clocks may differ."""
+    try:
+        seconds = float(header)
+    except ValueError:
+        return 0.0
+    return seconds if 0 < seconds < math.inf else 0.0
 
 
 def pause_before_retry(error: BaseException, delay_s: float) -> float:

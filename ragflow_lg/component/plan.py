@@ -278,6 +278,14 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
             **({"compat": list[JsonValue](names)} if (names := self.compatibility.names) else {}),
         }
 
+    def nodes_inside(self, region: Region) -> list[NodeId]:
+        """Return all nodes in a region, including those in inner regions."""
+        inside = [*([region.item] if region.item else []), *region.body]
+        for id_ in region.body:
+            if id_ in self.regions:
+                inside += self.nodes_inside(self.regions[id_])
+        return inside
+
     def with_canvases(self) -> Iterator[Plan]:
         """Yield this plan and, recursively, the plans of all canvases that its nodes and tools run."""
         yield self

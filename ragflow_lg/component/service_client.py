@@ -14,7 +14,7 @@ from urllib.parse import quote, quote_plus, urljoin
 
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import ComponentError, ServiceError, SettingsError
+from ragflow_lg.base.errors import ComponentError, ServiceError, SettingsError, parse_retry_after
 from ragflow_lg.base.values import JsonValue, parse_json, read_path, to_json, to_text
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.spec import ToolService, key_in_canvas
@@ -132,7 +132,7 @@ class Service:
         value = parse_json(response.text) if self.error_field else None
         reason = self.error_of(cast("dict[str, Any]", value)) if isinstance(value, dict) else ""
         text = reason or f"{self.name} answered {response.status}: {self._excerpt(response)}"
-        pause_s = _retry_after_s(response)
+        pause_s = min(parse_retry_after(response.headers.get("retry-after", "")), MAX_PAUSE_S)
         if pause_s:
             text = f"{text} It asks clients to wait {pause_s:g} s."
         is_retryable = response.status >= 500 or response.status == 429
@@ -178,12 +178,6 @@ def read_number(value: JsonValue, default: float) -> float:
     except (ValueError, OverflowError):
         return default
     return number if math.isfinite(number) else default
-
-
-def _retry_after_s(response: HttpResponse) -> float:
-    """Return the seconds in ``Retry-After``; 0 if there are none. Dates are ignored: the clocks may differ."""
-    text = response.headers.get("retry-after", "").strip()
-    return min(float(text), MAX_PAUSE_S) if text.isascii() and text.isdecimal() else 0.0
 
 
 def _join_url(base: str, target: str) -> str:

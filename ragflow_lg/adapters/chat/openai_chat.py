@@ -22,7 +22,7 @@ from ragflow_lg.adapters.chat.openai_messages import (
     write_messages,
 )
 from ragflow_lg.adapters.workers.fair_slots import FairPermits
-from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.errors import ServiceError, parse_retry_after
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
 
 if TYPE_CHECKING:
@@ -308,7 +308,8 @@ class OpenAIChat:
             status = error.status_code
             is_retryable = status in (408, 409, 429) or status >= 500
             text = f"answered {status}: {_detail(error)}"
-            raise self.failure(text, is_retryable=is_retryable, retry_after_s=_retry_after_s(error)) from None
+            pause_s = parse_retry_after(error.response.headers.get("retry-after", ""))
+            raise self.failure(text, is_retryable=is_retryable, retry_after_s=pause_s) from None
         except (openai.APIConnectionError, httpx.HTTPError) as error:
             cause = error.__cause__ or error
             if isinstance(cause, AnswerTooLargeError):
@@ -330,15 +331,6 @@ class OpenAIChat:
         text = self.endpoint.redact(text)
         text = text if len(text) <= _MAX_ERROR_CHARS else text[: _MAX_ERROR_CHARS - 1] + "…"
         return ServiceError(text, is_retryable=is_retryable, retry_after_s=retry_after_s)
-
-
-def _retry_after_s(error: Any) -> float:
-    """Return how many seconds the endpoint asks to wait; 0 if it does not ask or specifies a date."""
-    text: str = error.response.headers.get("retry-after", "")
-    try:
-        return max(0.0, float(text))
-    except ValueError:
-        return 0.0
 
 
 def _count(value: Any) -> int:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
 from ragflow_lg.base.computing_threads import compute_in_thread
-from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.errors import ServiceError, SettingsError, parse_retry_after
 from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 
@@ -142,7 +141,7 @@ class ModelEndpoint:
             raise self.failure(f"is not available: {error}", is_retryable=error.is_retryable) from error
         if response.status != 200:
             is_busy = response.status in (408, 409, 425, 429) or response.status >= 500
-            pause_s = _seconds(response.headers.get("retry-after", ""))
+            pause_s = parse_retry_after(response.headers.get("retry-after", ""))
             what = f"answered with status {response.status}: {self.excerpt(response.text)}"
             raise self.failure(what, is_retryable=is_busy, retry_after_s=pause_s)
         return response
@@ -155,12 +154,3 @@ class ModelEndpoint:
         """Return an error that begins with the name of the model."""
         text = f"The {self._name} {what.rstrip('.')}."
         return ServiceError(text, is_retryable=is_retryable, retry_after_s=retry_after_s)
-
-
-def _seconds(text: str) -> float:
-    """Parse a Retry-After header; return 0 for a date."""
-    try:
-        number = float(text)
-    except ValueError:
-        return 0.0
-    return number if math.isfinite(number) and number > 0 else 0.0

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from ragflow_lg.adapters.http.answer_limits import AnswerTooLargeError
+from ragflow_lg.base.errors import parse_retry_after
 from ragflow_lg.base.lenient_values import as_map
 
 _UNREADABLE = (TypeError, LookupError, AttributeError, RecursionError, ValidationError)
@@ -111,10 +112,6 @@ def _retry_after_s(error: BaseException) -> float:
     """Return how many seconds a server asks to wait; 0 if it does not ask or gives a date."""
     response = _response(error)
     headers: Any = getattr(response, "headers", None)
-    if headers is None:
-        headers = as_map(as_map(response).get("ResponseMetadata")).get("HTTPHeaders") or {}
-    try:
-        seconds = float(headers.get("retry-after") or 0)
-    except (ValueError, TypeError, AttributeError):
-        return 0.0
-    return seconds if 0 < seconds < float("inf") else 0.0
+    if not hasattr(headers, "get"):
+        headers = as_map(as_map(as_map(response).get("ResponseMetadata")).get("HTTPHeaders"))
+    return parse_retry_after(str(headers.get("retry-after")))

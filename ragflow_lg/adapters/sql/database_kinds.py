@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from msgspec import Struct, field
 
@@ -101,7 +102,7 @@ def build_url(account: DatabaseAccount, options: Mapping[str, str], *, writes: b
 
     kind = find_kind(account.kind)
     if not kind.is_server:
-        path = account.database if account.database.startswith("file:") else f"file:{_quote_path(account.database)}"
+        path = account.database if account.database.startswith("file:") else f"file:{quote(account.database)}"
         query = {"mode": "rw" if writes else "ro", "uri": "true", **options}
         return URL.create(kind.driver, database=path, query=query)
     database = account.database
@@ -112,12 +113,6 @@ def build_url(account: DatabaseAccount, options: Mapping[str, str], *, writes: b
     return URL.create(
         kind.driver, account.username, account.password or None, account.host, account.port, database, query
     )
-
-
-def _quote_path(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(path)
 
 
 def address_arguments(kind: DatabaseKind, host: str) -> dict[str, str]:
