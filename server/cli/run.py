@@ -14,6 +14,7 @@ from ragflow_lg.server.cli.terminal import format_command, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
+    from ragflow_lg.component.plan import Plan
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.dsl.forms import FormField
     from ragflow_lg.runs.pauses import Pause
@@ -49,7 +50,6 @@ def run(
     ragflow-lg run chat.json "Hello" --record hello.jsonl   (later, without a model: --replay hello.jsonl)
     """
     from ragflow_lg.checkpoints.store_url import store_kind
-    from ragflow_lg.server.assembly.canvas_needs import describe_missing
     from ragflow_lg.server.assembly.library import load_canvas
     from ragflow_lg.server.cli.file_attachments import read_attachments
     from ragflow_lg.server.cli.play import play_canvas
@@ -62,9 +62,7 @@ def run(
     settings = load_settings(options.settings)
     canvas = load_canvas(file, settings, asks_servers=options.replay is None)
     _report_upgrade(file)
-    missing = ""
-    if options.replay is None and (missing := describe_missing(canvas.plan, settings, has_model=bool(options.model))):
-        print_note(missing)
+    missing = "" if options.replay else _report_missing(canvas.plan, settings, options)
     text = sys.stdin.read().strip() if query == "-" else query
     fields = _fill_form(canvas.plan.form, inputs or [], text)
     request: TurnRequest = {"query": text, "inputs": {name: {"value": value} for name, value in fields.items()}}
@@ -84,6 +82,16 @@ def run(
         before=_require_same_canvas(session, canvas_id, canvas.plan.canvas_hash, options) if session else None,
         reported=missing,
     )
+
+
+def _report_missing(plan: Plan, settings: Settings, options: RunOptions) -> str:
+    """Print what the canvas needs and the settings lack, and return it."""
+    from ragflow_lg.server.assembly.canvas_needs import describe_missing
+
+    missing = describe_missing(plan, settings, has_model=bool(options.model))
+    if missing:
+        print_note(missing)
+    return missing
 
 
 def _fill_form(form: Sequence[FormField], entries: Sequence[str], query: str) -> dict[str, Any]:

@@ -320,10 +320,25 @@ def _engine(address: URL) -> AsyncEngine:
     limits: dict[str, Any] = {"connect_timeout": CONNECT_S}
     if address.get_driver_name() == "psycopg":
         limits["tcp_user_timeout"] = SILENCE_MS
+    if address.get_driver_name() == "asyncmy":
+        limits["async_creator_fn"] = _connect_asyncmy
     # A transaction sees what others have since committed, on MySQL just as on PostgreSQL.
     return create_async_engine(
         address, isolation_level="READ COMMITTED", pool_pre_ping=True, connect_args=limits, **_POOL
     )
+
+
+async def _connect_asyncmy(**options: Any) -> Any:
+    """Connect to MySQL or MariaDB. The driver's own limit does not include the server's greeting."""
+    import asyncmy
+    from asyncmy.errors import OperationalError as ConnectError
+
+    driver: Any = asyncmy  # it has no types
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            return await driver.connect(**options)
+    except TimeoutError:
+        raise ConnectError(f"it did not answer within {CONNECT_S} s") from None
 
 
 def _threads(address: URL, keys: KeyRing | None) -> SqliteThreads | None:

@@ -1,4 +1,5 @@
 import asyncio
+import socket
 import sqlite3
 import threading
 import time
@@ -177,6 +178,16 @@ async def test_a_database_that_does_not_answer_is_named_as_it_was_written() -> N
             pass
     assert str(raised.value).startswith("The database 'postgresql://u:***@127.0.0.1:1/x' cannot be used: ")
     assert str(raised.value).endswith("Connection refused. Start the database, or correct `database` of [server].")
+
+
+@pytest.mark.parametrize(("scheme", "reason"), [("postgresql", "timeout"), ("mysql", "it did not answer within 1 s")])
+async def test_a_server_that_accepts_connections_and_is_silent_is_reported(
+    scheme: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragflow_lg.server.database.database.CONNECT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(DatabaseError, match=reason):
+        async with open_database(f"{scheme}://u:p@127.0.0.1:{silent.getsockname()[1]}/x"):
+            pass
 
 
 async def test_errors_of_statements_contain_no_values(database_url: str) -> None:
