@@ -1,11 +1,11 @@
-"""Deletes what is older than the settings allow: sessions with everything that belongs to them, and files."""
+"""Deletes sessions with everything that belongs to them, and what is older than the settings allow."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,18 @@ _DAY_MS = 86_400_000
 logger = logging.getLogger(__name__)
 
 
+async def delete_session(app_state: AppState, tenant: str, agent_id: str, session_id: str, /, **details: str) -> bool:
+    """Delete everything stored for a session. Return whether the database had it. ``details`` are for the audit log.
+
+    Raises:
+        ConflictError: If the session has a run in progress.
+    """
+    await app_state.store.delete_session(session_id)
+    is_known = await SessionRepository(app_state.database, tenant).delete(agent_id, session_id)
+    audit("session.deleted", agent=agent_id, session=session_id, **details)
+    return is_known
+
+
 async def delete_old_sessions(app_state: AppState) -> int:
     """Delete the sessions of all tenants without a turn for `session_days`. Return their number.
 
@@ -39,12 +51,9 @@ async def delete_old_sessions(app_state: AppState) -> int:
     before_ms, count, last = app_state.now_ms() - int(days * _DAY_MS), 0, ""
     while page := await find_older_sessions(app_state.database, before_ms, last, PAGE):
         for tenant, agent_id, session_id in page:
-            try:
-                await app_state.store.delete_session(session_id)
-            except ConflictError:
-                continue
-            count += await SessionRepository(app_state.database, tenant).delete(agent_id, session_id)
-            audit("session.deleted", tenant=tenant, agent=agent_id, session=session_id, reason="retention")
+            with suppress(ConflictError):
+                details = {"tenant": tenant, "reason": "retention"}
+                count += await delete_session(app_state, tenant, agent_id, session_id, **details)
         last = page[-1][2]
     return count
 

@@ -14,8 +14,9 @@ from ragflow_lg.server.database.prepared_statements import PreparedStatement, fi
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, PauseTimeoutRow, RunRow, SessionRow
 
 if TYPE_CHECKING:
-    from ragflow_lg.services.chat import Usage
+    from sqlalchemy.ext.asyncio import AsyncSession
 
+    from ragflow_lg.services.chat import Usage
 
 MAX_OF_CONVERSATION = 20
 """How many sessions of a conversation are considered: one more for each message that the user has changed."""
@@ -59,6 +60,13 @@ async def find_older_sessions(database: Database, before_ms: int, after: str, li
     )
     async with database.reading() as db:
         return [(tenant, agent_id, id_) for tenant, agent_id, id_ in await db.execute(statement)]
+
+
+async def delete_session_rows(db: AsyncSession, tenant: str, session_id: str) -> None:
+    """Delete a session with its messages and its runs."""
+    for table in (MessageRow, PauseTimeoutRow, RunRow):
+        await db.execute(delete(table).where(table.tenant == tenant, table.session_id == session_id))
+    await db.execute(delete(SessionRow).where(SessionRow.tenant == tenant, SessionRow.id == session_id))
 
 
 class SessionRepository(TenantRepository):
@@ -169,14 +177,10 @@ class SessionRepository(TenantRepository):
         """Delete one of an agent's sessions and its messages. Return whether it existed."""
         async with self._database.writing() as db:
             statement = self._sessions().where(SessionRow.agent_id == agent_id, SessionRow.id == session_id)
-            session = await db.scalar(statement)
-            if session is None:
-                return False
-            for table in (MessageRow, PauseTimeoutRow, RunRow):
-                selection = delete(table).where(table.tenant == self._tenant, table.session_id == session_id)
-                await db.execute(selection)
-            await db.delete(session)
-            return True
+            is_known = await db.scalar(statement) is not None
+            if is_known:
+                await delete_session_rows(db, self._tenant, session_id)
+            return is_known
 
     def _sessions(self) -> Select[SessionRow]:
         return select(SessionRow).where(SessionRow.tenant == self._tenant)

@@ -16,6 +16,7 @@ from ragflow_lg.base.values import to_text
 from ragflow_lg.checkpoints.sessions.session_pruning import prune_session
 from ragflow_lg.runs.pauses import AnswerRequest, match_answers
 from ragflow_lg.runs.runner import abandon, newest_run
+from ragflow_lg.server.agents.retention import delete_session
 from ragflow_lg.server.database.tables import RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.agent_runs import NEVER_BEGAN, AgentRuns, busy_error
@@ -279,11 +280,9 @@ class RunControl(AgentRuns):
             RequestError: If the session is busy.
         """
         try:
-            await self._app_state.store.delete_session(session.id)
+            await delete_session(self._app_state, self._agent.tenant, self._agent.id, session.id)
         except ConflictError as error:
             raise busy_error(str(error)) from error
-        await self._sessions.delete(self._agent.id, session.id)
-        audit("session.deleted", agent=self._agent.id, session=session.id)
 
     async def _last(self, run: RunRow, session: SessionRow) -> Runner:
         """Return the runner for a session after checking that this is its last run."""

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
-from sqlalchemy import BigInteger, TypeDecorator, delete, select
+from sqlalchemy import BigInteger, TypeDecorator, select
 
 from ragflow_lg.base.errors import ConflictError, DatabaseError, RequestError
 from ragflow_lg.checkpoints.records.run_records import MAX_TIME_MS
 from ragflow_lg.checkpoints.sessions.session_lines import FileLine, ServerLine
 from ragflow_lg.server.agents.file_store import FileStore
+from ragflow_lg.server.database.session_repository import delete_session_rows
 from ragflow_lg.server.database.stored_reference import read_reference
 from ragflow_lg.server.database.tables import (
     ID_CHARS,
@@ -26,7 +27,6 @@ from ragflow_lg.server.database.tables import (
     AgentRow,
     FileRow,
     MessageRow,
-    PauseTimeoutRow,
     Row,
     RunRow,
     SessionRow,
@@ -124,7 +124,7 @@ class SessionRows:
                         raise ConflictError("The session, or its agent, belongs to another tenant here.")
                     if owner is not None and kind is SessionRow and not self._replaces:
                         raise ConflictError("The server has messages of the session. To replace it, add --replace.")
-                await _delete_session(db, session)
+                await delete_session_rows(db, session.tenant, session.id)
                 for row in (*rows["agents"], *rows["versions"]):
                     known = await db.get(AgentRow if isinstance(row, AgentRow) else VersionRow, row.id)
                     if known is None:
@@ -165,7 +165,7 @@ class SessionRows:
         async with self.database.writing() as db:
             session = await db.scalar(select(SessionRow).where(SessionRow.id == session_id))
             if session is not None:
-                await _delete_session(db, session)
+                await delete_session_rows(db, session.tenant, session.id)
             return session is not None
 
     def _store(self, tenant: str) -> FileStore:
@@ -182,12 +182,6 @@ async def _rows_of(db: AsyncSession, session: SessionRow) -> dict[str, Sequence[
     versions = [row for row in await db.scalars(select(VersionRow).where(*of_agent)) if row.id in used]
     found = list(await db.scalars(messages.order_by(MessageRow.number)))
     return {"agents": agents, "versions": versions, "sessions": [session], "messages": found, "runs": runs}
-
-
-async def _delete_session(db: AsyncSession, session: SessionRow) -> None:
-    for table in (MessageRow, PauseTimeoutRow, RunRow):
-        await db.execute(delete(table).where(table.tenant == session.tenant, table.session_id == session.id))
-    await db.execute(delete(SessionRow).where(SessionRow.tenant == session.tenant, SessionRow.id == session.id))
 
 
 def _values(row: Row) -> Values:

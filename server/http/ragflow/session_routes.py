@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import ConflictError, RequestError
+from ragflow_lg.server.agents import retention
 from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
@@ -38,7 +39,6 @@ from ragflow_lg.server.http.shared.request_parsing import (
 )
 from ragflow_lg.server.http.shared.responses import format_times, respond_page
 from ragflow_lg.server.http.shared.row_loading import load_agent, load_session
-from ragflow_lg.server.observability.audit import audit
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: sessions"], route_class=DescribedRoute)
 
@@ -200,16 +200,13 @@ async def _load_canvases(request: Request, agent: AgentRow, version_ids: Sequenc
 async def _delete_one(request: Request, caller: ApiCaller, agent_id: str, session_id: str) -> str:
     """Delete a session. Return the reason if that fails, else ``""``."""
     app_state = get_app_state(request)
-    sessions = SessionRepository(app_state.database, caller.tenant)
-    session = await sessions.get(session_id)
+    session = await SessionRepository(app_state.database, caller.tenant).get(session_id)
     if session is None or session.agent_id != agent_id:
         return f"The agent doesn't own the session {session_id}"
     try:
-        await app_state.store.delete_session(session_id)
+        await retention.delete_session(app_state, caller.tenant, agent_id, session_id)
     except ConflictError as error:
         return f"The session {session_id} has a run in progress: {error}"
-    await sessions.delete(agent_id, session_id)
-    audit("session.deleted", agent=agent_id, session=session_id)
     return ""
 
 

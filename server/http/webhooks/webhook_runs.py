@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import ConflictError, DatabaseError, RagflowLgError
 from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.wire_events import MessageEnd
+from ragflow_lg.server.agents.retention import delete_session
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.streaming.run_task import CONTINUE
@@ -132,11 +134,8 @@ async def trim_sessions(app_state: AppState, agent: AgentRow, interval: int = TR
     sessions = SessionRepository(app_state.database, agent.tenant)
     try:
         for id_ in await sessions.older_ids(agent.id, WEBHOOK_SOURCE, limit, 2 * interval):
-            try:
-                await app_state.store.delete_session(id_)
-            except ConflictError:
-                continue
-            await sessions.delete(agent.id, id_)
+            with suppress(ConflictError):
+                await delete_session(app_state, agent.tenant, agent.id, id_, reason="webhook")
     except RagflowLgError as error:
         logger.warning("cannot delete old webhook sessions of %s: %s", agent.id, error)
 
