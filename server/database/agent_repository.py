@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError, RequestError
 from ragflow_lg.server.database.database import TenantRepository
-from ragflow_lg.server.database.prepared_statements import PreparedStatement, find_row
+from ragflow_lg.server.database.prepared_statements import PreparedStatement, find_row, insert_rows
 from ragflow_lg.server.database.tables import (
     AgentRow,
     MessageRow,
@@ -36,14 +36,12 @@ class AgentTags(TenantRepository):
         statement = select(AgentRow.tags).where(AgentRow.tenant == self._tenant, AgentRow.tags != "")
         if category:
             statement = statement.where(AgentRow.canvas_category == category)
-        async with self._database.reading() as db:
-            return Counter(tag for tags in await db.scalars(statement) for tag in tags.split(","))
+        return Counter(tag for tags in await self._database.all(statement) for tag in tags.split(","))
 
     async def set(self, agent_id: str, tags: str) -> None:
         """Replace an agent's tags."""
         selection = update(AgentRow).where(AgentRow.tenant == self._tenant, AgentRow.id == agent_id)
-        async with self._database.writing() as db:
-            await db.execute(selection.values(tags=tags))
+        await self._database.execute(selection.values(tags=tags))
 
 
 MAX_DRAFTS = 20
@@ -109,9 +107,8 @@ class AgentRepository(TenantRepository):
     async def categories(self) -> dict[str, int]:
         """Count the agents by category."""
         counts = select(AgentRow.canvas_category, func.count()).where(AgentRow.tenant == self._tenant)
-        async with self._database.reading() as db:
-            rows = await db.execute(counts.group_by(AgentRow.canvas_category).order_by(AgentRow.canvas_category))
-            return {row[0]: row[1] for row in rows}
+        ordered = counts.group_by(AgentRow.canvas_category).order_by(AgentRow.canvas_category)
+        return dict(await self._database.rows(ordered))
 
     async def change(self, agent_id: str, values: Mapping[str, Any], version: VersionRow | None) -> None:
         """Change an agent's columns. If a ``version`` is given, it becomes the draft.
@@ -165,24 +162,21 @@ class AgentRepository(TenantRepository):
     async def versions(self, ids: Sequence[str]) -> dict[str, VersionRow]:
         """Return versions by id."""
         statement = select(VersionRow).where(VersionRow.tenant == self._tenant, VersionRow.id.in_(ids))
-        async with self._database.reading() as db:
-            return {row.id: row for row in await db.scalars(statement)}
+        return {row.id: row for row in await self._database.all(statement)}
 
     async def version_titles(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the titles of versions by id, without loading their canvases."""
         statement = select(VersionRow.id, VersionRow.title).where(
             VersionRow.tenant == self._tenant, VersionRow.id.in_(ids)
         )
-        async with self._database.reading() as db:
-            return {row.id: row.title for row in await db.execute(statement)}
+        return dict(await self._database.rows(statement))
 
     async def canvas_sizes(self, ids: Sequence[str]) -> dict[str, int]:
         """Return the sizes of versions' canvases, by id, without loading them: in characters, or on MySQL in bytes."""
         statement = select(VersionRow.id, func.length(VersionRow.dsl)).where(
             VersionRow.tenant == self._tenant, VersionRow.id.in_(ids)
         )
-        async with self._database.reading() as db:
-            return {id_: size or 0 for id_, size in await db.execute(statement)}
+        return {id_: size or 0 for id_, size in await self._database.rows(statement)}
 
     async def released(self, agent_id: str) -> VersionRow | None:
         """Return the version that was published last, or None."""
@@ -197,14 +191,12 @@ class AgentRepository(TenantRepository):
             .where(VersionRow.tenant == self._tenant, VersionRow.agent_id.in_(agent_ids), VersionRow.is_released)
             .group_by(VersionRow.agent_id)
         )
-        async with self._database.reading() as db:
-            return {row[0]: row[1] for row in await db.execute(times)}
+        return dict(await self._database.rows(times))
 
     async def release(self, agent_id: str, version_id: str, now_ms: int) -> None:
         """Publish a version."""
         selection = (VersionRow.tenant == self._tenant, VersionRow.agent_id == agent_id, VersionRow.id == version_id)
-        async with self._database.writing() as db:
-            await db.execute(update(VersionRow).where(*selection).values(is_released=True, update_ms=now_ms))
+        await self._database.execute(update(VersionRow).where(*selection).values(is_released=True, update_ms=now_ms))
 
     async def all_versions(self, agent_id: str) -> list[VersionRow]:
         """Return all versions of an agent, most recently changed first."""
@@ -214,8 +206,7 @@ class AgentRepository(TenantRepository):
     async def add_version(self, version: VersionRow) -> None:
         """Store a version without making it the draft."""
         version.tenant = self._tenant
-        async with self._database.writing() as db:
-            db.add(version)
+        await self._database.write(insert_rows(version))
 
     async def add_trial(self, version: VersionRow) -> None:
         """Store a version that is not the draft, and delete the oldest ones that nobody uses."""

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
@@ -24,11 +24,12 @@ from ragflow_lg.base.work_thread import WorkThread
 from ragflow_lg.server.database.text_types import use_keys
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Select
+    from sqlalchemy import ColumnElement, CursorResult, Executable, Select
 
     from ragflow_lg.checkpoints.key_ring import KeyRing
 
 _T = TypeVar("_T")
+_Columns = TypeVarTuple("_Columns")
 
 
 class _ConnectionThread:
@@ -185,6 +186,11 @@ class Database:
         async with self.reading() as db:
             return await db.scalar(statement)
 
+    async def rows(self, statement: Select[*_Columns]) -> list[tuple[*_Columns]]:
+        """Return all rows; see `reading`."""
+        async with self.reading() as db:
+            return list(await db.execute(statement))
+
     async def page(
         self, statement: Select[_T], order: Sequence[ColumnElement[Any]], page: int, size: int
     ) -> tuple[list[_T], int]:
@@ -210,6 +216,11 @@ class Database:
                 yield session
         except SQLAlchemyError as error:
             raise _to_database_error(error) from error
+
+    async def execute(self, statement: Executable) -> int:
+        """Execute one statement in a transaction of its own. Return how many rows it has changed; see `writing`."""
+        async with self.writing() as db:
+            return cast("CursorResult[Any]", await db.execute(statement)).rowcount
 
 
 class TenantRepository:

@@ -6,9 +6,9 @@ A process claims one by a compare-and-set before it begins.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import ColumnElement, CursorResult, func, inspect, select, update
+from sqlalchemy import ColumnElement, func, inspect, select, update
 
 from ragflow_lg.server.database.tables import PauseTimeoutRow, ScheduleRow
 
@@ -37,9 +37,8 @@ async def find_due_rows(
 
 async def change_due_row(database: Database, row: ScheduleRow | PauseTimeoutRow, **values: Any) -> bool:
     """Change a row, also in memory, unless another process has changed it since it was read."""
-    async with database.writing() as db:
-        if not count_rows(await db.execute(update(type(row)).where(*as_read(row)).values(values))):
-            return False
+    if not await database.execute(update(type(row)).where(*as_read(row)).values(values)):
+        return False
     for name, value in values.items():
         setattr(row, name, value)
     return True
@@ -50,8 +49,3 @@ def as_read(row: ScheduleRow | PauseTimeoutRow) -> list[ColumnElement[bool]]:
     table = type(row)
     (key,) = inspect(table).primary_key
     return [key == getattr(row, key.name), table.due_ms == row.due_ms, table.run_id == row.run_id]
-
-
-def count_rows(result: Any) -> int:
-    """Return how many rows a statement has changed."""
-    return cast("CursorResult[Any]", result).rowcount

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, delete, func, select
 
 from ragflow_lg.base.errors import QuotaError
 from ragflow_lg.server.database.database import Database, TenantRepository
+from ragflow_lg.server.database.prepared_statements import insert_rows
 from ragflow_lg.server.database.tables import FileRow
 
 _DELETE_FILES = "Delete files with `DELETE /native/v1/files/ID`; `GET /native/v1/files` lists them."
@@ -29,16 +30,12 @@ class FileQuery(Struct, frozen=True):
 async def find_expired(database: Database, now_ms: int, limit: int) -> list[tuple[str, str]]:
     """Return the tenants and ids of files of all tenants that have expired."""
     has_expired = (FileRow.expire_ms > 0, FileRow.expire_ms <= now_ms)
-    async with database.reading() as db:
-        rows = await db.execute(select(FileRow.tenant, FileRow.id).where(*has_expired).limit(limit))
-        return [(tenant, id_) for tenant, id_ in rows]
+    return await database.rows(select(FileRow.tenant, FileRow.id).where(*has_expired).limit(limit))
 
 
 async def find_older_files(database: Database, before_ms: int, limit: int) -> list[tuple[str, str]]:
     """Return the tenants and ids of files of all tenants that were stored before a time."""
-    async with database.reading() as db:
-        rows = await db.execute(select(FileRow.tenant, FileRow.id).where(FileRow.create_ms < before_ms).limit(limit))
-        return [(tenant, id_) for tenant, id_ in rows]
+    return await database.rows(select(FileRow.tenant, FileRow.id).where(FileRow.create_ms < before_ms).limit(limit))
 
 
 async def all_files(database: Database, page_size: int = 500) -> AsyncIterator[tuple[str, str]]:
@@ -46,8 +43,7 @@ async def all_files(database: Database, page_size: int = 500) -> AsyncIterator[t
     last = ""
     while True:
         page = select(FileRow.tenant, FileRow.id).where(FileRow.id > last).order_by(FileRow.id).limit(page_size)
-        async with database.reading() as db:
-            rows = [(tenant, id_) for tenant, id_ in await db.execute(page)]
+        rows = await database.rows(page)
         for row in rows:
             yield row
         if len(rows) < page_size:
@@ -61,8 +57,7 @@ class FileRepository(TenantRepository):
     async def add(self, file: FileRow) -> None:
         """Store a file's metadata."""
         file.tenant = self._tenant
-        async with self._database.writing() as db:
-            db.add(file)
+        await self._database.write(insert_rows(file))
 
     async def require_within(self, file: FileRow, max_files: int, max_bytes: int) -> None:
         """Check that the key of embedded pages that uploads a file may store it. A limit of 0 stands for none.
@@ -105,8 +100,7 @@ class FileRepository(TenantRepository):
 
     async def delete(self, file_id: str) -> None:
         """Delete a file's metadata."""
-        async with self._database.writing() as db:
-            await db.execute(delete(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
+        await self._database.execute(delete(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
 
     async def delete_of_agent(self, agent_id: str) -> list[str]:
         """Delete the metadata for an agent's files and return their ids."""

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, func, or_, select
 
 from ragflow_lg.adapters.system_services import RandomIds
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.database.prepared_statements import PreparedStatement, find_row
+from ragflow_lg.server.database.prepared_statements import PreparedStatement, find_row, insert_rows
 from ragflow_lg.server.database.tables import ID_CHARS, KEY_AGENTS_CHARS, TENANT_CHARS, TITLE_CHARS, KeyRow
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ class KeyRepository:
             agents=",".join(agents),
             expire_ms=expire_ms,
         )
-        async with self._database.writing() as db:
-            db.add(row)
+        await self._database.write(insert_rows(row))
         return key
 
     async def find(self, key: str, now_ms: int, kind: str = "api") -> KeyRow | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import delete, select
 
 from ragflow_lg.server.database.database import Database, TenantRepository
-from ragflow_lg.server.database.due_rows import change_due_row, count_rows
+from ragflow_lg.server.database.due_rows import change_due_row
 from ragflow_lg.server.database.prepared_statements import insert_rows
 from ragflow_lg.server.database.tables import ScheduleRow
 
@@ -31,8 +31,7 @@ class ScheduleRepository(TenantRepository):
         selection = delete(ScheduleRow).where(ScheduleRow.tenant == self._tenant, ScheduleRow.id == schedule_id)
         if agent_id:
             selection = selection.where(ScheduleRow.agent_id == agent_id)
-        async with self._database.writing() as db:
-            return count_rows(await db.execute(selection)) > 0
+        return await self._database.execute(selection) > 0
 
 
 async def claim(database: Database, row: ScheduleRow, until_ms: int, run_id: str) -> bool:

@@ -58,8 +58,7 @@ async def find_older_sessions(database: Database, before_ms: int, after: str, li
         .order_by(SessionRow.id)
         .limit(limit)
     )
-    async with database.reading() as db:
-        return [(tenant, agent_id, id_) for tenant, agent_id, id_ in await db.execute(statement)]
+    return await database.rows(statement)
 
 
 async def delete_session_rows(db: AsyncSession, tenant: str, session_id: str) -> None:
@@ -170,8 +169,7 @@ class SessionRepository(TenantRepository):
     async def pin(self, session_id: str, version_id: str) -> None:
         """Switch a session to another version."""
         selection = update(SessionRow).where(SessionRow.tenant == self._tenant, SessionRow.id == session_id)
-        async with self._database.writing() as db:
-            await db.execute(selection.values(version_id=version_id))
+        await self._database.execute(selection.values(version_id=version_id))
 
     async def delete(self, agent_id: str, session_id: str) -> bool:
         """Delete one of an agent's sessions and its messages. Return whether it existed."""
@@ -230,6 +228,5 @@ class RunRepository(TenantRepository):
             "completion_tokens": usage.completion_tokens,
             "end_ms": now_ms,
         }
-        async with self._database.writing() as db:
-            selection = update(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id)
-            await db.execute(selection.values(values))
+        selection = update(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id)
+        await self._database.execute(selection.values(values))

@@ -44,8 +44,7 @@ class SessionFiles:
             DatabaseError: if the database fails.
         """
         for session_id in session_ids:
-            async with self._database.reading() as db:
-                session = await db.scalar(select(SessionRow).where(SessionRow.id == session_id))
+            session = await self._database.first(select(SessionRow).where(SessionRow.id == session_id))
             if session is not None:
                 ids, _ = await self._named_by(session)
                 await self._add(session, sorted(ids))
@@ -71,20 +70,16 @@ class SessionFiles:
     async def _add(self, session: SessionRow, ids: Sequence[str]) -> None:
         of_agent = (FileRow.tenant == session.tenant, FileRow.agent_id == session.agent_id)
         for start in range(0, len(ids), _AT_ONCE):
-            async with self._database.reading() as db:
-                files = list(
-                    await db.scalars(select(FileRow).where(*of_agent, FileRow.id.in_(ids[start : start + _AT_ONCE])))
-                )
-            for file in files:
+            chosen = FileRow.id.in_(ids[start : start + _AT_ONCE])
+            for file in await self._database.all(select(FileRow).where(*of_agent, chosen)):
                 self._files[file.id] = file
                 self._sessions.setdefault(file.id, set()).add(session.id)
 
     async def _find_others(self, tenant: str, agent_id: str, session_ids: Collection[str]) -> None:
         of_agent = {id_ for id_, file in self._files.items() if (file.tenant, file.agent_id) == (tenant, agent_id)}
         mine = (SessionRow.tenant == tenant, SessionRow.agent_id == agent_id)
-        async with self._database.reading() as db:
-            canvases = list(await db.scalars(select(VersionRow.dsl).where(VersionRow.agent_id == agent_id)))
-            others = list(await db.scalars(select(SessionRow).where(*mine)))
+        canvases = await self._database.all(select(VersionRow.dsl).where(VersionRow.agent_id == agent_id))
+        others = await self._database.all(select(SessionRow).where(*mine))
         in_canvases: set[str] = set()
         for dsl in canvases:
             find_ids(dsl.encode("utf-8", "surrogatepass"), in_canvases)
@@ -104,9 +99,8 @@ class SessionFiles:
         """Return everything in a session that may be the id of a file, and whether all of it could be read."""
         ids: set[str] = set()
         of_session = (MessageRow.tenant == session.tenant, MessageRow.session_id == session.id)
-        async with self._database.reading() as db:
-            for message in await db.scalars(select(MessageRow).where(*of_session)):
-                find_ids(f"{message.content} {message.reference}".encode("utf-8", "surrogatepass"), ids)
+        for message in await self._database.all(select(MessageRow).where(*of_session)):
+            find_ids(f"{message.content} {message.reference}".encode("utf-8", "surrogatepass"), ids)
         try:
             async for line in export_session(self._store, session.id):
                 find_ids(encode_line(line), ids)

@@ -91,9 +91,7 @@ class SessionRows:
         for start in range(0, len(mentioned), _AT_ONCE):
             of_agent = (FileRow.tenant == session.tenant, FileRow.agent_id == session.agent_id)
             chosen = FileRow.id.in_(mentioned[start : start + _AT_ONCE])
-            async with self.database.reading() as db:
-                files = list(await db.scalars(select(FileRow).where(*of_agent, chosen)))
-            for file in files:
+            for file in await self.database.all(select(FileRow).where(*of_agent, chosen)):
                 try:
                     content = await store.content(file)
                 except RequestError:
@@ -151,8 +149,7 @@ class SessionRows:
             raise ValueError("its file has another id or size")
         if self._owner != (line.session, row.tenant, row.agent_id):
             raise ValueError("its file belongs to another agent")
-        async with self.database.reading() as db:
-            is_known = await db.get(FileRow, row.id) is not None
+        is_known = await self.database.first(select(FileRow).where(FileRow.id == row.id)) is not None
         if not is_known and not self._is_rehearsal:
             await self._store(row.tenant).save(
                 row.id, row.name, row.mime_type, content, row.create_ms, row.agent_id, expire_ms=row.expire_ms
