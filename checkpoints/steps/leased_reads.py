@@ -1,4 +1,4 @@
-"""What has been read of sessions in the trip that leased them, until their holders ask for it."""
+"""What has been read of sessions for the holders of their leases, until they ask for it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,15 @@ class LeasedReads(Generic[T]):
 
     def take(self, config: RunnableConfig) -> list[T]:
         """Return what a lease's holder wants to read, or nothing if it must be read from the store."""
-        place: dict[str, Any] = config.get("configurable", {})
-        if not place.get(LEASE_TOKEN) or place.get("checkpoint_id") or place.get("checkpoint_ns"):
+        wanted = token_of_newest(config)
+        if not wanted:
             return []
         token, read = self._reads.pop(thread_of(config), (0, None))
-        return [read] if token == place[LEASE_TOKEN] else []  # pyright: ignore[reportReturnType] - no token is 0
+        return [read] if token == wanted else []  # pyright: ignore[reportReturnType] - no token is 0
+
+
+def token_of_newest(config: RunnableConfig) -> int:
+    """Return the token of the lease whose holder reads the newest checkpoint; 0 if the config means something else."""
+    place: dict[str, Any] = config.get("configurable", {})
+    is_newest = not place.get("checkpoint_id") and not place.get("checkpoint_ns")
+    return place.get(LEASE_TOKEN, 0) if is_newest else 0

@@ -7,7 +7,6 @@ passes them only text, so that data stays data on every backend, and stores larg
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from functools import partial
@@ -32,6 +31,7 @@ from ragflow_lg.checkpoints.steps.checkpoint_texts import (
     unpack_checkpoint,
 )
 from ragflow_lg.checkpoints.steps.langgraph_internals import advance_ids_past
+from ragflow_lg.checkpoints.steps.leased_reads import LeasedReads, token_of_newest
 from ragflow_lg.checkpoints.steps.part_writer import PartWriter, SeenCheckpoints
 from ragflow_lg.checkpoints.steps.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.steps.preconditions import NO_LEASE, Blobs, OpenTransaction, Precondition
@@ -49,8 +49,6 @@ from ragflow_lg.checkpoints.steps.session_parts import SessionParts
 from ragflow_lg.checkpoints.steps.step_buffer import NewCheckpoint, StepBuffer, with_run
 from ragflow_lg.checkpoints.steps.thread_values import StepResults, ThreadValues
 from ragflow_lg.services.sessions import LEASE_TOKEN, RECENT_ENTRIES
-
-_MAX_READ = 64
 
 logger = logging.getLogger(__name__)
 
@@ -92,8 +90,7 @@ class CanvasSaver(PruningSaver):
         """The steps of runs that are not stored yet, by thread and token of the lease."""
         self._seen = SeenCheckpoints()
         self._writer = PartWriter(inner, self.values, self._seen)
-        self._read: OrderedDict[str, tuple[int, CheckpointTuple | None]] = OrderedDict()
-        """The newest checkpoints of threads that have just been leased, with the token of the lease."""
+        self._reads = LeasedReads[CheckpointTuple | None]()
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Return the next version of a channel."""
@@ -113,7 +110,7 @@ class CanvasSaver(PruningSaver):
             if not steps.take_checkpoint(config, checkpoint, cast("Mapping[str, Any]", metadata), new_versions):
                 await steps.flush()
             return key_config(stored)
-        self._read.pop(key.thread, None)
+        self._reads.forget(key.thread)
         with self._results.taken(key) as results:
             complete = with_run(config, cast("Mapping[str, Any]", metadata))
             new = NewCheckpoint(config, checkpoint, complete, new_versions)
@@ -134,13 +131,13 @@ class CanvasSaver(PruningSaver):
                 await steps.flush()
             if is_taken is not None:
                 return
-        self._read.pop(thread_of(config), None)
+        self._reads.forget(thread_of(config))
         if steps is None and part.are_result and await self._results.wait(checkpoint_key(config), part):
             return
         await self._writer.put_writes(part)
 
     def _remember(self, checkpoint: CheckpointKey) -> None:
-        self._read.pop(checkpoint.thread, None)
+        self._reads.forget(checkpoint.thread)
         self._seen.remember(checkpoint)
 
     def steps_of(self, config: RunnableConfig) -> StepBuffer | None:
@@ -200,19 +197,13 @@ class CanvasSaver(PruningSaver):
 
         A run looks at the session, and then LangGraph reads it again.
         """
-        configurable: Any = config.get("configurable", {})
-        token = configurable.get(LEASE_TOKEN)
-        if not token or configurable.get("checkpoint_id") or configurable.get("checkpoint_ns"):
-            return await self._get_packed(config)
-        known = self._read.pop(thread := thread_of(config), None)
-        if known is not None and known[0] == token:
-            return known[1]
+        for known in self._reads.take(config):
+            return known
         packed = await self._get_packed(config)
-        # LangGraph changes the versions in what it has read.
-        copy = packed and packed._replace(checkpoint=copy_checkpoint(packed.checkpoint))
-        self._read[thread] = (token, copy)
-        if len(self._read) > _MAX_READ:
-            self._read.popitem(last=False)
+        if token := token_of_newest(config):
+            # LangGraph changes the versions in what it has read.
+            copy = packed and packed._replace(checkpoint=copy_checkpoint(packed.checkpoint))
+            self._reads.remember(thread_of(config), token, copy)
         return packed
 
     async def _get_packed(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -304,7 +295,7 @@ class CanvasSaver(PruningSaver):
         if not keys:
             return
         for key in keys:
-            self._read.pop(key.thread, None)
+            self._reads.forget(key.thread)
         with self._errors.translate("deleted"):
             async with self.values.transaction(None if token is None else Precondition(keys[0].thread, token)):
                 await self._lister.erase(keys)
@@ -333,5 +324,5 @@ class CanvasSaver(PruningSaver):
 
     def _forget(self, thread: str) -> None:
         self.values.forget(thread)
-        self._read.pop(thread, None)
+        self._reads.forget(thread)
         self._seen.forget(thread)
