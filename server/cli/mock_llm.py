@@ -10,17 +10,14 @@ from typing import Annotated, TextIO
 import typer
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.cli.options import Host, Port
 from ragflow_lg.server.cli.terminal import print_line
 
 
 def mock_llm(
     rules: Annotated[Path, typer.Argument(help="Rules file: TOML, or JSON (.json).", metavar="RULES")],
-    host: Annotated[
-        str, typer.Option("--host", help="Address to listen on. The default accepts only local connections.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free one.", min=0, max=65535)
-    ] = 0,
+    host: Host = "127.0.0.1",
+    port: Port = 0,
     log: Annotated[
         Path | None, typer.Option("--log", help="File to append the request log to. Default: standard error.")
     ] = None,

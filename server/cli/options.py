@@ -81,6 +81,12 @@ KeyVariable: TypeAlias = Annotated[
 AllowPrivate: TypeAlias = Annotated[
     bool, typer.Option("--allow-private", help="The server may be on this machine or in a private network.")
 ]
+Host: TypeAlias = Annotated[
+    str, typer.Option("--host", help="Address to listen on. The default accepts only local connections.")
+]
+Port: TypeAlias = Annotated[
+    int, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free one.", min=0, max=65535)
+]
 Model: TypeAlias = Annotated[
     str,
     typer.Option("--model", "-m", help="Use this model in place of every model of the canvas; demo needs no API key."),

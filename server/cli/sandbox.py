@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.cli.command_group import make_group
-from ragflow_lg.server.cli.options import SettingsFile
+from ragflow_lg.server.cli.options import Host, Port, SettingsFile
 from ragflow_lg.server.cli.terminal import print_line, print_note
 
 if TYPE_CHECKING:
@@ -29,12 +27,8 @@ def group() -> None:
 
 @sandbox.command()
 def serve(
-    host: Annotated[
-        str, typer.Option("--host", help="Address to listen on. The default accepts only local connections.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free one.", min=0, max=65535)
-    ] = RAGFLOW_PORT,
+    host: Host = "127.0.0.1",
+    port: Port = RAGFLOW_PORT,
     settings: SettingsFile = None,
 ) -> None:
     """Serve the sandbox of this machine with the contract of RAGFlow's sandbox service.

@@ -13,7 +13,7 @@ import typer
 from ragflow_lg.base.errors import CompileError, SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.portability import require_posix
-from ragflow_lg.server.cli.options import Checkpoint, Model, SettingsFile
+from ragflow_lg.server.cli.options import Checkpoint, Model, Port, SettingsFile
 from ragflow_lg.server.cli.terminal import print_line, print_note
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ def studio(
         bool, typer.Option("--server/--no-server", help="Start the server, or only write the files.")
     ] = True,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", "-p", help="Port to listen on; 0 picks a free one.", min=0, max=65535)
-    ] = 0,
+    port: Port = 0,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show the whole log of LangGraph's server, not only problems.")
     ] = False,

@@ -17,7 +17,6 @@ from ragflow_lg.engine.canvas_call import parameter_schema, read_arguments
 from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.wire_events import WireNodeStarted
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
-from ragflow_lg.server.http.shared.request_parsing import MAX_PAGE_SIZE
 from ragflow_lg.server.streaming.run_task import CANCEL
 
 if TYPE_CHECKING:
@@ -95,13 +94,9 @@ class ToolsOfAgents:
 
     async def _agents(self) -> dict[str, AgentRow]:
         """Return the agents by the names of their tools, oldest first, so that new agents do not move the pages."""
-        agents, rows = AgentRepository(self._app_state.database, self._caller.tenant), list["AgentRow"]()
-        for page in range(1, MAX_AGENTS // MAX_PAGE_SIZE + 1):
-            query = AgentQuery(page=page, page_size=MAX_PAGE_SIZE, is_descending=False)
-            found, total = await agents.find(query)
-            rows += [agent for agent in found if self._caller.opens(agent.id)]
-            if page * MAX_PAGE_SIZE >= total:
-                break
+        agents = AgentRepository(self._app_state.database, self._caller.tenant)
+        found, _ = await agents.find(AgentQuery(page_size=MAX_AGENTS, is_descending=False))
+        rows = [agent for agent in found if self._caller.opens(agent.id)]
         names = [_NOT_NAME.sub("_", agent.title).strip("_")[:_MAX_NAME_CHARS] for agent in rows]
         counts = Counter(name.lower() for name in names)
         return {

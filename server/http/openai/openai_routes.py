@@ -32,7 +32,6 @@ from ragflow_lg.server.http.shared.described_routes import OpenaiRoute, describe
 from ragflow_lg.server.http.shared.event_stream import DISCONNECT, await_while_connected, read_disconnect_policy
 from ragflow_lg.server.http.shared.queue_notices import begin_stream
 from ragflow_lg.server.http.shared.request_parsing import (
-    MAX_PAGE_SIZE,
     build_turn_request,
     parse_flag,
     read_body,
@@ -91,13 +90,9 @@ def respond_openai_error(error: RequestError) -> Response:
 @router.get("/v1/models")
 async def list_models(request: Request, caller: Authenticated) -> ChatModels:
     """List the agents as models."""
-    agents, rows = AgentRepository(get_app_state(request).database, caller.tenant), list[ChatModel]()
-    for page in range(1, MAX_MODELS // MAX_PAGE_SIZE + 1):
-        page_rows, total = await agents.find(AgentQuery(page=page, page_size=MAX_PAGE_SIZE))
-        rows += [_build_model(agent) for agent in page_rows]
-        if len(rows) >= total:
-            break
-    return ChatModels(data=rows)
+    agents = AgentRepository(get_app_state(request).database, caller.tenant)
+    rows, _ = await agents.find(AgentQuery(page_size=MAX_MODELS))
+    return ChatModels(data=[_build_model(agent) for agent in rows])
 
 
 @router.get("/v1/models/{agent_id}")
