@@ -101,7 +101,7 @@ async def test_an_import_says_what_is_left_out(tmp_path: Path, monkeypatch: pyte
     (there / "s.toml").write_text(f"checkpoints = 'sqlite:///new.db'\n[server]\ndatabase = 'sqlite:///{there}'\n")
     refused = await asyncio.to_thread(call, "sessions", "import", "all.jsonl", "--settings", there / "s.toml")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "cannot be opened: it is a folder" in refused.stderr
+    assert "cannot be used: it is a folder" in refused.stderr
 
 
 async def test_rows_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
