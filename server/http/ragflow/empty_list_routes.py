@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter
-from pydantic import Field
+from pydantic import Field, create_model
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
@@ -17,56 +17,48 @@ from ragflow_lg.server.http.shared.route_schemas import Answer
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: empty lists"], route_class=DescribedRoute)
 
 
-class MemoryList(Answer):
-    """The memories: always none."""
-
-    memory_list: list[dict[str, Any]] = Field(default=[])
-    total_count: int = 0
-
-
-class PipelineList(Answer):
-    """The ingestion pipelines: always none."""
-
-    canvas: list[dict[str, Any]] = Field(default=[])
-    total: int = 0
-
-
-class CompilationTemplateList(Answer):
-    """The compilation templates: always none."""
-
-    templates: list[dict[str, Any]] = Field(default=[])
-    total: int = 0
-
-
-class CompilationGroupList(Answer):
-    """The groups of compilation templates: always none."""
-
-    groups: list[dict[str, Any]] = Field(default=[])
-    total: int = 0
+def make_list(model: str, name: str, about: str, total: str = "total") -> Any:
+    """Return an object with an empty list under ``name``, and the number of its entries, for a schema ``model``."""
+    fields: dict[str, Any] = {name: (list[dict[str, Any]], Field(default=[])), total: (int, 0)}
+    return create_model(model, __base__=Answer, __doc__=about, __module__=__name__, **fields)()
 
 
 EMPTY_LISTS: dict[str, tuple[Any, str]] = {
     "/plugin/tools": ([], "List RAGFlow's plug-ins: none. Tools of this server are components."),
-    "/memories": (MemoryList(), "List the memories: none. RAGFlow has them."),
-    "/pipelines": (PipelineList(), "List the ingestion pipelines: none. This server runs agents."),
-    "/compilation-templates": (CompilationTemplateList(), "List the compilation templates: none."),
+    "/memories": (
+        make_list("MemoryList", "memory_list", "The memories: always none.", total="total_count"),
+        "List the memories: none. RAGFlow has them.",
+    ),
+    "/pipelines": (
+        make_list("PipelineList", "canvas", "The ingestion pipelines: always none."),
+        "List the ingestion pipelines: none. This server runs agents.",
+    ),
+    "/compilation-templates": (
+        make_list("CompilationTemplateList", "templates", "The compilation templates: always none."),
+        "List the compilation templates: none.",
+    ),
     "/compilation-templates/builtins": ([], "List the built-in compilation templates: none."),
     "/compilation-templates/wiki-presets": ([], "List the presets of compilation templates: none."),
-    "/compilation-template-groups": (CompilationGroupList(), "List the groups of compilation templates: none."),
+    "/compilation-template-groups": (
+        make_list("CompilationGroupList", "groups", "The groups of compilation templates: always none."),
+        "List the groups of compilation templates: none.",
+    ),
 }
 """The data and the description of each list, by path."""
 
 
-def _add_list(path: str, data: Any, description: str) -> None:
+def add_list(router: APIRouter, path: str, data: Any, description: str, name: str = "list_nothing") -> None:
+    """Add a route that returns an empty list."""
+
     async def list_nothing(caller: Authenticated) -> Any:
         return data
 
     list_nothing.__annotations__["return"] = type(data) if data else list[dict[str, Any]]
-    router.add_api_route(path, list_nothing, methods=["GET"], description=description)
+    router.add_api_route(path, list_nothing, methods=["GET"], name=name, description=description)
 
 
 for _path, (_data, _description) in EMPTY_LISTS.items():
-    _add_list(_path, _data, _description)
+    add_list(router, _path, _data, _description)
 
 
 @router.get("/thumbnails")

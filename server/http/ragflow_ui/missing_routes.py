@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Depends
-from pydantic import Field
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.auth import Authenticated, authenticate
+from ragflow_lg.server.http.ragflow.empty_list_routes import add_list, make_list
+from ragflow_lg.server.http.shared.auth import authenticate
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute
-from ragflow_lg.server.http.shared.route_schemas import Answer
 
 router = APIRouter(include_in_schema=False)
 list_router = APIRouter(prefix="/api/v1", tags=["RAGFlow's front end: lists"], route_class=DescribedRoute)
@@ -78,30 +75,22 @@ The reason is also the title, because the page shows a message only for some sec
 """
 
 
-class ChatList(Answer):
-    """The chat assistants: always none."""
+_NONE = "List the {}: none, because this server runs agents only."
 
-    chats: list[dict[str, Any]] = Field(default=[])
-    total: int = 0
-
-
-class SearchList(Answer):
-    """The search applications: always none."""
-
-    search_apps: list[dict[str, Any]] = Field(default=[])
-    total: int = 0
-
-
-@list_router.get("/chats")
-async def list_chats(caller: Authenticated) -> ChatList:
-    """List the chat assistants: none, because this server runs agents only."""
-    return ChatList()
-
-
-@list_router.get("/searches")
-async def list_searches(caller: Authenticated) -> SearchList:
-    """List the search applications: none, because this server runs agents only."""
-    return SearchList()
+add_list(
+    list_router,
+    "/chats",
+    make_list("ChatList", "chats", "The chat assistants: always none."),
+    _NONE.format("chat assistants"),
+    "list_chats",
+)
+add_list(
+    list_router,
+    "/searches",
+    make_list("SearchList", "search_apps", "The search applications: always none."),
+    _NONE.format("search applications"),
+    "list_searches",
+)
 
 
 def _add_refusal(area: str, reason: str, *, is_public: bool = False) -> None:
