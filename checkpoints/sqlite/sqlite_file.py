@@ -57,8 +57,6 @@ _SYNC = {True: "PRAGMA synchronous=FULL", False: "PRAGMA synchronous=NORMAL"}
 
 _T = TypeVar("_T")
 
-"""The file whose work is done at the end of a block, and the work so far."""
-
 
 class SqliteFile:
     """One connection. Jobs run in order and never interleave."""
@@ -83,8 +81,19 @@ class SqliteFile:
         return await self.begin(work)
 
     def begin(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
-        """Run work on the file's thread, and return the future of its result. It belongs to no block of `together`."""
+        """Run work on the file's thread, and return the future of its result."""
         return self._thread.run(lambda: self._work(work))
+
+    @contextmanager
+    def transaction(self) -> Generator[sqlite3.Connection]:
+        """Write in one transaction, which an error rolls back; for the thread only."""
+        self.connection.execute("BEGIN IMMEDIATE")  # one that begins with a read fails after a concurrent write
+        try:
+            yield self.connection
+            self.connection.execute("COMMIT")
+        except BaseException:
+            self.connection.rollback()
+            raise
 
     @contextmanager
     def without_sync(self) -> Generator[None]:

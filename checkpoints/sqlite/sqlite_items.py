@@ -80,22 +80,15 @@ class SqliteItems:
         changed = [(namespace,) for namespace in {row[0] for row in (*rows, *keys)}]
 
         def write() -> bool:
-            connection = self._file.connection
-            connection.execute("BEGIN IMMEDIATE")
-            try:
+            with self._file.transaction() as connection:
                 if required is not None and not _is_kept(connection, required):
-                    connection.execute("ROLLBACK")
                     return False
                 connection.executemany(_PUT, rows)
                 connection.executemany("DELETE FROM items WHERE namespace = ? AND key = ?", keys)
                 connection.execute(_RAISE)
                 connection.executemany(_SET_VERSION, changed)
                 connection.executemany(_DROP_VERSION, changed)
-                connection.execute("COMMIT")
                 return True
-            except BaseException:
-                connection.rollback()
-                raise
 
         with translate_errors(sqlite3.Error, ValueError):
             return await self._file.do(write)
@@ -105,15 +98,8 @@ class SqliteItems:
         rows = [(item.value, _text_of(item.namespace), item.key, item.updated_at) for item in items]
 
         def write() -> int:
-            connection = self._file.connection
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                count = connection.executemany(_PUT_VALUE, rows).rowcount
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.rollback()
-                raise
-            return count
+            with self._file.transaction() as connection:
+                return connection.executemany(_PUT_VALUE, rows).rowcount
 
         with translate_errors(sqlite3.Error, ValueError):
             return await self._file.do(write)

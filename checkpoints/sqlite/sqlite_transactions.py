@@ -111,17 +111,11 @@ class Transactions:
             self._commit(precondition, pending.steps)
 
     def _commit(self, precondition: Precondition | None, steps: Sequence[_Work]) -> None:
-        connection = self._file.connection
-        connection.execute("BEGIN IMMEDIATE")  # a transaction that begins with a read fails after a concurrent write
-        try:
+        with self._file.transaction():
             if precondition is not None:
                 self._check(precondition)
             for work in steps:
                 work()
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.rollback()
-            raise
 
     def _check(self, precondition: Precondition) -> None:
         execute, thread = self._file.connection.execute, precondition.thread
