@@ -10,8 +10,8 @@ from tests.harness.deaths import Plan, play_some
 pytestmark = pytest.mark.slow
 
 SAMPLES: list[tuple[Place, list[tuple[str, Sequence[Plan]]]]] = [
-    ("worker", [("turn", [(2, "after")]), ("turn", [(5, "before"), (2, "after")])]),
-    ("server", [("turn", [(3, "after")]), ("schedule", [(2, "after")])]),
+    ("worker", [("turn", [(5, "before"), (2, "after")])]),
+    ("server", [("turn", [(3, "after")])]),
     ("alone", [("turn", [(6, "before")])]),
 ]
 
