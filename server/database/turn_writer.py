@@ -42,6 +42,14 @@ _END_RUN = PreparedStatement(
     )
 )
 """Matches nothing if the run has ended under a later lease."""
+_ENDED = PreparedStatement(
+    select(_RUNS.c.id.label("id")).where(
+        _RUNS.c.tenant == bindparam("at_tenant"),
+        _RUNS.c.id == bindparam("at_id"),
+        *(_RUNS.c[name] == bindparam(name) for name in ("status", "end_ms", "lease_token")),
+    )
+)
+"""Whether the run has got this end before."""
 _ADD_TURN = PreparedStatement(
     update(_SESSIONS)
     .where(_SESSIONS.c.tenant == bindparam("at_tenant"), _SESSIONS.c.id == bindparam("at_id"))
@@ -133,11 +141,11 @@ class EndedTurn(Struct, frozen=True):
     """How long a form waits for its answer if the agent does not say it; 0 for ever."""
 
 
-async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> bool:
+async def write_turn(database: Database, tenant: str, turn: EndedTurn, *, is_repeated: bool = False) -> bool:
     """Store a turn in one transaction. If its session has been deleted, store at most the run and return False.
 
     Nothing is stored for a run that has ended under a later lease. If a run was taken over, the part already stored is
-    replaced.
+    replaced. If it ``is_repeated``, a transaction whose end is not known may have stored the turn.
 
     Raises:
         DatabaseError: If the database fails.
@@ -157,6 +165,8 @@ async def write_turn(database: Database, tenant: str, turn: EndedTurn) -> bool:
     session["added_s"] = (turn.end_ms - turn.start_ms) / 1000
 
     def write(connection: Connection) -> bool:
+        if is_repeated and _ENDED.first(connection, run) is not None:
+            return True
         place = {"at_tenant": tenant, "at_id": turn.session_id, "of_run": turn.continued_run}
         before = _COUNTED.first(connection, place) if turn.continued_run else None
         counted = before["tokens"] if before is not None else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import RagflowLgError
+from ragflow_lg.base.errors import DatabaseError, RagflowLgError
 from ragflow_lg.runs.run import Run
 from ragflow_lg.server.database.stored_reference import add_sources, empty_reference, write_reference
 from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from ragflow_lg.server.runs.failover import Continuation, EndedRun
     from ragflow_lg.server.runs.run_voice import RunVoice
     from ragflow_lg.server.runs.turn_starts import TurnStart
+
+PAUSES_S = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""How long to wait before the end of a run is stored again: longer than a database takes to restart."""
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +67,7 @@ class Ending(Struct, eq=False):
             turn = self._describe(has_begun or had_begun or has_failed)
             if is_interrupted and turn.status == "cancelled":
                 turn = replace(turn, status="drained")
-            if not await write_turn(self.app_state.database, self.tenant, turn):
+            if not await self._write(turn):
                 await self.app_state.store.delete_session(turn.session_id)
         except RagflowLgError as failure:
             logger.error("the end of run %s cannot be stored: %s", self.run.envelope.message_id, failure)
@@ -71,6 +75,18 @@ class Ending(Struct, eq=False):
             if self.start is not None:
                 self.start.end()
             self.free_slot()
+
+    async def _write(self, turn: EndedTurn) -> bool:
+        """Store the turn; see `write_turn`. A database that restarts is asked again, unless this process stops."""
+        for number, pause_s in enumerate(PAUSES_S):
+            try:
+                return await write_turn(self.app_state.database, self.tenant, turn, is_repeated=number > 0)
+            except DatabaseError as failure:
+                if self.app_state.run_manager.is_draining:
+                    raise
+                logger.warning("the end of run %s is stored later: %s", turn.run_id, failure)
+            await asyncio.sleep(pause_s)
+        return await write_turn(self.app_state.database, self.tenant, turn, is_repeated=True)
 
     def _describe(self, has_begun: bool) -> EndedTurn:
         run, app_state = self.run, self.app_state

@@ -13,6 +13,7 @@ from ragflow_lg.runs.wire.wire_events import Envelope, Message, WireNodeStarted
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, RunRow
+from ragflow_lg.server.database.turn_writer import write_turn
 from ragflow_lg.server.runs import agent_canvases
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.runs.turn_session import TurnSession
@@ -212,8 +213,34 @@ async def test_a_failing_database_does_not_fail_the_run(tmp_path: Path, monkeypa
         raise DatabaseError("It is full.")
 
     monkeypatch.setattr("ragflow_lg.server.runs.run_end.write_turn", fail)
+    monkeypatch.setattr("ragflow_lg.server.runs.run_end.PAUSES_S", (0.0, 0.0))
     async with start_app(tmp_path) as server:
         assert (await server.ask(await server.agent(ECHO)))["data"]["data"]["content"] == "You said hello"
+
+
+async def test_a_turn_is_stored_when_its_database_has_restarted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [DatabaseError("It cannot be reached.")] * 3
+
+    async def fail_at_first(*arguments: Any, **options: Any) -> bool:
+        stored = await write_turn(*arguments, **options)  # the first end is stored, but its answer is lost
+        if failures:
+            raise failures.pop()
+        return stored
+
+    monkeypatch.setattr("ragflow_lg.server.runs.run_end.write_turn", fail_at_first)
+    monkeypatch.setattr("ragflow_lg.server.runs.run_end.PAUSES_S", (0.0,) * 3)
+    async with start_app(tmp_path) as server:
+        session_id = (await server.ask(await server.agent(ECHO)))["data"]["session_id"]
+        sessions = SessionRepository(server.app_state.database, "tenant")
+        messages = (await sessions.messages([session_id]))[session_id]
+        assert [message.content for message in messages] == ["hello", "You said hello"]
+        runs = RunRepository(server.app_state.database, "tenant")
+        session, run = await sessions.get(session_id), await runs.newest(session_id)
+        assert session is not None
+        assert run is not None
+        assert (session.rounds, run.status) == (1, "succeeded")
 
 
 def test_the_question_is_the_query_or_the_fields_of_the_form() -> None:
