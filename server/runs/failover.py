@@ -16,7 +16,6 @@ from ragflow_lg.base.errors import (
     RagflowLgError,
     RunAbandonedError,
     StreamError,
-    StreamGapError,
 )
 from ragflow_lg.checkpoints.records.lease_owner import parse_owner
 from ragflow_lg.component.events import AgentRecord, TurnFinished
@@ -142,7 +141,7 @@ class Failover:
         else:
             progress = await runner.progress(session.id)
             run = runner.take_over(session.id, head.envelope, progress)
-        replay_filter = ReplayFilter(await self._read_events(run_id), progress.plan)
+        replay_filter = ReplayFilter(await self._app_state.run_manager.events_so_far(run_id), progress.plan)
         is_started = await self._start(run, head, row, takeovers, Continuation(run, replay_filter, progress))
         if is_started and has_died:
             owner, silence_s = parse_owner(head.process), run_manager.silence_s
@@ -158,7 +157,7 @@ class Failover:
             return False
         if row.status in ("cancelled", "refused"):
             return True
-        events = await self._read_events(row.id)
+        events = await self._app_state.run_manager.events_so_far(row.id)
         return bool(events) and isinstance(events[-1], WorkflowFinished | UserInputs)
 
     async def _end(self, run: EndedRun, head: RunHead, row: RunRow) -> bool:
@@ -174,7 +173,7 @@ class Failover:
     async def _abandon(self, head: RunHead, row: RunRow, deaths: int) -> bool:
         """End a run as failed. Return whether its followers learn this, from here or from elsewhere."""
         answer = AnswerText()
-        for event in await self._read_events(head.run_id):
+        for event in await self._app_state.run_manager.events_so_far(head.run_id):
             if not isinstance(event, AgentRecord):
                 answer.feed(event)
         # The lease is later than that of the process, which may only be stuck, so that it cannot write any more.
@@ -210,12 +209,6 @@ class Failover:
         except StreamError:
             return False
         return True
-
-    async def _read_events(self, run_id: str) -> list[StreamEvent]:
-        try:
-            return await self._app_state.run_manager.events_so_far(run_id)
-        except StreamGapError:
-            return []
 
     async def _is_free(self, session_id: str) -> bool:
         """Wait until the session is free. Return False if it is still held after `FREE_S`."""

@@ -12,7 +12,13 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import TypeAlias, TypeVar
 
-from ragflow_lg.base.errors import RunInterruptedError, RunUnknownError, StreamError, StreamPositionError
+from ragflow_lg.base.errors import (
+    RunInterruptedError,
+    RunUnknownError,
+    StreamError,
+    StreamGapError,
+    StreamPositionError,
+)
 from ragflow_lg.base.tasks import SharedTask
 from ragflow_lg.checkpoints.records.lease_owner import this_process
 from ragflow_lg.component.events import AgentRecord
@@ -195,16 +201,20 @@ class RunManager:
         return player == self.player or bool(await self.journal.alive([player]))
 
     async def events_so_far(self, run_id: str) -> list[StreamEvent]:
-        """Return all of a run's events so far.
+        """Return a run's events so far, without the first ones if those have been dropped."""
+        after = 0
+        while True:
+            try:
+                return await self._events_after(run_id, after)
+            except StreamGapError as gap:
+                after = gap.first - 1
 
-        Raises:
-            StreamGapError: If the first ones have been dropped.
-        """
+    async def _events_after(self, run_id: str, after: int) -> list[StreamEvent]:
         events: list[StreamEvent] = []
         tail = await self.journal.tail(run_id)
         if tail is None:
             return events
-        async with aclosing(self.journal.read(run_id, 0)) as pages:
+        async with aclosing(self.journal.read(run_id, after)) as pages:
             async for page in pages:
                 events += [event for entry in page if not isinstance(event := entry.event, RunEnd)]
                 if not page or page[-1].id >= tail.id:

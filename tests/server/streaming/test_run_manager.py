@@ -135,8 +135,8 @@ async def test_events_so_far_can_be_read_while_the_run_goes_on(open_journal: Ope
         async with asyncio.timeout(5):
             while run_manager.running_count:
                 await asyncio.sleep(0.005)
-        with pytest.raises(StreamGapError, match="have been dropped"):
-            await run_manager.events_so_far(run_id)
+        left = [getattr(event, "content", "") for event in await run_manager.events_so_far(run_id)]
+        assert left[-4:-1] == ["w100", "w1", "w2"], left
 
 
 async def test_a_follower_too_slow_for_the_journal_gets_a_gap_error(open_journal: OpenJournal) -> None:
