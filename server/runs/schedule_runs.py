@@ -65,8 +65,9 @@ class ScheduleRuns(DueTasks[ScheduleRow]):
 
     async def _finish(self, row: ScheduleRow, error: str) -> None:
         """Set the next time, after now: starts that were missed are not made up for."""
+        claimed_ms = row.due_ms - self._claim_ms  # the clock may have been set back since
         try:
-            due_ms = find_times(row.cron, row.time_zone, self._now_ms())[0]
+            due_ms = find_times(row.cron, row.time_zone, max(self._now_ms(), claimed_ms))[0]
         except RequestError as failure:  # for example, a zone that this machine does not know
             due_ms, error = NEVER_MS, str(failure)
         try:

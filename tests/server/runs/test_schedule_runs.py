@@ -103,6 +103,23 @@ async def test_missed_times_start_one_turn(tmp_path: Path) -> None:
         assert time.ms < (await read(server, agent_id)).due_ms <= time.ms + MINUTE_MS
 
 
+async def test_a_clock_that_is_set_back_starts_no_second_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scheduled(tmp_path) as (server, agent_id, runs, time):
+        due_ms = time.ms = (await read(server, agent_id)).due_ms
+        play = server.turns.play
+
+        async def play_earlier(*arguments: Any, **options: Any) -> Any:
+            time.ms = due_ms - 10_000
+            return await play(*arguments, **options)
+
+        monkeypatch.setattr(server.turns, "play", play_earlier)
+        await start_due(runs)
+        assert (await read(server, agent_id)).due_ms == due_ms + MINUTE_MS
+        time.ms = due_ms
+        await start_due(runs)
+        assert len(await sessions(server, agent_id)) == 1
+
+
 async def test_one_of_two_servers_starts_each_turn(tmp_path: Path, database_url: str) -> None:
     options: dict[str, Any] = {"database": SecretStr(database_url)}
     async with start_app(tmp_path, **options) as one, start_app(tmp_path, **options) as other:
