@@ -210,8 +210,9 @@ async def test_a_form_that_a_client_ends_first_has_no_error(
         monkeypatch.setattr(RunControl, "resume", resume_later)
         await end_pauses(server, time)
         (ended, *more) = await runs_of(client)
-        expected = ("answered", ["Size 1. "]) if first == "resume" else ("cancelled", [])
-        assert (ended["status"], [each["answer"] for each in more]) == expected
+        answers = ["Size 1. "] if first == "resume" else list[str]()
+        assert [each["answer"] for each in more] == answers
+        assert ended["status"] == ("answered" if first == "resume" else "cancelled")
         assert ended["error"] == ""
 
 

@@ -303,6 +303,9 @@ class Cancels:
     async def request(self, session: str) -> None:
         self.requests.append(session)
 
+    async def is_requested(self, session: str) -> bool:
+        return session in self.requests
+
     def watch(self, session: str, on_cancel: Callable[[], None]) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
