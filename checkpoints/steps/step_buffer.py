@@ -92,6 +92,8 @@ class StepBuffer:
         self._waiting: list[asyncio.Future[None]] = []
         """Who waits for the end of the write."""
         self._timer: asyncio.TimerHandle | None = None
+        self._due_s = 0.0
+        """When the timer ends. uvloop's handle does not know it if that is at once."""
         self._error: BaseException | None = None
         self._urgent_tasks: dict[str, bool] = {}
         """The tasks whose results are stored soon, and whether the user has seen them."""
@@ -234,10 +236,10 @@ class StepBuffer:
             return
         loop = asyncio.get_running_loop()
         when = loop.time() + (SOON_S if self._is_urgent else LATEST_S)
-        if self._timer is not None and self._timer.when() <= when:
+        if self._timer is not None and self._due_s <= when:
             return
         self._stop_timer()
-        self._timer = loop.call_at(when, self._start, context=self._context)
+        self._timer, self._due_s = loop.call_at(when, self._start, context=self._context), when
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

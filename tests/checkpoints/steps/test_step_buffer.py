@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
+import uvloop
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -165,6 +166,20 @@ async def test_steps_are_stored_after_a_while(recorder: Recorder, monkeypatch: p
     await _add(recorder, 1)
     await asyncio.sleep(0.1)
     assert recorder.counts == [1]
+
+
+def test_steps_are_stored_by_a_loop_that_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timer of uvloop whose time has come already has no time."""
+    monkeypatch.setattr(step_buffer, "LATEST_S", 0.0)
+
+    async def store_steps() -> None:
+        recorder = Recorder()
+        await _add(recorder, 1, 2, 3)
+        await recorder.steps.close()
+        assert recorder.counts == [3]
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(store_steps())
 
 
 async def test_what_is_added_during_a_write_is_not_awaited_by_an_earlier_reader(recorder: Recorder) -> None:
