@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+import time
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming.run_manager import EventPage
     from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
     from ragflow_lg.server.streaming.run_task import DisconnectPolicy
+
+
+CANCEL_AGAIN_S = 0.05
+CANCEL_S = 5.0
+"""How long a run that is cancelled may take to lease its session."""
 
 
 class PlayedRuns:
@@ -132,7 +139,20 @@ class PlayedRuns:
         if orders is not None and await orders.line.has(run_id) and await self._cancel_queued(tenant, run_id):
             await orders.line.finish(run_id)
             return True
-        return await self._app_state.run_manager.cancel(run_id)
+        is_cancelled = await self._app_state.run_manager.cancel(run_id)
+        if is_cancelled and not self._app_state.run_manager.has(run_id):
+            await self._cancel_again(run_id)
+        return is_cancelled
+
+    async def _cancel_again(self, run_id: str) -> None:
+        """Repeat the request to cancel a run of another process until the run leases its session, which clears it."""
+        store, run_manager = self._app_state.store, self._app_state.run_manager
+        session_id, until = (await run_manager.head(run_id)).envelope.session_id, time.monotonic() + CANCEL_S
+        while not (await store.leases.holder(session_id) and await store.cancels.is_requested(session_id)):
+            await asyncio.sleep(CANCEL_AGAIN_S)
+            if time.monotonic() > until or not await run_manager.is_played(run_id):
+                return
+            await store.cancels.request(session_id)
 
     async def _cancel_queued(self, tenant: str, run_id: str) -> bool:
         """End a run that waits for a worker. Return False if a worker has begun with it."""

@@ -325,6 +325,25 @@ async def test_unknown_runs_and_busy_sessions_are_not_taken_over(
         assert len(turns.runs) == 1
 
 
+async def test_a_request_to_cancel_is_repeated_until_the_run_has_its_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reopen_shared: OpenStore
+) -> None:
+    """The process that plays it leases the session a moment later, which clears earlier requests."""
+    async with start_app(tmp_path) as server, reopen_shared() as store:
+        run_id, run_manager = await finish_run(server), server.app_state.run_manager
+        session = (await run_manager.head(run_id)).envelope.session_id
+        monkeypatch.setattr(server.turns, "_app_state", replace(server.app_state, store=store))
+        monkeypatch.setattr(run_manager, "is_played", AsyncMock(return_value=True))
+        monkeypatch.setattr(run_manager, "cancel", AsyncMock(return_value=True))
+        cancelling = asyncio.create_task(server.turns.cancel_run("tenant", run_id))
+        while not await store.cancels.is_requested(session):
+            await asyncio.sleep(0.01)
+        lease = await store.leases.acquire(session, lambda: None)
+        assert await cancelling
+        assert await store.cancels.is_requested(session)
+        await lease.release()
+
+
 @pytest.mark.parametrize("is_quicker", [True, False])
 async def test_a_run_counts_as_continued_if_another_process_claimed_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_quicker: bool
