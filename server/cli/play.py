@@ -242,14 +242,21 @@ def _finish_recording(recording: Recorder | Player, run: Run, status: str) -> st
 
 
 def _stop_on_signals(runner: Runner, run: Run) -> None:
-    """Make Ctrl-C cancel the turn (a second Ctrl-C ends the program) and SIGTERM stop it at the next step."""
+    """Make Ctrl-C cancel the turn (a second Ctrl-C ends the program) and SIGTERM stop it at the next step.
+
+    A second SIGTERM does not wait for a model.
+    """
 
     def cancel() -> None:
         restore_interrupt()
         run.cancel()
 
+    def drain() -> None:
+        on_signal(signal.SIGTERM, run.interrupt)
+        runner.drain()
+
     on_signal(signal.SIGINT, cancel)
-    on_signal(signal.SIGTERM, runner.drain)
+    on_signal(signal.SIGTERM, drain)
 
 
 async def _write_events(run: Run, has_trace: bool) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,16 @@ from tests.fakes.canvas import canvas, node
 from tests.fakes.regions import out
 from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, Cli, one_line
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        python_command("-m", "ragflow_lg", "run", *arguments),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def test_a_session_from_its_first_question_to_its_end(cli: Cli) -> None:
@@ -88,6 +99,24 @@ def test_hints_name_the_same_store(cli: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_second_signal_does_not_wait_for_a_model(cli: Cli, tmp_path: Path) -> None:
+    model = node("LLM", {"llm_id": "m@Silent", "prompts": [{"role": "user", "content": "{sys.query}"}]})
+    (tmp_path / "c.json").write_text(json.dumps(canvas({"model": {**model, "downstream": ["out"]}, **out("x")})))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        (tmp_path / "my.toml").write_text(f'[providers.Silent]\nbase_url = "{address}"')
+        process = start("c.json", "q", "--session", "s", "--settings", "my.toml")
+        silent.accept()
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert "ragflow-lg continue s" in errors
+    assert cli("sessions").stdout.split()[:2] == ["s", "interrupted"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_the_turn_where_it_can_be_continued(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: signal.Signals
@@ -100,10 +129,7 @@ def test_a_signal_stops_the_turn_where_it_can_be_continued(
     slow["downstream"] = ["out"]
     (tmp_path / "c.json").write_text(json.dumps(canvas({"call": slow, **out("after {call@result}")})))
     monkeypatch.setenv("RAGFLOW_LG_HTTP__ALLOW", '["127.0.0.1"]')
-    process = subprocess.Popen(
-        python_command("-m", "ragflow_lg", "run", "c.json", "q", "--session", "s", "--events", "json"),
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    process = start("c.json", "q", "--session", "s", "--events", "json")
     assert process.stdout is not None
     for line in process.stdout:
         if '"component_id": "call"' in line:
