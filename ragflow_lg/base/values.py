@@ -104,8 +104,6 @@ def _are_plain_numbers(integers: Sequence[int], floats: Iterable[float]) -> bool
     return all(map(math.isfinite, floats))
 
 
-"""None, bool, int, float, str, or a list or a dict (with text keys) of these."""
-
 MAX_DEPTH = 64
 """Maximum nesting depth of a stored value."""
 

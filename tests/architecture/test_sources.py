@@ -1,8 +1,10 @@
 """Rules for source files. Each test lists the files that break its rule."""
 
+import ast
 import importlib
 import re
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 from ragflow_lg.catalog import find_specs, load_catalog
@@ -73,6 +75,17 @@ def test_no_function_is_long() -> None:
         for function in functions(source.tree)
     }
     assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FUNCTION} == {}
+
+
+def test_every_text_outside_an_expression_documents_the_name_before_it() -> None:
+    offenders = [
+        f"{source}:{text.lineno}"
+        for source in sources()
+        for before, text in pairwise(source.tree.body)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+        if not isinstance(before, ast.Assign | ast.AnnAssign)
+    ]
+    assert offenders == []
 
 
 def test_every_room_has_a_suite() -> None:
