@@ -146,11 +146,11 @@ class PlayedRuns:
 
     async def _cancel_again(self, run_id: str) -> None:
         """Repeat the request to cancel a run of another process until the run leases its session, which clears it."""
-        store, run_manager = self._app_state.store, self._app_state.run_manager
-        session_id, until = (await run_manager.head(run_id)).envelope.session_id, time.monotonic() + CANCEL_S
+        store, until = self._app_state.store, time.monotonic() + CANCEL_S
+        session_id = (await self._app_state.run_manager.head(run_id)).envelope.session_id
         while not (await store.leases.holder(session_id) and await store.cancels.is_requested(session_id)):
             await asyncio.sleep(CANCEL_AGAIN_S)
-            if time.monotonic() > until or not await run_manager.is_played(run_id):
+            if time.monotonic() > until or not await self.is_played(run_id):
                 return
             await store.cancels.request(session_id)
 

@@ -268,15 +268,15 @@ async def _cancel(scene: Scene) -> None:
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
+    for again in await scene.runs(scene.session):
+        if again["status"] == "running":  # the client had repeated its request
+            await scene.ask("POST", f"/runs/{again['id']}/cancel")
 
 
 async def _check_cancelled(scene: Scene) -> None:
     async def is_free() -> bool:
         return not (await scene.ask("GET", f"/sessions/{scene.session}")).json()["is_busy"]
 
-    for run in await scene.runs(scene.session):
-        if run["status"] == "running":  # the client had repeated its request
-            await scene.ask("POST", f"/runs/{run['id']}/cancel")
     await scene.wait_for(is_free, "the session is busy")
 
 
