@@ -8,6 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from taskiq import AckableMessage
 
+from ragflow_lg.base.tasks import end_task
 from ragflow_lg.checkpoints.redis.redis_client import create_waiting_client
 from ragflow_lg.server.streaming.run_queue import run_broker
 from ragflow_lg.server.streaming.run_queue.run_broker import GROUP, RunBroker, read_ticket
@@ -58,8 +59,7 @@ async def test_a_worker_is_there_while_it_asks_for_messages(redis_url: str, monk
                     await asyncio.sleep(0.01)
             await asyncio.sleep(3 * SILENCE_S)
             assert await server.has_worker()
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+            await end_task(asking)
         async with asyncio.timeout(5):
             while await server.has_worker():
                 await asyncio.sleep(0.01)
