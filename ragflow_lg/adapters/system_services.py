@@ -5,16 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import secrets
 import time
 import uuid
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from urllib.parse import unquote_to_bytes
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.ids import RunId
+from ragflow_lg.base.sized_cache import SizedCache
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.services import Clock, FileContent
 from ragflow_lg.services.tool_policies import ToolPermits
@@ -124,12 +125,6 @@ def inline_bytes(file: Any) -> FileContent | None:
     return FileContent(name or f"uploaded{'.csv' if 'csv' in head else '.xlsx'}", data)
 
 
-class _Entry(NamedTuple):
-    text: str
-    size: int
-    expires_at: float
-
-
 class MemoryResultCache:
     """The most recently used results, up to a total size. Nothing leaves the process.
 
@@ -142,10 +137,9 @@ class MemoryResultCache:
         self._lifetimes = {ToolPermits((pattern,)): lifetime for pattern, lifetime in seconds.items()}
         self._clock = clock
         self._max_bytes = max_bytes
-        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._results = SizedCache[bytes, tuple[str, float]](max_bytes)
+        """JSON, and until when it is used."""
         self._secret = secrets.token_bytes(32)
-        self.size = 0
-        """The total size of all entries in bytes."""
 
     def covers(self, names: Sequence[str]) -> bool:
         """Return whether results from the tool with these names are cached."""
@@ -155,15 +149,8 @@ class MemoryResultCache:
         self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue
     ) -> tuple[bool, JsonValue]:
         """Return whether a result from the tool with these names is cached, and a copy of the result."""
-        key = self._key(names, configuration, arguments)
-        entry = self._entries.get(key)
-        if entry is None:
-            return False, None
-        if entry.expires_at <= self._clock.monotonic():
-            self._drop(key)
-            return False, None
-        self._entries.move_to_end(key)
-        return True, json.loads(entry.text)
+        text, expires_s = self._results.get(self._key(names, configuration, arguments)) or ("", -math.inf)
+        return (True, json.loads(text)) if expires_s > self._clock.monotonic() else (False, None)
 
     async def put(
         self, names: Sequence[str], configuration: JsonValue, arguments: JsonValue, result: JsonValue
@@ -174,18 +161,8 @@ class MemoryResultCache:
             return
         key, text = self._key(names, configuration, arguments), json.dumps(result, ensure_ascii=False)
         size = len(text.encode("utf-8", "replace")) + OVERHEAD_BYTES
-        self._drop(key)
-        if size > self._max_bytes:
-            return
-        self._entries[key] = _Entry(text, size, self._clock.monotonic() + lifetime)
-        self.size += size
-        while self.size > self._max_bytes:
-            self._drop(next(iter(self._entries)))
-
-    def _drop(self, key: bytes) -> None:
-        entry = self._entries.pop(key, None)
-        if entry is not None:
-            self.size -= entry.size
+        if size <= self._max_bytes:
+            self._results.put(key, (text, self._clock.monotonic() + lifetime), size)
 
     def _lifetime(self, names: Sequence[str]) -> float:
         return next((seconds for permits, seconds in self._lifetimes.items() if permits.permits(names)), 0.0)
