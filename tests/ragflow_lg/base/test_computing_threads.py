@@ -54,7 +54,7 @@ def test_a_tenant_has_one_call_at_a_time_and_another_tenant_does_not_wait_for_it
 
 def test_tenants_take_turns() -> None:
     gate = Gate()
-    with ComputingThreads(1) as threads:
+    with ComputingThreads(0) as threads:  # one thread
         calls = [_submit(threads, gate, "busy", name) for name in ("first", "second", "third")]
         calls.append(_submit(threads, gate, "other", "other"))
         gate.opened.set()
