@@ -49,7 +49,7 @@ class Ending(Struct, eq=False):
     free_slot: Callable[[], None] = do_not_release
 
     def begin(self) -> None:
-        """Let other turns begin after the first event of this one."""
+        """Report the first event of the turn, after which others may begin."""
         if self.start is not None:
             self.start.begin(self.run.hold if isinstance(self.run, Run) else None)
 

@@ -118,7 +118,7 @@ class Scene:
         self.session = (await self.ask("POST", "/sessions", json={})).json()["id"]
 
     async def follow(self, **body: Any) -> Stream:
-        """Take a turn with one request, which is repeated until the stream has ended."""
+        """Take a turn. Repeat its request until the stream has ended."""
         stream, id_ = Stream(), ""
         request = {"agent_id": self.agent, "session_id": self.session, "stream": True, **body}
         while True:

@@ -48,11 +48,11 @@ class Mortal:
     server: Replica | None = None
 
     def go(self) -> None:
-        """Let the process look for work."""
+        """Start the process's search for work."""
         (self.folder / "go").touch()
 
     def plan(self, number: int, moment: str) -> None:
-        """Let the process end at a command, counted from now."""
+        """Choose the command at which the process ends, counted from now."""
         draft = self.folder / "draft"
         draft.write_text(f"{number} {moment}")
         draft.rename(self.folder / "plan")
@@ -131,7 +131,7 @@ class Stage:
         self.mortals[0].go()
 
     async def replace_dead(self) -> Mortal:
-        """Let the next process work in place of the first one, which has died or is ended."""
+        """End the first process if it has not died, and start the next one's work."""
         dead = self.mortals.pop(0)
         await dead.end()
         self.mortals[0].go()

@@ -62,7 +62,7 @@ def redis_server(keep: Path | None = None, port: int = 0, options: Sequence[str]
         yield url
         return
     attempts: list[str] = []
-    for candidate in _candidates():
+    for candidate in candidates():
         with tempfile.TemporaryDirectory(prefix="ragflow-lg-redis-") as folder:
             try:
                 process, url, problem = _start(candidate, Path(folder), keep, port, options)
@@ -128,7 +128,8 @@ def _unpack(wheel: Path) -> None:
                     link.symlink_to(file)
 
 
-def _candidates() -> Iterator[_Candidate]:
+def candidates() -> Iterator[_Candidate]:
+    """Yield the Redis servers of this machine that may have the modules, the likeliest first."""
     for name in _SERVERS:
         if found := shutil.which(name):
             yield _Candidate([found])

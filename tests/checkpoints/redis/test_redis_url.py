@@ -10,7 +10,7 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.redis.redis_modules import missing_modules
 from ragflow_lg.checkpoints.redis.redis_probe import probe_redis
 from ragflow_lg.services.sessions import RunRecord
-from tests.harness.redis_server import _candidates  # pyright: ignore[reportPrivateUsage] - the program of the test server
+from tests.harness.redis_server import candidates
 from tests.stores import fresh_prefix
 
 
@@ -54,7 +54,7 @@ async def test_the_master_is_found_through_a_sentinel(redis_url: str, tmp_path: 
     port = redis_url.rpartition(":")[2]
     file = tmp_path / "sentinel.conf"
     file.write_text(f"port 0\nunixsocket {tmp_path}/s\nsentinel monitor main 127.0.0.1 {port} 1\n")
-    candidate = next(iter(_candidates()))
+    candidate = next(iter(candidates()))
     own_port = await _free_port()
     process = subprocess.Popen(
         [candidate.command[0], str(file), "--sentinel", "--port", str(own_port), "--dir", str(tmp_path)],
