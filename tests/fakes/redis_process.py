@@ -126,7 +126,7 @@ def _wait_until(condition: Callable[[], object]) -> None:
 @contextmanager
 def sentinel_of(master: RedisProcess, folder: Path) -> Generator[str]:
     """Run a Sentinel that watches a server as ``sessions``. Yield the URL of the service."""
-    candidates: Any = servers._candidates()  # pyright: ignore[reportPrivateUsage] - the same program as the server
+    candidates: Any = servers.candidates()  # pyright: ignore[reportPrivateUsage] - the same program as the server
     candidate: Any = next(iter(candidates))
     program: str = candidate.command[0]
     port, file = free_port(), folder / "sentinel.conf"
