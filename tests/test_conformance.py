@@ -9,7 +9,7 @@ from tests.harness.play import play
 from tests.stores import OpenStore
 
 OWN = list(read_cases(FIXTURES / "conformance"))
-RECORDED = list(read_cases(SHARED / "conformance" / "cases"))
+RECORDED = [case for folder in ("conformance/cases", "review/cases/fidelity") for case in read_cases(SHARED / folder)]
 
 
 OPTIONAL = [case for case in OWN if case.option]
