@@ -100,7 +100,7 @@ class Prompt(BaseModel):
 
     model_config = ConfigDict(frozen=True, defer_build=True, arbitrary_types_allowed=True)
 
-    role: Annotated[Literal["user", "assistant"], BeforeValidator(_lower)] = "user"
+    role: Annotated[Literal["user", "assistant", "system"], BeforeValidator(_lower)] = "user"
     content: Template
 
 

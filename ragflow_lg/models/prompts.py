@@ -86,20 +86,21 @@ class PromptRenderer(Struct):
         return text
 
     def extract_images(self, value: JsonValue, depth: int = 0) -> JsonValue:
-        """Return the value without its images. A single image becomes ``""``; images in lists and maps are dropped."""
+        """Return the value without its images and nulls, as RAGFlow sends it. A single image becomes ``""``.
+
+        In lists and maps, images, nulls, and lists and maps in which nothing is left are dropped.
+        """
         if isinstance(value, str) and _is_image(value):
             self.found[value] = None
             return ""
         if depth > _MAX_DEPTH:
             return value
         if isinstance(value, list):
-            entries = [(_is_image(v), self.extract_images(v, depth + 1)) for v in cast("list[Any]", value)]
-            return [v for was_image, v in entries if not was_image]
+            entries = [(v, self.extract_images(v, depth + 1)) for v in cast("list[Any]", value)]
+            return [kept for v, kept in entries if not _is_dropped(v, kept)]
         if isinstance(value, dict):
-            pairs = [
-                (k, _is_image(v), self.extract_images(v, depth + 1)) for k, v in cast("dict[str, Any]", value).items()
-            ]
-            return {k: v for k, was_image, v in pairs if not was_image}
+            pairs = [(k, v, self.extract_images(v, depth + 1)) for k, v in cast("dict[str, Any]", value).items()]
+            return {k: kept for k, v, kept in pairs if not _is_dropped(v, kept)}
         return value
 
     def attach_files(self, templates: Iterable[Template], messages: list[ChatMessage]) -> list[ChatMessage]:
@@ -117,6 +118,11 @@ class PromptRenderer(Struct):
 
 def _is_image(value: JsonValue) -> bool:
     return isinstance(value, str) and value.startswith("data:image/")
+
+
+def _is_dropped(value: JsonValue, kept: JsonValue) -> bool:
+    """Return whether an entry of a list or map is left out of a prompt."""
+    return value is None or _is_image(value) or kept in ([], {})
 
 
 def chat_template_kwargs(ctx: RunContext) -> dict[str, Any]:

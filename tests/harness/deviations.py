@@ -118,5 +118,6 @@ DEVIATIONS: dict[str, Deviation] = {
         "nodes",
         'a:[for a it is long text];b:[for b it is];c:[else];["for a it is long text", "for b it is", "else"]',
     ),
+    "shared-prompt-empty": _deviation("empty-prompt", f"{_SUCCESS} outputs", ""),
     "nested-iteration-two-lines": _deviation("region-reentry", _LISTS, '["*a|*b", "*c"]'),
 }

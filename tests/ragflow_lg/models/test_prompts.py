@@ -76,6 +76,19 @@ def test_values_are_rendered_without_their_images() -> None:
     assert renderer.images == [IMAGE]
 
 
+def test_values_are_rendered_without_their_nulls() -> None:
+    nested = {
+        "k": None,
+        "n": 0,
+        "text": "",
+        "deep": {"a": None, "b": [None, [None]]},
+        "rows": [{"x": None}, {"x": False}],
+    }
+    renderer = PromptRenderer(context(query=nested, files=[None, "a"], user_id=None))
+    text = renderer.text(parse_template("{sys.query} {sys.files} ({sys.user_id})"))
+    assert text == '{"n": 0, "text": "", "rows": [{"x": false}]} ["a"] ()'
+
+
 def test_a_value_that_is_too_deep_stays_unchanged() -> None:
     deep: Any = IMAGE
     for _ in range(100):
