@@ -5,20 +5,32 @@ Jinja's own versions are used if they are bounded. The others are reimplemented 
 
 from __future__ import annotations
 
+import functools
 import html
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from jinja2 import Environment, Undefined, pass_environment
+from jinja2 import Environment, Undefined, pass_environment, pass_eval_context
 from jinja2 import filters as jinja
 from jinja2.exceptions import SecurityError
+from jinja2.nodes import EvalContext
 from jinja2.utils import Namespace
+from markupsafe import Markup
 
 from ragflow_lg.base.values import to_text
+from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.dsl.templates.render_budget import MAX_OUTPUT_CHARS, MAX_RANGE, charge
 
 MAX_DIGITS = 1000
 """Maximum length of a text that is parsed as an integer."""
+
+MAX_INDENT = 16
+
+MAX_PRINTED = 100_000
+"""Size of the values that only a slow filter of Jinja can write."""
+
+_HTML_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&'"}
 
 _TOO_LONG = "the text or list would be too long"
 _TOO_LARGE = "the number would be too large"
@@ -46,9 +58,13 @@ def format_value(value: Any) -> str:
     """Convert a value to text as elsewhere in the project."""
     if isinstance(value, Undefined):
         return str(value)
-    if isinstance(value, Iterable) and not isinstance(value, str | list | tuple | dict):
-        value = list(cast("Iterable[Any]", value))
-    return to_text(charge(cast("Any", value)))
+    return to_text(charge(_without_iterator(value)))
+
+
+def _without_iterator(value: Any) -> Any:
+    """Return a value that is computed on demand as a list."""
+    is_iterator = isinstance(value, Iterable) and not isinstance(value, str | list | tuple | dict | Undefined)
+    return list(cast("Iterable[Any]", value)) if is_iterator else cast("Any", value)
 
 
 # Functions
@@ -90,8 +106,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {"dict": _build_dict, "namespace":
 # Filters
 
 
-def _replace(text: Any, old: str, new: str, count: int | None = None) -> str:
-    text = format_value(text)
+def _replace(text: str, old: str, new: str, count: int | None = None) -> str:
     if len(text) + text.count(old) * len(new) > MAX_OUTPUT_CHARS:
         raise SecurityError(_TOO_LONG)
     return text.replace(old, new, -1 if count is None else count)
@@ -148,10 +163,60 @@ def _attributes(environment: Environment, values: Iterable[Any], attribute: Any)
     return values if attribute is None else map(jinja.make_attrgetter(environment, attribute), values)
 
 
-def _round(value: float, precision: int = 0) -> float:
+def _to_json(value: Any, indent: int | None = None) -> Markup:
+    """Return JSON with sorted keys, escaped for HTML, as in Jinja."""
+    if indent is not None and indent > MAX_INDENT:
+        raise SecurityError(f"JSON can be indented by at most {MAX_INDENT} blanks")
+    encoder = json.JSONEncoder(sort_keys=True, indent=indent)
+    text = "".join(map(charge, encoder.iterencode(charge(_without_iterator(value)))))
+    return Markup(text.translate(_HTML_ESCAPES))
+
+
+def _center(text: str, width: int = 80) -> str:
+    if width > MAX_OUTPUT_CHARS:
+        raise SecurityError(_TOO_LONG)
+    return text.center(width)
+
+
+@pass_environment
+def _wordwrap(
+    environment: Environment,
+    text: str,
+    width: int = 79,
+    break_long_words: bool = True,
+    wrapstring: str | None = None,
+    break_on_hyphens: bool = True,
+) -> str:
+    wrapped = jinja.do_wordwrap(environment, text, width, break_long_words, "\n", break_on_hyphens)
+    return wrapped if wrapstring is None else _replace(wrapped, "\n", wrapstring)
+
+
+def _pprint(value: Any) -> str:
+    if measure(value, MAX_PRINTED) > MAX_PRINTED:
+        raise SecurityError(f"pprint works on values of at most {MAX_PRINTED:,} characters and entries")
+    return jinja.do_pprint(value)
+
+
+@pass_eval_context
+def _urlize(
+    context: EvalContext,
+    text: str,
+    trim_url_limit: int | None = None,
+    nofollow: bool = False,
+    target: str | None = None,
+    rel: str | None = None,
+    extra_schemes: Iterable[str] | None = None,
+) -> str:
+    """Turn addresses into links, each of which repeats ``target`` and ``rel``."""
+    if len(text) > MAX_PRINTED or len(text) * len(f"{target}{rel}") > MAX_OUTPUT_CHARS:
+        raise SecurityError(_TOO_LONG)
+    return jinja.do_urlize(context, text, trim_url_limit, nofollow, target, rel, extra_schemes)
+
+
+def _round(value: float, precision: int = 0, method: Literal["common", "ceil", "floor"] = "common") -> float:
     if abs(precision) > 20:
         raise SecurityError("numbers can be rounded to at most 20 digits")
-    return round(value, precision)
+    return jinja.do_round(value, precision, method)
 
 
 def _int(value: Any, default: int = 0, base: int = 10) -> int:
@@ -160,8 +225,7 @@ def _int(value: Any, default: int = 0, base: int = 10) -> int:
     return jinja.do_int(value, default, base)
 
 
-def _indent(value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
-    text = format_value(value)
+def _indent(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
     indent = len(width) if isinstance(width, str) else width
     if (len(text.splitlines()) + 1) * indent > MAX_OUTPUT_CHARS:
         raise SecurityError(_TOO_LONG)
@@ -180,9 +244,9 @@ def _slice(values: Iterable[Any], count: int, fill: Any = None) -> Iterator[list
     return jinja.sync_do_slice(cast("list[Any]", values), count, fill)
 
 
-def _strip_tags(value: Any) -> str:
+def _strip_tags(text: str) -> str:
     """Remove tags and comments in linear time. Jinja's own filter copies the text for each comment."""
-    text = _cut_between(_cut_between(format_value(value), "<!--", "-->"), "<", ">")
+    text = _cut_between(_cut_between(text, "<!--", "-->"), "<", ">")
     return html.unescape(" ".join(text.split()))
 
 
@@ -195,34 +259,61 @@ def _cut_between(text: str, opening: str, closing: str) -> str:
     return "".join((*pieces, text[place:]))
 
 
+def _of_text(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a filter for texts the text of every other value, as elsewhere in the project: null is empty."""
+    is_passed = hasattr(function, "jinja_pass_arg")
+
+    @functools.wraps(function)  # keep the mark that tells Jinja which argument to pass
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        passed, (value, *more) = args[:is_passed], args[is_passed:]
+        return function(*passed, format_value(value), *more, **kwargs)
+
+    return wrapper
+
+
 def _identity(value: Any) -> Any:
     return value
 
 
 _JINJA_FILTERS = (
-    *("abs", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first", "float", "groupby", "items"),
-    *("last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse", "select"),
-    *("selectattr", "sort", "title", "trim", "truncate", "upper", "urlencode", "wordcount"),
+    *("abs", "count", "d", "default", "dictsort", "filesizeformat", "first", "float", "groupby", "items", "last"),
+    *("length", "list", "map", "max", "min", "reject", "rejectattr", "reverse", "select", "selectattr", "sort"),
+    *("urlencode", "xmlattr"),
 )
-"""The supported filters of Jinja."""
+"""Filters of Jinja for any values."""
+
+_TEXT_FILTERS = (
+    *("capitalize", "e", "escape", "forceescape", "lower", "title", "trim", "truncate", "upper", "wordcount"),
+)
+"""Filters of Jinja for texts."""
+
+_OWN_TEXT_FILTERS: Mapping[str, Callable[..., Any]] = {
+    "center": _center,
+    "indent": _indent,
+    "replace": _replace,
+    "safe": Markup,
+    "string": _identity,
+    "striptags": _strip_tags,
+    "urlize": _urlize,
+    "wordwrap": _wordwrap,
+}
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
     **{name: jinja.FILTERS[name] for name in _JINJA_FILTERS},
+    **{name: _of_text(jinja.FILTERS[name]) for name in _TEXT_FILTERS},
+    **{name: _of_text(function) for name, function in _OWN_TEXT_FILTERS.items()},
     "batch": _batch,
     "charged": _identity,
-    "indent": _indent,
     "int": _int,
     "join": _join_filter,
-    "replace": _replace,
+    "pprint": _pprint,
     "round": _round,
-    "safe": format_value,
     "slice": _slice,
-    "string": format_value,
-    "striptags": _strip_tags,
     "sum": _sum,
-    "tojson": format_value,
+    "tojson": _to_json,
     "unique": _unique,
 }
+"""All filters of Jinja but ``attr``, ``format`` and ``random``."""
 
 
 # Methods

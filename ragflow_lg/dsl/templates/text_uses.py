@@ -60,6 +60,8 @@ def _read_text_use(node: nodes.Node) -> tuple[Sequence[nodes.Node], str]:
         return ([node.node.node], f"has its method {method}() called") if method in _TEXT_METHODS else ((), "")
     if isinstance(node, nodes.Filter) and node.name in _LENGTHS and node.node is not None:
         return [node.node], "has its length measured"
+    if isinstance(node, nodes.Filter) and node.name == "tojson" and node.node is not None:
+        return [node.node], "is written as JSON"
     return (), ""
 
 

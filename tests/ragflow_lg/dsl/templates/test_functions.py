@@ -1,8 +1,17 @@
-import pytest
+import copy
+import json
+from typing import Any
 
+import pytest
+from jinja2 import Template, TemplateError
+from jinja2 import filters as jinja_filters
+from jinja2 import tests as jinja_tests
+from jinja2.sandbox import SandboxedEnvironment
+
+from ragflow_lg.base.values import to_text
 from ragflow_lg.dsl.templates import render_budget as template_budget
 from ragflow_lg.dsl.templates import sandbox as template_sandbox
-from ragflow_lg.dsl.templates.functions import find_operand_problem, list_forbidden_methods
+from ragflow_lg.dsl.templates.functions import FILTERS, find_operand_problem, format_value, list_forbidden_methods
 
 
 @pytest.mark.parametrize(
@@ -55,3 +64,122 @@ def test_operations_that_could_grow_are_refused(operator: str, left: object, rig
 def test_methods_that_change_or_format_are_refused() -> None:
     assert {"append", "update", "format", "format_map", "zfill", "bit_length"} <= list_forbidden_methods()
     assert not {"upper", "get", "replace", "join"} & list_forbidden_methods()
+
+
+# The whole list of filters and tests, compared with Jinja's own
+
+EXCLUDED = {"attr", "format", "random"}
+"""Filters that do not exist here; ``docs/fidelity.md``, row ``jinja-limits``, names them."""
+
+OF_TEXTS = (
+    *(
+        "capitalize",
+        "center",
+        "e",
+        "escape",
+        "forceescape",
+        "indent",
+        "lower",
+        "replace",
+        "safe",
+        "string",
+        "striptags",
+    ),
+    *("title", "trim", "truncate", "upper", "urlize", "wordcount", "wordwrap"),
+)
+"""Filters that see a text: here that of every value as elsewhere (row ``list-text``), in Jinja in Python's notation."""
+
+ARGUMENTS = {
+    "batch": ["2", "2, 'x'"],
+    "center": ["", "9"],
+    "d": ["'x'", "'x', true"],
+    "default": ["'x'", "'x', true"],
+    "dictsort": ["", "by='value'"],
+    "filesizeformat": ["", "true"],
+    "groupby": ["'a'", "'a', default=1"],
+    "indent": ["", "2, true", "'> '"],
+    "join": ["", "', '"],
+    "map": ["'abs'", "attribute='a'"],
+    "reject": ["", "'none'"],
+    "rejectattr": ["'a'"],
+    "replace": ["'a', 'x'", "'a', '', 1"],
+    "round": ["", "1", "0, 'floor'"],
+    "select": ["", "'number'"],
+    "selectattr": ["'a'", "'a', 'eq', 1"],
+    "slice": ["2", "2, 'x'"],
+    "sort": ["", "true", "attribute='a'"],
+    "sum": ["", "attribute='a'"],
+    "tojson": ["", "2"],
+    "truncate": ["", "4, true", "4, true, '~', 0"],
+    "urlize": ["", "8, true, '_blank'"],
+    "wordwrap": ["", "3", "3, false, '/'"],
+    "xmlattr": ["", "false"],
+}
+ODD: list[Any] = [None, True, 1, "x"]
+NOT_HASHABLE: list[list[Any]] = [[{"a": 1, "b": 2}, {"a": 1}], [[1, 2], [3]]]
+VALUES: list[Any] = [
+    *("", "ab cd", 'say "hi"\\ <b>&\'', "äöü 😀\u2028x\n\ty", "12", "1.5", "see http://x.y/z?a=1, a@b.cd", "0x1f"),
+    *(0, 5, -3, 2.5, 1e20, True, False, None),
+    *([], ["b", "A", "a"], [3, 1, 2], {}, {"k": 1, "a": "x"}, {"k": [1, {"z": None}]}, ODD, *NOT_HASHABLE),
+]
+JINJA = SandboxedEnvironment(finalize=format_value)
+
+
+def outcome(template: Template, value: Any) -> str:
+    """Return what a template shows, or ``error`` if it is shown unrendered."""
+    template_budget.start_budget()
+    try:
+        return template.render(v=copy.deepcopy(value))
+    except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return "error"
+
+
+def render_here(source: str, value: Any) -> str:
+    return outcome(template_sandbox.compile_template(source), value)
+
+
+def render_in_jinja(source: str, value: Any) -> str:
+    return outcome(JINJA.from_string(source), value)
+
+
+@pytest.mark.parametrize("name", sorted(jinja_filters.FILTERS.keys() - EXCLUDED))
+def test_a_filter_has_jinjas_result(name: str) -> None:
+    for arguments in ARGUMENTS.get(name, [""]):
+        source = f"{{{{ v | {name}({arguments}) }}}}"
+        for value in VALUES:
+            if name == "unique" and value in NOT_HASHABLE:
+                continue  # an error in Jinja
+            if name == "join" and value in (*NOT_HASHABLE, ODD):
+                value = [to_text(item) for item in value]
+            expected = render_in_jinja(source, to_text(value) if name in OF_TEXTS else value)
+            assert (value, render_here(source, value)) == (value, expected)
+
+
+def test_filters_that_do_not_exist_are_known() -> None:
+    assert jinja_filters.FILTERS.keys() - FILTERS.keys() == EXCLUDED
+
+
+@pytest.mark.parametrize("name", sorted(name for name in jinja_tests.TESTS if name.isalpha()))
+def test_a_test_has_jinjas_result(name: str) -> None:
+    for arguments in ("", "(1)", "('a')", "([1, 'ab cd'])"):
+        source = f"{{{{ v is {name}{arguments} }}}}"
+        for value in (*VALUES, "upper", "odd"):
+            assert (value, render_here(source, value)) == (value, render_in_jinja(source, value))
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_tojson_writes_json_of_every_value(value: Any) -> None:
+    assert json.loads(render_here("{{ v | tojson }}", value)) == value
+    assert json.loads(render_here('{"a": {{ v | tojson(indent=1) }}}', value)) == {"a": value}
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["{{ ('<' | safe) | e }}", "{{ v | tojson | e }}", "{{ ('<' | e) + '<' }}", "{{ ('<' | safe) is escaped }}"],
+)
+def test_what_is_safe_is_not_escaped_again(source: str) -> None:
+    assert render_here(source, "a<b") == render_in_jinja(source, "a<b")
+
+
+def test_iterators_are_written_as_lists() -> None:
+    assert render_here("{{ [2, 1] | map('string') | tojson }} {{ range(2) | tojson }}", 0) == '["2", "1"] [0, 1]'

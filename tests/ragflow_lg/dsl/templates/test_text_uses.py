@@ -14,6 +14,7 @@ from ragflow_lg.dsl.variable_references import parse_template
         ('{{ "n=" + {env.n} }}', "is added to text"),
         ('{{ {env.n}.split(",") }}', "has its method split() called"),
         ("{{ {env.n} | length }}", "has its length measured"),
+        ("{{ {env.n} | tojson }}", "is written as JSON"),
         ("{% if {env.n} %}x{% endif %}", "is tested"),
         ("{{ 1 if not {env.n} else 2 }}", "is tested"),
         ('{{ {env.n} or "none" }}', "is tested"),
