@@ -45,12 +45,16 @@ class StatementResult(Struct, frozen=True):
 
     sql: str
     columns: tuple[str, ...] = ()
+    """The titles as the database has them, of which several may be equal."""
     rows: Sequence[Mapping[str, JsonValue]] = ()
+    """The values in the order of the columns, by names that are not equal: ``id``, ``id_2``."""
     error: str = ""
     changed: int | None = None
     """The number of changed rows of a statement that returns none; -1 if the database does not say."""
     is_refused: bool = False
     """Whether the statement was not run because it is not a read."""
+    has_more: bool = False
+    """Whether there are more rows than the limit lets through."""
 
 
 class Databases(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, NoReturn
 
@@ -23,6 +24,8 @@ NO_RECORD = "No record in the database!"
 _TYPES = ("mysql", "mariadb", "oceanbase", "postgres", "mssql", "IBM DB2", "trino")
 _NAMES = {name.lower(): name for name in (*_TYPES, "sqlite")} | {"postgresql": "postgres"}
 _DEFAULT_PORT = 3306
+_BARE_REFERENCE = re.compile(r"'[%_ ]*((?:begin|[A-Z]\w*:\w+)@\w[\w.]*)[%_ ]*'")
+"""A text in SQL that is nothing but a reference without braces."""
 
 
 def _check_type(value: str) -> str:
@@ -87,6 +90,9 @@ def _lint(params: Params) -> Iterable[Finding]:
         hint = "Add the file to the settings as [sql.connections.NAME], and set connection to its name."
         yield Finding("account-missing", "warning", ("db_type",), message, hint)
     sql: Any = (params.__pydantic_extra__ or {}).get("sql", getattr(params, "sql", None))
+    if isinstance(sql, Template) and (name := _BARE_REFERENCE.search("".join(map(str, sql.segments)))):
+        message = f"{name[1]!r} looks like a reference, but has no braces, so it is searched for as it stands."
+        yield Finding("params-unsupported", "info", ("sql",), message, f"Write {{{name[1]}}}.")
     if isinstance(sql, Template) and sql.sole_reference is None and any(sql.references) and not params.bind_references:
         message = "References in the SQL become a part of the statement: anyone who sets their values can change it."
         hint = "Set bind_references to true, unless they are names of tables or columns."
@@ -151,7 +157,9 @@ def _to_result(results: Iterable[StatementResult]) -> ToolResult:
         entry = _entry(result)
         entries.append(entry)
         if result.columns and result.rows:
-            texts.append(aligned_table(result.columns, result.rows))
+            texts.append(aligned_table(result.columns, [list(row.values()) for row in result.rows]))
+            if result.has_more:
+                texts.append(f"These are the first {len(result.rows):,} rows. There are more.")
         elif isinstance(entry, Mapping) and entry["content"] != NO_RECORD:
             texts.append(str(entry["content"]))
     text = "\n\n".join(texts)
@@ -172,16 +180,16 @@ MIN_PADDING = 2
 """How much wider than its title a column is at least, as in the library that RAGFlow uses."""
 
 
-def aligned_table(columns: Sequence[str], rows: Sequence[Mapping[str, JsonValue]]) -> str:
+def aligned_table(columns: Sequence[str], rows: Sequence[Sequence[JsonValue]]) -> str:
     """Return a table. Columns of numbers are aligned to the right, and floats have 6 decimals.
 
-    >>> print(aligned_table(["name", "price"], [{"name": "tea", "price": 2.5}, {"name": "jam", "price": None}]))
+    >>> print(aligned_table(["name", "price"], [["tea", 2.5], ["jam", None]]))
     | name   |    price |
     |:-------|---------:|
     | tea    | 2.500000 |
     | jam    |          |
     """
-    aligned = [_column(name, [row.get(name) for row in rows]) for name in columns]
+    aligned = [_column(name, values) for name, values in zip(columns, zip(*rows, strict=True), strict=True)]
     lines = ["|".join(["", *(cells[0] for cells, _ in aligned), ""])]
     rules = [("-" * (len(cells[0]) - 1), is_right) for cells, is_right in aligned]
     lines.append("|".join(["", *(f"{rule}:" if is_right else f":{rule}" for rule, is_right in rules), ""]))

@@ -243,6 +243,7 @@ class StatementRecord(_Record):
     error: str = ""
     changed: int | None = None
     is_refused: bool = False
+    has_more: bool = False
 
 
 class QueryLine(_Exchange):

@@ -266,6 +266,7 @@ def _encode_results(results: Sequence[StatementResult], redactor: Redactor) -> d
             error=redactor.text(result.error),
             changed=result.changed,
             is_refused=result.is_refused,
+            has_more=result.has_more,
         )
         for result in results
     ]
@@ -275,7 +276,10 @@ def _encode_results(results: Sequence[StatementResult], redactor: Redactor) -> d
 def _decode_results(line: QueryLine) -> Sequence[StatementResult] | None:
     if line.results is None:
         return None
-    return [StatementResult(r.sql, tuple(r.columns), r.rows, r.error, r.changed, r.is_refused) for r in line.results]
+    return [
+        StatementResult(r.sql, tuple(r.columns), r.rows, r.error, r.changed, r.is_refused, r.has_more)
+        for r in line.results
+    ]
 
 
 def _encode_delivery(delivery: Delivery, redactor: Redactor) -> dict[str, Any]:

@@ -74,7 +74,10 @@ class ConfiguredDatabases:
         kind = find_kind(access.connection.account.kind)
         modules = await asyncio.to_thread(_import_modules)  # SQLAlchemy and sqlglot are slow to load
         read: Any = modules["statements"].read_statements
-        sql = modules["statements"].clean(query.sql)
+        try:
+            sql = modules["statements"].clean(query.sql)
+        except ValueError as error:
+            return [StatementResult(query.sql, error=str(error))]
         entries = await self._workers.run(read, sql, kind.dialect, list(query.values))
         statements = [modules["statements"].Statement(**entry) for entry in entries]
         batch = _Batch(self._settings, access, query, modules)
@@ -186,7 +189,7 @@ class _Batch:
     def refuse(self, statement: Statement) -> StatementResult:
         """Return the result of a statement that may not run."""
         error = statement.error or statement.refusal
-        return StatementResult(statement.text, error=error, is_refused=not statement.error)
+        return StatementResult(statement.text, error=error, is_refused=statement.is_sql and not statement.error)
 
     async def run(self, pool: Pool, statements: Sequence[Statement]) -> list[StatementResult]:
         """Run the statements on a pool. If the connection breaks, the next statement gets another one."""
@@ -233,7 +236,7 @@ class _Batch:
                 return self._failure(statement, reason)
         if rows.columns is None:
             return StatementResult(statement.text, changed=rows.changed)
-        return StatementResult(statement.text, rows.columns, rows.rows)
+        return StatementResult(statement.text, rows.columns, rows.rows, has_more=rows.is_cut)
 
     async def _roll_back(self, session: Session) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -219,7 +219,7 @@ def read_rows(
 
     A result that is larger than the limit has no columns and is cut.
     """
-    options: dict[str, Any] = {"stream_results": streams}
+    options: dict[str, Any] = {"stream_results": streams, "sqlite_raw_colnames": True}
     if not values:
         options["no_parameters"] = True  # some drivers would look for marks
     result = connection.exec_driver_sql(text, values or None, execution_options=options)
@@ -228,21 +228,39 @@ def read_rows(
             connection.commit()
         return Rows(None, [], result.rowcount)
     columns = tuple(map(str, result.keys()))
+    names = distinct_names(columns)
     rows: list[dict[str, JsonValue]] = []
     size = 0
     while chunk := result.fetchmany(min(CHUNK_ROWS, limits.rows + 1 - len(rows))):
         for row in chunk:
             entries = [to_json_value(value) for value in row]
             size += sum(map(size_of_value, entries))
-            rows.append(dict(zip(columns, entries, strict=True)))
+            rows.append(dict(zip(names, entries, strict=True)))
         if size > limits.bytes:
             return Rows(None, [], is_cut=True)
         if len(rows) > limits.rows:
-            return Rows(tuple(dict.fromkeys(columns)), rows[: limits.rows], is_cut=True)
+            return Rows(columns, rows[: limits.rows], is_cut=True)
     result.close()
     if not is_read:
         connection.commit()
-    return Rows(tuple(dict.fromkeys(columns)), rows)
+    return Rows(columns, rows)
+
+
+def distinct_names(columns: Sequence[str]) -> list[str]:
+    """Return a name for each column: its title, with a number if an earlier column has the same one.
+
+    >>> distinct_names(["id", "name", "id", "id_2", "id"])
+    ['id', 'name', 'id_3', 'id_2', 'id_4']
+    """
+    taken, counts, names = set(columns), dict[str, int](), list[str]()
+    for column in columns:
+        name, number = column, counts.get(column, 0) + 1
+        while number > 1 and (name := f"{column}_{number}") in taken:
+            number += 1
+        counts[column] = number
+        taken.add(name)
+        names.append(name)
+    return names
 
 
 def to_json_value(value: Any) -> JsonValue:

@@ -14,6 +14,10 @@ MAX_COMMANDS = 3
 """sqlglot takes what follows some words, such as EXPLAIN, as one text. It is read on, at most so often in a row."""
 
 
+class NotSqlError(ValueError):
+    """A text cannot be parsed as a statement, so nobody can say whether it only reads."""
+
+
 class Lexeme(NamedTuple):
     """A word or sign. ``text`` is without its quotes; ``start`` and ``end`` are offsets of its source."""
 
@@ -108,6 +112,12 @@ _TSQL_REFUSED = _words(
     "REVERT SEND RECEIVE MOVE OPENROWSET OPENQUERY OPENDATASOURCE OPENXML"
 )
 """T-SQL needs nothing between two statements, so that a second one could follow an expression."""
+_COMMAND_WORDS = _ALWAYS_REFUSED | _words(
+    "ANALYZE BEGIN CALL CHECKPOINT CLOSE CLUSTER COMMENT COMMIT COPY DEALLOCATE DECLARE DISCARD DO FETCH FLUSH INSTALL "
+    "KILL LISTEN LOAD LOCK NOTIFY OPTIMIZE PRAGMA PREPARE PURGE REASSIGN REFRESH RELEASE RENAME REPAIR RESET ROLLBACK "
+    "SAVEPOINT SET SHOW SHUTDOWN START UNINSTALL UNLISTEN UNLOCK USE"
+)
+"""Words with which other statements begin. A text that begins with any other word is not SQL."""
 
 _REFUSED_FUNCTIONS: dict[str, frozenset[str]] = {
     "mysql": _words(
@@ -160,7 +170,11 @@ _HARMLESS_FUNCTIONS = _words(
 
 
 def refusal_of(text: str, tokens: Sequence[Lexeme], dialect: str) -> str:
-    """Return why a statement is not a mere read; ``""`` if it is one."""
+    """Return why a statement is not a mere read; ``""`` if it is one.
+
+    Raises:
+        NotSqlError: if it cannot be parsed.
+    """
     word = tokens[0].word
     if word in ("INSERT", "UPDATE", "DELETE"):
         return CHANGES_REFUSED
@@ -172,7 +186,9 @@ def refusal_of(text: str, tokens: Sequence[Lexeme], dialect: str) -> str:
         return _refusal_of_pragma(tokens)
     if word in _QUERY_WORDS:
         return _refusal_of_tokens(tokens, dialect) or _refusal_of_tree(text, dialect)
-    return _not_a_read(f"{word[:40]} statements are not run")
+    if word in _COMMAND_WORDS or (dialect == "tsql" and word in _TSQL_REFUSED):
+        return _not_a_read(f"{word} statements are not run")
+    raise NotSqlError(f"It is not SQL: no statement begins with {tokens[0].text[:40]!r}.")
 
 
 def _not_a_read(what: str) -> str:
@@ -276,7 +292,9 @@ def _refusal_of_tree(text: str, dialect: str) -> str:
     try:
         trees = sqlglot.parse(text, read=dialect or None)
     except (SqlglotError, RecursionError) as error:
-        return _not_a_read(f"this one cannot be checked, because {_reason(error)}")
+        raise NotSqlError(_reason(error)) from error
+    if isinstance(trees[0], exp.Paren):
+        raise NotSqlError("It is not SQL: there is no query in the brackets.")
     if len(trees) != 1 or not isinstance(trees[0], exp.Query | exp.Values):
         return _not_a_read("this is not a single query")
     for node in trees[0].walk():
@@ -290,9 +308,9 @@ def _refusal_of_tree(text: str, dialect: str) -> str:
 def _reason(error: Exception) -> str:
     """Return sqlglot's reason as one line, without the colours of a terminal."""
     if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    return "it has a syntax error: " + " ".join(text.split())[:300].rstrip(".")
+        return "It is nested too deeply."
+    text = re.sub(r"\x1b\[[0-9;]*m", "", re.sub(r"<Token .*?>", "the end", str(error), flags=re.DOTALL))
+    return "It has a syntax error: " + " ".join(text.split())[:300]
 
 
 # sqlglot logs what it cannot parse, which may contain values.

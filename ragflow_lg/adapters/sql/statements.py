@@ -13,7 +13,8 @@ from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.sql.read_only import Lexeme, read_lexemes, refusal_of
+from ragflow_lg.adapters.sql.read_only import Lexeme, NotSqlError, read_lexemes, refusal_of
+from ragflow_lg.base.thinking import CLOSING, strip_thinking
 from ragflow_lg.base.values import to_text
 from ragflow_lg.base.worker_tasks import worker_task
 
@@ -23,6 +24,14 @@ SMALL_CHARS = 300
 SMALL_DEPTH = 3
 """SQL that is longer, or nested more deeply, is read in a worker process."""
 _CITATION = re.compile(r"\[ID:[0-9]+\]")
+_BLOCK = re.compile(
+    r"(?P<fence>`{3,}|^[ \t]*~{3,})"
+    r"[ \t]*(?:(?!(?:select|with|values|table|show|explain|desc|describe|pragma)\b)(?P<language>[\w+#.-]*)[^\S\n]*\n"
+    r"|(?P<dialect>\w*sql\w*\b)?)"
+    r"(?P<sql>.*?)(?:(?P=fence)|\Z)",
+    re.DOTALL | re.IGNORECASE | re.MULTILINE,
+)
+"""A fenced block in Markdown, which may be on one line, or without its end."""
 _BRACKETS = re.compile(r"[()\[\]{}]")
 _LITERALS = frozenset({"STRING", "NATIONAL_STRING"})
 
@@ -39,11 +48,37 @@ class Statement(Struct, frozen=True):
     refusal: str = ""
     error: str = ""
     """Why it cannot be read, in which case it has no parts."""
+    is_sql: bool = True
+    """Whether it can be parsed. If not, ``refusal`` says why, and only a connection that may write gets to see it."""
 
 
 def clean(sql: str) -> str:
-    """Remove code fences and citations, which models write into SQL. Source: RAGFlow's ``agent/tools/exesql.py``."""
-    return _CITATION.sub("", sql.replace("```sql", "").replace("```SQL", "").replace("```", "")).strip()
+    r"""Return the SQL of a model's answer: without code fences, citations and thinking.
+
+    If there is text around a fenced block, the block is the SQL. Source: RAGFlow's ``agent/tools/exesql.py``, which
+    removes fences and citations.
+
+    Raises:
+        NotSqlError: if there is text around several blocks.
+
+    >>> clean("This reads one:\n```sql\nSELECT 1\n```\nIt has no table. [ID:3]"), clean("```SELECT 1```")
+    ('SELECT 1', 'SELECT 1')
+    """
+    if len(sql) > MAX_SQL_CHARS:
+        return sql
+    text = _CITATION.sub("", strip_thinking(sql) if CLOSING in sql else sql)
+    blocks = [block for block in _BLOCK.finditer(text) if block["sql"].strip()]
+    around = _BLOCK.sub(lambda block: " " if block["sql"].strip() else "", text)
+    if not blocks:
+        return around.strip()
+    if re.search(r"\w", around) and len(blocks) > 1:
+        of_sql = [block for block in blocks if "sql" in (block["language"] or block["dialect"] or "").lower()]
+        if len(of_sql) != 1:
+            raise NotSqlError(
+                f"It is a text with {len(blocks)} fenced blocks. Write the SQL into a single block, or nothing but SQL."
+            )
+        blocks = of_sql
+    return "\n;\n".join(block["sql"].strip() for block in blocks)
 
 
 def _size(sql: str, dialect: str, marks: list[str]) -> int:
@@ -106,7 +141,10 @@ def _statement(sql: str, tokens: Sequence[Lexeme], dialect: str, marks: Sequence
     again = read_lexemes(checked, dialect)
     if not _is_same(tokens, again):
         return Statement(text, error="The statement has text that cannot be read reliably.", refusal="unstable")
-    return Statement(text, parts, refusal_of(checked, again, dialect))
+    try:
+        return Statement(text, parts, refusal_of(checked, again, dialect))
+    except NotSqlError as error:
+        return Statement(text, parts, str(error), is_sql=False)
 
 
 _NO_VALUE = (

@@ -83,6 +83,70 @@ async def test_the_row_limit_is_that_of_the_canvas(file: DatabaseAccount) -> Non
     assert result.outputs["json"] == [[{"id": 1}, {"id": 2}]]
 
 
+async def test_the_table_says_that_there_are_more_rows(shop: DatabaseAccount) -> None:
+    result = await run(shop, {"sql": "SELECT id FROM goods ORDER BY id; SELECT 1 AS a", "max_records": 2})
+    assert result.outputs["formalized_content"].split("\n\n")[1:] == [
+        "These are the first 2 rows. There are more.",
+        "|   a |\n|----:|\n|   1 |",
+    ]
+    result = await run(shop, {"sql": "SELECT id FROM goods", "max_records": 3})
+    assert "more" not in result.outputs["formalized_content"]
+
+
+async def test_no_column_is_lost(shop: DatabaseAccount) -> None:
+    sql = "SELECT a.id, a.name, b.id, 7 AS id_2, b.name AS NAME FROM goods a JOIN goods b ON b.id = 2 WHERE a.id = 1"
+    result = await run(shop, {"sql": sql})
+    name = "name" if shop.kind == "postgres" else "NAME"
+    second = "name_2" if shop.kind == "postgres" else "NAME"
+    assert result.outputs["json"] == [[{"id": 1, "name": "tea", "id_3": 2, "id_2": 7, second: "jam"}]]
+    head, _, row = result.outputs["formalized_content"].splitlines()
+    assert [cell.strip() for cell in head.split("|")[1:-1]] == ["id", "name", "id", "id_2", name]
+    assert [cell.strip() for cell in row.split("|")[1:-1]] == ["1", "tea", "2", "7", "jam"]
+
+
+async def test_columns_without_a_name_are_not_lost(shop: DatabaseAccount) -> None:
+    result = await run(shop, {"sql": "SELECT COUNT(*), COUNT(*), 2.5 * 2 FROM goods"})
+    ((row,),) = result.outputs["json"]
+    assert list(row.values()) == [3, 3, 5.0]
+    head = [cell.strip() for cell in result.outputs["formalized_content"].splitlines()[0].split("|")[1:-1]]
+    assert (
+        head
+        == {
+            "sqlite": ["COUNT(*)", "COUNT(*)", "2.5 * 2"],
+            "postgres": ["count", "count", "?column?"],
+            "mariadb": ["COUNT(*)", "COUNT(*)", "2.5 * 2"],
+        }[shop.kind]
+    )
+
+
+async def test_the_block_in_the_answer_of_a_model_is_run(file: DatabaseAccount) -> None:
+    answer = "Here is the query:\n```sql\nSELECT name FROM goods WHERE id = 1;\n```\nIt returns the name."
+    result = await run(file, {"sql": "{llm@content}"}, outputs={"llm": {"content": answer}})
+    assert result.outputs["json"] == [[{"name": "tea"}]]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SELECT name FORM goods WHERE id = 1", "It has a syntax error: "),
+        ("SELEC name FROM goods", "It is not SQL: no statement begins with 'SELEC'."),
+        ("I don't know.", "It cannot be read as SQL; perhaps a quote is not closed."),
+        ("Sorry, I cannot answer this.", "It is not SQL: no statement begins with 'Sorry'."),
+        ("a\n```\nSELECT 1\n```\nb\n```\nSELECT 2\n```", "It is a text with 2 fenced blocks. "),
+    ],
+)
+async def test_what_is_not_sql_has_ragflows_mark(text: str, reason: str, file: DatabaseAccount) -> None:
+    result = await run(file, {"sql": text})
+    assert result.outputs["json"][0]["content"].startswith(f"SQL Execution Failed: {text}\n{reason}")
+    assert result.outputs["formalized_content"] == result.outputs["json"][0]["content"]
+    assert "security" not in result.outputs["formalized_content"]
+
+
+async def test_infinity_becomes_null(file: DatabaseAccount) -> None:
+    result = await run(file, {"sql": "SELECT 9e999 AS a, -9e999 AS b, 1.5 AS c"})
+    assert result.outputs["json"] == [[{"a": None, "b": None, "c": 1.5}]]
+
+
 async def test_references_become_text_as_in_ragflow(file: DatabaseAccount) -> None:
     sql = "SELECT id FROM goods WHERE name = '{begin@name}' ORDER BY {begin@column}"
     outputs = {"begin": {"name": "x' OR '1' = '1", "column": "id"}}
@@ -142,6 +206,16 @@ def test_the_check_reports_references_that_can_change_the_statement() -> None:
         assert list(exe_sql.lint(bind(exe_sql, {**params, **safe}))) == []
 
 
+@pytest.mark.parametrize("sql", ["LIKE '%begin@key%'", "= 'Code:AbcDef@result'", "= '{begin@a}' OR a = 'begin@b'"])
+def test_the_check_reports_references_without_braces(sql: str) -> None:
+    params = {"connection": "shop", "sql": f"SELECT 1 WHERE a {sql}", "bind_references": True}
+    (finding,) = exe_sql.lint(bind(exe_sql, params))
+    assert (finding.code, finding.severity) == ("params-unsupported", "info")
+    assert "has no braces" in finding.message
+    for address in ("begin@example.com, me", "me@example.com"):
+        assert not list(exe_sql.lint(bind(exe_sql, {**params, "sql": f"SELECT 1 WHERE a = '{address}'"})))
+
+
 async def test_an_account_of_a_canvas_goes_through_the_address_guard(file: DatabaseAccount) -> None:
     account = {"host": "10.1.2.3", "database": "a", "username": "b", "password": "secret-1", "db_type": "postgres"}
     result = await run(file, {**account, "connection": "", "sql": "SELECT 1"})
@@ -165,6 +239,24 @@ async def test_an_agent_queries_a_database(file: DatabaseAccount, strategy: str)
         turn = await play_agent([first, last], {"tools": tools, "strategy": strategy}, services=more)
     assert turn.outputs["content"].endswith("It is tea.")
     assert "| tea    |" in str(turn.model.requests[-1][1].messages)
+
+
+async def test_an_agent_sees_every_column_and_what_is_wrong_with_its_sql(file: DatabaseAccount) -> None:
+    sql = "This is it:\n```sql\nSELECT id, name, price AS id FROM goods ORDER BY 1\n```"
+    replies = [
+        tool_calls(("execute_sql_0", {"sql": "Sorry."})),
+        tool_calls(("execute_sql_0", {"sql": sql})),
+        Reply("Tea."),
+    ]
+    tools = [{"component_name": "ExeSQL", "name": "Shop", "params": {"connection": "reader", "max_records": 1}}]
+    async with services_for(file) as services:
+        turn = await play_agent(replies, {"tools": tools}, services={"databases": services.databases})
+    results = [message["content"] for message in turn.model.requests[-1][1].messages if message["role"] == "tool"]
+    assert results == [
+        "SQL Execution Failed: Sorry.\nIt is not SQL: no statement begins with 'Sorry'.",
+        "|   id | name   |       id |\n|-----:|:-------|---------:|\n|    1 | tea    | 2.500000 |"
+        "\n\nThese are the first 1 rows. There are more.",
+    ]
 
 
 async def test_only_what_may_write_runs_once(file: DatabaseAccount) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.sql.read_only import CHANGES_REFUSED
+from ragflow_lg.adapters.sql.read_only import CHANGES_REFUSED, NotSqlError
 from ragflow_lg.adapters.sql.statements import bind, clean, read_statements
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import WorkLimitError
@@ -175,8 +175,60 @@ def test_deep_nesting_and_endless_lists_are_refused_in_bounded_time() -> None:
     assert "more than 200,000 characters" in read("SELECT 1," + "1," * 100_000)[0]["error"]
 
 
-def test_fences_and_citations_of_models_are_removed() -> None:
-    assert clean("```sql\nSELECT 1 [ID:12]\n```") == "SELECT 1"
+ANSWERS = [
+    ("```sql\nSELECT 1 [ID:12]\n```", "SELECT 1"),
+    ("```SELECT 1```", "SELECT 1"),
+    ("SELECT 1\n```", "SELECT 1"),
+    ("This is it:\n```sql\nSELECT 1;\n```\nIt has one row.", "SELECT 1;"),
+    ("This is it:\n```SQL\nSELECT 1\n```", "SELECT 1"),
+    ("This is it:\n``` sql\nSELECT 1\n```", "SELECT 1"),
+    ("This is it:\n```\nSELECT\n1\n```\nDone.", "SELECT\n1"),
+    ("This is it:\r\n```\r\nSELECT 1\r\n```\r\nDone.", "SELECT 1"),
+    ("This is it:\n~~~\nSELECT 1\n~~~\nDone.", "SELECT 1"),
+    ("1. Run\n   ~~~sql\n   SELECT 1\n   ~~~\n2. Read", "SELECT 1"),
+    ("This ```sql SELECT 1``` is it.", "SELECT 1"),
+    ("This was cut:\n```sql\nSELECT 1", "SELECT 1"),
+    ("Both:\n```sql\nSELECT 1;\nSELECT 2\n```\nDone.", "SELECT 1;\nSELECT 2"),
+    ("<think>Perhaps\n```sql\nSELECT 0\n```</think>This is it:\n```sql\nSELECT 1\n```", "SELECT 1"),
+    ("Perhaps\n```sql\nSELECT 0\n```\n</think>\nSELECT 1", "SELECT 1"),
+    ("This is it:\n```sql\nSELECT 1\n```\nIt gives:\n```\n| 1 |\n```", "SELECT 1"),
+    ("```sql\nSELECT 1\n```\n\n```sql\nSELECT 2\n``` [ID:0]", "SELECT 1\n;\nSELECT 2"),
+]
+
+
+@pytest.mark.parametrize(("answer", "sql"), ANSWERS)
+def test_the_sql_of_a_model_is_its_block_without_marks(answer: str, sql: str) -> None:
+    assert clean(answer) == sql
+
+
+def test_several_blocks_in_a_text_are_reported() -> None:
+    for mark in ("sql", ""):
+        with pytest.raises(NotSqlError, match="a text with 2 fenced blocks"):
+            clean(f"Either\n```{mark}\nSELECT 1\n```\nor\n```{mark}\nSELECT 2\n```")
+
+
+NO_SQL = [
+    "SELEC 1",
+    "SELECT name FORM goods WHERE id = 1",
+    "SELECT * FROM",
+    "SELECT (1",
+    "I cannot answer this.",
+    "With this schema, nobody can answer it.",
+    "If you tell me the table, I can.",
+    "(none)",
+    "42",
+    "\u4f7f\u7528\u4ee5\u4e0b\u67e5\u8be2",
+]
+
+
+@pytest.mark.parametrize("dialect", ["mysql", "postgres", "sqlite", "trino", ""])
+@pytest.mark.parametrize("text", NO_SQL)
+def test_what_cannot_be_parsed_is_no_refusal(text: str, dialect: str) -> None:
+    (statement,) = read(text, dialect)
+    assert not statement["is_sql"]
+    assert statement["refusal"].startswith("It ")
+    assert "security" not in statement["refusal"]
+    assert "Token" not in statement["refusal"]
 
 
 MARKS = ["value_0_", "value_1_"]
