@@ -1,20 +1,23 @@
 """The outputs of CodeExec, given what a program returned or printed.
 
 Source: RAGFlow's ``agent/tools/code_exec.py``. The value of a program that has returned none is what it printed: JSON,
-or Python's notation of a value, or text. One of the declared outputs, the *business output*, receives the value, which
-must have its declared type.
+or Python's notation of a value, or text. The declared output receives the value; several receive the entries of a map,
+by name, or of a list, by position, as until RAGFlow 0.24. A value is converted to the declared type if it is a text of
+that type, or a number or boolean for a text.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.base.values import JsonValue, to_json
+from ragflow_lg.base.values import JsonValue, to_json, write_path
 from ragflow_lg.base.worker_tasks import worker_task
 
 SYSTEM_OUTPUTS = frozenset(
@@ -30,10 +33,14 @@ SYSTEM_OUTPUTS = frozenset(
         "_elapsed_time",
     }
 )
-"""The outputs that every CodeExec has; the others are business outputs."""
+"""The outputs that every CodeExec has; the others are the canvas's own."""
 
 _SIMPLE_TYPES = {name.lower(): name for name in ("String", "Number", "Boolean", "Object", "Null", "Any")}
+_TYPES = "String, Number, Boolean, Object, Null, Any or Array<…>"
 _MAX_NESTED_TYPES = 64
+_MAX_NAMED_KEYS = 8
+_NUMBER = re.compile(r"[+-]?([0-9]{1,300}(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_WORDS: Mapping[str, bool] = {"true": True, "false": False}
 
 
 class _ContractError(Exception):
@@ -51,13 +58,14 @@ def read_printed(text: str) -> JsonValue:
 
 
 @worker_task("Reading the result of the code", seconds=10)
-def apply_contract(value: JsonValue, outputs: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return the outputs for a value, given the declared ones. ``_ERROR`` says why the value does not fit, if so."""
+def apply_contract(value: JsonValue, outputs: Mapping[str, Any], *, has_printed: bool = False) -> dict[str, JsonValue]:
+    """Return the outputs for a value, given the declared ones. ``_ERROR`` says why the value does not fit, if so.
+
+    ``has_printed`` says whether the program has also printed something, perhaps in place of returning it.
+    """
     results: dict[str, JsonValue] = {"_ERROR": "", "raw_result": value, "actual_type": type_of(value)}
     try:
-        name, declared = _business_output(outputs)
-        _check(_type_name(declared), value, "")
-        results[name] = value
+        results |= _with_roots(_fill(value, _declared_types(outputs), has_printed=has_printed))
     except _ContractError as error:
         results |= {name: None for name in outputs if name not in SYSTEM_OUTPUTS}
         results["_ERROR"] = str(error)
@@ -68,17 +76,19 @@ def apply_contract(value: JsonValue, outputs: Mapping[str, Any]) -> dict[str, Js
 def find_contract_fault(outputs: Mapping[str, Any]) -> str:
     """Return why no value fits the declared outputs; ``""`` if one may.
 
-    >>> find_contract_fault({"a": {"type": "Number"}}), find_contract_fault({"a": {"type": "Array<Text>"}})
-    ('', 'Unsupported expected type: Text')
+    >>> find_contract_fault({"a": {"type": "Number"}}), find_contract_fault({"a": {"type": "Array<Text>"}})[:31]
+    ('', "The output 'a' is declared as A")
     """
     try:
-        _, declared = _business_output(outputs)
-        expected = _type_name(declared)
+        _declared_types(outputs)
     except _ContractError as error:
         return str(error)
-    while expected.startswith("Array<") and expected.endswith(">"):
-        expected = expected[6:-1].strip()
-    return "" if expected in ("", *_SIMPLE_TYPES.values()) else f"Unsupported expected type: {expected}"
+    return ""
+
+
+def roots_of(outputs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the first parts of dotted names, by which references find them: ``user`` for ``user.name``."""
+    return tuple({name.partition(".")[0]: None for name in outputs if "." in name})
 
 
 def type_of(value: JsonValue) -> str:
@@ -114,21 +124,80 @@ def text_of(value: JsonValue) -> str:
     return str(value)
 
 
-def _business_output(outputs: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the name and the declared type of the only business output."""
-    names = list(outputs) if len(outputs) == 1 else [name for name in outputs if name not in SYSTEM_OUTPUTS]
-    if len(names) != 1:
-        raise _ContractError(f"CodeExec contract must contain exactly one business output, got {len(names)}")
-    name = names[0]
-    if not name.strip():
-        raise _ContractError("CodeExec business output name must not be empty")
-    if name in SYSTEM_OUTPUTS:
-        raise _ContractError(f"CodeExec reserved output name is not allowed: {name}")
-    if "." in name:
-        raise _ContractError(f"CodeExec business output name must not contain '.': {name}")
-    declared: Any = outputs[name]
-    kind: Any = cast("Mapping[str, Any]", declared).get("type") if isinstance(declared, Mapping) else ""
-    return name, str(kind or "")
+def _declared_types(outputs: Mapping[str, Any]) -> dict[str, str]:
+    """Return the declared types of the canvas's own outputs."""
+    names = [name for name in outputs if name not in SYSTEM_OUTPUTS]
+    if not names:
+        taken = f"; {next(iter(outputs))!r} is one that every CodeExec has" if outputs else ""
+        raise _ContractError(f"No output is declared for what main returns{taken}. Add one, of type {_TYPES}.")
+    if any(not name.strip() for name in names):
+        raise _ContractError("A declared output has no name. Give it one, or remove it.")
+    types: dict[str, str] = {}
+    for name in names:
+        declared: Any = outputs[name]
+        kind: Any = cast("Mapping[str, Any]", declared).get("type") if isinstance(declared, Mapping) else ""
+        types[name] = expected = _type_name(str(kind or ""))
+        while expected.startswith("Array<") and expected.endswith(">"):
+            expected = expected[6:-1].strip() or expected[6:]
+        if expected not in ("", *_SIMPLE_TYPES.values()):
+            raise _ContractError(f"The output {name!r} is declared as {kind}, which is no type. Use {_TYPES}.")
+    return types
+
+
+def _fill(value: JsonValue, types: Mapping[str, str], *, has_printed: bool) -> dict[str, JsonValue]:
+    """Return the value of each declared output."""
+    if value is None and has_printed and any(kind not in ("", "Any", "Null") for kind in types.values()):
+        raise _ContractError(f"main returned nothing, but it printed something. Use return for {_listed(types)}.")
+    if len(types) > 1:
+        return _fill_several(_parsed(value), types)
+    ((name, kind),) = types.items()
+    found, entry = _entry(value, name)
+    if found and "." in name:
+        return {name: _converted(kind, entry, _Place(name))}
+    try:
+        return {name: _converted(kind, value, _Place(name, is_all=True))}
+    except _ContractError:
+        if not found:
+            raise
+        return {name: _converted(kind, entry, _Place(name))}
+
+
+def _fill_several(value: JsonValue, types: Mapping[str, str]) -> dict[str, JsonValue]:
+    expected = f"but {len(types)} outputs are declared: {_listed(types)}"
+    if isinstance(value, Mapping):
+        entries = {name: _entry(value, name) for name in types}
+        if missing := [name for name, (found, _) in entries.items() if not found]:
+            raise _ContractError(f"main returned {_describe(value)}, {expected}. Add {_listed(missing)} to the map.")
+        values = [entry for _, entry in entries.values()]
+    elif isinstance(value, list):
+        values = cast("list[JsonValue]", value)
+        if len(values) != len(types):
+            raise _ContractError(f"main returned a list with {len(values)} entries, {expected}. Return one for each.")
+    else:
+        raise _ContractError(f"main returned {_describe(value)}, {expected}. Return a map with these keys.")
+    pairs = zip(types.items(), values, strict=True)
+    return {n: None if entry is None else _converted(kind, entry, _Place(n)) for (n, kind), entry in pairs}
+
+
+def _entry(value: JsonValue, name: str) -> tuple[bool, JsonValue]:
+    """Return whether a map has an entry for an output, and the entry: by its name, or by the parts of a dotted one."""
+    if isinstance(value, Mapping) and name in value:
+        return True, value[name]
+    for part in name.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return False, None
+        value = value[part]
+    return True, value
+
+
+def _with_roots(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Add maps for dotted names, since a reference to ``user.name`` reads ``name`` in the output ``user``."""
+    results = dict(values)
+    for name, value in values.items():
+        root, _, rest = name.partition(".")
+        if rest and root not in values:
+            results[root] = write_path(results.get(root), rest.split("."), value)
+    return results
 
 
 def _type_name(declared: str) -> str:
@@ -138,21 +207,83 @@ def _type_name(declared: str) -> str:
     while name.lower().startswith("array<") and name.endswith(">") and depth < _MAX_NESTED_TYPES:
         name, depth = name[6:-1].strip(), depth + 1
         if not name:
-            raise _ContractError(f"Unsupported expected type: {declared}")
+            return declared
     return "Array<" * depth + _SIMPLE_TYPES.get(name.lower(), name) + ">" * depth
 
 
-def _check(expected: str, value: JsonValue, path: str) -> None:
+class _Place(NamedTuple):
+    """Where in the value of ``main`` something stands, for messages."""
+
+    output: str
+    path: str = ""
+    is_all: bool = False
+    """Whether the output gets the whole value."""
+
+
+def _converted(expected: str, value: JsonValue, place: _Place) -> JsonValue:
+    """Return a value as the declared type."""
     if expected in ("", "Any"):
-        return
-    actual = type_of(value)
-    mismatch = f"CodeExec contract mismatch at {path or 'value'}: expected type {expected}, got {actual}"
-    if expected.startswith("Array<") and expected.endswith(">"):
-        if not isinstance(value, list):
-            raise _ContractError(mismatch)
-        for index, item in enumerate(value):
-            _check(expected[6:-1].strip(), item, f"{path}[{index}]")
-    elif expected not in _SIMPLE_TYPES.values():
-        raise _ContractError(f"Unsupported expected type: {expected}")
-    elif expected != actual:
-        raise _ContractError(mismatch)
+        return value
+    if expected.startswith("Array<"):
+        entries = _parsed(value)
+        if not isinstance(entries, list):
+            raise _mismatch(expected, value, place)
+        inner = expected[6:-1].strip()
+        return [
+            _converted(inner, entry, place._replace(path=f"{place.path}[{index}]"))
+            for index, entry in enumerate(cast("list[JsonValue]", entries))
+        ]
+    if type_of(value) == expected:
+        return value
+    match expected, value:
+        case "String", bool() | int() | float():
+            return text_of(value)
+        case "Number", str() if _NUMBER.fullmatch(text := value.strip()):
+            number = int(text) if text.lstrip("+-").isdigit() else float(text)
+            if math.isfinite(number):
+                return number
+        case "Boolean", str() if value.strip().lower() in _WORDS:
+            return _WORDS[value.strip().lower()]
+        case "Object", str() if isinstance(parsed := _parsed(value), Mapping):
+            return parsed
+        case _:
+            pass
+    raise _mismatch(expected, value, place)
+
+
+def _parsed(value: JsonValue) -> JsonValue:
+    """Return the map or list of a text in JSON; other values as they are."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError, RecursionError, ComponentError):
+            return to_json(json.loads(value))
+    return value
+
+
+def _mismatch(expected: str, value: JsonValue, place: _Place) -> _ContractError:
+    returned = f"main returned {_describe(value)}"
+    if place.path:
+        where, what = f" in {place.path}", f"{expected} is declared for the entries of {place.output!r}"
+    else:
+        where, what = "", f"the output {place.output!r} is declared as {expected}"
+    if not place.is_all:
+        where += f" for {place.output!r}"
+    return _ContractError(f"{returned}{where}, but {what}. Return such a value, or declare another type.")
+
+
+def _describe(value: JsonValue) -> str:
+    if value is None:
+        return "nothing (null)"
+    if isinstance(value, Mapping):
+        return f"an Object with the keys {_listed(list(value))}" if value else "an empty Object"
+    kind = type_of(value)
+    return f"an {kind}" if kind.startswith("Array") else f"a {kind}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return names for a message.
+
+    >>> _listed(["a", "b"])
+    "'a', 'b'"
+    """
+    shown = [f"{name[:40]!r}" for name in names]
+    return ", ".join(shown[:_MAX_NAMED_KEYS]) + (" …" if len(shown) > _MAX_NAMED_KEYS else "")

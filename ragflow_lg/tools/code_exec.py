@@ -21,7 +21,7 @@ from ragflow_lg.component.spec import (
     ToolResult,
     ToolRules,
 )
-from ragflow_lg.dsl.code_contract import apply_contract, find_contract_fault, read_printed
+from ragflow_lg.dsl.code_contract import apply_contract, find_contract_fault, read_printed, roots_of
 from ragflow_lg.dsl.value_types import Schema, schema_of_name
 from ragflow_lg.dsl.variable_references import Template, parse_template, scope_of
 from ragflow_lg.services.code import Artifact, CodeRequest, CodeResult, Language, StoredArtifact
@@ -66,8 +66,8 @@ class Params(ComponentParams):
     )
     """The arguments of ``main``: names and references; null for a blank one."""
     outputs: Any = Field(default_factory=lambda: dict(DEFAULT_OUTPUTS))
-    """The outputs. Exactly one of them is not an output of every CodeExec: it receives the value of ``main``, which
-    must have its ``type``: String, Number, Boolean, Object, Null, Any or ``Array<…>``."""
+    """The outputs. One that is not an output of every CodeExec receives the value of ``main``; several receive the
+    entries of a map or list. Values have the ``type``: String, Number, Boolean, Object, Null, Any or ``Array<…>``."""
 
 
 class Outputs(ComponentOutputs):
@@ -101,7 +101,7 @@ def _output_schemas(params: Params) -> Mapping[str, Schema]:
 
 def _lint(params: Params) -> Iterable[Finding]:
     if fault := find_contract_fault(_declared(params)):
-        message = f"No value of the program fits the declared outputs, so CodeExec fails: {fault}."
+        message = f"No value of the program fits the declared outputs, so CodeExec fails. {fault}"
         yield Finding("code-outputs", "warning", ("outputs",), message)
 
 
@@ -120,7 +120,7 @@ async def _as_tool(ctx: RunContext, params: Params, arguments: Arguments) -> Too
     params=Params,
     outputs=Outputs,
     lint=_lint,
-    output_names=lambda params: ("_ERROR", "_ARTIFACTS", "_ATTACHMENT_CONTENT"),
+    output_names=lambda params: ("_ERROR", "_ARTIFACTS", "_ATTACHMENT_CONTENT", *roots_of(_declared(params))),
     output_schemas=_output_schemas,
     shows_default=True,
     tool=ToolRules("execute_code", Arguments, _as_tool, "script", ("lang", "script")),
@@ -195,7 +195,8 @@ async def _execute(ctx: RunContext, params: Params, arguments: Arguments) -> dic
         logger.info("Code of %s printed to standard error: %s", ctx.node.id, result.stderr[:_MAX_LOGGED_CHARS])
     workers = ctx.services.workers
     value = result.value if result.has_value else await workers.run(read_printed, result.stdout)
-    outputs = await workers.run(apply_contract, value, dict(_declared(params)))
+    has_printed = bool(result.stdout.strip())
+    outputs = await workers.run(apply_contract, value, dict(_declared(params)), has_printed=has_printed)
     content = str(outputs.pop("content"))
     return {**outputs, **await _keep_artifacts(ctx, result, content)}
 

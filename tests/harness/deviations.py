@@ -58,6 +58,7 @@ DEVIATIONS: dict[str, Deviation] = {
     "assigner-unknown-operation": Deviation("compile-time-checks", refused="params-invalid"),
     "cancel-before-start": _deviation("stale-cancel", _SUCCESS, "x", "x"),
     "cancel-between-nodes": _deviation("cancel-ends-cleanly", "nodes end", ""),
+    "code-agent-tool-mismatch": _deviation("code-outputs", "llm_calls trace", "<Five.>"),
     "conv-history-variable": _deviation("history-text", "outputs", "T1", "T2"),
     "conv-stale-path": _deviation("no-silent-drop", _MORE, "<A>", "<B>", "<A>"),
     "fan-uneven-guarded": _deviation("started-in-vain", "nodes", "joined-S|L1-L2"),

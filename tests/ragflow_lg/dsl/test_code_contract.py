@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.dsl.code_contract import apply_contract, read_printed, text_of, type_of
+from ragflow_lg.dsl.code_contract import apply_contract, find_contract_fault, read_printed, text_of, type_of
 
 
 @pytest.mark.parametrize(
@@ -44,45 +44,149 @@ def test_types(value: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "error"),
+    ("kind", "value"),
     [
-        ("", object, ""),
-        ("any", None, ""),
-        (" string ", "x", ""),
-        ("Number", True, "at value: expected type Number, got Boolean"),
-        ("Boolean", True, ""),
-        ("null", None, ""),
-        ("Object", [], "at value: expected type Object, got Array<Any>"),
-        ("array<number>", [1, 2], ""),
-        ("Array<Number>", [1, "a"], "at [1]: expected type Number, got String"),
-        ("Array<Array<String>>", [["a"], ["b", 1]], "at [1][1]: expected type String, got Number"),
-        ("Array<Any>", "x", "at value: expected type Array<Any>, got String"),
-        ("Array<>", [], "Unsupported expected type: Array<>"),
-        ("Array<String", ["x"], "Unsupported expected type: Array<String"),
-        ("Text", "x", "Unsupported expected type: Text"),
+        ("", 1),
+        ("any", None),
+        (" string ", "x"),
+        ("Boolean", True),
+        ("null", None),
+        ("Object", {"out": {"a": 1}}),
+        ("array<number>", [1, 2]),
+        ("Array<Array<String>>", [["a"], []]),
     ],
 )
-def test_declared_types(kind: str, value: Any, error: str) -> None:
-    value = 1 if value is object else value
+def test_a_value_of_the_declared_type_is_the_output(kind: str, value: Any) -> None:
     results = apply_contract(value, {"out": {"type": kind}})
-    assert str(results["_ERROR"]).removeprefix("CodeExec contract mismatch ") == error
-    assert results["out"] == (None if error else value)
-    assert results["raw_result"] == value
+    assert (results["_ERROR"], results["out"], results["raw_result"]) == ("", value, value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "converted"),
+    [
+        ("Number", "7", 7),
+        ("Number", " -2.50 ", -2.5),
+        ("Number", "1e3", 1000.0),
+        ("String", 7, "7"),
+        ("String", 2.5, "2.5"),
+        ("String", True, "True"),
+        ("Boolean", "true", True),
+        ("Boolean", "False", False),
+        ("Object", '{"a": 1}', {"a": 1}),
+        ("Array<Number>", '["1", 2]', [1, 2]),
+        ("Array<String>", [1, "a"], ["1", "a"]),
+        ("Array<Object>", {"out": [{"a": 1}]}, [{"a": 1}]),
+        ("Number", {"out": "7"}, 7),
+    ],
+)
+def test_a_value_is_converted_to_the_declared_type(kind: str, value: Any, converted: Any) -> None:
+    results = apply_contract(value, {"out": {"type": kind}})
+    assert (results["_ERROR"], results["out"], results["raw_result"]) == ("", converted, value)
+    assert type(results["out"]) is type(converted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "error"),
+    [
+        ("Number", True, "a Boolean, but the output 'out' is declared as Number"),
+        ("Number", "seven", "a String, but the output 'out' is declared as Number"),
+        ("Number", "1e999", "a String, but the output 'out' is declared as Number"),
+        ("Boolean", 1, "a Number, but the output 'out' is declared as Boolean"),
+        ("Object", [], "an Array<Any>, but the output 'out' is declared as Object"),
+        ("String", {"a": 1, "b": 2}, "an Object with the keys 'a', 'b', but the output 'out' is declared as String"),
+        ("String", None, "nothing (null), but the output 'out' is declared as String"),
+        ("Array<Number>", [1, "a"], "a String in [1], but Number is declared for the entries of 'out'"),
+        (
+            "Array<Array<Number>>",
+            [[1], [1, "b"]],
+            "a String in [1][1], but Number is declared for the entries of 'out'",
+        ),
+        ("Array<Any>", "x", "a String, but the output 'out' is declared as Array<Any>"),
+        ("Number", {"out": []}, "an Array<Any> for 'out', but the output 'out' is declared as Number"),
+    ],
+)
+def test_a_value_of_another_type_is_reported(kind: str, value: Any, error: str) -> None:
+    results = apply_contract(value, {"out": {"type": kind}})
+    assert results["_ERROR"] == f"main returned {error}. Return such a value, or declare another type."
+    assert (results["out"], results["raw_result"]) == (None, value)
+
+
+def test_print_in_place_of_return_is_reported() -> None:
+    results = apply_contract(None, {"out": {"type": "String"}}, has_printed=True)
+    assert results["_ERROR"] == "main returned nothing, but it printed something. Use return for 'out'."
+    assert apply_contract(None, {"out": {"type": "Any"}}, has_printed=True)["_ERROR"] == ""
+
+
+PERSON = {"name": {"type": "String"}, "age": {"type": "Number"}}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"name": "Anna", "age": 7},
+        {"age": "7", "name": "Anna", "more": 1},
+        ["Anna", 7],
+        ["Anna", "7"],
+        '{"name": "Anna", "age": 7}',
+    ],
+)
+def test_several_outputs_get_the_entries_of_a_map_or_list(value: Any) -> None:
+    results = apply_contract(value, {**PERSON, "attachments": {"type": "Array<String>"}})
+    assert (results["_ERROR"], results["name"], results["age"]) == ("", "Anna", 7)
+
+
+def test_dotted_outputs_get_the_entries_of_inner_maps() -> None:
+    outputs = {"user.name": {"type": "String"}, "user.age": {"type": "Number"}, "flat.key": {}}
+    results = apply_contract({"user": {"name": "Anna", "age": "7"}, "flat.key": 1}, outputs)
+    assert [results[name] for name in ("_ERROR", *outputs)] == ["", "Anna", 7, 1]
+    assert (results["user"], results["flat"]) == ({"name": "Anna", "age": 7}, {"key": 1})
+    assert apply_contract({"a": {"b": 1}}, {"a.b": {"type": "Number"}})["a.b"] == 1
+
+
+def test_null_is_a_value_of_each_of_several_outputs() -> None:
+    results = apply_contract({"name": None, "age": 7}, PERSON)
+    assert (results["_ERROR"], results["name"], results["age"]) == ("", None, 7)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (1, "a Number, but 2 outputs are declared: 'name', 'age'. Return a map with these keys."),
+        (
+            {"name": "Anna"},
+            "an Object with the keys 'name', but 2 outputs are declared: 'name', 'age'. Add 'age' to the map.",
+        ),
+        (["Anna"], "a list with 1 entries, but 2 outputs are declared: 'name', 'age'. Return one for each."),
+        (
+            {"name": "Anna", "age": "old"},
+            "a String for 'age', but the output 'age' is declared as Number. Return such a value, or declare another "
+            "type.",
+        ),
+    ],
+)
+def test_what_does_not_fit_several_outputs_is_reported(value: Any, error: str) -> None:
+    results = apply_contract(value, PERSON)
+    assert (results["_ERROR"], results["name"], results["age"]) == (f"main returned {error}", None, None)
 
 
 @pytest.mark.parametrize(
     ("outputs", "error"),
     [
-        ({}, "CodeExec contract must contain exactly one business output, got 0"),
-        ({"a": {}, "b": {}}, "CodeExec contract must contain exactly one business output, got 2"),
-        ({"content": {}}, "CodeExec reserved output name is not allowed: content"),
-        ({"a.b": {}}, "CodeExec business output name must not contain '.': a.b"),
-        ({" ": {}}, "CodeExec business output name must not be empty"),
+        ({}, "No output is declared for what main returns. Add one, of type String"),
+        ({"content": {}}, "No output is declared for what main returns; 'content' is one that every CodeExec has."),
+        ({" ": {}}, "A declared output has no name."),
+        ({"a": {"type": "Array<>"}}, "The output 'a' is declared as Array<>, which is no type. Use String, Number"),
+        ({"a": {"type": "Array<String"}}, "The output 'a' is declared as Array<String, which is no type."),
+        ({"a": {"type": "Array<Text>"}}, "The output 'a' is declared as Array<Text>, which is no type."),
+        ({"a": {}, "b": {"type": "Text"}}, "The output 'b' is declared as Text, which is no type."),
         ({"a": None, "content": {}, "raw_result": {}}, ""),
     ],
 )
-def test_business_outputs(outputs: dict[str, Any], error: str) -> None:
-    assert apply_contract("x", outputs)["_ERROR"] == error
+def test_declared_outputs(outputs: dict[str, Any], error: str) -> None:
+    found = str(apply_contract("x", outputs)["_ERROR"])
+    assert found.startswith(error)
+    assert bool(found) == bool(error)
+    assert find_contract_fault(outputs) == found
 
 
 def test_texts() -> None:
