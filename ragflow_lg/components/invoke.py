@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
+from ragflow_lg.base.address_values import escape_percent, escape_value
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_text import html_to_text
-from ragflow_lg.base.values import MAX_NAME_PARTS, MAX_PARSED_CHARS, JsonValue, join_texts, to_text
-from ragflow_lg.base.worker_tasks import worker_task
+from ragflow_lg.base.values import MAX_CHARS, MAX_NAME_PARTS, MAX_PARSED_CHARS, JsonValue, join_texts, to_text
+from ragflow_lg.base.worker_tasks import measure, worker_task
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, OnceParams, OneOrMany
 from ragflow_lg.dsl.variable_references import Reference, Template
@@ -22,6 +24,7 @@ from ragflow_lg.services.http import HttpRequest
 OWN_TIME_S = 3.0
 """Time limit for a node in addition to its requests; in RAGFlow, the limit for all of Invoke."""
 
+MAX_URL_CHARS = 64 * 1024
 MAX_HEADER_CHARS = 64 * 1024
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -150,16 +153,16 @@ def page_text(page: str) -> str:
 def _request(ctx: RunContext, params: Params) -> HttpRequest:
     ctx.report_inputs({})  # only the variables: URLs and headers often contain keys
     arguments = {v.key: _argument(ctx, v) for v in params.variables if v.key}
+    ctx.charge_chars(measure(arguments, MAX_CHARS))
     in_url = params.method in ("GET", "HEAD")
     in_form = not in_url and params.datatype == "formdata"
     # A DELETE without arguments has no body: some servers reject an empty one.
     in_body = not in_url and not in_form and (bool(arguments) or params.method != "DELETE")
-    texts = {} if in_body else {key: to_text(value) for key, value in arguments.items()}
-    url = _CONTROL.sub(lambda match: f"%{ord(match[0]):02X}", _with_scheme(ctx.text(params.url)))
+    texts = {} if in_body else {key: _texts(value) for key, value in arguments.items()}
     return HttpRequest(
         params.method,
-        url,
-        {name: _header(ctx, value) for name, value in params.headers.items()},
+        _address(ctx, params.url),
+        {name: _header(ctx, name, value) for name, value in params.headers.items()},
         query=texts if in_url else {},
         json=_read_body(ctx, arguments) if in_body else None,
         form=texts if in_form else None,
@@ -168,23 +171,53 @@ def _request(ctx: RunContext, params: Params) -> HttpRequest:
     )
 
 
+def _address(ctx: RunContext, template: Template) -> str:
+    """Render the URL; values are escaped for the part of it in which they stand."""
+    address = ""
+    for place, segment in enumerate(template.segments):
+        if isinstance(segment, Reference):
+            after = template.segments[place + 1 : place + 2]
+            text = ctx.text_of(segment)
+            _check_length("address", len(address) + len(text), MAX_URL_CHARS)
+            segment = escape_value(address, text, after[0] if after and isinstance(after[0], str) else "")
+        address += segment
+    address = ctx.charge(_with_scheme(address))
+    return _CONTROL.sub(lambda match: f"%{ord(match[0]):02X}", escape_percent(address))
+
+
+def _check_length(what: str, length: int, limit: int) -> None:
+    if length > limit:
+        raise ComponentError(f"The {what} has more than {limit:,} characters.")
+
+
+def _texts(value: JsonValue) -> str | list[str]:
+    """Return the texts that a query or a form has for a key: one for each item of a list, except for nulls."""
+    if isinstance(value, list):
+        return [to_text(item) for item in cast("list[Any]", value) if item is not None]
+    return to_text(value)
+
+
 def _argument(ctx: RunContext, variable: Variable) -> JsonValue:
-    """Return the value of the reference unless it is null, else ``value``, else the text of ``ref``.
+    """Return the value of the reference unless it is null, else ``value``, else ``ref`` if it is no reference.
 
     ``value`` also replaces an undeclared global.
     """
-    fallback = ctx.text(variable.value) if isinstance(variable.value, Template) else variable.value
-    has_fallback = fallback not in (None, "")
-    if isinstance(variable.ref, Reference):
-        value = ctx.peek(variable.ref)
-        if value == "" and not _is_known(ctx, variable.ref):
-            if variable.ref.kind != "global" or not has_fallback:
-                raise ComponentError(f"Can't find variable: {variable.ref.text!r}", node=ctx.node.id)
-            return fallback
-        ctx.inputs[variable.ref.text] = value
-        if value is not None:
-            return value
-    return fallback if has_fallback else str(variable.ref or "")
+    fallback = ctx.resolve(variable.value)
+    fallback = None if fallback == "" else fallback
+    if not isinstance(variable.ref, Reference):
+        return fallback if fallback is not None else variable.ref or ""
+    value = ctx.peek(variable.ref)
+    if value == "" and not _is_known(ctx, variable.ref):
+        if variable.ref.kind != "global" or fallback is None:
+            raise _unknown(ctx, variable.ref)
+        return fallback
+    sent = next((choice for choice in (value, fallback) if choice is not None), "")
+    ctx.inputs[variable.ref.text] = sent
+    return sent
+
+
+def _unknown(ctx: RunContext, reference: Reference) -> ComponentError:
+    return ComponentError(f"Can't find variable: {reference.text!r}", node=ctx.node.id)
 
 
 def _is_known(ctx: RunContext, reference: Reference) -> bool:
@@ -209,7 +242,7 @@ def _read_json(value: JsonValue) -> JsonValue:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value, parse_constant=_reject_constant)
+        return json.loads(value, parse_constant=_reject_constant, parse_float=_read_float)
     except (ValueError, RecursionError):
         return value
 
@@ -218,15 +251,20 @@ def _reject_constant(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _header(ctx: RunContext, template: Template) -> str:
-    """Render a header value; unknown names stay unchanged."""
+def _read_float(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"{text} is too large")
+    return number
+
+
+def _header(ctx: RunContext, name: str, template: Template) -> str:
+    """Render a header value; plain names that are no variables stay unchanged."""
     pieces = (
         _fill_names(ctx, segment) if isinstance(segment, str) else _reference_text(ctx, segment)
         for segment in template.segments
     )
     header = ctx.charge(join_texts(pieces))
-    if len(header) > MAX_HEADER_CHARS:
-        raise ComponentError(f"A header has more than {MAX_HEADER_CHARS:,} characters.", node=ctx.node.id)
+    _check_length(f"header {name!r}", len(header), MAX_HEADER_CHARS)
     return header
 
 
@@ -246,4 +284,6 @@ def _global_text(ctx: RunContext, match: re.Match[str]) -> str:
 
 
 def _reference_text(ctx: RunContext, reference: Reference) -> str:
-    return to_text(ctx.value(reference)) if _is_known(ctx, reference) else f"{{{reference.text}}}"
+    if not _is_known(ctx, reference):
+        raise _unknown(ctx, reference)
+    return to_text(ctx.value(reference))

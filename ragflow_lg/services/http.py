@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal, NamedTuple, Protocol
@@ -20,9 +20,10 @@ class HttpRequest(Struct, frozen=True):
     method: Literal["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD"]
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    query: Mapping[str, str | Sequence[str]] = field(default_factory=dict[str, str | Sequence[str]])
+    """The texts of each key; a list repeats the key."""
     json: JsonValue = None
-    form: Mapping[str, str] | None = None
+    form: Mapping[str, str | Sequence[str]] | None = None
     body: bytes | None = None
     """A body whose type is in the headers."""
     proxy: str = ""
@@ -34,7 +35,7 @@ class HttpRequest(Struct, frozen=True):
 
 
 class HttpResponse(NamedTuple):
-    """A response with any status. ``text`` is decoded using the declared charset, or UTF-8 by default."""
+    """A response with any status. ``text`` is decoded with the charset that it declares, or as UTF-8."""
 
     status: int
     headers: Mapping[str, str]

@@ -120,5 +120,7 @@ DEVIATIONS: dict[str, Deviation] = {
         'a:[for a it is long text];b:[for b it is];c:[else];["for a it is long text", "for b it is", "else"]',
     ),
     "shared-prompt-empty": _deviation("empty-prompt", f"{_SUCCESS} outputs", ""),
+    "shared-invoke-boolean-query": _deviation("invoke-values", "http_calls", "[ok]"),
+    "shared-invoke-charset": _deviation("invoke-charset", f"{_TEXT} inputs", "[äöü]"),
     "nested-iteration-two-lines": _deviation("region-reentry", _LISTS, '["*a|*b", "*c"]'),
 }

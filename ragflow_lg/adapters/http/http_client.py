@@ -35,6 +35,11 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE)
+_DECLARATION = re.compile(
+    r"<(?:meta\s[^>]{0,200}charset|\?xml\s[^>]{0,100}encoding)\s*=\s*[\"']?([\w.:-]{1,40})", re.IGNORECASE
+)
+_HEAD_BYTES = 1024
+"""Where browsers look for a page's declaration."""
 # They also decode arbitrary bytes to text, but in quadratic time.
 _SLOW_CHARSETS = {"idna", "punycode"}
 _FAILURES = (
@@ -274,7 +279,7 @@ def _build(request: HttpRequest, url: httpx.URL) -> httpx.Request:
     headers["Accept-Encoding"] = b"gzip"
     url = url.copy_with(userinfo=b"", fragment=None)
     if request.query:
-        added = urlencode(request.query, errors="replace").encode("ascii")
+        added = urlencode(request.query, doseq=True, errors="replace").encode("ascii")
         url = url.copy_with(query=b"&".join(part for part in (url.query, added) if part))
     pairs = [(name.encode("ascii"), value) for name, value in headers.items()]
     return httpx.Request(request.method, url, headers=pairs, content=content)
@@ -301,7 +306,7 @@ def _content(request: HttpRequest) -> tuple[bytes | None, bytes]:
     if request.body is not None:
         return request.body, b""
     if request.form is not None:
-        form = urlencode(request.form, errors="replace").encode("ascii")
+        form = urlencode(request.form, doseq=True, errors="replace").encode("ascii")
         return form, b"application/x-www-form-urlencoded"
     if request.json is None:
         return None, b""
@@ -312,14 +317,25 @@ def _content(request: HttpRequest) -> tuple[bytes | None, bytes]:
 
 
 def _decode(body: bytes, headers: Mapping[str, str]) -> str:
-    match = _CHARSET.search(headers.get("content-type", ""))
-    if match is not None:
+    for charset in _declared_charsets(body, headers.get("content-type", "")):
         try:
-            if codecs.lookup(match[1]).name not in _SLOW_CHARSETS:
-                return body.decode(match[1], "replace")
+            if codecs.lookup(charset).name not in _SLOW_CHARSETS:
+                return body.decode(charset, "replace").removeprefix("\ufeff")
         except (LookupError, ValueError):
-            pass  # Unknown charsets are decoded as UTF-8.
-    return body.decode("utf-8", "replace")
+            pass
+    return body.decode("utf-8", "replace").removeprefix("\ufeff")
+
+
+def _declared_charsets(body: bytes, content_type: str) -> Iterable[str]:
+    """Yield the charset of the headers, of the byte order mark, and that a page or an XML document declares."""
+    if match := _CHARSET.search(content_type):
+        yield match[1]
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        yield "utf-16"
+    if not content_type or "html" in content_type.lower() or "xml" in content_type.lower():
+        match = _DECLARATION.search(body[:_HEAD_BYTES].decode("latin-1"))
+        if match and not match[1].lower().startswith("utf-16"):  # the declaration itself could not be read
+            yield match[1]
 
 
 def _failure(url: httpx.URL, error: Exception) -> ServiceError:

@@ -50,6 +50,7 @@ async def test_methods_are_case_insensitive(method: str) -> None:
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
+        ("api.test/100%?x=100%&y=%41", "http://api.test/100%25?x=100%25&y=%41"),
         ("api.test/x", "http://api.test/x"),
         ("  https://api.test/x\n", "https://api.test/x"),
         ("//api.test/x", "http://api.test/x"),
@@ -71,7 +72,11 @@ async def test_urls_are_rendered_and_completed(url: str, expected: str) -> None:
         (variable(ref="sys.query", value="v"), "tea"),
         (variable(ref="{sys.query}"), "tea"),
         (variable(ref="up@null", value="v"), "v"),
-        (variable(ref="up@null"), "up@null"),
+        (variable(ref="up@null"), ""),
+        (variable(ref="{up@null}"), ""),
+        (variable(ref="up@map.none"), ""),
+        (variable(value="{up@null}"), ""),
+        (variable(value="a{up@null}b"), "ab"),
         (variable(ref="up@absent", value="v"), ""),
         (variable(ref="env.map.a"), ""),
         (variable(ref="sys.missing.x", value="v"), "v"),
@@ -81,15 +86,22 @@ async def test_urls_are_rendered_and_completed(url: str, expected: str) -> None:
         (variable(value="007"), "007"),
         (variable(value="1.0"), "1.0"),
         (variable(value=True), "true"),
-        (variable(value=[1, "x"]), '[1, "x"]'),
+        (variable(value=[1, "x"]), ["1", "x"]),
+        (variable(value="{env.map.b}"), ["1"]),
+        (variable(value="b={env.map.b}"), "b=[1]"),
+        (variable(ref="up@list"), ["a b", "true", "1.5", '{"k": null}', "[2]", ""]),
+        (variable(value=[]), []),
+        (variable(value=[None]), []),
+        (variable(value={}), "{}"),
         (variable(), ""),
         (variable(ref="no reference", value=""), "no reference"),
         (variable(ref=None, value=None), ""),
         ({"key": "a", "id": "row"}, ""),
     ],
 )
-async def test_query_arguments_are_text(value: dict[str, Any], expected: str) -> None:
-    request = await send({"variables": [value]}, outputs={"up": {"null": None, "map": {"b": [1.0, None]}}})
+async def test_query_arguments_are_texts(value: dict[str, Any], expected: str | list[str]) -> None:
+    outputs = {"null": None, "map": {"b": [1.0, None]}, "list": ["a b", True, None, 1.5, {"k": None}, [2], ""]}
+    request = await send({"variables": [value]}, outputs={"up": outputs})
     assert request.query == {"a": expected}
     assert (request.json, request.form) == (None, None)
 
@@ -101,6 +113,8 @@ async def test_query_arguments_are_text(value: dict[str, Any], expected: str) ->
         *[
             ("007", "007"),
             ("NaN", "NaN"),
+            ("1e999", "1e999"),
+            ("[-1e999]", "[-1e999]"),
             ("-Infinity", "-Infinity"),
             ("tea", "tea"),
             ("", ""),
@@ -141,13 +155,13 @@ async def test_requests_without_arguments() -> None:
         ({"Authorization": "Bearer {env.key}"}, {"Authorization": "Bearer k-1"}),
         ({"X": "{{up:1@text}} {up:1@map.k}"}, {"X": "t v"}),
         (
-            {"X": "{plain}{absent}{a b} {env.none} {ghost:9@x} {env.map.b}"},
-            {"X": "7{absent}{a b} {env.none} {ghost:9@x} [1]"},
+            {"X": "{plain}{absent}{a b} {up:1@map.none}{up:1@null} {env.map.b}"},
+            {"X": "7{absent}{a b}  [1]"},
         ),
     ],
 )
 async def test_headers_are_rendered(headers: Any, expected: dict[str, str]) -> None:
-    request = await send({"headers": headers}, outputs={"up:1": {"text": "t", "map": {"k": "v"}}})
+    request = await send({"headers": headers}, outputs={"up:1": {"text": "t", "map": {"k": "v"}, "null": None}})
     assert request.headers == expected
 
 
@@ -160,6 +174,27 @@ async def test_headers_are_rendered(headers: Any, expected: dict[str, str]) -> N
 )
 async def test_proxies_are_normalized(proxy: Any, expected: str) -> None:
     assert (await send({"proxy": proxy})).proxy == expected
+
+
+@pytest.mark.parametrize("ref", ["env.missing", "ghost:9@x"])
+async def test_unknown_references_in_headers_send_nothing(ref: str) -> None:
+    result, http = await run({"headers": {"X-A": f"a {{{ref}}}"}})
+    assert (result.error, http.requests) == (f"Can't find variable: {ref!r}", [])
+
+
+async def test_a_null_reference_sends_an_empty_value_in_a_body_and_a_form() -> None:
+    values = [variable("a", "up@null"), variable("b", value="{up@null}"), variable("c", "up@list")]
+    for datatype, expected in (("json", {"a": "", "b": "", "c": [None, {"k": None}]}), ("formdata", None)):
+        more = {"method": "post", "datatype": datatype, "variables": values}
+        result, http = await run(more, outputs={"up": {"null": None, "list": [None, {"k": None}]}})
+        assert http.requests[0].json == expected
+        assert result.inputs == {"up@null": "", "up@list": [None, {"k": None}]}
+    assert http.requests[0].form == {"a": "", "b": "", "c": ['{"k": null}']}
+
+
+async def test_an_address_that_is_too_long_is_an_error() -> None:
+    result, http = await run({"url": "{up@long}/{up@long}"}, outputs={"up": {"long": "x" * 40_000}})
+    assert (result.error, http.requests) == ("The address has more than 65,536 characters.", [])
 
 
 @pytest.mark.parametrize("ref", ["env.missing", "sys.missing.x", "ghost@x"])

@@ -332,6 +332,19 @@ class TestDecoding:
             ("text/plain; charset=hex", b"66", "66"),
             ("text/plain; charset=punycode", b"tda", "tda"),
             ("text/plain", b"a\xff", "a\ufffd"),
+            ("text/html", b"<head><meta charset='gbk'></head>\xc4\xe3", "<head><meta charset='gbk'></head>你"),
+            ("", b'<meta content="text/html; charset=latin1">\xfc', '<meta content="text/html; charset=latin1">ü'),
+            ("text/html; charset=utf-8", "<meta charset='gbk'>ü".encode(), "<meta charset='gbk'>ü"),
+            ("text/html", "<meta charset='utf-16'>ü".encode(), "<meta charset='utf-16'>ü"),
+            ("text/html", "<meta charset='hex'>ü".encode(), "<meta charset='hex'>ü"),
+            (
+                "application/xml",
+                b"<?xml version='1.0' encoding='latin-1'?>\xfc",
+                "<?xml version='1.0' encoding='latin-1'?>ü",
+            ),
+            ("text/plain", b"<meta charset='latin-1'>" + "ü".encode(), "<meta charset='latin-1'>ü"),
+            ("application/json", b"\xef\xbb\xbf{}", "{}"),
+            ("text/html", b"\xff\xfe" + "ü".encode("utf-16-le"), "ü"),
         ],
     )
     async def test_text_is_decoded_with_its_charset(self, content_type: str, body: bytes, text: str) -> None:
