@@ -71,10 +71,11 @@ class MemoryResult(Struct, frozen=True):
 class Memories(Protocol):
     """The memories of a deployment, as far as a tenant may use them."""
 
-    def for_agent(self, agent: str, *, is_page: bool) -> Memories:
+    def for_agent(self, agent: str, realm: str = "") -> Memories:
         """Return the memories for the runs of an agent.
 
-        ``is_page`` says that it is called by an embedded page. Anyone can name a user there, so its users are apart.
+        Users of another ``realm`` are other users, even if they have the same name: anyone can name a user to an
+        embedded page.
         """
         ...
 
@@ -101,7 +102,7 @@ class Memories(Protocol):
 class NoMemories:
     """The `Memories` of programs without any."""
 
-    def for_agent(self, agent: str, *, is_page: bool) -> NoMemories:
+    def for_agent(self, agent: str, realm: str = "") -> NoMemories:
         """Return this."""
         return self
 

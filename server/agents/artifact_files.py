@@ -37,12 +37,16 @@ class TenantArtifacts(Struct, frozen=True):
     files: FileStore
     workers: Workers
     agent: str
+    visitor: str = ""
+    """The visitor of an embedded page whose session it is, or ``""``."""
+    is_page: bool = False
+    """Whether the visitor begins the runs, so that they read only what it may read."""
 
     async def store(self, artifact: Artifact, *, has_text: bool = True) -> StoredArtifact:
         """Store an artifact as a file of the agent, for the number of days in the settings.
 
         Raises:
-            QuotaError: If the tenant has too many files or too many bytes.
+            QuotaError: If the tenant or the visitor has too many files or too many bytes.
             ServiceError: If the file cannot be written.
         """
         now = self.app_state.now_ms()
@@ -54,6 +58,7 @@ class TenantArtifacts(Struct, frozen=True):
             artifact.content,
             now,
             self.agent,
+            visitor=self.visitor,
             expire_ms=expire_ms,
         )
         url = f"{ARTIFACT_PATH}{row.id}{PurePosixPath(artifact.name).suffix.lower()}"
@@ -68,6 +73,8 @@ class TenantArtifacts(Struct, frozen=True):
         match = _FILE_ADDRESS.match(address)
         row = await self.files.find_valid(match["id"], self.app_state.now_ms()) if match else None
         if row is None or row.agent_id != self.agent or row.size_bytes > MAX_READ_BYTES:
+            return None
+        if self.is_page and not await self.files.may_read(row, self.visitor):
             return None
         try:
             return await self.files.content(row)

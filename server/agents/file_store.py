@@ -19,6 +19,7 @@ from ragflow_lg.adapters.system_services import INLINE_KEYS, inline_bytes, inlin
 from ragflow_lg.base.errors import RequestError, ServiceError, SessionKeyError
 from ragflow_lg.checkpoints.key_ring import require_plain
 from ragflow_lg.server.agents.quotas import find_limits
+from ragflow_lg.server.agents.visitors import has_secret
 from ragflow_lg.server.database.file_repository import FileQuery, FileRepository
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
 from ragflow_lg.services.services import FileContent
@@ -59,6 +60,9 @@ class FileStore(Struct, frozen=True):
     max_page_files: int = 0
     """Maximum number of files of one key of embedded pages, and their maximum total size; 0 for no limit."""
     max_page_bytes: int = 0
+    max_visitor_files: int = 0
+    """The same for one of its visitors who has a secret."""
+    max_visitor_bytes: int = 0
     keys: KeyRing | None = None
     """Encrypts the contents."""
 
@@ -72,12 +76,13 @@ class FileStore(Struct, frozen=True):
         agent: str,
         *,
         page_key: str = "",
+        visitor: str = "",
         expire_ms: int = 0,
     ) -> FileRow:
         """Store a file for an agent and return its metadata. It is deleted at ``expire_ms``, unless that is 0.
 
         Raises:
-            QuotaError: If the tenant, or the key of the page, has too many files or too many bytes.
+            QuotaError: If the tenant, the key of the page or the visitor has too many files or too many bytes.
             ServiceError: If the file cannot be written to the folder.
         """
         row = FileRow(
@@ -88,6 +93,7 @@ class FileStore(Struct, frozen=True):
             size_bytes=len(content),
             create_ms=now_ms,
             page_key=page_key,
+            visitor=visitor,
             expire_ms=expire_ms,
         )
         path = self._path(file_id)
@@ -96,8 +102,10 @@ class FileStore(Struct, frozen=True):
         except OSError as error:
             raise ServiceError(f"The file {row.name!r} cannot be stored: {error.strerror}.") from error
         try:
+            if has_secret(visitor):
+                await self._files.require_within_visitor(row, self.max_visitor_files, self.max_visitor_bytes)
             if page_key:
-                await self._files.require_within(row, self.max_page_files, self.max_page_bytes)
+                await self._files.require_within_page(row, self.max_page_files, self.max_page_bytes)
             await self._files.add_within(row, max_files=self.max_files, max_bytes=self.max_bytes)
         except BaseException:
             await asyncio.to_thread(_remove, path)
@@ -112,6 +120,13 @@ class FileStore(Struct, frozen=True):
         """Return a file's metadata, or None if there is none or the file has expired."""
         row = await self.find(file_id)
         return row if row is not None and (not row.expire_ms or row.expire_ms > now_ms) else None
+
+    async def may_read(self, file: FileRow, visitor: str) -> bool:
+        """Return whether a visitor of an embedded page, ``""`` for none, may read a file.
+
+        That is one of its own, or one of the owner that a canvas of the agent names.
+        """
+        return visitor in ("", file.visitor) or (not file.visitor and await self._files.is_in_canvas(file))
 
     async def content(self, file: FileRow) -> bytes:
         """Return a file's bytes.
@@ -249,6 +264,8 @@ def file_store(app_state: AppState, tenant: str) -> FileStore:
         limits.file_bytes,
         pages.files,
         pages.file_bytes,
+        pages.visitor_files,
+        pages.visitor_file_bytes,
         app_state.store.keys,
     )
 
@@ -261,7 +278,9 @@ class TenantFiles(Struct, frozen=True):
     speech: Speech = NoSpeech()
     """What transcribes audio files."""
     agent: str = ""
-    """The agent whose uploads can be read, because visitors of its page name the files; ``""`` for all agents."""
+    """The agent whose files can be read, because a visitor of its page names them; ``""`` for all agents."""
+    visitor: str = ""
+    """The visitor."""
 
     async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
         """Return each file's text, or an image as a ``data:`` URI. Objects that contain the content are not looked up.
@@ -307,7 +326,8 @@ class TenantFiles(Struct, frozen=True):
 
     async def _content(self, file_id: str) -> tuple[FileRow, bytes]:
         row = await self.store.find(file_id)
-        if row is None or (self.agent and row.agent_id != self.agent):
+        is_open = row is not None and self.agent in ("", row.agent_id) and await self.store.may_read(row, self.visitor)
+        if row is None or not is_open:
             raise ServiceError(f"There is no file {file_id!r:.80}; upload it first.")
         if row.size_bytes > MAX_READ_BYTES:
             raise ServiceError(

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.server.agents.artifact_files import TenantArtifacts
 from ragflow_lg.server.agents.file_store import TenantFiles, file_store
+from ragflow_lg.server.agents.visitors import has_secret
 from ragflow_lg.server.assembly.tenant_knowledge import FairKnowledge
 
 if TYPE_CHECKING:
@@ -15,10 +16,13 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
 
-def tenant_services(app_state: AppState, tenant: str, agent: str = "", *, is_page: bool = False) -> Services:
+def tenant_services(
+    app_state: AppState, tenant: str, agent: str = "", *, visitor: str = "", is_page: bool = False
+) -> Services:
     """Return the services for the runs of a tenant's agent, with access to its uploads.
 
-    The runs of an embedded page have access only to the uploads for the agent.
+    ``visitor`` is the visitor of an embedded page whose session it is, or ``""``. If the page also begins the runs,
+    they have access only to files of the visitor for the agent and, if it has a secret, to memories of its own.
     """
     services = app_state.services_of(tenant)
     workers = services.workers.for_tenant(tenant)
@@ -28,12 +32,16 @@ def tenant_services(app_state: AppState, tenant: str, agent: str = "", *, is_pag
     store = file_store(app_state, tenant)
     return replace(
         services,
-        files=TenantFiles(store, workers, services.speech, agent if is_page else ""),
+        files=TenantFiles(store, workers, services.speech, *((agent, visitor) if is_page else ())),
         workers=workers,
         knowledge=knowledge,
         code=services.code.for_tenant(tenant),
         browsers=services.browsers.for_tenant(tenant),
-        artifacts=TenantArtifacts(app_state, store, workers, agent),
+        artifacts=TenantArtifacts(app_state, store, workers, agent, visitor, is_page),
         reports=services.reports.for_tenant(tenant),
-        memories=services.memories.for_agent(agent, is_page=is_page),
+        memories=services.memories.for_agent(agent, _find_realm(agent, visitor) if is_page else ""),
     )
+
+
+def _find_realm(agent: str, visitor: str) -> str:
+    return f"page {agent}/{visitor}/" if has_secret(visitor) else f"page {agent}/"

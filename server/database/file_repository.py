@@ -10,20 +10,20 @@ from sqlalchemy import ColumnElement, delete, func, select
 from ragflow_lg.base.errors import QuotaError
 from ragflow_lg.server.database.database import Database, TenantRepository
 from ragflow_lg.server.database.prepared_statements import insert_rows
-from ragflow_lg.server.database.tables import FileRow
+from ragflow_lg.server.database.tables import FileRow, VersionRow
 
 _DELETE_FILES = "Delete files with `DELETE /native/v1/files/ID`; `GET /native/v1/files` lists them."
 
 
 class FileQuery(Struct, frozen=True):
-    """Which files to list or delete: those of one key of embedded pages, and those of some agents; empty for all."""
+    """Which files to list or delete: those of a visitor of embedded pages, and those of some agents; empty for all."""
 
-    page_key: str = ""
+    visitor: str = ""
     agents: tuple[str, ...] = ()
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return the conditions on the rows."""
-        conditions: list[ColumnElement[bool]] = [FileRow.page_key == self.page_key] if self.page_key else []
+        conditions: list[ColumnElement[bool]] = [FileRow.visitor == self.visitor] if self.visitor else []
         return [*conditions, FileRow.agent_id.in_(self.agents)] if self.agents else conditions
 
 
@@ -59,16 +59,35 @@ class FileRepository(TenantRepository):
         file.tenant = self._tenant
         await self._database.write(insert_rows(file))
 
-    async def require_within(self, file: FileRow, max_files: int, max_bytes: int) -> None:
+    async def require_within_page(self, file: FileRow, max_files: int, max_bytes: int) -> None:
         """Check that the key of embedded pages that uploads a file may store it. A limit of 0 stands for none.
+
+        Visitors without a secret are counted apart, so that they leave the others their room.
 
         Raises:
             QuotaError: If a limit would be exceeded.
         """
-        of_key = (FileRow.tenant == self._tenant, FileRow.page_key == file.page_key)
+        is_anonymous = FileRow.visitor == FileRow.page_key
+        is_alike = is_anonymous if file.visitor == file.page_key else ~is_anonymous
+        await self._require_within(
+            "key of the page", file, max_files, max_bytes, FileRow.page_key == file.page_key, is_alike
+        )
+
+    async def require_within_visitor(self, file: FileRow, max_files: int, max_bytes: int) -> None:
+        """Check that a visitor may store a file. A limit of 0 stands for none.
+
+        Raises:
+            QuotaError: If a limit would be exceeded.
+        """
+        await self._require_within("visitor", file, max_files, max_bytes, FileRow.visitor == file.visitor)
+
+    async def _require_within(
+        self, owner: str, file: FileRow, max_files: int, max_bytes: int, *conditions: ColumnElement[bool]
+    ) -> None:
+        mine = (FileRow.tenant == self._tenant, *conditions)
         async with self._database.reading() as db:
-            count, size = (await db.execute(select(func.count(), func.sum(FileRow.size_bytes)).where(*of_key))).one()
-        _require("key of the page", count + 1, (size or 0) + file.size_bytes, max_files, max_bytes)
+            count, size = (await db.execute(select(func.count(), func.sum(FileRow.size_bytes)).where(*mine))).one()
+        _require(owner, count + 1, (size or 0) + file.size_bytes, max_files, max_bytes)
 
     async def add_within(self, file: FileRow, *, max_files: int, max_bytes: int) -> None:
         """Store a file's metadata if the tenant then has at most ``max_files`` files and ``max_bytes`` bytes.
@@ -88,6 +107,12 @@ class FileRepository(TenantRepository):
     async def get(self, file_id: str) -> FileRow | None:
         """Return a file's metadata, or None."""
         return await self._database.first(select(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
+
+    async def is_in_canvas(self, file: FileRow) -> bool:
+        """Return whether a canvas of the file's agent names it: then its author shows it to everybody."""
+        of_agent = (VersionRow.tenant == self._tenant, VersionRow.agent_id == file.agent_id)
+        named = select(VersionRow.id).where(*of_agent, VersionRow.dsl.contains(file.id)).limit(1)
+        return await self._database.first(named) is not None
 
     async def find(self, query: FileQuery, page: int, page_size: int) -> tuple[list[FileRow], int, int]:
         """Return a page of files, newest first, with the number of all files and their total size."""

@@ -98,6 +98,8 @@ class SessionRow(Row):
     ``schedule`` by a schedule."""
     conversation: Mapped[str] = mapped_column(LineText(64), default="")
     """The digest of a chat program's name for the conversation, or ``""``."""
+    visitor: Mapped[str] = mapped_column(LineText(ID_CHARS), default="", server_default="")
+    """The visitor of an embedded page that began it, as in `read_visitor`, or ``""``."""
     tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     rounds: Mapped[int] = mapped_column(Integer, default=0)
     duration_s: Mapped[float] = mapped_column(Float, default=0.0)
@@ -222,6 +224,8 @@ class FileRow(Row):
     create_ms: Mapped[int] = mapped_column(BigInteger)
     page_key: Mapped[str] = mapped_column(LineText(ID_CHARS), default="", server_default="")
     """Id of the key of the embedded page that uploaded the file, or ``""``."""
+    visitor: Mapped[str] = mapped_column(LineText(ID_CHARS), default="", server_default="")
+    """The visitor of an embedded page that uploaded it, or whose session created it; ``""`` if it is the owner's."""
     expire_ms: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0", index=True)
     """When the file is deleted, or 0 for never."""
 

@@ -72,6 +72,7 @@ from ragflow_lg.server.http.ragflow_ui.front_end_files import FrontEndFiles, che
 from ragflow_lg.server.http.shared.auth import get_operations
 from ragflow_lg.server.http.shared.body_limits import read_limits
 from ragflow_lg.server.http.shared.responses import JSON, encode_json, respond_error, respond_json, to_request_error
+from ragflow_lg.server.http.shared.visitor_header import VISITOR_HEADER
 from ragflow_lg.server.http.webhooks import webhook_routes
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.metrics import RunMetrics
@@ -188,7 +189,13 @@ def make_app(app_state: AppState) -> FastAPI:
         _mount_front_end(app, section.ragflow_ui, section.allow_origins)
     app.add_middleware(PageFiles, has_root=section.ragflow_ui is None, frame_origins=section.frame_origins)
     if origins := section.allow_origins:
-        app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=[VISITOR_HEADER],
+        )
     app.add_middleware(
         RequestObserver,
         operations=operations,

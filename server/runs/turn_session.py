@@ -50,3 +50,4 @@ class SessionFields(TypedDict, total=False):
     earlier: Sequence[Sequence[str]]
     has_prologue: bool
     conversation: str
+    visitor: str

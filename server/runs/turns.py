@@ -95,8 +95,8 @@ class Turns(PlayedRuns):
         self.canvases = AgentCanvases(app_state)
         self.quotas = quotas or Quotas(app_state)
         self._starts = TurnStarts()
-        self._runners = SizedCache[tuple[str, str, int, bool], Runner](MAX_CACHED_BYTES)
-        """The runners of the versions used last, by tenant, version and its time, and whether a page uses it."""
+        self._runners = SizedCache[tuple[str, str, int], Runner](MAX_CACHED_BYTES)
+        """The runners of the versions used last, by tenant, version and its time. Those of visitors are not kept."""
 
     async def new_session(self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]) -> TurnSession:
         """Return a new session that begins with earlier messages, or with the canvas's prologue.
@@ -119,6 +119,7 @@ class Turns(PlayedRuns):
             "name": fields.get("name", "")[:NAME_CHARS],
             "source": fields["source"],
             "conversation": fields.get("conversation", ""),
+            "visitor": fields.get("visitor", ""),
             "create_ms": now,
             "update_ms": now,
         }
@@ -195,27 +196,27 @@ class Turns(PlayedRuns):
     ) -> Runner:
         """Return the runner for a session's turns.
 
-        ``version`` is the session's, if already loaded. The turns of an embedded page read only its agent's files.
+        ``version`` is the session's, if already loaded. The turns of an embedded page read only what its visitor may.
 
         Raises:
             CompileError: If the canvas has errors.
         """
         app_state = self._app_state
         version = version or await self.canvases.version(agent, session.version_id)
-        key = (agent.tenant, version.id, version.update_ms, is_page)
-        if (known := self._runners.get(key)) is not None:
+        key, is_shared = (agent.tenant, version.id, version.update_ms), not (is_page or session.visitor)
+        if is_shared and (known := self._runners.get(key)) is not None:
             return known
         canvas = await self.canvases.compile(version)
         runner = Runner(
             canvas,
-            tenant_services(app_state, agent.tenant, agent.id, is_page=is_page),
+            tenant_services(app_state, agent.tenant, agent.id, visitor=session.visitor, is_page=is_page),
             store=app_state.store,
             canvas_id=agent.id,
             event_limit=app_state.settings.run.event_limit,
             callbacks=app_state.callbacks,
             busy_s=app_state.settings.server.busy_s,
         )
-        if self.canvases.is_cached(version, canvas):
+        if is_shared and self.canvases.is_cached(version, canvas):
             self._runners.put(key, runner, cached_bytes(len(version.dsl)))
         return runner
 

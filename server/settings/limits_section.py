@@ -24,6 +24,9 @@ class PageQuotasSection(Section):
     tokens_day: Count = 10_000_000
     files: Count = 1_000
     file_bytes: Count = 256 * 1024**2
+    visitor_files: Count = 100
+    """Files of one visitor."""
+    visitor_file_bytes: Count = 32 * 1024**2
 
 
 class TenantQuotasSection(Section):

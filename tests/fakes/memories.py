@@ -18,13 +18,16 @@ class FakeMemories:
     error: str = ""
     searches: list[MemorySearch] = field(default_factory=list[MemorySearch])
     exchanges: list[tuple[list[str], Exchange]] = field(default_factory=list[tuple[list[str], Exchange]])
+    realms: list[str] = field(default_factory=list[str])
+    """The realms of the users for whose runs they were opened."""
 
     @classmethod
     def of_case(cls, kb: Mapping[str, Any]) -> FakeMemories:
         """Return the memories of a conformance case."""
         return cls({m["id"]: [row["content"] for row in m.get("messages", ())] for m in kb.get("memories", ())})
 
-    def for_agent(self, agent: str, *, is_page: bool) -> FakeMemories:
+    def for_agent(self, agent: str, realm: str = "") -> FakeMemories:
+        self.realms.append(realm)
         return self
 
     async def remember(self, memories: Sequence[str], exchange: Exchange) -> Sequence[str]:

@@ -59,7 +59,7 @@ def drop_times(value: Any) -> Any:
     return [drop_times(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
-def _read_case_files(app_state: AppState, *_: str, is_page: bool = False) -> Services:
+def _read_case_files(app_state: AppState, *_: str, **__: str | bool) -> Services:
     """Replace the tenant's services: the files of a case are read from the case, since they were never uploaded."""
     return app_state.services
 

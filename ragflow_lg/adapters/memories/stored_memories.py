@@ -83,10 +83,10 @@ class StoredMemories:
         shelves = {id_: self.shelves[id_] for id_ in ids}
         return StoredMemories(shelves, self._tasks, models, self._clock, self._prompt, workers=workers, tenant=tenant)
 
-    def for_agent(self, agent: str, *, is_page: bool) -> StoredMemories:
-        """Return the memories for the runs of an agent. Anyone can name a user of a page, so its users are apart."""
+    def for_agent(self, agent: str, realm: str = "") -> StoredMemories:
+        """Return the memories for the runs of an agent, which only know the users of a realm."""
         other = self.restrict(self.tenant, list(self.shelves), self._models, self._workers)
-        other._agent, other._realm, other._uses = agent, f"page {agent}/" if is_page else "", self._uses
+        other._agent, other._realm, other._uses = agent, realm, self._uses
         other._sweeps = self._sweeps
         return other
 

@@ -168,8 +168,8 @@ class _Knowledge(_Wrapped[Knowledge]):
 class _Memories(_Wrapped[Memories]):
     """`ragflow_lg.services.memories.Memories` for a caller. A replay stores nothing."""
 
-    def for_agent(self, agent: str, *, is_page: bool) -> _Memories:
-        return _Memories(self._tape, self._caller, self._service.for_agent(agent, is_page=is_page))
+    def for_agent(self, agent: str, realm: str = "") -> _Memories:
+        return _Memories(self._tape, self._caller, self._service.for_agent(agent, realm))
 
     async def remember(self, memories: Sequence[str], exchange: MemoryExchange) -> Sequence[str]:
         return await self._service.remember(memories, exchange)

@@ -1,4 +1,4 @@
-"""Routes for the tenant's files: list and delete them. Keys of embedded pages reach only their own files."""
+"""Routes for the tenant's files: list and delete them. Visitors of embedded pages reach only their own files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.file_store import file_store
+from ragflow_lg.server.agents.visitors import has_secret
 from ragflow_lg.server.database.file_repository import FileQuery
 from ragflow_lg.server.database.tables import FileRow
 from ragflow_lg.server.http.native.native_responses import build_answer
@@ -49,20 +50,28 @@ async def list_files(
     page: Page = 1,
     page_size: PageSize = 30,
 ) -> FileListAnswer:
-    """List uploads and files that runs created, newest first. A key of embedded pages sees what its pages uploaded."""
-    if agent_id and not caller.opens(agent_id):
+    """List uploads and files that runs created, newest first.
+
+    With a key of embedded pages and `X-RAGFlow-Visitor`, these are the visitor's files; without this header, none.
+    """
+    is_unknown = caller.is_page and not has_secret(caller.visitor)
+    if is_unknown or (agent_id and not caller.opens(agent_id)):
         return FileListAnswer(files=[], total=0, total_bytes=0)
-    query = FileQuery(caller.owner.id if caller.is_page else "", (agent_id,) if agent_id else caller.owner.agents)
+    query = FileQuery(caller.visitor, (agent_id,) if agent_id else caller.owner.agents)
     rows, total, size = await file_store(get_app_state(request), caller.tenant).list(query, page, page_size)
     return FileListAnswer(files=[_build_file(row) for row in rows], total=total, total_bytes=size)
 
 
 @router.delete("/files/{file_id}", summary="Delete a file")
 async def delete_file(file_id: str, request: Request, caller: WithAnyKey) -> None:
-    """Delete a file. Turns that read it already keep its text; a turn that reads it later fails."""
+    """Delete a file. Turns that read it already keep its text; a turn that reads it later fails.
+
+    With a key of embedded pages, only the visitor's own files can be deleted, with `X-RAGFlow-Visitor`.
+    """
     store = file_store(get_app_state(request), caller.tenant)
     file = await store.find(file_id)
-    if file is None or not caller.opens(file.agent_id) or (caller.is_page and file.page_key != caller.owner.id):
+    is_unknown = caller.is_page and not has_secret(caller.visitor)
+    if file is None or is_unknown or not caller.reaches(file):
         audit("file.refused", file=file_id)
         raise RequestError("File not found.", status=404)
     await store.delete(file)

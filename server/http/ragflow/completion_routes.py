@@ -49,7 +49,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     to_text,
 )
 from ragflow_lg.server.http.shared.responses import respond_plain, to_request_error
-from ragflow_lg.server.http.shared.row_loading import load_session, load_turn_rows
+from ragflow_lg.server.http.shared.row_loading import load_session, load_turn_rows, require_own
 from ragflow_lg.server.http.shared.turn_sessions import open_turn_session
 from ragflow_lg.server.runs.turns import Turn
 from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_frame
@@ -180,7 +180,7 @@ async def rejoin_run(
     head = await turns.head(caller.tenant, run_id)
     notes = current_notes()
     notes.run, notes.session = run_id, head.envelope.session_id
-    session = await load_session(request, agent, head.envelope.session_id)
+    session = require_own(caller, await load_session(request, agent, head.envelope.session_id))
     turn = turns.rejoin(agent, head, build_turn_request(caller, session, body))
     return turn, "session" if session.source == "agent" else "all"
 

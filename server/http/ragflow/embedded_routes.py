@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError
 from ragflow_lg.server.agents.agent_versions import PUBLISHED, find_version
+from ragflow_lg.server.agents.visitors import has_secret
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.ragflow.completion_routes import OTHER_AGENT, TurnResponder, follow_turn, rejoin_run
@@ -27,9 +28,11 @@ from ragflow_lg.server.http.shared.event_stream import (
     read_position,
 )
 from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_body, to_text
-from ragflow_lg.server.http.shared.responses import to_request_error
+from ragflow_lg.server.http.shared.responses import respond_plain, to_request_error
 from ragflow_lg.server.http.shared.route_schemas import Answer
+from ragflow_lg.server.http.shared.row_loading import require_own
 from ragflow_lg.server.http.shared.turn_sessions import open_turn_session
+from ragflow_lg.server.http.shared.visitor_header import VISITOR, VISITOR_HEADER, make_secret
 from ragflow_lg.server.observability.audit import audit
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"], route_class=DescribedRoute)
@@ -50,7 +53,7 @@ class EmbeddedAgent(Answer):
 
 
 @router.post("/agentbots/{agent_id}/completions")
-@describe(EVENT_IDS, DISCONNECT, *RESUME, body=EmbeddedBody, **(RUN | {"answer": TurnAnswer}))
+@describe(VISITOR, EVENT_IDS, DISCONNECT, *RESUME, body=EmbeddedBody, **(RUN | {"answer": TurnAnswer}))
 async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Response:
     """Run a turn with an embedded agent, streamed by default, in a session with source `agent`."""
     body = await read_body(request, "turn")
@@ -59,21 +62,29 @@ async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Re
 
 
 @router.get("/agentbots/{agent_id}/inputs")
-@describe(surface="plain")
-async def get_inputs(agent_id: str, request: Request, caller: Page) -> EmbeddedAgent:
-    """Return the agent details that a page shows: title, form and greeting."""
+@describe(VISITOR, surface="plain", answer=EmbeddedAgent)
+async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
+    """Return the agent details that a page shows: title, form and greeting.
+
+    A request without `X-RAGFlow-Visitor` gets the secret of a new visitor in this header. Send it with the visitor's
+    further requests.
+    """
     agent = await _load_agent(request, caller, agent_id)
     turns = get_turns(request)
     version = await find_version(get_app_state(request).database, agent, "")
     plan = (await _hide_reason(turns.canvases.compile(version))).plan
     params = plan.nodes[plan.entry].params
-    return EmbeddedAgent(
+    shown = EmbeddedAgent(
         title=agent.title,
         avatar=agent.avatar,
         inputs=params.inputs,
         prologue=getattr(params, "prologue", None) or "",
         mode=getattr(params, "mode", ""),
     )
+    response = respond_plain(shown)
+    if not has_secret(caller.visitor):
+        response.headers[VISITOR_HEADER] = make_secret()
+    return response
 
 
 @router.get("/agentbots/{agent_id}/logs/{message_id}")
@@ -99,7 +110,9 @@ async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: d
             user_id=to_text(body.get("user_id")) or caller.tenant,
             name=to_text(body.get("name")),
             source="agent",
+            visitor=caller.visitor,
         )
+        require_own(caller, session.row)
         turn_request = build_turn_request(caller, session.row, body)
         begun = turns.begin(agent, session, turn_request, policy, page_key=caller.owner.id)
     responder = TurnResponder("page", position, error_prefix="Error 102: ")

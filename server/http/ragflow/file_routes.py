@@ -19,6 +19,7 @@ from ragflow_lg.server.http.shared.described_routes import DescribedRoute, descr
 from ragflow_lg.server.http.shared.request_parsing import Upload, is_multipart, read_parts
 from ragflow_lg.server.http.shared.route_schemas import Answer
 from ragflow_lg.server.http.shared.row_loading import load_agent
+from ragflow_lg.server.http.shared.visitor_header import VISITOR
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.services.http import HttpRequest
 
@@ -66,7 +67,7 @@ class UploadBody(BaseModel):
 
 
 @router.post("/api/v1/agents/{agent_id}/upload")
-@describe(_URL, body=UploadBody, body_kind="multipart/form-data", is_body_required=False)
+@describe(VISITOR, _URL, body=UploadBody, body_kind="multipart/form-data", is_body_required=False)
 async def upload(agent_id: str, request: Request, caller: WithAnyKey) -> FileShown | list[FileShown]:
     """Store files for a turn's ``files``. With ``url``, store the page at that address instead."""
     agent, url = await load_agent(request, caller, agent_id), request.query_params.get("url", "")
@@ -90,7 +91,7 @@ async def upload_without_agent(request: Request, caller: Authenticated) -> FileS
 
 
 @router.get("/api/v1/agents/download")
-@describe(_ID, *_NAMED, surface="none", raw=_BYTES)
+@describe(VISITOR, _ID, *_NAMED, surface="none", raw=_BYTES)
 async def download_upload(request: Request, caller: WithAnyKey) -> Response:
     """Download an upload."""
     return await _download(request, caller, request.query_params.get("id", ""))
@@ -99,7 +100,7 @@ async def download_upload(request: Request, caller: WithAnyKey) -> Response:
 @router.get("/api/v1/agents/attachments/{file_id}/download")
 @router.get("/api/v1/document/download/{file_id}")
 @router.get("/v1/document/download/{file_id}")
-@describe(*_NAMED, _DISPOSITION, surface="none", raw=_BYTES)
+@describe(VISITOR, *_NAMED, _DISPOSITION, surface="none", raw=_BYTES)
 async def download(file_id: str, request: Request, caller: WithAnyKey) -> Response:
     """Download a file as an attachment, or with ``disposition=inline`` for display."""
     is_preview = request.query_params.get("disposition", "").lower() == "inline"
@@ -107,14 +108,14 @@ async def download(file_id: str, request: Request, caller: WithAnyKey) -> Respon
 
 
 @router.get("/api/v1/agents/attachments/{file_id}/preview")
-@describe(*_NAMED, surface="none", raw=_BYTES)
+@describe(VISITOR, *_NAMED, surface="none", raw=_BYTES)
 async def preview(file_id: str, request: Request, caller: WithAnyKey) -> Response:
     """Return a file for display in a browser, if its type is safe to display."""
     return await _download(request, caller, file_id, is_preview=True)
 
 
 @router.get("/api/v1/documents/artifact/{file_name}")
-@describe(surface="none", raw=_BYTES)
+@describe(VISITOR, surface="none", raw=_BYTES)
 async def artifact(file_name: str, request: Request, caller: WithAnyKey) -> Response:
     """Return a file that a program of CodeExec has created, for display if its type is safe to display."""
     return await _download(request, caller, file_name.partition(".")[0], is_preview=True)
@@ -124,7 +125,8 @@ async def _download(request: Request, caller: ApiCaller, file_id: str, *, is_pre
     app_state = get_app_state(request)
     store = file_store(app_state, caller.tenant)
     file = await store.find_valid(file_id, app_state.now_ms())
-    if file is None or not caller.opens(file.agent_id):
+    is_open = file is not None and caller.opens(file.agent_id) and await store.may_read(file, caller.visitor)
+    if file is None or not is_open:
         audit("file.refused", file=file_id)
         raise RequestError("document not found", status=404)
     query = request.query_params
@@ -159,7 +161,14 @@ async def _store_files(
         now = app_state.now_ms()
         page_key = caller.owner.id if caller.is_page else ""
         row = await store.save(
-            app_state.new_id(), file.name, file.mime_type, file.content, now, agent_id, page_key=page_key
+            app_state.new_id(),
+            file.name,
+            file.mime_type,
+            file.content,
+            now,
+            agent_id,
+            page_key=page_key,
+            visitor=caller.visitor,
         )
         stored.append(_describe_file(row, caller))
     return stored[0] if len(stored) == 1 else stored

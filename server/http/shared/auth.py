@@ -13,10 +13,12 @@ from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, Purpose, describe_key, read_token
+from ragflow_lg.server.http.shared.visitor_header import read_visitor
 from ragflow_lg.server.observability.audit import audit
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.database.tables import FileRow, SessionRow
     from ragflow_lg.server.observability.operations import Operations
     from ragflow_lg.server.runs.turns import Turns
 
@@ -45,12 +47,21 @@ class ApiCaller(Struct, frozen=True):
     """The RAGFlow version that the client is written for."""
     owner: KeyOwner = KeyOwner("", "")
     """The owner of the key or token of the request."""
-    is_page: bool = False
-    """Whether the request comes from an embedded page, so that anybody may have sent it."""
+    visitor: str = ""
+    """The visitor of an embedded page that sends the request, as in `read_visitor`; ``""`` for keys of the tenant."""
 
     def opens(self, agent_id: str) -> bool:
         """Return whether the key of the request gives access to one of its tenant's agents."""
         return not self.owner.agents or agent_id in self.owner.agents
+
+    @property
+    def is_page(self) -> bool:
+        """Whether the request comes from an embedded page, so that anybody may have sent it."""
+        return bool(self.visitor)
+
+    def reaches(self, row: SessionRow | FileRow) -> bool:
+        """Return whether a session or file of the tenant is open to the request: visitors reach only their own."""
+        return self.opens(row.agent_id) and self.visitor in ("", row.visitor)
 
     @property
     def is_old(self) -> bool:
@@ -120,7 +131,7 @@ async def authenticate_beta(request: Request) -> ApiCaller:
         _audit_refusal(request, key, ("beta-", "ragflow-"))
         raise RequestError(_BETA_KEY_INVALID, 102, has_data=True)
     _admit(request, owner)
-    return ApiCaller(owner.tenant, owner=owner, is_page=True)
+    return ApiCaller(owner.tenant, owner=owner, visitor=read_visitor(request, owner.id))
 
 
 async def authenticate_any(request: Request) -> ApiCaller:
@@ -140,7 +151,7 @@ async def _authenticate_any(request: Request) -> ApiCaller:
     if owner is None:
         return await authenticate(request)
     _admit(request, owner)
-    return ApiCaller(owner.tenant, owner=owner, is_page=True)
+    return ApiCaller(owner.tenant, owner=owner, visitor=read_visitor(request, owner.id))
 
 
 Authenticated = Annotated[ApiCaller, Depends(authenticate)]

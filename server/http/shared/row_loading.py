@@ -17,6 +17,8 @@ NO_OWNER = "Only the owner of the agent is authorized for this operation."
 NO_ACCESS_BEFORE = "Only owner of canvas authorized for this operation."
 """RAGFlow's text up to 0.25.1. Clients of 0.25.1 to 0.25.6 have keys of one kind, so they get both texts."""
 
+_NO_SESSION = "Session not found!"
+
 
 async def load_agent(request: Request, caller: ApiCaller, agent_id: str, *, is_owned: bool = False) -> AgentRow:
     """Load one of the caller's agents. ``is_owned`` selects RAGFlow's message for owner-only operations.
@@ -74,4 +76,16 @@ def require_session(agent: AgentRow, session: SessionRow | None, *, foreign: str
         return session
     if session is not None and foreign:
         raise RequestError(foreign, 103, status=404, data=False, has_data=True)
-    raise RequestError("Session not found!", status=404)
+    raise RequestError(_NO_SESSION, status=404)
+
+
+def require_own(caller: ApiCaller, session: SessionRow) -> SessionRow:
+    """Return a session if the caller may use it. For visitors of embedded pages, only their own sessions exist.
+
+    Raises:
+        RequestError: if it may not.
+    """
+    if caller.reaches(session):
+        return session
+    audit("session.refused", session=session.id)
+    raise RequestError(_NO_SESSION, status=404)

@@ -1,6 +1,8 @@
 /** The server's APIs. The key is in memory and in the session storage, and goes into headers only. */
 
 const KEY = "ragflow-lg-key";
+const VISITOR = "ragflow-lg-visitor";
+const VISITOR_HEADER = "X-RAGFlow-Visitor";
 
 /** An answer that is not a success. */
 export class ApiError extends Error {
@@ -31,6 +33,25 @@ export function storeKey(key) {
   else sessionStorage.removeItem(KEY);
 }
 
+/** @returns {string} The secret of the visitor of an embedded page, or "" at the first contact. */
+export function readVisitor() {
+  try {
+    return sessionStorage.getItem(VISITOR) || "";
+  } catch {
+    return ""; // a browser may keep nothing for frames of other sites
+  }
+}
+
+/** @param {string} visitor @returns {string} */
+function keepVisitor(visitor) {
+  try {
+    sessionStorage.setItem(VISITOR, visitor);
+  } catch {
+    // then it is known until the page is closed
+  }
+  return visitor;
+}
+
 /** Requests with a key. */
 export class Api {
   /**
@@ -42,6 +63,8 @@ export class Api {
     this.key = key;
     this.base = base;
     this.onRefused = onRefused;
+    /** The secret of an embedded page's visitor, once the server has made it. */
+    this.visitor = "";
   }
 
   /**
@@ -68,6 +91,7 @@ export class Api {
         method: method ?? (sent === undefined && !form ? "GET" : "POST"),
         headers: {
           Authorization: `Bearer ${this.key}`,
+          ...(this.visitor ? { [VISITOR_HEADER]: this.visitor } : {}),
           ...(sent === undefined ? {} : { "Content-Type": "application/json" }),
           ...headers,
         },
@@ -80,6 +104,8 @@ export class Api {
     }
     if (response.status === 401) this.onRefused();
     if (!response.ok) throw await readProblem(response);
+    const visitor = response.headers.get(VISITOR_HEADER);
+    if (visitor) this.visitor = keepVisitor(visitor);
     return response;
   }
 

@@ -1,7 +1,7 @@
 /** The chat for frames in other sites, `/chat/AGENT?auth=KEY`: the conversation alone, with the key of a page. */
 
 import { html, render, useCallback, useMemo, useRef, useState } from "../vendor/preact.js";
-import { Api } from "./api.js";
+import { Api, readVisitor } from "./api.js";
 import { useBegin } from "./begin.js";
 import { Chat } from "./chat.js";
 import { FileAccess } from "./files.js";
@@ -20,7 +20,8 @@ function readAddress() {
 
 /** @param {{agent: string, apiKey: string}} props */
 function EmbeddedChat({ agent, apiKey }) {
-  const api = useMemo(() => new Api(apiKey, "../"), [apiKey]);
+  const api = useMemo(() => Object.assign(new Api(apiKey, "../"), { visitor: readVisitor() }), [apiKey]);
+  const contact = useRef(/** @type {Promise<any> | null} */ (null));
   const [messages, setMessages] = useState(/** @type {any[]} */ ([]));
   const [turn, setTurn] = useState(/** @type {import("./turn.js").Turn | null} */ (null));
   const [problem, setProblem] = useState("");
@@ -30,7 +31,8 @@ function EmbeddedChat({ agent, apiKey }) {
   const openFile = useCallback((/** @type {string} */ path) => api.open(path), [api]);
   const { begin, inputs, setInputs } = useBegin(async () => {
     try {
-      const shown = await api.ragflow(`agentbots/${encodeURIComponent(agent)}/inputs`);
+      contact.current = api.ragflow(`agentbots/${encodeURIComponent(agent)}/inputs`);
+      const shown = await contact.current;
       document.title = shown.title;
       return { ...shown, fields: shown.inputs };
     } catch (/** @type {any} */ error) {
@@ -47,6 +49,7 @@ function EmbeddedChat({ agent, apiKey }) {
     setProblem("");
     try {
       setTurn(first);
+      await contact.current; // it makes the visitor known, to whom uploads and the session belong
       const body = { session_id: first.sessionId, ...await build() };
       setTurn(await playPublic(api, agent, first, body, setTurn, control.signal));
     } catch (/** @type {any} */ error) {

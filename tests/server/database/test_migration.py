@@ -63,6 +63,8 @@ async def test_a_database_of_the_first_version_is_migrated(database_url: str) ->
         of_table = " ON files" if "mariadb" in database_url else ""
         await db.execute(text(f"DROP INDEX ix_files_expire_ms{of_table}"))
         await db.execute(text("ALTER TABLE files DROP COLUMN expire_ms"))
+        for table in ("files", "sessions"):
+            await db.execute(text(f"ALTER TABLE {table} DROP COLUMN visitor"))
         for column in ("asked", "lease_token"):
             await db.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
         for column in ("pause_timeout_s", "pause_answer"):

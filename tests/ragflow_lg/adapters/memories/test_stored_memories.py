@@ -38,7 +38,7 @@ async def test_two_users_never_see_each_others_memories(url: str) -> None:
     world = World(url, types=("raw",))
     async with world.opened() as memories:
         others = memories.restrict("other", ["m1"], OneModel(world.model), NoWorkers())
-        visitors = memories.for_agent("agent1", is_page=True)
+        visitors = memories.for_agent("agent1", "page agent1/")
         for number, user in enumerate(users):
             for owner, realm in ((memories, "first"), (others, "second"), (visitors, "third")):
                 await owner.remember(["m1"], exchange(f"k{number}", user, f"the secret of {realm} {number}"))

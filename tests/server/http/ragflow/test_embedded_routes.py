@@ -138,9 +138,14 @@ async def test_a_key_opens_only_its_agents_until_it_expires(tmp_path: Path) -> N
         scoped = await keys.create("tenant", 1, kind="beta", agents=[mine], expire_ms=now_ms + 3_600_000)
         expired = await keys.create("tenant", 1, kind="beta", expire_ms=now_ms)
         files = {"file": ("notes.txt", b"x", "text/plain")}
-        ids = [
-            (await server.client.post(f"/agents/{it}/upload", files=files)).json()["data"]["id"] for it in (mine, other)
-        ]
+        both = await keys.create("tenant", 1, kind="beta")
+
+        async def upload(agent_id: str, key: str) -> str:
+            headers = {"Authorization": f"Bearer {key}"}
+            uploaded = await server.client.post(f"/agents/{agent_id}/upload", files=files, headers=headers)
+            return uploaded.json()["data"]["id"]
+
+        ids = [await upload(mine, scoped), await upload(other, both)]
 
         async def codes(key: str, agent_id: str, file_id: str) -> list[int]:
             send, headers = server.client.request, {"Authorization": f"Bearer {key}"}
@@ -168,12 +173,12 @@ async def test_turns_of_a_page_read_only_files_of_its_agent(tmp_path: Path) -> N
     )
     async with start_app(tmp_path) as server:
         mine, other = await server.agent(reads, "Mine"), await server.agent(reads, "Other")
-        key = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta", agents=[mine])
+        key = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
         page = {"Authorization": f"Bearer {key}"}
         files: dict[str, Any] = {}
         for agent_id in (mine, other):
             content = {"file": ("a.txt", f"text of {agent_id}".encode())}
-            uploaded = await server.client.post(f"/agents/{agent_id}/upload", files=content)
+            uploaded = await server.client.post(f"/agents/{agent_id}/upload", files=content, headers=page)
             files[agent_id] = uploaded.json()["data"]
 
         async def ask(file: Any, headers: dict[str, str]) -> str:

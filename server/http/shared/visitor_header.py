@@ -1,0 +1,49 @@
+"""Visitors of embedded pages: each has a secret of its own, because all of them have the key of the page.
+
+The server makes the secret at the first contact and stores a digest of it with the sessions, uploads and artifacts of
+the visitor. Clients that send none, such as RAGFlow's own pages, are one visitor together: they reach what they know
+the id of, and nothing is listed for them.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+from starlette.requests import Request
+
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.agents.visitors import name_visitor
+from ragflow_lg.server.http.shared.described_routes import describe_header
+
+VISITOR_HEADER = "X-RAGFlow-Visitor"
+VISITOR = describe_header(
+    VISITOR_HEADER,
+    "The visitor's secret, as `GET /api/v1/agentbots/ID/inputs` returned it in this header. What is made with it can "
+    "only be reached with it. Only for keys of embedded pages.",
+    pattern="^[A-Za-z0-9_-]{43}$",
+)
+
+_SECRET_BYTES = 32
+_SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+def make_secret() -> str:
+    """Return the secret of a new visitor."""
+    return secrets.token_urlsafe(_SECRET_BYTES)
+
+
+def read_visitor(request: Request, key_id: str) -> str:
+    """Return the visitor of the page with a key that sends a request: a digest of its secret, else the key's id.
+
+    Raises:
+        RequestError: if the secret is none that a server has made.
+    """
+    secret = request.headers.get(VISITOR_HEADER, "")
+    if not secret:
+        return key_id
+    if not _SECRET.fullmatch(secret):
+        raise RequestError(
+            f"{VISITOR_HEADER} must be the secret that `GET /api/v1/agentbots/ID/inputs` returned in this header.", 101
+        )
+    return name_visitor(key_id, secret)
