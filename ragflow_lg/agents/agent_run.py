@@ -18,8 +18,9 @@ from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_log import agent_log_of
 from ragflow_lg.agents.agent_tool import Outcome
+from ragflow_lg.agents.call_arguments import read_arguments, repair_calls
 from ragflow_lg.agents.research_budget import ResearchLimits
-from ragflow_lg.agents.toolbox import Toolbox, read_arguments, repair_call, truncate_name
+from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled
 from ragflow_lg.base.thinking import AnswerPart, split_thinking
 from ragflow_lg.base.tokens import estimate_tokens, shorten
@@ -237,7 +238,8 @@ class AgentRun(Struct, frozen=True):
         except RagflowLgError as error:
             await iteration.fail(error)
             raise
-        answer = ChatAnswer(stored["text"], tuple(ToolCall(*c) for c in stored["calls"]), Usage(*stored["usage"]))
+        calls = await self.repair([ToolCall(*call) for call in stored["calls"]])
+        answer = ChatAnswer(stored["text"], calls, Usage(*stored["usage"]))
         await iteration.end(answer, stored.get("seconds", 0.0))
         if not is_fresh:
             self.ctx.count(answer.usage)
@@ -247,16 +249,15 @@ class AgentRun(Struct, frozen=True):
             self.ctx.budget.charge_step(position, count_tokens(request, answer), is_charged=is_fresh)
         return answer
 
+    async def repair(self, calls: Sequence[ToolCall], *, is_cut: bool = False) -> tuple[ToolCall, ...]:
+        """Return calls that can be made; see `ragflow_lg.agents.call_arguments.repair_calls`."""
+        return await repair_calls(calls, self.ctx.services.workers, is_cut=is_cut)
+
     async def call(self, calls: Sequence[ToolCall], position: str, *, is_search: bool = False) -> list[Outcome]:
-        """Call all tools in a round concurrently; return the outcomes in call order.
+        """Call all tools in a round concurrently; return the outcomes in call order. The calls have been repaired.
 
         The caller of a search shows its queries and cites its chunks itself.
         """
-        workers = self.ctx.services.workers
-        calls = [
-            await repair_call(call._replace(name=truncate_name(call.name)), workers) if index < MAX_CALLS else call
-            for index, call in enumerate(calls)
-        ]
         if self.stream is not None and not is_search:
             for call in calls[:MAX_CALLS]:
                 await self.stream.write_thought(f"Running the {call.name} tool...")

@@ -20,7 +20,6 @@ from ragflow_lg.agents.agent_run import AgentRun, append_message, make_thought_s
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.agents.research_budget import ResearchBudget
 from ragflow_lg.agents.research_queries import MAX_QUERIES, SEARCH_FUNCTION, calls_of, query_key, read_queries
-from ragflow_lg.agents.toolbox import repair_call
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.tokens import estimate_tokens, shorten
@@ -210,7 +209,7 @@ async def _ask_for_queries(state: Research, number: int) -> tuple[list[str], boo
     sink = make_thought_sink(run)
     answer = await run.ask(_build_request(state, number), position, sink, is_kept=True)
     text = strip_thinking(answer.text)
-    calls = [await repair_call(call, run.ctx.services.workers) for call in calls_of(answer)]
+    calls = calls_of(answer)
     proposed = read_queries(text, calls)
     new = [query for query in proposed if query_key(query) not in state.asked]
     room = state.budget.queries_left

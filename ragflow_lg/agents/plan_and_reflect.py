@@ -80,7 +80,7 @@ async def _run_step(run: AgentRun, analysis: str, steps: Sequence[_Step]) -> tup
     text = strip_thinking((await run.ask(request, f"plan {number}", sink)).text)
     planned, problem = _read_plan(await run.ctx.services.workers.run(read_answer, text), number)
     step = _Step(text.strip() or "[]", note=problem)
-    calls = [call for call in planned if call.name != COMPLETE_TASK]
+    calls = await run.repair([call for call in planned if call.name != COMPLETE_TASK])
     is_complete = len(calls) < len(planned)
     if not calls:
         return step, is_complete

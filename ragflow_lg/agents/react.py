@@ -90,7 +90,8 @@ async def _observe(run: AgentRun, actions: Sequence[WrittenCall], position: str)
     """Call the tools of a step; return the message with their results."""
     if not actions:
         return engine_prompt(run.ctx, "react_continue")
-    calls = [to_tool_call(call, run.toolbox.schemas, f"{position}.{index}") for index, call in enumerate(actions)]
+    written = [to_tool_call(call, run.toolbox.schemas, f"{position}.{index}") for index, call in enumerate(actions)]
+    calls = await run.repair(written)
     outcomes = await run.call(calls, position)
     if len(outcomes) == 1:
         return f"Observation: {result_text(outcomes[0].value)}"

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_run import AgentRun, final_prompt, result_text
-from ragflow_lg.agents.toolbox import truncate_name
+from ragflow_lg.agents.call_arguments import conversation_calls
 from ragflow_lg.services.chat import ChatModel
 
 logger = logging.getLogger(__name__)
@@ -33,8 +33,7 @@ async def call_functions(run: AgentRun) -> str:
                 return answer.text
             continue  # neither text nor calls: ask again
         outcomes = await run.call(answer.calls, str(number - 1))
-        calls = [{**call._asdict(), "name": truncate_name(call.name)} for call in answer.calls]
-        messages.append({"role": "assistant", "content": "", "tool_calls": calls})
+        messages.append({"role": "assistant", "content": "", "tool_calls": conversation_calls(answer.calls)})
         for call, outcome in zip(answer.calls, outcomes, strict=True):
             messages.append({"role": "tool", "tool_call_id": call.id, "content": result_text(outcome.value)})
     is_spent = number <= run.max_rounds

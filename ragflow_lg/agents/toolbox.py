@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import Any, TypeAlias, cast
 
 from msgspec.structs import replace
 from pydantic import ValidationError
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
-from ragflow_lg.base.errors import ComponentError, RagflowLgError, RunCancelled, SettingsError, pause_before_retry
+from ragflow_lg.agents.call_arguments import MAX_NAME_CHARS, describe_unreadable, read_arguments, truncate_name
+from ragflow_lg.base.errors import RagflowLgError, RunCancelled, SettingsError, pause_before_retry
 from ragflow_lg.base.values import JsonValue, to_json
-from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.tool import describe_validation_error
 from ragflow_lg.services.chat import ToolCall, ToolSchema, Usage
 from ragflow_lg.services.tool_policies import Allow, Refuse, Replace, ToolGuard, ToolPermits, ToolUse, Verdict
-from ragflow_lg.services.workers import Workers
 
 OnCall: TypeAlias = Callable[[str, JsonValue], Awaitable[None]]
 """Receives the title of a tool and its arguments just before the call."""
 
 logger = logging.getLogger(__name__)
 
-MAX_NAME_CHARS = 64
-MAX_REPAIRED_CHARS = 50_000
-MAX_REPAIRED_BRACKETS = 200
-"""Text with more brackets is not repaired: json_repair takes seconds to process thousands of them."""
 _INVALID_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -79,8 +73,7 @@ class Toolbox:
             return Outcome(f"LLM tool {truncate_name(call.name)} does not exist", is_error=True)
         value = read_arguments(call.arguments)
         if not isinstance(value, dict):
-            kind = type(value).__name__
-            return Outcome(f"Tool arguments for {call.name} must be a JSON object, got {kind}", is_error=True)
+            return Outcome(describe_unreadable(call.name, call.arguments), is_error=True)
         requested = cast("dict[str, Any]", value)
 
         is_fresh = False
@@ -162,43 +155,6 @@ async def _call_with_retries(tool: AgentTool, arguments: Mapping[str, Any], posi
 def _function_name(name: str, index: int) -> str:
     suffix = f"_{index}"
     return _INVALID_IN_NAME.sub("_", name)[: MAX_NAME_CHARS - len(suffix)] + suffix
-
-
-def truncate_name(name: str) -> str:
-    """Return the name of a tool truncated to 64 characters: models invent names of any length."""
-    return name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1] + "…"
-
-
-def read_arguments(text: str) -> JsonValue:
-    """Parse arguments as JSON; return ``{}`` for blank text.
-
-    Text that is not JSON, or is too deeply nested or too large, is returned unchanged.
-    """
-    if not text.strip():
-        return {}
-    with suppress(ValueError, RecursionError, ComponentError):
-        return to_json(json.loads(text))
-    return text
-
-
-async def repair_call(call: ToolCall, workers: Workers) -> ToolCall:
-    """Return a call with small mistakes in the JSON of its arguments repaired, if that is possible."""
-    text = call.arguments
-    is_short = len(text) <= MAX_REPAIRED_CHARS and text.count("{") + text.count("[") <= MAX_REPAIRED_BRACKETS
-    if not is_short or not isinstance(read_arguments(text), str):
-        return call
-    value = await workers.run(repair_json, text)
-    return call if isinstance(value, str) else call._replace(arguments=json.dumps(value, ensure_ascii=False))
-
-
-@worker_task("Repairing the arguments", small_size=1_000)
-def repair_json(text: str) -> JsonValue:
-    """Parse text that is almost JSON; return it unchanged if that is impossible."""
-    from json_repair import loads
-
-    with suppress(ValueError, RecursionError, ComponentError):
-        return to_json(loads(text))
-    return text
 
 
 MAX_REASON_CHARS = 2_000

@@ -1,0 +1,110 @@
+"""Tool calls with broken arguments: the model gets a result or an explanation, and every request can be sent."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ragflow_lg.adapters.chat.openai_messages import write_messages
+from ragflow_lg.agents.call_arguments import conversation_calls, repair_calls
+from ragflow_lg.services.chat import ChatRequest, ToolCall
+from tests.fakes.agents import play_agent, tool_calls
+from tests.fakes.services import Reply, fake_services
+
+READABLE = [
+    '{"query": "Laos",}',
+    "{'query': 'Laos'}",
+    '```json\n{"query": "Laos"}\n```',
+    '```\n{"query": "Laos",}\n```',
+    '{"query": "Laos"}{"query": "Laos"}',
+    '{"query": "Laos"}\n{"query": "Laos"}',
+    '{"query": "Laos"',
+    "{query: Laos}",
+    '{"query": "Laos"}}',
+    '{"query": "Laos"} // done',
+    '[{"query": "Laos"}]',
+    '"{\\"query\\": \\"Laos\\"}"',
+    "{'query': 'Laos', 'exact': True, 'lang': None}",
+    '{"query": "Laos", "score": NaN}',
+    '{"query": "Laos", "x": "\\ud83d"}',
+    'Sure: {"query": "Laos"}',
+    "{\u201cquery\u201d: \u201cLaos\u201d}",
+]
+UNREADABLE = [
+    ("[]", "got list"),
+    ("[1, 2]", "got list"),
+    ("true", "got bool"),
+    ("5", "got int"),
+    ("-0.5", "got float"),
+    ('"Laos"', "got str"),
+    ("Laos", "got str"),
+    ('{"query": "vacation da', "cut off"),
+    ("{'query': 'vacation da", "cut off"),
+    ('{"query":', "cut off"),
+    ('{"query": "Laos", "n": 12', "cut off"),
+    ('```json\n{"query": "La', "cut off"),
+    ('{"query": "Laos"}{"query": "Peru"}', "several"),
+    ('{"query": "Laos"}, {"query": "Peru"}', "several"),
+    ("{" * 10_000, "cut off"),
+    ('{"query": ' + "[" * 5_000 + "]" * 5_000 + "}", "must be a JSON object"),
+]
+
+
+def arguments_sent(requests: list[tuple[bool, ChatRequest]]) -> list[Any]:
+    """Convert every request as the client for OpenAI does; return the arguments of the calls in the last one."""
+    from langchain_core.messages import convert_to_messages
+    from langchain_openai.chat_models.base import _convert_message_to_dict
+
+    converted: list[dict[str, Any]] = []
+    for _, request in requests:
+        converted = [_convert_message_to_dict(m) for m in convert_to_messages(write_messages(request))]
+        json.dumps(converted, allow_nan=False, ensure_ascii=False).encode()
+    return [json.loads(c["function"]["arguments"]) for m in converted for c in m.get("tool_calls", ())]
+
+
+@pytest.mark.parametrize(("text", "is_shown"), [*((text, True) for text in READABLE), (READABLE[0], False)])
+async def test_almost_json_is_repaired_for_the_tool_and_for_the_conversation(text: str, is_shown: bool) -> None:
+    turn = await play_agent([tool_calls(("wikipedia_search_0", text)), Reply("ok")], is_shown=is_shown)
+    assert (turn.run.status, turn.run.answer if is_shown else turn.outputs["content"]) == ("succeeded", "ok")
+    assert "Vientiane is the capital." in turn.tool_results[0]
+    (sent,) = arguments_sent(turn.model.requests)
+    assert sent["query"] == "Laos"
+
+
+@pytest.mark.parametrize(("text", "says"), UNREADABLE, ids=[text[:24] for text, _ in UNREADABLE])
+async def test_other_arguments_are_explained_to_the_model(text: str, says: str) -> None:
+    turn = await play_agent([tool_calls(("wikipedia_search_0", text)), Reply("ok")])
+    assert (turn.run.status, turn.run.answer) == ("succeeded", "ok")
+    assert says in turn.tool_results[0]
+    assert text[:20] in turn.tool_results[0]
+    assert len(turn.tool_results[0]) < 500
+    assert turn.http.requests == []
+    assert arguments_sent(turn.model.requests) == [{}]
+
+
+@pytest.mark.parametrize("text", ["", " \n", "null", "None", "{}"])
+async def test_no_arguments_are_an_empty_object(text: str) -> None:
+    turn = await play_agent([tool_calls(("wikipedia_search_0", text)), Reply("ok")])
+    assert turn.run.answer == "ok"
+    assert "must be a JSON object" not in turn.tool_results[0]
+    assert arguments_sent(turn.model.requests) == [{}]
+
+
+async def test_ids_are_unique_within_an_answer() -> None:
+    written = [ToolCall("a", "x", "{}"), ToolCall("a", "y", "{}"), ToolCall("", "z", "{}"), ToolCall("", "z", "{}")]
+    ids = [call.id for call in await repair_calls(written, fake_services().workers)]
+    assert ids == ["a", "a_2", "call_3", "call_4"]
+
+
+async def test_the_last_call_of_an_answer_that_was_cut_off_is_not_repaired() -> None:
+    written = [ToolCall("a", "x", '{"n": 1,}'), ToolCall("b", "x", '{"n": 1')]
+    first, last = await repair_calls(written, fake_services().workers, is_cut=True)
+    assert (first.arguments, last.arguments) == ('{"n": 1}', '{"n": 1')
+    for text, expected in (("", "{"), ("{}", "{"), ('{"n": 1}', '{"n": 1}')):
+        (call,) = await repair_calls([ToolCall("a", "x", text)], fake_services().workers, is_cut=True)
+        assert call.arguments == expected
+
+
+def test_a_conversation_keeps_the_text_of_arguments_that_are_valid() -> None:
+    (call,) = conversation_calls([ToolCall("a", "x", '{"n":1}')])
+    assert call == {"id": "a", "name": "x", "arguments": '{"n":1}'}
