@@ -61,6 +61,9 @@ REPLACED: dict[str, str] = {
 }
 """Components that only some versions or forks of RAGFlow have, each with its replacement."""
 
+GO_TOOLS = frozenset(["bm25search", "datasetnavigationbytree", "hybridsearch", "vectorsearch", "wikiquery"])
+"""Tools of RAGFlow 1.0's engine, in lower case without underscores."""
+
 RENAMED: dict[str, str] = {
     "Splitter": "TokenChunker",
     "HierarchicalMerger": "TitleChunker",

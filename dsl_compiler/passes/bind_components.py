@@ -80,7 +80,19 @@ def bind_params(draft: Draft, reporter: Reporter) -> Draft:
         has_items = any(draft.specs[region.id].yields_items for region in enclosing(component, draft.components))
         scope = ReferenceScope(plain, has_items)
         nodes[NodeId(id_)] = bind_node(component, draft.specs[id_], scope, reporter)
+        _check_needed(component, nodes[NodeId(id_)], reporter)
     return replace(draft, nodes=nodes)
+
+
+def _check_needed(component: RawComponent, node: PlanNode, reporter: Reporter) -> None:
+    """Report a node without the argument that its component needs; only a model's calls bring it along."""
+    needed = node.spec.tool.needs if node.spec.tool else ""
+    value = getattr(node.params, needed, None) if needed else None
+    if isinstance(value, Template) and not value.source.strip():
+        message = f"{node.spec.name} has no {needed}, so the node does nothing."
+        hint = f'Set {needed} to a text or a reference, such as "{{sys.query}}".'
+        place = component.param_place(*([needed] if needed in component.params else []))
+        reporter.report("params-unsupported", "warning", place, message, hint)
 
 
 def bind_node(component: RawComponent, spec: AnySpec, scope: ReferenceScope, reporter: Reporter) -> PlanNode:

@@ -13,7 +13,14 @@ from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
 from ragflow_lg.dsl_compiler.passes.bind_components import bind_node
-from ragflow_lg.dsl_compiler.placeholder import LEGACY, REPLACED, SEARCH_ENGINES, current_name, rename_old_keys
+from ragflow_lg.dsl_compiler.placeholder import (
+    GO_TOOLS,
+    LEGACY,
+    REPLACED,
+    SEARCH_ENGINES,
+    current_name,
+    rename_old_keys,
+)
 from ragflow_lg.services.tool_policies import ToolPermits
 
 MAX_DEPTH = 16
@@ -96,6 +103,8 @@ def _report_missing(draft: Draft, owner: RawComponent, entry: ToolEntry, pointer
     replacements = {name.lower(): other for name, other in {**REPLACED, **LEGACY}.items()}
     if replacement := replacements.get(entry.component.lower()):
         hint = f"Only other versions of RAGFlow have it. Replacement: {replacement}."
+    if entry.component.lower().replace("_", "") in GO_TOOLS:
+        hint = "It is a tool of RAGFlow 1.0's engine, which is not offered here. Replacement: Retrieval."
     if entry.component == "WebSearch":
         hint = f"Set engine to one of: {', '.join(SEARCH_ENGINES)}."
     # A WebSearch without a known engine is meant to search; RAGFlow's other unknown tools are leftovers.

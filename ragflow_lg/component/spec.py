@@ -193,9 +193,12 @@ class ServerTool(NamedTuple):
 class Requirement(NamedTuple):
     """Something in the settings that a component needs: a model, a dataset, a memory, a key, an account."""
 
-    kind: Literal["model", "dataset", "memory", "reranker", "key", "database", "mail_server", "speech"]
+    kind: Literal["model", "dataset", "memory", "reranker", "key", "database", "mail_server", "speech", "search_option"]
     name: str
-    """The id of the model or dataset, as in the canvas, or the name of the service. ``""`` is the default model."""
+    """The id of the model or dataset, as in the canvas, or the name of the service or option.
+
+    ``""`` is the default model.
+    """
     path: tuple[str | int, ...] = ()
     """Its location in the component's params, for diagnostics."""
 

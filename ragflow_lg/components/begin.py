@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
-from ragflow_lg.dsl.forms import form_fields
+from ragflow_lg.dsl.forms import form_fields, layout_findings
 from ragflow_lg.dsl.value_types import schemas_of_fields
 
 _MODES = {"conversational": "conversational", "task": "task", "webhook": "Webhook"}
@@ -61,6 +61,7 @@ def _names(params: Params) -> Iterable[str]:
     outputs=Outputs,
     output_names=_names,
     output_schemas=lambda params: schemas_of_fields(form_fields(params.inputs)),
+    lint=lambda params: layout_findings(params.layout_recognize),
     timeout_s=None,
     effects="none",
     description="Start of every turn. Its form fields become outputs.",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from ragflow_lg.base.address_values import escape_percent, escape_value
+from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_text import html_to_text
@@ -26,6 +27,7 @@ OWN_TIME_S = 3.0
 
 MAX_URL_CHARS = 64 * 1024
 MAX_HEADER_CHARS = 64 * 1024
+RAGFLOW_1_PARAMS = frozenset(["body", "content_type"])
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _BARE_SCHEME = re.compile(r"(?:https?:?/{0,2})?", re.IGNORECASE)
@@ -118,6 +120,14 @@ class Outputs(ComponentOutputs):
     headers: dict[str, str] = Field(default_factory=dict[str, str])
 
 
+def _lint(params: Params) -> Iterable[Finding]:
+    for name in params.__pydantic_extra__ or {}:
+        if name in RAGFLOW_1_PARAMS:
+            message = f"The request is sent without {name!r}, which only RAGFlow 1.0 reads."
+            hint = "Put the fields of the body into variables, and set datatype to json or formdata."
+            yield Finding("params-unsupported", "warning", (name,), message, hint)
+
+
 @component(
     "Invoke",
     params=Params,
@@ -126,6 +136,8 @@ class Outputs(ComponentOutputs):
     retries=True,
     effects=lambda ctx, params: "reads" if params.method in ("GET", "HEAD") else "writes",
     shows_default=True,
+    lint=_lint,
+    unused=RAGFLOW_1_PARAMS,
     description="Send an HTTP request and return the response text.",
     source="agent/component/invoke.py",
 )

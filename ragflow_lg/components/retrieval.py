@@ -32,6 +32,9 @@ MAX_MEMORY_TOKENS = 194_000
 """Maximum length of what a search in memories returns, as in RAGFlow."""
 _USER_LABEL = re.compile(r"^user\s*[:：]\s*", re.IGNORECASE)
 MAX_CONDITIONS = 1_000
+MAX_NAMED = 5
+"""Maximum number of datasets that an error names."""
+NO_DATASET = "No dataset is selected."
 _METHODS = ("manual", "auto", "semi_auto")
 
 
@@ -198,7 +201,8 @@ def _lint(params: Params) -> Iterable[Finding]:
             message = "No memory is set, so the node will fail."
             yield Finding("params-unsupported", "warning", ("memory_ids",), message, "Add the ids of [memories.ID].")
     elif not params.entries:
-        message = "No dataset is set, so nothing is searched and the output is empty_response."
+        effect = "the search fails" if params.source else "nothing is searched and the output is empty_response"
+        message = f"No dataset is set, so {effect}."
         hint = "Add the ids or names of datasets to dataset_ids."
         yield Finding("params-unsupported", "warning", ("dataset_ids",), message, hint)
     method = params.meta_data_filter.method
@@ -218,6 +222,9 @@ def _requires(params: Params) -> Iterable[Requirement]:
     for index, entry in enumerate(getattr(params, key)):
         if isinstance(entry, str) and entry:
             yield Requirement("dataset", entry, (key, index))
+    for option in ("use_kg", "toc_enhance"):
+        if getattr(params, option):
+            yield Requirement("search_option", option, (option,))
     if params.rerank_id:
         yield Requirement("reranker", params.rerank_id, ("rerank_id",))
     if params.cross_languages or params.meta_data_filter.method in ("auto", "semi_auto"):
@@ -229,6 +236,7 @@ def _requires(params: Params) -> Iterable[Requirement]:
     function="search_my_dateset",
     params=Params,
     arguments=Arguments,
+    defaults={"query": ""},
     blank=_nothing,
     read_name=lambda params: params.function_name or "",
     lint=_lint,
@@ -243,8 +251,10 @@ async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> To
     """Resolve the datasets, translate the query if requested, and search once."""
     if params.source == "memory":
         return await _search_memories(ctx, params, arguments.query)
-    if not params.entries:
+    if not params.source:
         return _nothing(params)
+    if not params.entries:
+        raise ComponentError(NO_DATASET, node=ctx.node.id)
     knowledge = _knowledge(ctx)
     datasets = await _datasets(ctx, knowledge, params.entries)
     question = arguments.query[:MAX_QUESTION_CHARS]
@@ -327,8 +337,8 @@ async def _datasets(ctx: RunContext, knowledge: Knowledge, entries: Sequence[str
     """Return the datasets without duplicates.
 
     Raises:
-        ComponentError: if a dataset named by a reference does not exist, if no dataset exists, or if they use different
-            embedding models.
+        ComponentError: if none is named, if one that a reference names does not exist, or none at all, or if they use
+            different embedding models.
     """
     required: dict[str, bool] = {}
     for entry in entries:
@@ -342,23 +352,25 @@ async def _datasets(ctx: RunContext, knowledge: Knowledge, entries: Sequence[str
     known: Mapping[str, Dataset] = await knowledge.datasets(list(required)) if required else {}
     for name, is_required in required.items():
         if name not in known:
-            logger.warning("Node %s: %s", ctx.node.id, _describe_missing(name))
+            logger.warning("Node %s: %s", ctx.node.id, _describe_missing([name]))
             if is_required:
-                raise ComponentError(f"Dataset({name[:200]}) does not exist.", node=ctx.node.id)
+                raise ComponentError(_describe_missing([name]), node=ctx.node.id)
     datasets = tuple({dataset.id: dataset for name in required if (dataset := known.get(name))}.values())
     if not datasets:
-        raise ComponentError("No dataset is selected.", node=ctx.node.id)
+        raise ComponentError(_describe_missing(list(required)) if required else NO_DATASET, node=ctx.node.id)
     if len({dataset.embedding_model for dataset in datasets if dataset.embedding_model}) > 1:
         raise ComponentError("Knowledge bases use different embedding models.", node=ctx.node.id)
     return datasets
 
 
-def _describe_missing(name: str) -> str:
-    """Return what to do about a dataset; the error that clients see is RAGFlow's and cannot say it."""
-    label = name[:200] if name.isprintable() else repr(name[:200])
+def _describe_missing(names: Sequence[str]) -> str:
+    """Return that datasets do not exist, and what to do. The first sentence is RAGFlow's for one that is looked up."""
+    labels = [name[:200] if name.isprintable() else repr(name[:200]) for name in names[:MAX_NAMED]]
+    missing = ", ".join(f"Dataset({label})" for label in labels) + (" …" if len(names) > MAX_NAMED else "")
+    verb, it = ("does", "it") if len(names) == 1 else ("do", "them")
     return (
-        f"the dataset {label!r} does not exist. Create it with `ragflow-lg kb create NAME --id {shlex.quote(label)}` "
-        "and `ragflow-lg kb add FOLDER --dataset NAME`, or set [knowledge] url to the RAGFlow server that has it."
+        f"{missing} {verb} not exist. Create {it} with `ragflow-lg kb create NAME --id {shlex.quote(labels[0])}` and "
+        f"`ragflow-lg kb add FOLDER --dataset NAME`, or set [knowledge] url to the RAGFlow server that has {it}."
     )
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from ragflow_lg.base.values import JsonValue, join_texts, to_text
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
-from ragflow_lg.dsl.forms import Form, form_fields, is_file
+from ragflow_lg.dsl.forms import Form, form_fields, is_file, layout_findings
 from ragflow_lg.dsl.value_types import schemas_of_fields
 from ragflow_lg.dsl.variable_references import Template
 
@@ -75,6 +75,7 @@ def _tip(value: JsonValue) -> str:
     outputs=Outputs,
     output_names=lambda params: [*params.inputs, "tips"],
     output_schemas=lambda params: schemas_of_fields(form_fields(params.inputs)),
+    lint=lambda params: layout_findings(params.layout_recognize),
     rewrite=_rewrite,
     asks=_form,
     timeout_s=None,

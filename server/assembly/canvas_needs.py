@@ -29,6 +29,7 @@ NeedKind: TypeAlias = Literal[
     "dataset",
     "memory",
     "reranker",
+    "search_option",
     "key",
     "database",
     "mail_server",
@@ -168,6 +169,7 @@ class _Checks:
             "memory": lambda name: ("memory-unknown", self._check_memory(name)),
             "reranker": lambda name: ("reranker-unavailable", self._check_reranker(name)),
             "speech": lambda name: ("model-unavailable", self._check_speech(name)),
+            "search_option": lambda name: ("params-unsupported", self._check_search_option(name)),
             "key": lambda name: ("key-missing", self._check_key(name)),
             "database": lambda name: (
                 "account-missing",
@@ -233,6 +235,16 @@ class _Checks:
         if section.api_key_env and not section.key_text():
             return f"The environment variable {section.api_key_env} with the key of {rerank_id!r} is not set. Set it."
         return ""
+
+    def _check_search_option(self, name: str) -> str:
+        url = self._settings.knowledge.url
+        if url.startswith("ragflow+"):
+            return ""
+        place = "Elasticsearch" if url.startswith("elasticsearch+") else "the embedded knowledge base"
+        return (
+            f"The search fails, because {place} does not support {name}. Set it to false, or set [knowledge] url to "
+            "the address of a RAGFlow server."
+        )
 
     def _check_memory(self, name: str) -> str:
         if name in self._settings.memories:

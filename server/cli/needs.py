@@ -25,6 +25,7 @@ LABELS = {
     "dataset": "dataset",
     "memory": "memory",
     "reranker": "rerank model",
+    "search_option": "search option",
     "key": "API key of",
     "database": "database",
     "mail_server": "mail server",

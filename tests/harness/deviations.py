@@ -86,6 +86,7 @@ DEVIATIONS: dict[str, Deviation] = {
     "retrieval-query-template": _deviation("one-pass", "searches", _NEWS, _NEWS),
     "retrieval-reference-collision": _deviation("references-first", "messages references", _TWO),
     "retrieval-tool-cite": _deviation("citations-when-missing", _CITED, "Yes, it does [ID:61]."),
+    "retrieval-tool-error": _deviation("missing-datasets", "llm_calls trace", "I could not search."),
     "retrieval-tool-cite-text-first": _deviation(
         "citations-when-missing", f"{_CITED} messages history", "Let me check. Yes, it does [ID:61]."
     ),

@@ -221,3 +221,38 @@ def test_fields_of_the_editor_are_not_reported_in_a_tool_either() -> None:
     assert [d.pointer for d in diagnostics_of(document, "params-unknown")] == [
         "/components/a/obj/params/tools/0/params/include_imges"
     ]
+
+
+@pytest.mark.parametrize("params", [{}, {"query": ""}, {"query": None}])
+def test_a_node_without_the_query_that_it_needs_is_reported(params: dict[str, Any]) -> None:
+    search = {"dataset_ids": ["begin@set"], **params}
+    (found,) = diagnostics_of(canvas({"a": node("Retrieval", search)}), "params-unsupported")
+    assert (found.severity, found.message) == ("warning", "Retrieval has no query, so the node does nothing.")
+    tools = [{"component_name": "Retrieval", "name": "R", "params": search}]
+    assert not diagnostics_of(canvas({"a": node("Agent", {"llm_id": "m@T", "tools": tools})}), "params-unsupported")
+    assert not diagnostics_of(canvas({"a": node("Wikipedia", {})}), "params-unsupported")
+
+
+@pytest.mark.parametrize("name", ["Begin", "UserFillUp"])
+def test_a_parser_for_files_is_reported_because_it_has_no_effect(name: str) -> None:
+    def found(layout: str | None) -> list[tuple[str, str]]:
+        params = {"layout_recognize": layout, "inputs": {"doc": {"name": "Doc", "type": "file"}}}
+        id_ = "begin" if name == "Begin" else "form"
+        graph = canvas({id_: node(name, params, ["m"]), "m": node("Message", {"content": ["x"]})})
+        return [(one.severity, one.message) for one in diagnostics_of(graph, "params-unsupported")]
+
+    for layout in ("MinerU", "DeepDOC", "some-vision-model@OpenAI"):
+        message = f"layout_recognize {layout!r} has no effect: scanned pages and images have no text."
+        assert found(layout) == [("info", message)]
+    for layout in ("", None, "Plain Text"):
+        assert found(layout) == []
+
+
+def test_a_body_that_only_the_next_ragflow_sends_is_reported() -> None:
+    params = {"url": "https://a.example", "method": "post", "body": '{"a": 1}', "content_type": "application/json"}
+    graph = canvas({"a": node("Invoke", params)})
+    found = {one.pointer.rpartition("/")[2]: one for one in diagnostics_of(graph, "params-unsupported")}
+    assert found.keys() == {"body", "content_type"}
+    assert found["body"].severity == "warning"
+    assert found["body"].message == "The request is sent without 'body', which only RAGFlow 1.0 reads."
+    assert not diagnostics_of(graph, "params-unknown")

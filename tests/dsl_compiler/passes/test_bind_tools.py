@@ -92,3 +92,12 @@ def test_an_agent_tool_with_old_parameter_names_has_its_tools() -> None:
     inner = {"component_name": "Agent", "name": "F", "params": {"llm_id": "m@T", "llm_enabled_tools": [WIKI]}}
     plan, _ = pointers_by_code(inner)
     assert [tool.spec.name for tool in plan.nodes["a"].tools[0].tools] == ["Wikipedia"]
+
+
+@pytest.mark.parametrize(
+    "name", ["HybridSearch", "hybrid_search", "vector_search", "BM25Search", "WikiQuery", "dataset_navigation_by_tree"]
+)
+def test_a_tool_of_the_next_ragflow_is_named_as_such(name: str) -> None:
+    agent = node("Agent", {"llm_id": "m@T", "tools": [{"component_name": name, "name": "t", "params": {}}]})
+    (found,) = diagnostics_of(canvas({"a": agent}), "tool-unknown")
+    assert found.hint == "It is a tool of RAGFlow 1.0's engine, which is not offered here. Replacement: Retrieval."

@@ -33,6 +33,7 @@ async def search(
     knowledge, model = knowledge or FakeKnowledge(), ScriptedModel(list(replies))
     services = fake_services(models=OneModel(model), knowledge=knowledge)
     entries = {"sys.query": query, "sys.user_id": "u1", **more.pop("globals", {})}
+    params = {"query": "{sys.query}", **params}
     return await run_component(spec, params, services=services, globals=entries, **more), knowledge, model
 
 
@@ -73,7 +74,10 @@ async def test_datasets_are_accepted_in_several_forms(params: dict[str, Any], va
         ({"dataset_ids": ["form@set"]}, "Recipes", "Dataset(Recipes) does not exist."),
         ({"dataset_ids": ["form@set"]}, {"a": 1}, 'Dataset({"a": 1}) does not exist.'),
         ({"dataset_ids": ["form@set"]}, [], "No dataset is selected."),
-        ({"dataset_ids": ["gone"]}, "", "No dataset is selected."),
+        ({"retrieval_from": "dataset"}, "", "No dataset is selected."),
+        ({"retrieval_from": "dataset", "kb_ids": [""], "memory_ids": ["m"]}, "", "No dataset is selected."),
+        ({"dataset_ids": ["gone"]}, "", "Dataset(gone) does not exist. Create it with `ragflow-lg kb create NAME --id"),
+        ({"kb_ids": ["a", "b c"]}, "", "Dataset(a), Dataset(b c) do not exist. Create them with `ragflow-lg kb create"),
         ({"memory_ids": ["m"]}, "", 'is not declared in the settings, or not for this tenant. Add [memories."m"] to'),
         (
             {"memory_ids": ["m", "", "n"]},
@@ -92,7 +96,7 @@ async def test_invalid_datasets_are_an_error(params: dict[str, Any], value: Any,
 @pytest.mark.parametrize("entry", ["gone 1", "form@set"])
 async def test_the_log_says_how_to_create_a_missing_dataset(entry: str, caplog: pytest.LogCaptureFixture) -> None:
     await search({"dataset_ids": [entry]}, outputs={"form": {"set": "gone 1"}})
-    assert "the dataset 'gone 1' does not exist" in caplog.text
+    assert "Dataset(gone 1) does not exist" in caplog.text
     assert "ragflow-lg kb create NAME --id 'gone 1'" in caplog.text
     assert "set [knowledge] url" in caplog.text
 
@@ -129,6 +133,31 @@ async def test_a_blank_query_and_an_empty_result_yield_the_empty_response(query:
     assert (result.outputs["formalized_content"], result.outputs.get("json")) == ("Nothing.", None)
     result, _, _ = await search({"empty_response": "Nothing."})
     assert result.outputs["formalized_content"] == "Nothing."
+
+
+@pytest.mark.parametrize("memory", [{}, {"memory_ids": ["m1"]}])
+async def test_without_a_query_nothing_is_searched(memory: dict[str, Any]) -> None:
+    knowledge, memories = FakeKnowledge(), FakeMemories({"m1": []}, error="it was searched")
+    services = fake_services(knowledge=knowledge, memories=memories)
+    params = {**(memory or DS1), "empty_response": "Nothing."}
+    result = await run_component(retrieval, params, services=services, globals={"sys.query": "rice"})
+    assert (result.error, result.inputs) == (None, {"query": ""})
+    assert (result.outputs["formalized_content"], knowledge.searches) == ("Nothing.", [])
+
+
+@pytest.mark.parametrize(
+    ("params", "answer"),
+    [
+        ({"retrieval_from": "dataset", "empty_response": "Nothing."}, "No dataset is selected."),
+        ({"kb_ids": ["gone"]}, "Dataset(gone) does not exist. Create it with `ragflow-lg kb create NAME --id gone`"),
+        ({"dataset_ids": ["ds1"]}, "\nID: 61\n├── Title: guide.pdf"),
+    ],
+)
+async def test_an_agent_is_told_why_there_is_nothing_to_search(params: dict[str, Any], answer: str) -> None:
+    tools = [{"component_name": "Retrieval", "name": "R", "params": params}]
+    replies = [tool_calls(("search_my_dateset_0", {"query": "rice"})), Reply("done")]
+    turn = await play_agent(replies, {"tools": tools}, knowledge=FakeKnowledge())
+    assert turn.model.requests[-1][1].messages[-1]["content"].startswith(answer)
 
 
 async def test_translations_are_requested_once_and_searched_together() -> None:
@@ -192,7 +221,7 @@ async def test_a_failure_is_never_an_empty_success() -> None:
 
 
 async def test_a_missing_knowledge_base_is_reported_with_its_setting() -> None:
-    result = await run_component(retrieval, DS1, globals={"sys.query": "q"})
+    result = await run_component(retrieval, {**DS1, "query": "{sys.query}"}, globals={"sys.query": "q"})
     assert "[knowledge]" in str(result.error)
 
 
@@ -276,7 +305,8 @@ def lint(params: dict[str, Any]) -> Sequence[str]:
 def test_params_without_effect_are_reported() -> None:
     assert lint(DS1) == []
     assert lint({"kb_ids": ["form@set"], "meta_data_filter": {}}) == []
-    assert ["No dataset is set" in text for text in lint({})] == [True]
+    assert lint({}) == ["No dataset is set, so nothing is searched and the output is empty_response."]
+    assert lint({"retrieval_from": "dataset"}) == ["No dataset is set, so the search fails."]
     assert lint({"memory_ids": ["m"]}) == []
     assert ["No memory is set" in text for text in lint({"retrieval_from": "memory"})] == [True]
     assert ["'magic'" in text for text in lint({**DS1, "meta_data_filter": {"method": "magic"}})] == [True]
@@ -295,6 +325,7 @@ async def test_documents_are_filtered_before_the_search() -> None:
 async def search_memories(params: dict[str, Any], memories: FakeMemories, **more: Any) -> Result:
     entries = {"sys.query": "rice", "sys.user_id": "u1", **more.pop("globals", {})}
     services = fake_services(memories=memories, knowledge=FakeKnowledge())
+    params = {"query": "{sys.query}", **params}
     return await run_component(retrieval, params, services=services, globals=entries, **more)
 
 

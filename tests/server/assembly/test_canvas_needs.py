@@ -16,6 +16,7 @@ CODES = (
     "reranker-unavailable",
     "key-missing",
     "account-missing",
+    "params-unsupported",
 )
 
 
@@ -91,7 +92,7 @@ def test_keys_of_tools_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_datasets_and_rerank_models_are_checked() -> None:
-    params = {"dataset_ids": ["65cb", "begin@set", "{sys.query}"], "rerank_id": "bge@X"}
+    params = {"query": "{sys.query}", "dataset_ids": ["65cb", "begin@set", "{sys.query}"], "rerank_id": "bge@X"}
     components = {"r": node("Retrieval", params)}
     dataset, reranker = warnings_of(components)
     assert (dataset.code, dataset.pointer) == ("dataset-unknown", "/components/r/obj/params/dataset_ids/0")
@@ -103,6 +104,20 @@ def test_datasets_and_rerank_models_are_checked() -> None:
     assert "RERANK_KEY_OF_TEST" in reranker.message
     remote = "[knowledge]\nurl = 'ragflow+https://r.example'\n"
     assert warnings_of(components, remote) == [], "a server is not asked"
+
+
+@pytest.mark.parametrize("option", ["use_kg", "toc_enhance"])
+def test_options_that_only_ragflow_supports_are_reported(option: str) -> None:
+    params = {"query": "{sys.query}", "kb_ids": ["{begin@set}"], option: True}
+    tool: dict[str, Any] = {"component_name": "Retrieval", "name": "R", "params": {**params, "query": None}}
+    components = {"r": node("Retrieval", params), "a": node("Agent", {"llm_id": "demo", "tools": [tool]})}
+    of_node, of_tool = warnings_of(components)
+    assert (of_node.code, of_node.pointer) == ("params-unsupported", f"/components/r/obj/params/{option}")
+    assert of_tool.pointer == f"/components/a/obj/params/tools/0/params/{option}"
+    assert of_node.message == f"The search fails, because the embedded knowledge base does not support {option}."
+    elasticsearch = "[knowledge]\nurl = 'elasticsearch+https://e.example'\n"
+    assert "Elasticsearch does not support" in warnings_of(components, elasticsearch)[0].message
+    assert warnings_of(components, "[knowledge]\nurl = 'ragflow+https://r.example'\n") == []
 
 
 def test_settings_are_loaded_only_if_they_are_needed() -> None:
