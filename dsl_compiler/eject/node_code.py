@@ -133,7 +133,7 @@ def write_choice(writer: NodeWriter) -> Code | None:
 
 def _condition(writer: NodeWriter, case: Any) -> str:
     tests = [_test(writer, item) for item in case.items if item.cpn_id is not None]
-    joiner = " and " if (case.logical_operator or "and").lower() == "and" else " or "
+    joiner = " and " if case.needs_all else " or "
     line = joiner.join(tests)
     if len(line) <= 72 or len(tests) < 2:
         return line

@@ -177,7 +177,7 @@ def _switch(node: OldNode, context: Context) -> list[EditorNode]:
     conditions = [
         {
             "items": [_condition_item(as_map(item), context) for item in as_list(condition.get("items"))],
-            "logical_operator": as_text(condition.get("logical_operator")) or "and",
+            "logical_operator": as_text(condition.get("logical_operator")) or "or",
             "to": list(context.canvas.follow(as_texts(condition.get("to")))),
         }
         for condition in map(as_map, as_list(node.params.get("conditions")))

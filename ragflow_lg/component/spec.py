@@ -13,7 +13,16 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from msgspec import Struct, field
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationInfo
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+)
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.values import JsonValue
@@ -92,6 +101,18 @@ OptionalReference: TypeAlias = Annotated[
     BeforeValidator(lambda value: None if isinstance(value, str) and not value.strip("{} \t\r\n") else value),
 ]
 """A reference, or None if it is blank in the canvas."""
+
+
+def default_unless_read(
+    model: type[BaseModel], value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo, *, is_read: bool
+) -> Any:
+    """Validate a field; an invalid one that nothing reads gets its default, because RAGFlow ignores it as well."""
+    try:
+        return handler(value)
+    except ValidationError:
+        if is_read or info.field_name is None:
+            raise
+        return model.model_fields[info.field_name].get_default(call_default_factory=True)
 
 
 class ComponentParams(BaseModel):

@@ -8,13 +8,28 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import MAX_DEPTH, MAX_ITEMS, JsonValue, to_json
 from ragflow_lg.base.worker_tasks import measure, worker_task
 from ragflow_lg.component.decorator import RunContext, component
-from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, ReferenceEntry, TemplateOrValue
+from ragflow_lg.component.spec import (
+    ComponentOutputs,
+    ComponentParams,
+    OneOrMany,
+    ReferenceEntry,
+    TemplateOrValue,
+    default_unless_read,
+)
 from ragflow_lg.dsl.conditions import FILTERS, TextRule, filter_name, filter_text
 
 Operation: TypeAlias = Literal[
@@ -84,6 +99,13 @@ class Params(ComponentParams):
     filter_values: list[Rule] = Field(default_factory=list[Rule])
     updates: list[Update] = Field(default_factory=list[Update])
     rename_keys: list[Renaming] = Field(default_factory=list[Renaming])
+
+    @field_validator("select_keys", "remove_keys", "filter_values", "updates", "rename_keys", mode="wrap")
+    @classmethod
+    def _may_be_unread(cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        reader = "append_or_update" if info.field_name == "updates" else info.field_name
+        is_read = info.data.get("operations", reader) == reader
+        return default_unless_read(cls, value, handler, info, is_read=is_read)
 
 
 class Outputs(ComponentOutputs):

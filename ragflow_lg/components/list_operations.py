@@ -7,13 +7,21 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.base.worker_tasks import measure, worker_task
 from ragflow_lg.component.decorator import RunContext, component
-from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, TemplateOrValue
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, TemplateOrValue, default_unless_read
 from ragflow_lg.dsl.conditions import FILTERS, TextRule, filter_name, filter_text
 from ragflow_lg.dsl.value_types import ExpectedType
 from ragflow_lg.dsl.variable_references import Reference
@@ -73,10 +81,17 @@ class Params(ComponentParams):
     """1-based index of the item (negative: from the end), or the number of items."""
     strict: Annotated[bool, BeforeValidator(_truth)] = False
     """Whether an ``n`` outside the list is an error."""
-    sort_method: Literal["asc", "desc"] = "asc"
+    sort_method: Annotated[Literal["asc", "desc"], BeforeValidator(lambda value: value or "asc")] = "asc"
     sort_by: Annotated[list[str], BeforeValidator(_keys)] = Field(default_factory=list[str])
     """Keys by which maps are sorted."""
     filter: Filter = Field(default_factory=Filter)
+
+    @field_validator("sort_method", "sort_by", "filter", mode="wrap")
+    @classmethod
+    def _may_be_unread(cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        reader = "filter" if info.field_name == "filter" else "sort"
+        is_read = info.data.get("operations", reader) == reader
+        return default_unless_read(cls, value, handler, info, is_read=is_read)
 
 
 class Outputs(ComponentOutputs):

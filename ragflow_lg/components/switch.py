@@ -8,6 +8,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
+from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.worker_tasks import SMALL_SIZE, measure
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import (
@@ -46,14 +47,19 @@ class Item(BaseModel):
 
 
 class Condition(BaseModel):
-    """One case: all items must be true, or at least one if ``logical_operator`` is not ``and``."""
+    """One case: all items must be true if ``logical_operator`` is ``and``, or else at least one, as in RAGFlow."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
-    logical_operator: str | None = Field("and", examples=["and", "or"])
+    logical_operator: str | None = Field(None, examples=["and", "or"])
     items: list[Item] = Field(default_factory=list[Item])
     to: OneOrMany[str] = Field(min_length=1)
     """Ids of the next components."""
+
+    @property
+    def needs_all(self) -> bool:
+        """Whether all items must be true."""
+        return self.logical_operator == "and"
 
     @model_validator(mode="before")
     @classmethod
@@ -107,6 +113,15 @@ def _expects(params: Params) -> Iterable[ExpectedType]:
                 yield ExpectedType(item.cpn_id, _COMPARABLE, f"{item.operator} is never true for it")
 
 
+def _lint(params: Params) -> Iterable[Finding]:
+    for index, case in enumerate(params.conditions):
+        if len(case.items) > 1 and case.logical_operator not in ("and", "or"):
+            path = ("conditions", index, "logical_operator")
+            problem = f"is {case.logical_operator!r}" if case.logical_operator else "is missing"
+            message = f"The logical operator {problem}, so one item that is true is enough."
+            yield Finding("params-invalid", "warning", path, message, "Write 'and' or 'or'.")
+
+
 @component(
     "Switch",
     kind="route",
@@ -114,6 +129,7 @@ def _expects(params: Params) -> Iterable[ExpectedType]:
     outputs=Outputs,
     routes=_routes,
     expects=_expects,
+    lint=_lint,
     rewrite=_rewrite,
     timeout_s=3.0,
     effects="none",
@@ -135,7 +151,7 @@ async def _choose(ctx: RunContext, params: Params) -> Sequence[str]:
 
 async def _holds(ctx: RunContext, case: Condition) -> bool:
     items = [item for item in case.items if item.cpn_id is not None]
-    if (case.logical_operator or "and").lower() != "and":
+    if not case.needs_all:
         for item in items:
             if await _is_true(ctx, item):
                 return True

@@ -26,6 +26,7 @@ Operator: TypeAlias = Literal[
 WITHOUT_PARAMETER = ("clear", "remove_first", "remove_last")
 BY_REFERENCE = ("overwrite", "append", "extend")
 GROWING = ("append", "extend")
+CALCULATING = ("+=", "-=", "*=", "/=")
 
 MAX_COPIED = 2_000_000
 """Maximum number of entries that the changes of one node may copy, which takes about a second."""
@@ -41,8 +42,8 @@ DIVIDE_BY_ZERO = "ERROR:DIVIDE_BY_ZERO"
 
 
 def _read_reference(value: Any, info: ValidationInfo) -> Any:
-    """Read a bare reference if the operator requires one; any other value fails when the node runs."""
-    wants_reference = info.data.get("operator") in BY_REFERENCE
+    """Read a bare reference if the operator requires one, or calculates; no number looks like a reference."""
+    wants_reference = info.data.get("operator") in (*BY_REFERENCE, *CALCULATING)
     return (parse_reference(value) if wants_reference and isinstance(value, str) else None) or value
 
 
@@ -55,7 +56,7 @@ class Assignment(BaseModel):
     """The variable to change."""
     operator: Annotated[Operator | None, BeforeValidator(lambda value: None if value == "" else value)] = None
     parameter: Annotated[TemplateOrValue, BeforeValidator(_read_reference)] = None
-    """A value or text with references; a reference for overwrite, append and extend."""
+    """A value or text with references; a reference for overwrite, append and extend; both for ``+=`` and the like."""
 
 
 class Params(ComponentParams):
@@ -83,6 +84,16 @@ def _lint(params: Params) -> Iterable[Finding]:
         if problem:
             message = f"{problem}, so the node will fail."
             yield Finding("params-invalid", "warning", ("variables", index), message, "Complete or remove the row.")
+        elif change.operator in CALCULATING and not _may_be_number(change.parameter):
+            message = f"{change.operator} needs a number, not {str(change.parameter)!r:.60}; nothing will change."
+            hint = "Write a number, or refer to one, such as {env.name}."
+            yield Finding("params-invalid", "warning", ("variables", index, "parameter"), message, hint)
+
+
+def _may_be_number(parameter: Any) -> bool:
+    if isinstance(parameter, Template):
+        return bool(parameter.references) or to_number(parameter.source) is not None
+    return isinstance(parameter, Reference) or to_number(parameter) is not None
 
 
 @component(
@@ -150,13 +161,15 @@ def _parameter(ctx: RunContext, change: Assignment, current: JsonValue) -> JsonV
         if not isinstance(parameter, Reference):
             raise ComponentError(f"{change.operator} needs a reference, not {str(parameter)!r}.", node=ctx.node.id)
         return ctx.value(parameter)
+    if isinstance(parameter, Reference):
+        return ctx.value(parameter)
     if change.operator == "set" and isinstance(parameter, Template) and (current is None or isinstance(current, str)):
         return ctx.text(parameter)
     return ctx.resolve(parameter)
 
 
 def _as_list(current: JsonValue) -> list[Any]:
-    if current is None or current == "":
+    if current is None:
         return []
     if not isinstance(current, list):
         raise _InvalidChangeError(VARIABLE_NOT_LIST)
@@ -168,7 +181,7 @@ def _new_items(name: Operator, values: Sequence[Any], parameter: JsonValue) -> l
     new_items = [parameter] if name == "append" else parameter
     if not isinstance(new_items, list):
         raise _InvalidChangeError(PARAMETER_NOT_LIST)
-    if values and any(type(item) is not type(values[0]) for item in new_items):
+    if values and not all(isinstance(item, type(values[0])) for item in new_items):
         raise _InvalidChangeError(OTHER_ELEMENT_TYPE)
     return new_items
 
@@ -177,6 +190,13 @@ def _grow(name: Operator) -> Callable[[JsonValue, JsonValue], JsonValue]:
     def operate(current: JsonValue, parameter: JsonValue) -> JsonValue:
         values = _as_list(current)
         return [*values, *_new_items(name, values, parameter)]
+
+    return operate
+
+
+def _shorten(part: slice) -> Callable[[JsonValue, JsonValue], JsonValue]:
+    def operate(current: JsonValue, parameter: JsonValue) -> JsonValue:
+        return current if current == "" or current == {} else _as_list(current)[part]  # as in RAGFlow
 
     return operate
 
@@ -214,8 +234,8 @@ OPERATIONS: Mapping[Operator, Callable[[JsonValue, JsonValue], JsonValue]] = {
     "clear": lambda current, parameter: empty_like(current),
     "append": _grow("append"),
     "extend": _grow("extend"),
-    "remove_first": lambda current, parameter: _as_list(current)[1:],
-    "remove_last": lambda current, parameter: _as_list(current)[:-1],
+    "remove_first": _shorten(slice(1, None)),
+    "remove_last": _shorten(slice(-1)),
     "+=": _compute(operator.add),
     "-=": _compute(operator.sub),
     "*=": _compute(operator.mul),

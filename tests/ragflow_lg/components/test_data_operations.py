@@ -154,12 +154,27 @@ async def test_literal_eval_limits_the_depth() -> None:
     [
         ({"operations": "sort"}, ("operations",)),
         ({"query": ["no reference"]}, ("query", 0)),
-        ({"filter_values": [{"key": "a", "operator": ">"}]}, ("filter_values", 0, "operator")),
-        ({"select_keys": [{"label": "a"}]}, ("select_keys", 0)),
-        ({"remove_keys": 5}, ("remove_keys",)),
+        (
+            {"operations": "filter_values", "filter_values": [{"key": "a", "operator": ">"}]},
+            ("filter_values", 0, "operator"),
+        ),
+        ({"operations": "select_keys", "select_keys": [{"label": "a"}]}, ("select_keys", 0)),
+        ({"operations": "remove_keys", "remove_keys": 5}, ("remove_keys",)),
     ],
 )
 def test_invalid_params_are_reported_with_their_location(params: dict[str, Any], place: tuple[str | int, ...]) -> None:
     with pytest.raises(ValidationError) as caught:
         bind(data_operations, params)
     assert caught.value.errors()[0]["loc"] == place
+
+
+@pytest.mark.parametrize(
+    "unread", [{"updates": "?"}, {"filter_values": [{}]}, {"rename_keys": None}, {"select_keys": 7}]
+)
+async def test_only_what_the_operation_reads_has_to_be_valid(unread: dict[str, Any]) -> None:
+    params = {"query": ["env.v"], "operations": "combine", **unread}
+    result = await run_component(data_operations, params, globals={"env.v": [{"a": 1}]})
+    assert result.outputs == {"result": {"a": 1}}
+    reader = "append_or_update" if "updates" in unread else next(iter(unread))
+    with pytest.raises(ValidationError):
+        bind(data_operations, {**params, "operations": reader})

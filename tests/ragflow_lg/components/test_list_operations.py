@@ -152,12 +152,28 @@ async def test_drop_duplicates_distinguishes_booleans_from_numbers() -> None:
         ({}, ("query",)),
         ({"query": ""}, ("query",)),
         ({"query": "env.v", "operations": "Head"}, ("operations",)),
-        ({"query": "env.v", "sort_method": "up"}, ("sort_method",)),
-        ({"query": "env.v", "sort_by": 5}, ("sort_by",)),
-        ({"query": "env.v", "filter": {"operator": "like"}}, ("filter", "operator")),
+        ({"query": "env.v", "operations": "sort", "sort_method": "up"}, ("sort_method",)),
+        ({"query": "env.v", "operations": "sort", "sort_by": 5}, ("sort_by",)),
+        ({"query": "env.v", "operations": "filter", "filter": {"operator": "like"}}, ("filter", "operator")),
     ],
 )
 def test_invalid_params_are_reported_with_their_location(params: dict[str, Any], place: tuple[str, ...]) -> None:
     with pytest.raises(ValidationError) as caught:
         bind(list_operations, params)
     assert caught.value.errors()[0]["loc"] == place
+
+
+@pytest.mark.parametrize("method", ["", None, "asc"])
+async def test_an_empty_sort_method_is_ascending(method: str | None) -> None:
+    assert await operate([2, 1], "sort", sort_method=method) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "unread",
+    [{"sort_method": "up"}, {"sort_method": 1}, {"sort_by": 7}, {"filter": None}, {"filter": {"operator": "?"}}],
+)
+async def test_only_what_the_operation_reads_has_to_be_valid(unread: dict[str, Any]) -> None:
+    assert await operate([2, 1], "head", n=1, **unread) == [2]
+    reader = "filter" if "filter" in unread else "sort"
+    with pytest.raises(ValidationError):
+        bind(list_operations, {"query": "env.v", "operations": reader, **unread})

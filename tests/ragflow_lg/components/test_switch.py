@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from ragflow_lg.component.spec import Route
 from ragflow_lg.components.switch import switch
+from tests.fakes.canvas import canvas, diagnostics_of, node
 from tests.fakes.run import bind, run_component
 
 
@@ -44,8 +45,10 @@ async def test_else_is_chosen_without_a_matching_case() -> None:
     [
         ("and", "5", "6", ["no"]),
         ("and", "5", "5", ["yes"]),
-        (None, "5", "6", ["no"]),
-        ("AND", "5", "6", ["no"]),
+        (None, "5", "6", ["yes"]),
+        ("", "5", "6", ["yes"]),
+        ("AND", "5", "6", ["yes"]),
+        (None, "6", "6", ["no"]),
         ("or", "5", "6", ["yes"]),
         ("xor", "5", "6", ["yes"]),
         ("or", "6", "6", ["no"]),
@@ -151,3 +154,14 @@ async def test_comparing_large_values_does_not_block_others() -> None:
         turns += 1
     assert "did not finish within 3 s" in ((await switching).error or "")
     assert turns > 20
+
+
+@pytest.mark.parametrize(("logical", "problem"), [(None, "is missing"), ("", "is missing"), ("AND", "is 'AND'")])
+def test_a_logical_operator_that_is_not_known_is_reported(logical: str | None, problem: str) -> None:
+    tests = [{"cpn_id": "sys.query", "operator": "=", "value": value} for value in "ab"]
+    conditions = [{"items": tests, "logical_operator": logical, "to": "out"}]
+    switch_node = node("Switch", {"conditions": conditions, "end_cpn_ids": ["out"]}, ["out"])
+    document = canvas({"sw": switch_node, "out": node("Message", {"content": ["x"]})})
+    assert [d.message for d in diagnostics_of(document, "params-invalid")] == [
+        f"The logical operator {problem}, so one item that is true is enough."
+    ]

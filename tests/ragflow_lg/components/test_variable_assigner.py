@@ -24,7 +24,7 @@ async def assign(*changes: tuple[Any, ...], **globals_: Any) -> Result:
     return await run_component(
         variable_assigner,
         {"variables": variables},
-        outputs={"a": {"n": 1, "list": [1], "map": {"k": 1}}},
+        outputs={"a": {"n": 1, "list": [1], "map": {"k": 1}, "true": True, "flags": [True, False]}},
         globals={f"env.{name}": value for name, value in globals_.items()},
     )
 
@@ -53,7 +53,14 @@ def test_every_operator_has_an_operation() -> None:
         (None, "clear", None, None),
         ([1], "append", "a@n", [1, 1]),
         (None, "append", "a@map", [{"k": 1}]),
-        ("", "append", "a@n", [1]),
+        ([1], "append", "a@true", [1, True]),
+        ([2], "extend", "a@flags", [2, True, False]),
+        ("", "remove_first", None, ""),
+        ({}, "remove_last", None, {}),
+        (1, "+=", "a@n", 2),
+        (1, "*=", "{ a@list.0 }", 1),
+        (1, "-=", "env.v", 0),
+        (1, "set", "a@n", "a@n"),
         ([2], "extend", "a@list", [2, 1]),
         ([1, 2], "remove_first", None, [2]),
         ([1, 2], "remove_last", None, [1]),
@@ -81,6 +88,11 @@ async def test_an_operation_changes_the_variable(value: Any, operator: str, para
     ("value", "operator", "parameter", "code"),
     [
         ("x", "append", "a@n", NOT_LIST),
+        ("", "append", "a@n", NOT_LIST),
+        ("", "extend", "a@list", NOT_LIST),
+        ({"k": 1}, "remove_first", None, NOT_LIST),
+        (1, "+=", "a@list", NOT_NUMBER),
+        ([True], "append", "a@n", "ERROR:PARAMETER_NOT_LIST_ELEMENT_TYPE"),
         ({}, "extend", "a@list", NOT_LIST),
         (5, "remove_first", None, NOT_LIST),
         ([1], "extend", "a@n", "ERROR:PARAMETER_NOT_LIST"),
@@ -122,7 +134,7 @@ async def test_only_what_a_loop_adds_to_a_list_is_converted_and_measured(
         "two": assign_node(variable, "begin@items", "extend"),
     }
     body["one"]["downstream"] = ["two"]
-    components = {**loop(body, count=20, variables={"l": ""}), **out(f"{{{variable}}}")}
+    components = {**loop(body, count=20, variables={"l": []}), **out(f"{{{variable}}}")}
     variables: dict[str, Any] = {"l": {"name": "l", "type": "array<string>", "value": []}}
     answer = await answer_of(components, inputs=["a", "b"], variables=variables)
     assert answer == ["q", "a", "b"] * 20
@@ -214,11 +226,21 @@ def test_a_bare_reference_is_parsed_before_a_run() -> None:
         {"variable": "env.v", "operator": "overwrite", "parameter": "literal"},
         {"variable": "env.v", "operator": "set"},
         {"operator": "set", "parameter": "x"},
+        {"variable": "env.v", "operator": "+=", "parameter": "one"},
+        {"variable": "env.v", "operator": "*=", "parameter": True},
+        {"variable": "env.v", "operator": "/=", "parameter": [1]},
     ],
 )
 def test_certain_failures_are_reported(change: dict[str, Any]) -> None:
     document = canvas({"a": node("VariableAssigner", {"variables": [change]})})
     assert [d.severity for d in diagnostics_of(document, "params-invalid")] == ["warning"]
+
+
+@pytest.mark.parametrize("parameter", [2, "2", " 1.5", "{env.v}", "env.v", "a@n", "1{env.v}"])
+def test_what_may_be_a_number_is_not_reported(parameter: Any) -> None:
+    change = {"variable": "env.v", "operator": "+=", "parameter": parameter}
+    document = canvas({"a": node("VariableAssigner", {"variables": [change]})})
+    assert diagnostics_of(document, "params-invalid") == []
 
 
 async def test_the_changes_of_a_node_copy_a_limited_amount() -> None:
