@@ -22,7 +22,7 @@ from ragflow_lg.agents.call_arguments import read_arguments, repair_calls
 from ragflow_lg.agents.research_budget import ResearchLimits
 from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled
-from ragflow_lg.base.thinking import AnswerPart, split_thinking
+from ragflow_lg.base.thinking import AnswerPart, split_answer
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_CHARS, JsonValue, to_text
 from ragflow_lg.base.worker_tasks import measure
@@ -68,7 +68,7 @@ class ThoughtSink:
     async def replay(self, text: str) -> None:
         """Show a complete answer, including tags, from before a crash."""
         self.begin()
-        await self.write(split_thinking(text))
+        await self.write(split_answer(text))
 
 
 TRUNCATION_MARK = " … (truncated)"

@@ -16,7 +16,7 @@ from ragflow_lg.agents.agent_run import AgentRun, append_message, result_text
 from ragflow_lg.agents.react_action import WrittenCall
 from ragflow_lg.agents.react_text import AnswerPiece, ReactReader
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.thinking import AnswerPart, split_thinking, strip_thinking
+from ragflow_lg.base.thinking import AnswerPart, split_answer, strip_thinking
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
 from ragflow_lg.models.model_call import AnswerStream
@@ -142,6 +142,7 @@ class _ReactSink:
     def __init__(self, ctx: RunContext, stream: AnswerStream | None, *, is_last: bool) -> None:
         self._ctx = ctx
         self._stream = stream
+        self._is_last = is_last
         self._reader = ReactReader(is_last=is_last)
         self._is_thinking = False
         self._has_thought = False
@@ -158,6 +159,8 @@ class _ReactSink:
         for part in parts:
             if part.mark:
                 self._is_thinking = part.mark == "start"
+            if part.mark == "unopened":
+                self._reader = ReactReader(is_last=self._is_last)
             if not part.mark and not self._is_thinking:
                 for at in range(0, len(part.text), _BLOCK_CHARS):
                     if at:
@@ -168,7 +171,7 @@ class _ReactSink:
 
     async def replay(self, text: str) -> None:
         self.begin()
-        await self.write(split_thinking(text))
+        await self.write(split_answer(text))
 
     async def read(self, text: str) -> ReactReader:
         """Finish the answer and return its reader. ``text`` is parsed here if it was not streamed."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
@@ -14,7 +15,7 @@ from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.lenient_values import as_items, as_map
 from ragflow_lg.base.limits import Limit
-from ragflow_lg.base.thinking import AnswerPart
+from ragflow_lg.base.thinking import AnswerPart, Mark
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.events import AnswerDiscarded, Delta, EngineEvent, MessagePiece
 from ragflow_lg.component.node_steps import MemorySteps, NodeSteps
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+_MAX_NOTICES = 20
 
 
 class Round(Struct, frozen=True):
@@ -109,6 +114,8 @@ class RunContext(NodeValues, NodeSteps):
         """For a tool: the sources known to its caller, if the caller has found any."""
         self.owner = node.id
         """The component of the canvas that is running; for a tool, this differs from ``node``."""
+        self.notices: list[str] = []
+        """What an author should know of this execution, although it did not fail; see `notice`."""
         self.feedback: list[dict[str, str]] = []
         """Messages from a failed attempt for the next attempt: an answer and a description of its problems."""
 
@@ -216,7 +223,7 @@ class RunContext(NodeValues, NodeSteps):
             write=self.write,
             memory_steps=self._get_memory_steps(),
         )
-        child.visit, child.owner = self.visit, self.owner
+        child.visit, child.owner, child.notices = self.visit, self.owner, self.notices
         child.budget, child.begun_calls = TokenBudget(self.budget), self.begun_calls
         child.caller = f"{self.caller}/{position}" if self.caller else position
         if self.new_references:
@@ -240,6 +247,12 @@ class RunContext(NodeValues, NodeSteps):
         part = global_part(reference.key) if is_global else output_part(reference.node, reference.key)
         return self.assigned_sizes.get(part) or self._turn.state_size.size_of_list(part, value)
 
+    def notice(self, text: str) -> None:
+        """Log something that an author should know, and say it in the event that the node has finished."""
+        logger.warning("Node %s: %s", self.node.id, text)
+        if text not in self.notices and len(self.notices) < _MAX_NOTICES:
+            self.notices.append(text)
+
     # Emitting
 
     @property
@@ -259,16 +272,16 @@ class RunContext(NodeValues, NodeSteps):
         return {} if shown == known else {self.node.id: shown}
 
     async def discard_answer(self) -> None:
-        """Withdraw the answer that was shown so far, before the model is called again."""
+        """Withdraw the answer that was shown so far. The model is called again, or shows it in another way."""
         self._shown = None
         self.partial.clear()
         await self.emit(AnswerDiscarded(self.node.id, self.place))
 
-    async def delta(self, text: str, mark: Literal["", "start", "end"] = "") -> None:
+    async def delta(self, text: str, mark: Mark = "", is_aside: bool = False) -> None:
         """Emit a piece of the model's answer, or the start or end of a thinking section."""
         self._shown = self._shown or []
-        self._shown.append(AnswerPart(text, mark).source)
-        await self.emit(Delta(self.node.id, text, mark, self.place))
+        self._shown.append(AnswerPart(text, mark, is_aside).source)
+        await self.emit(Delta(self.node.id, text, mark, self.place, is_aside))
 
     async def piece(self, segment: int, text: str, model: NodeId | None = None) -> None:
         """Emit the text of this Message's segment ``segment``, which may be the answer of a ``model``."""

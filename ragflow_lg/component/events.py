@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.thinking import Mark
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
@@ -62,12 +63,14 @@ class Delta(NamedTuple):
 
     node: NodeId
     text: str
-    mark: Literal["", "start", "end"] = ""
+    mark: Mark = ""
     place: str = ""
+    is_aside: bool = False
+    """Whether the piece is shown, but is no part of the answer as it is stored."""
 
 
 class AnswerDiscarded(NamedTuple):
-    """A model that failed starts its answer again: all its deltas so far are void."""
+    """All deltas of a model so far are void: it failed and starts again, or they turned out to be thinking."""
 
     node: NodeId
     place: str = ""
@@ -105,6 +108,8 @@ class NodeFinished(NamedTuple):
     place: str = ""
     attempts: int = 1
     """How often the component ran: more than once if it was retried after errors."""
+    notices: tuple[str, ...] = ()
+    """What an author should know although the node did not fail, such as messages that did not fit into the context."""
 
 
 class Waiting(NamedTuple):

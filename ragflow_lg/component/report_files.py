@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.thinking import split_thoughts
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.services.code import Artifact
 from ragflow_lg.services.http import HttpRequest
@@ -18,7 +19,6 @@ EXTENSIONS: Mapping[ReportFormat, str] = {**{format_: format_ for format_ in MED
 
 MAX_IMAGE_BYTES = 10 * 1024 * 1024
 
-_THINKING = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL)
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
@@ -39,11 +39,10 @@ class ReportFile(Struct, frozen=True):
 def strip_thinking(text: str) -> str:
     r"""Return a text without its thinking sections, as RAGFlow does before it converts one.
 
-    >>> strip_thinking("<think>a</think>b\n\n\n\nc</think><think>d")
+    >>> strip_thinking("<think>a</think>b\n\n\n\nc<think>d")
     'b\n\nc'
     """
-    without = _THINKING.sub("", text).replace("</think>", "")
-    return _BLANK_LINES.sub("\n\n", without).strip()
+    return _BLANK_LINES.sub("\n\n", split_thoughts(text)[1]).strip()
 
 
 async def write_report_file(ctx: RunContext, request: ReportRequest, name: str) -> ReportFile:

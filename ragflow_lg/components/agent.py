@@ -46,8 +46,10 @@ from ragflow_lg.models.model_call import (
     find_guidelines,
     has_citations,
     keep_known_citations,
+    note_thinking,
     read_sections,
     read_structured,
+    strip_checked_thinking,
 )
 from ragflow_lg.models.prompts import ChatMessage
 from ragflow_lg.services.chat import ChatModel, ChatRequest, Usage
@@ -298,8 +300,9 @@ async def _outputs(run: AgentRun, params: Params, text: str) -> Outputs:
             raise
         return Outputs.model_validate({"structured": value})
     if stream is None:
-        text = keep_known_citations(ctx, params, strip_thinking(text))
+        text = keep_known_citations(ctx, params, strip_checked_thinking(text))
         return Outputs(content=text + run.result.links(text))
+    note_thinking(ctx, text)
     if links := run.result.links(stream.text):
         stream.begin()
         await stream.write([AnswerPart(links)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.models.chat_params import (
@@ -24,7 +23,9 @@ from ragflow_lg.models.model_call import (
     find_guidelines,
     has_citations,
     keep_known_citations,
+    note_thinking,
     read_structured,
+    strip_checked_thinking,
 )
 from ragflow_lg.services.chat import ChatRequest
 
@@ -72,6 +73,7 @@ async def llm(ctx: RunContext, params: Params) -> Outputs:
     text = (await ask(ctx, model, request, stream)).text
     if stream is not None:
         await stream.finish_text()
+        note_thinking(ctx, text)
         return Outputs(content=stream.text)
 
     async def ask_again(request: ChatRequest) -> str:
@@ -81,4 +83,4 @@ async def llm(ctx: RunContext, params: Params) -> Outputs:
         text = await require_citations(ctx, model, request, text, ask_again)
     if schema is not None:
         return Outputs.model_validate({"structured": await read_structured(ctx, model, text, schema)})
-    return Outputs(content=keep_known_citations(ctx, params, strip_thinking(text)))
+    return Outputs(content=keep_known_citations(ctx, params, strip_checked_thinking(text)))

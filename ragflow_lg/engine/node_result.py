@@ -90,5 +90,6 @@ async def emit_finished(
         ctx.visit,
         ctx.place,
         outcome.attempts,
+        tuple(ctx.notices),
     )
     await ctx.emit(event, even_if_cancelled=True)

@@ -9,7 +9,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ragflow_lg.base.errors import ComponentError, ServiceError
-from ragflow_lg.base.thinking import AnswerPart, ThinkingSplitter, split_thinking, strip_thinking
+from ragflow_lg.base.thinking import (
+    AnswerPart,
+    ThinkingSplitter,
+    as_aside,
+    find_thinking_problem,
+    split_answer,
+    strip_thinking,
+)
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue
 from ragflow_lg.component.decorator import RunContext
@@ -42,6 +49,7 @@ if TYPE_CHECKING:
     from ragflow_lg.dsl.redacted_view import RedactedView
 
 
+_THINKING_ADVICE = "Raise its limit of tokens, or set thinking to disabled if the model can answer without it."
 MAX_SYSTEM_CHARS = 30_000
 MAX_MESSAGES_CHARS = 30_000
 MAX_ANSWER_CHARS = 20_000
@@ -188,6 +196,23 @@ def keep_known_citations(ctx: RunContext, params: PromptedParams, answer: str) -
     return strip_unknown_citations(answer, lambda number: number in known)
 
 
+def note_thinking(ctx: RunContext, answer: str) -> None:
+    """Say that a streamed answer is only thinking, which readers do not see as an answer."""
+    if problem := find_thinking_problem(answer):
+        ctx.notice(f"{problem}. {_THINKING_ADVICE}")
+
+
+def strip_checked_thinking(answer: str) -> str:
+    """Return a whole answer without its thinking.
+
+    Raises:
+        ComponentError: if nothing is left.
+    """
+    if problem := find_thinking_problem(answer):
+        raise ComponentError(f"{problem}. {_THINKING_ADVICE}")
+    return strip_thinking(answer)
+
+
 class AnswerSink(Protocol):
     """Consumes a model's answers as they arrive, to show some of the text."""
 
@@ -220,15 +245,17 @@ class AnswerStream:
         self._citations = CitationFilter(lambda number: number in ctx.references["chunks"]) if cites else None
         shown = ctx.shown
         self._is_continued = bool(shown)
-        self._pieces = [shown]
+        self._parts = split_answer(shown)
+        self._text_start = len(self._parts)
+        """The number of parts before the text that the model may still turn out to have thought."""
         self._chars = len(shown)
         self._is_thinking = shown.rfind("<think>") > shown.rfind("</think>")
         self._model_thinks = False
 
     @property
     def text(self) -> str:
-        """The text shown so far."""
-        return "".join(self._pieces)
+        """The text shown so far, as it is stored."""
+        return "".join(part.source for part in self._parts)
 
     async def write_parts(self, parts: Iterable[AnswerPart]) -> None:
         """Show parts unchanged."""
@@ -236,15 +263,18 @@ class AnswerStream:
             self._chars += len(part.source)
             if self._chars > MAX_TEXT_CHARS:
                 raise ServiceError(f"The model's answer has more than {MAX_TEXT_CHARS:,} characters.")
+            self._parts.append(part)
             if part.mark:
                 self._is_thinking = part.mark == "start"
-            self._pieces.append(part.source)
-            await self._ctx.delta(part.text, part.mark)
+                self._text_start = len(self._parts)
+            await self._ctx.delta(*part)
 
     async def write(self, parts: Iterable[AnswerPart]) -> None:
         """Show parts of a model's answer; its thinking continues an open thinking section."""
         for part in parts:
-            if part.mark:
+            if part.mark == "unopened":
+                await self.withdraw_thought()
+            elif part.mark:
                 await self.finish_text()
                 self._model_thinks = part.mark == "start"
                 if self._model_thinks != self._is_thinking:
@@ -253,6 +283,17 @@ class AnswerStream:
                 await self.write_parts([part])
             else:
                 await self.write_answer_text(part)
+
+    async def withdraw_thought(self) -> None:
+        """Show the text since the last mark again, as thinking that is not stored."""
+        await self.finish_text()
+        thought = "" if self._is_thinking else "".join(part.text for part in self._parts[self._text_start :])
+        if thought:
+            kept = self._parts[: self._text_start]
+            self._parts, self._chars = [], 0
+            await self._ctx.discard_answer()
+            await self.write_parts([*kept, *as_aside(thought)])
+        self.begin()
 
     async def write_answer_text(self, part: AnswerPart) -> None:
         """Show a piece of the answer outside thinking sections."""
@@ -270,11 +311,12 @@ class AnswerStream:
         """Show an answer, including tags, from before a crash; an earlier attempt has shown its answers itself."""
         self.begin()
         if not self._is_continued:
-            await self.write(split_thinking(text))
+            await self.write(split_answer(text))
 
     def begin(self) -> None:
         """Start another answer of the model, outside a thinking section."""
         self._model_thinks = False
+        self._text_start = len(self._parts)
 
     async def write_thought(self, text: str) -> None:
         """Show a thought from the engine; consecutive thoughts share a section."""

@@ -87,4 +87,5 @@ def _describe_visit(event: NodeFinished) -> dict[str, Any]:
         "attempts": event.attempts,
         "usage": [usage.prompt_tokens, usage.completion_tokens, usage.cost] if usage is not None else [0, 0, 0.0],
         "failed": event.error is not None,
+        **({"notices": [*event.notices]} if event.notices else {}),
     }

@@ -52,7 +52,9 @@ class Progress(Struct):
         events: list[EngineEvent] = [NodeStarted(node, finished.created_at, 0, finished.place, previews)]
         if previews is not None:
             answer = to_text(finished.outputs.get(STREAMED_OUTPUT))
-            events += [Delta(node, piece, mark, finished.place) for piece, mark in split_thinking(answer)]
+            events += [
+                Delta(node, part.text, part.mark, finished.place, part.is_aside) for part in split_thinking(answer)
+            ]
         if node in self.plan.messages:
             text = self.texts.get(visit) or to_text(finished.outputs.get(STREAMED_OUTPUT))
             events.append(MessagePiece(node, 0, text, place=finished.place))

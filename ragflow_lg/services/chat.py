@@ -147,7 +147,7 @@ class ChatDelta(NamedTuple):
 
 
 class ChatAnswer(NamedTuple):
-    """A complete answer, without separate reasoning text."""
+    """A complete answer. Separate reasoning text is left out, unless there is nothing else: then it is in its tags."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()

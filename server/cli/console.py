@@ -108,6 +108,8 @@ class _View:
                     self.print_progress(f"[red]✗ {name}: {escape(shorten_error(event.error, self._reported))}[/]")
                 else:
                     self.print_progress(f"[dim]✓ {name} ({event.elapsed_time:.2f} s)[/]")
+                for notice in event.notices:
+                    self.print_progress(f"[yellow]! {name}: {escape(notice)}[/]")
             case Message():
                 self._is_thinking = (self._is_thinking or event.start_to_think) and not event.end_to_think
                 if event.content and self._is_thinking:

@@ -120,6 +120,7 @@ DEVIATIONS: dict[str, Deviation] = {
         "nodes",
         'a:[for a it is long text];b:[for b it is];c:[else];["for a it is long text", "for b it is", "else"]',
     ),
+    "shared-think-end-only": _deviation("think-unopened", _TEXT, "[(\nAnswer)]"),
     "shared-prompt-empty": _deviation("empty-prompt", f"{_SUCCESS} outputs", ""),
     "shared-assign-append-empty-text": _deviation("assigner-errors", f"{_TEXT} inputs globals", "[]"),
     "shared-assign-set-object": _deviation("assigner-set", f"{_SUCCESS} inputs", '[["a"]]'),

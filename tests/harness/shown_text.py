@@ -4,7 +4,38 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.thinking import split_thinking
 from ragflow_lg.component.plan import Plan
+
+
+class _Shown:
+    """The text of a Message. Thinking that a model has not opened is sent, but not stored."""
+
+    def __init__(self, text: str = "") -> None:
+        self.parts: list[tuple[bool, str]] = []
+        self._is_thinking = False
+        for part in split_thinking(text):
+            self.add({"content": part.text, f"{part.mark}_to_think": True})
+
+    def add(self, frame: Mapping[str, Any]) -> None:
+        self._is_thinking = (self._is_thinking or "start_to_think" in frame) and "end_to_think" not in frame
+        if not self.parts or self.parts[-1][0] is not self._is_thinking:
+            self.parts.append((self._is_thinking, ""))
+        self.parts[-1] = (self._is_thinking, self.parts[-1][1] + frame["content"])
+
+    @property
+    def text(self) -> str:
+        return "".join(text for _, text in self.parts)
+
+    def agrees_with(self, content: Any) -> bool:
+        """Return whether the content is the text, perhaps without some of its thinking."""
+        if content == self.text:
+            return True
+        rests = {content} if isinstance(content, str) else set[str]()
+        for is_thinking, text in self.parts:
+            shorter = {rest.removeprefix(text) for rest in rests if rest.startswith(text)}
+            rests = shorter | (rests if is_thinking else set[str]())
+        return "" in rests
 
 
 def find_shown_problems(frames: Sequence[Mapping[str, Any]], state: Mapping[str, Any] | None, plan: Plan) -> list[str]:
@@ -14,17 +45,20 @@ def find_shown_problems(frames: Sequence[Mapping[str, Any]], state: Mapping[str,
     """
     problems: list[str] = []
     contents: dict[str, Any] = {}
-    text, is_ended = "", False
+    shown, is_ended = _Shown(), False
     for frame in frames:
         kind = frame["event"]
         if kind == "message":
-            text, is_ended = ("" if is_ended else text) + frame["content"], False
+            shown, is_ended = _Shown() if is_ended else shown, False
+            shown.add(frame)
+        elif kind == "message_reset":
+            shown, is_ended = _Shown(frame["content"]), False
         elif kind == "message_end":
-            text, is_ended = "" if is_ended else text, True
+            shown, is_ended = _Shown() if is_ended else shown, True
         elif kind == "node_finished" and frame["component_type"] == "Message":
             node, content = frame["component_id"], frame["outputs"].get("content")
-            if content != text:
-                problems.append(f"{node} has sent {text!r} and reports {content!r}")
+            if not shown.agrees_with(content):
+                problems.append(f"{node} has sent {shown.text!r} and reports {content!r}")
             if not frame["error"]:
                 contents[node] = content
     is_waiting = bool(frames) and frames[-1]["event"] == "user_inputs"

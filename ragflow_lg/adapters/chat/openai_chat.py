@@ -23,6 +23,7 @@ from ragflow_lg.adapters.chat.openai_messages import (
 )
 from ragflow_lg.adapters.workers.fair_slots import FairPermits
 from ragflow_lg.base.errors import ServiceError, parse_retry_after
+from ragflow_lg.base.thinking import CLOSING, OPENING
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
 
 if TYPE_CHECKING:
@@ -180,10 +181,17 @@ class OpenAIChat:
                     with self.failures():
                         async with asyncio.timeout(self.endpoint.timeout_s):
                             answer: Any = await chat.ainvoke(write_messages(request), **self.options(request))
-                            return ChatAnswer(str(answer.text), read_calls(answer), self._usage(answer))
+                            return self._answer(answer)
             except ServiceError as error:
                 await self._pause(error, attempt)
         raise AssertionError("the last attempt returns or raises")
+
+    def _answer(self, answer: Any) -> ChatAnswer:
+        """Return a whole answer; its reasoning only if there is nothing else, so that this can be said."""
+        text, calls = str(answer.text), read_calls(answer)
+        if not text.strip() and not calls and (reasoning := self.reasoning(answer)).strip():
+            text = f"{OPENING}{reasoning}{CLOSING}"
+        return ChatAnswer(text, calls, self._usage(answer))
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         """Yield the answer as it arrives."""

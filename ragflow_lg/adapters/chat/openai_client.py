@@ -17,13 +17,12 @@ from langchain_core.runnables import RunnableConfig, ensure_config
 from langchain_openai.chat_models.base import BaseChatOpenAI
 from pydantic import SecretStr
 
-from ragflow_lg.adapters.chat.openai_messages import CALLS, normalize_answer, normalize_chunk
+from ragflow_lg.adapters.chat.openai_messages import CALLS, normalize_answer, normalize_chunk, read_reasoning
 from ragflow_lg.adapters.http.answer_limits import LimitedClient
 
 REASONING = "reasoning_content"
 """``additional_kwargs`` key for a chunk's reasoning text."""
 
-_REASONING_NAMES = (REASONING, "reasoning")
 _DONE = b"[DONE]"
 _DONE_LINE = re.compile(rb"(?:^|\n)data: ?\[DONE\]")
 _DONE_CHARS = 13
@@ -128,7 +127,9 @@ class EndpointChat(BaseChatOpenAI):
         value = response.model_dump(warnings=False) if isinstance(response, openai.BaseModel) else response
         answer, calls = normalize_answer(value)
         result: ChatResult = cast("Any", super())._create_chat_result(answer, generation_info)
-        result.generations[0].message.additional_kwargs[CALLS] = calls
+        kwargs = result.generations[0].message.additional_kwargs
+        kwargs[CALLS] = calls
+        kwargs[REASONING] = read_reasoning(answer["choices"][0]["message"])
         return result
 
     def _convert_chunk_to_generation_chunk(
@@ -144,7 +145,7 @@ class EndpointChat(BaseChatOpenAI):
 def _reasoning_in(chunk: dict[str, Any]) -> str:
     choices = cast("list[dict[str, Any]]", chunk["choices"] or [{}])
     delta = cast("dict[str, Any]", choices[0].get("delta") or {})
-    return next((delta[name] for name in _REASONING_NAMES if isinstance(delta.get(name), str)), "")
+    return read_reasoning(delta)
 
 
 def open_connections(timeout_s: float) -> httpx.AsyncClient:

@@ -13,11 +13,15 @@ from typing import Any, cast
 
 from msgspec import Struct
 
+from ragflow_lg.base.lenient_values import as_list, as_map, as_text
 from ragflow_lg.services.chat import ChatRequest, ToolCall, ToolSchema
 
 CALLS = "calls"
 """``additional_kwargs`` key for the calls in a complete answer as sent by the server, each ``{id, name, args}``."""
 
+_REASONING_NAMES = ("reasoning_content", "reasoning", "thinking")
+_REASONING_BLOCKS = ("thinking", "reasoning")
+_REASONING_FIELDS = ("thinking", "reasoning", "text", "summary", "content")
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 _MAX_DETAIL_CHARS = 300
 
@@ -102,6 +106,28 @@ def _normalize_call(call: Any) -> dict[str, Any]:
         "type": "function",
         "function": {"name": name or "", "arguments": arguments or ""},
     }
+
+
+def read_reasoning(message: Mapping[str, Any]) -> str:
+    """Return the reasoning text of a message or delta, in any of the forms in which servers send it.
+
+    >>> read_reasoning({"reasoning": "hm"}), read_reasoning({"content": [{"type": "thinking", "thinking": "hm"}]})
+    ('hm', 'hm')
+    >>> read_reasoning({"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}]})
+    'hm'
+    """
+    for name in _REASONING_NAMES:
+        if text := _reasoning_text(message.get(name)):
+            return text
+    blocks = as_list(message.get("content"))
+    return "".join(_reasoning_text(block) for block in blocks if as_map(block).get("type") in _REASONING_BLOCKS)
+
+
+def _reasoning_text(value: Any) -> str:
+    """Return the text of a reasoning field or block, which may hold a list of texts: ``[{"text": …}]``."""
+    fields = as_map(value)
+    found = next((fields[name] for name in _REASONING_FIELDS if fields.get(name)), value)
+    return as_text(found) or "".join(as_text(as_map(part).get("text")) for part in as_list(found))
 
 
 def _usage(usage: Any) -> dict[str, int] | None:

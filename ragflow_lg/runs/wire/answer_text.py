@@ -12,8 +12,8 @@ from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, 
 
 def message_frames(text: str) -> Iterator[Message]:
     """Yield the frames of a text, with thinking sections marked."""
-    for piece, mark in split_thinking(text):
-        yield Message(piece, start_to_think=mark == "start", end_to_think=mark == "end")
+    for piece, mark, is_aside in split_thinking(text):
+        yield Message(piece, start_to_think=mark == "start", end_to_think=mark == "end", is_aside=is_aside)
 
 
 class AnswerText:

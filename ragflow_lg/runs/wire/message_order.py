@@ -54,10 +54,17 @@ class _Answer(Struct):
 
     @property
     def text(self) -> str:
-        return "".join(
-            OPENING if delta.start_to_think else CLOSING if delta.end_to_think else delta.content
-            for delta in self.deltas
-        )
+        """The answer as the model's node stores it, with tags."""
+        return "".join(_source(delta) for delta in self.deltas if not delta.is_aside)
+
+    @property
+    def shown_text(self) -> str:
+        """The answer with all of its thinking, with tags."""
+        return "".join(map(_source, self.deltas))
+
+
+def _source(frame: wire.Message) -> str:
+    return OPENING if frame.start_to_think else CLOSING if frame.end_to_think else frame.content
 
 
 class _Show(Struct, eq=False):
@@ -74,6 +81,8 @@ class _Show(Struct, eq=False):
     """The pieces of text that were shown, without marks; joining them at once keeps long answers cheap."""
     kept: str = ""
     """The text of the segments that were shown completely, with tags."""
+    is_thinking: bool = False
+    """Whether a thinking section is open."""
     kept_pieces: int = 0
     """The number of pieces in which that text was sent."""
     pieces: list[MessagePiece] = field(default_factory=list[MessagePiece])
@@ -108,7 +117,7 @@ class MessageOrder:
             case NodeFinished():
                 return self._on_finished(event)
             case Delta():
-                frame = wire.Message(event.text, event.mark == "start", event.mark == "end")
+                frame = wire.Message(event.text, event.mark == "start", event.mark == "end", is_aside=event.is_aside)
                 self._answers[event.place, event.node].deltas.append(frame)
                 return self._advance()
             case AnswerDiscarded():
@@ -216,10 +225,7 @@ class MessageOrder:
         if show is not None and show.shown_deltas:
             del show.sent[show.kept_pieces :]
             show.shown_deltas = 0
-            marked = (delta for delta in reversed(answer.deltas) if delta.start_to_think or delta.end_to_think)
-            if (last := next(marked, None)) is not None and last.start_to_think:
-                # for clients that ignore the reset
-                yield wire.Message("", end_to_think=True, visit=wire.name_visit(*show.visit))
+            yield from self._end_thinking(show)  # for clients that ignore the reset
             yield wire.MessageReset(show.kept, wire.name_visit(*show.visit))
         answer.deltas.clear()
 
@@ -294,7 +300,8 @@ class MessageOrder:
                 show.shown_deltas = len(answer.deltas)
                 if not answer.finished:
                     return
-                text = answer.text
+                text = answer.shown_text
+            yield from self._end_thinking(show)
             show.at, show.shown_deltas = show.at + 1, 0
             show.kept, show.kept_pieces = show.kept + text, len(show.sent)
         for piece in show.pieces:
@@ -309,6 +316,7 @@ class MessageOrder:
             yield from self._send(show, answer.deltas)
         else:
             yield from self._send(show, message_frames(piece.text))
+        yield from self._end_thinking(show)
 
     def _answer_for(self, show: _Show, model: NodeId) -> _Answer | None:
         """Return the answer that the Message shows as it arrived; None if another Message has shown it."""
@@ -322,12 +330,20 @@ class MessageOrder:
         visit = wire.name_visit(*show.visit)
         for frame in frames:
             show.sent.append(frame.content)
+            show.is_thinking = (show.is_thinking or frame.start_to_think) and not frame.end_to_think
             frame.visit = visit
             yield frame
+
+    def _end_thinking(self, show: _Show) -> Iterator[wire.Message]:
+        """End a thinking section that its text has left open: what follows is not part of it."""
+        if show.is_thinking:
+            show.is_thinking = False
+            yield wire.Message("", end_to_think=True, visit=wire.name_visit(*show.visit))
 
     def _close(self, show: _Show, finished: NodeFinished) -> Iterator[wire.WireEvent]:
         self._open = None
         self._shows.remove(show)
+        yield from self._end_thinking(show)
         yield wire.MessageEnd(finished.end or {}, wire.name_visit(*show.visit))
         models = self._plan.messages[finished.node].models if finished.node in self._plan.messages else ()
         for model in sorted(models, key=self._rank):
@@ -338,6 +354,7 @@ class MessageOrder:
         """End a Message that will not run. Text that was already shown remains."""
         self._open = None
         self._shows.remove(show)
+        yield from self._end_thinking(show)
         yield wire.MessageEnd({}, wire.name_visit(*show.visit))
         outputs: dict[str, JsonValue] = {STREAMED_OUTPUT: "".join(show.sent), "downloads": None, ERROR: error}
         yield self._node_finished(
@@ -384,4 +401,5 @@ class MessageOrder:
             event.elapsed_s,
             event.created_at,
             event.place,
+            event.notices,
         )

@@ -67,9 +67,12 @@ class WireNodeFinished(Struct, omit_defaults=True):
     created_at: float
     place: str = ""
     """The numbers of the enclosing rounds. Clients do not receive it."""
+    notices: tuple[str, ...] = ()
+    """What an author should know although the node did not fail. RAGFlow has no such field."""
 
     def data(self) -> dict[str, JsonValue]:
         """Return the ``data`` object of the event."""
+        notices: dict[str, JsonValue] = {"notices": [*self.notices]} if self.notices else {}
         return {
             "inputs": self.inputs,
             "outputs": {**self.outputs, "_created_time": self.created_at, "_elapsed_time": self.elapsed_time},
@@ -79,6 +82,7 @@ class WireNodeFinished(Struct, omit_defaults=True):
             "error": self.error,
             "elapsed_time": self.elapsed_time,
             "created_at": self.created_at,
+            **notices,
         }
 
 
@@ -93,6 +97,8 @@ class Message(Struct, omit_defaults=True):
     """The audio of a sentence in hexadecimal digits; ``content`` is empty then."""
     visit: str = ""
     """The execution that shows the text, as named by `name_visit`. Clients do not receive it."""
+    is_aside: bool = False
+    """Whether the piece is no part of the stored text. Clients do not receive it."""
 
     def data(self) -> dict[str, JsonValue]:
         """Return the ``data`` object of the event."""
@@ -120,7 +126,9 @@ class MessageEnd(Struct, omit_defaults=True):
 
 
 class MessageReset(Struct, omit_defaults=True):
-    """The text of the current Message is replaced by ``content``, because a model starts its answer again.
+    """The text of the current Message is replaced by ``content``.
+
+    A model starts its answer again, or what it has sent so far turns out to be thinking, which follows as such.
 
     ``content`` is the part before that answer, with ``<think>`` tags. RAGFlow has no such event; its clients ignore it.
     """

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from msgspec.structs import asdict
 from pydantic import BaseModel, Field
 
+from ragflow_lg.base.lenient_values import as_list
 from ragflow_lg.server.http.native.native_responses import MomentAnswer, build_answer, build_moment_answer
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class VisitAnswer(BaseModel):
     seconds: float
     attempts: Annotated[int, Field(description="How often it was tried: more than once after errors.")]
     is_failed: bool
+    notices: Annotated[
+        list[str],
+        Field(description="What did not fail it: messages that did not fit into a model's context, and so on."),
+    ]
     usage: CostAnswer
 
 
@@ -184,6 +189,7 @@ def _build_visit(entry: Mapping[str, Any], plan: Plan) -> VisitAnswer:
         title=(known.title if known is not None else "") or fields["node"],
         attempts=round(_number(entry.get("attempts"))),
         is_failed=bool(entry.get("failed")),
+        notices=[str(notice) for notice in as_list(entry.get("notices"))],
     )
 
 

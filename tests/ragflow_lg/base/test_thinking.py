@@ -1,8 +1,15 @@
 import pytest
 
-from ragflow_lg.base.thinking import AnswerPart, ThinkingSplitter, split_thinking, strip_thinking
+from ragflow_lg.base.thinking import (
+    AnswerPart,
+    ThinkingSplitter,
+    split_thinking,
+    split_thoughts,
+    strip_tags,
+    strip_thinking,
+)
 
-START, END = AnswerPart("", "start"), AnswerPart("", "end")
+START, END, UNOPENED = AnswerPart("", "start"), AnswerPart("", "end"), AnswerPart("", "unopened")
 
 
 def split(*pieces: str) -> list[AnswerPart]:
@@ -25,12 +32,44 @@ def split(*pieces: str) -> list[AnswerPart]:
         (["<th", "ink>", "why", "</thi", "nk>", "because"], [START, AnswerPart("why"), END, AnswerPart("because")]),
         (["a <", "b"], [AnswerPart("a "), AnswerPart("<b")]),
         (["a <thin"], [AnswerPart("a "), AnswerPart("<thin")]),
-        (["haha</think>"], [AnswerPart("haha</think>")]),
+        (["haha</th", "ink>", "\nYes"], [AnswerPart("haha"), UNOPENED, AnswerPart("\nYes")]),
+        (["a</think>", "b</think>c"], [AnswerPart("a"), UNOPENED, AnswerPart("b"), UNOPENED, AnswerPart("c")]),
+        (["<think>a</think>b</think>c"], [START, AnswerPart("a"), END, AnswerPart("b"), UNOPENED, AnswerPart("c")]),
+        (["the `</think>"], [AnswerPart("the `"), UNOPENED]),
         ([], []),
     ],
 )
 def test_pieces_are_split_at_the_tags(pieces: list[str], expected: list[AnswerPart]) -> None:
     assert split(*pieces) == expected
+
+
+QUOTED = [
+    ("Write `</think>` at the end.", ""),
+    ("Tags: “<think>”, '</think>' and \"</think>\".", ""),
+    ("So:\n```\nhm</think>\nYes\n```\nThat is all.", ""),
+    ("~~~xml\n<think>hm</think>\n~~~", ""),
+    ("I quote `</think>`, well.</think>`Yes`", "I quote `</think>`, well."),
+    ("```\ncode\n```\nhm</think>Yes", "```\ncode\n```\nhm"),
+]
+
+
+@pytest.mark.parametrize(("answer", "thought"), QUOTED)
+def test_a_tag_in_quotes_or_in_code_is_text(answer: str, thought: str) -> None:
+    assert split_thoughts(answer)[0] == thought
+    for size in (1, 2, 3, 7):
+        parts = split(*(answer[i : i + size] for i in range(0, len(answer), size)))
+        assert [part.mark for part in parts if part.mark] == (["unopened"] if thought else [])
+        assert "".join(part.source for part in parts) == answer
+
+
+def test_a_thought_and_an_answer_may_end_and_begin_with_a_quotation_mark() -> None:
+    assert split_thoughts('<think>They say "hi"</think>"Hello"') == ('They say "hi"', '"Hello"')
+
+
+def test_closing_tags_withdraw_a_few_times_only() -> None:
+    parts = split("a</think>" * 100 + "b")
+    assert 1 <= sum(part.mark == "unopened" for part in parts) <= 10
+    assert "</think>" not in "".join(part.text for part in parts)
 
 
 def test_a_whole_answer_is_split_like_its_pieces() -> None:
@@ -87,12 +126,21 @@ def test_a_reasoning_channel_inside_tags_does_not_open_them_twice() -> None:
         ("<think>hmm</think>Because", "Because"),
         ("<think>one</think>A. <think>two</think>B.", "A. B."),
         ("hmm</think>Because", "Because"),
+        ("hmm</think>wait</think>Because", "Because"),
+        ("hmm</think>A. <think>two</think>B.", "A. B."),
+        ("<think>one</think>A. </think>B.", "B."),
+        ("</think>Because", "Because"),
         ("<think>never closed", "<think>never closed"),
         ("", ""),
     ],
 )
 def test_thinking_is_stripped(answer: str, expected: str) -> None:
     assert strip_thinking(answer) == expected
+
+
+def test_thinking_that_was_not_opened_goes_with_its_tag() -> None:
+    assert strip_tags("hm</think>Yes") == "Yes"
+    assert strip_tags("<think>hm</think>Yes") == "hmYes"
 
 
 def test_a_hostile_answer_takes_linear_time() -> None:

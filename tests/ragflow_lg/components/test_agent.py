@@ -28,6 +28,27 @@ async def test_an_answer_that_is_not_shown_has_no_thoughts() -> None:
     assert turn.outputs["content"] == "Vientiane."
 
 
+@pytest.mark.parametrize("is_shown", [True, False])
+async def test_thinking_without_an_opening_tag_is_not_part_of_the_answer(*, is_shown: bool) -> None:
+    turn = await play_agent([LOOK, Reply(chunks=["Let me ", "ponder.</th", "ink>Vien", "tiane."])], is_shown=is_shown)
+    assert "ponder" not in str(turn.state["outputs"]) + str(turn.state["history"])
+    assert turn.outputs["content"].endswith("Vientiane.")
+    assert turn.run.answer == ("Vientiane." if is_shown else turn.run.answer)
+
+
+async def test_thinking_without_an_opening_tag_beside_a_call_is_not_part_of_the_answer() -> None:
+    look = tool_calls(("wikipedia_search_0", {"query": "Laos"}), text="I ponder.</think>Well. ")
+    turn = await play_agent([look, Reply("Vientiane.")])
+    assert turn.outputs["content"] == "Well. <think>Running the wikipedia_search_0 tool...</think>Vientiane."
+    assert turn.run.answer == "Well. Vientiane."
+
+
+async def test_react_ignores_what_stands_before_an_unopened_end_of_thinking() -> None:
+    replies = [Reply(chunks=["Final Answer: no, wait", "</think>\nFinal Answer: Vien", "tiane."])]
+    turn = await play_agent(replies, {"strategy": "react", "tools": [WIKI]})
+    assert (turn.run.answer, turn.outputs["content"]) == ("Vientiane.", "Vientiane.")
+
+
 async def test_without_tools_it_is_a_model_call() -> None:
     turn = await play_agent([Reply("hi")], {"tools": []})
     assert (turn.run.answer, turn.model.requests[0][1].tools) == ("hi", ())

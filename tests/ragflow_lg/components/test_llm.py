@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.values import MAX_TEXT_CHARS
-from ragflow_lg.component.events import AnswerDiscarded, Delta
+from ragflow_lg.component.events import AnswerDiscarded, Delta, NodeFinished
 from ragflow_lg.components.llm import llm
 from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatRequest
@@ -140,6 +140,39 @@ async def test_a_streamed_answer_is_shown_with_marks_and_stored_with_tags() -> N
     assert deltas_of(result) == [("", "start"), ("why", ""), ("", "end"), ("be", ""), ("be", "")]
     assert result.outputs["content"] == "<think>why</think>bebe"
     assert model.requests[0][0] is True
+
+
+UNOPENED = ["Let me <", "ponder.\n</thi", "nk>", "\n\nYes", "."]
+
+
+async def test_thinking_without_an_opening_tag_is_withdrawn_and_shown_as_thinking() -> None:
+    result = await ask(ScriptedModel([Reply(chunks=UNOPENED)]), streams_to=("out",))
+    assert (result.outputs["content"], result.error) == ("\n\nYes.", None)
+    events = [event for event in result.events if isinstance(event, AnswerDiscarded | Delta)]
+    (withdrawn,) = [at for at, event in enumerate(events) if isinstance(event, AnswerDiscarded)]
+    shown = [(event.text, event.mark, event.is_aside) for event in events[withdrawn + 1 :] if isinstance(event, Delta)]
+    thought = [("", "start", True), ("Let me <ponder.\n", "", True), ("", "end", True)]
+    assert shown == [*thought, ("\n\nYes", "", False), (".", "", False)]
+
+
+async def test_thinking_without_an_opening_tag_is_the_same_whole_and_after_a_retry() -> None:
+    whole = await ask(ScriptedModel([Reply("".join(UNOPENED))]))
+    assert whole.outputs["content"] == "\n\nYes."
+    model = ScriptedModel([Reply(chunks=UNOPENED[:3], error="lost"), Reply(chunks=UNOPENED)])
+    again = await ask(model, {"max_retries": 1, "delay_after_error": 0}, streams_to=("out",))
+    assert again.outputs["content"] == "\n\nYes."
+
+
+@pytest.mark.parametrize("answer", ["<think>hm", "<think>hm</think>", "<think>hm</think>\n ", "hm</think>"])
+async def test_an_answer_that_is_only_thinking_is_an_error_or_said(answer: str) -> None:
+    whole = await ask(ScriptedModel([Reply(answer)]))
+    assert "only thinking" in str(whole.error)
+    assert ("did not end" in str(whole.error)) is (answer == "<think>hm")
+    again = await ask(ScriptedModel([Reply(answer), Reply("Yes")]), {"max_retries": 1, "delay_after_error": 0})
+    assert again.outputs["content"] == "Yes"
+    streamed = await ask(ScriptedModel([Reply(chunks=[answer])]), streams_to=("out",))
+    (notice,) = [event.notices[0] for event in streamed.events if isinstance(event, NodeFinished)]
+    assert "only thinking" in notice
 
 
 class ReasoningModel(ScriptedModel):

@@ -1,3 +1,4 @@
+import json
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -34,9 +35,20 @@ def streaming(body: str) -> EndpointChat:
     return chat_with(httpx.MockTransport(lambda request: httpx.Response(200, content=content(), headers=headers)))
 
 
-@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
-async def test_reasoning_of_chunks_is_kept_under_one_name(name: str) -> None:
-    body = f'data: {{"choices": [{{"index": 0, "delta": {{"{name}": "hm"}}}}]}}\n\ndata: [DONE]\n\n'
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"reasoning_content": "hm"},
+        {"reasoning": "hm"},
+        {"thinking": "hm"},
+        {"reasoning": {"summary": [{"type": "summary_text", "text": "h"}, {"text": "m"}]}},
+        {"content": [{"type": "thinking", "thinking": "hm"}]},
+        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]},
+        {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}]},
+    ],
+)
+async def test_reasoning_of_chunks_is_kept_under_one_name(delta: dict[str, Any]) -> None:
+    body = f'data: {{"choices": [{{"index": 0, "delta": {json.dumps(delta)}}}]}}\n\ndata: [DONE]\n\n'
     chunks = [chunk async for chunk in streaming(body).astream(USER)]
     assert chunks[0].additional_kwargs[REASONING] == "hm"
 

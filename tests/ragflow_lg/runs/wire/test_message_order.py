@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.thinking import as_aside
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.events import (
     AnswerDiscarded,
@@ -77,6 +78,10 @@ def delta(id_: str, text_: str, mark: Any = "") -> Delta:
     return Delta(NodeId(id_), text_, mark)
 
 
+def aside(id_: str, thought: str) -> list[Delta]:
+    return [delta(id_, part.text, part.mark)._replace(is_aside=True) for part in as_aside(thought)]
+
+
 def piece(id_: str, segment: int, text_: str, model: str = "") -> MessagePiece:
     return MessagePiece(NodeId(id_), segment, text_, NodeId(model) if model else None)
 
@@ -123,6 +128,35 @@ def test_an_answer_that_nobody_has_seen_is_replaced_silently() -> None:
     assert log.feed(delta("g", "1"), discard("g"), delta("g", "2"), end("g", ("m",), content="2")) == []
     log.feed(end("t", ("u",)), start("u"), end("u", ("m",)), start("m"))
     assert log.feed(piece("m", 0, "2", "g"), end("m")) == ["'2'", "message_end", "finished g", "finished m"]
+
+
+def test_what_turns_out_to_be_thinking_is_replaced() -> None:
+    plan = plan_of(canvas({"a": llm("m"), "b": llm("m"), "m": message("x{a@content}y{b@content}z")}, ["a", "b"]))
+    log = WireLog(plan)
+    log.feed(start("a"), start("b"), delta("a", "hm"))
+    shown = log.feed(discard("a"), *aside("a", "hm"), delta("a", "A"), end("a", ("m",), content="A"))
+    assert shown == ["reset 'x'", "<", "'hm'", ">", "'A'", "'y'"]
+    shown = log.feed(delta("b", "so"), discard("b"), *aside("b", "so"), delta("b", "B"), end("b", ("m",), content="B"))
+    assert shown == ["'so'", "reset 'x<think>hm</think>Ay'", "<", "'so'", ">", "'B'", "'z'"]
+    pieces = [piece("m", 0, "x"), piece("m", 1, "A", "a"), piece("m", 2, "y"), piece("m", 3, "B", "b")]
+    assert log.feed(start("m"), *pieces, piece("m", 4, "z"), end("m"))[0] == "message_end"
+
+
+def test_a_message_after_its_model_shows_thinking_that_is_not_stored() -> None:
+    components = {"g": llm("m"), "t": text(["u"]), "u": text(["m"]), "m": message("{g@content}")}
+    log = WireLog(plan_of(canvas(components, ["g", "t"])))
+    log.feed(start("g"), start("t"), *aside("g", "hm"), delta("g", "2"), end("g", ("m",), content="2"))
+    log.feed(end("t", ("u",)), start("u"), end("u", ("m",)), start("m"))
+    assert log.feed(piece("m", 0, "2", "g"))[:4] == ["<", "'hm'", ">", "'2'"]
+
+
+def test_open_thinking_is_ended_with_its_text() -> None:
+    log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("{g@content}z")})))
+    log.feed(start("g"), delta("g", "", "start"), delta("g", "hm"))
+    assert log.feed(end("g", ("m",), content="<think>hm")) == [">", "'z'"]
+    log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("{g@content}z")})))
+    log.feed(start("g"), delta("g", "", "start"), delta("g", "hm"))
+    assert log.feed(end("g", error="lost", is_halting=True))[:2] == [">", "message_end"]
 
 
 def test_two_models_into_one_message_keep_the_order_of_its_text() -> None:
