@@ -31,10 +31,20 @@ TYPES = {
 STEP_X, STEP_Y = 260.0, 110.0
 """Distance in pixels between new nodes."""
 
+NODE_WIDTH, NODE_HEIGHT = 200.0, 80.0
+"""The size in pixels of a node for which the document has none."""
+
+MAX_CELLS = 64
+"""How much of a drawn node is kept free in each direction, in steps."""
+
+MAX_TRIES = 1_000
+"""How many places are tried for a new node."""
+
 MAX_COORDINATE = 1e9
 """Further away, in pixels, is no position. Numbers of a document can be larger than any float."""
 
 Position = dict[str, float]
+_Cell = tuple[str, int, int]
 
 
 @dataclass
@@ -55,26 +65,54 @@ def draw_graph(present: Mapping[str, Any], nodes: Sequence[EditorNode]) -> dict[
     """Return the editor's nodes and edges. Notes are kept as they are."""
     old_nodes = {as_text(node.get("id")): node for node in map(as_map, as_list(present.get("nodes")))}
     notes = [dict(node) for node in old_nodes.values() if as_map(node.get("data")).get("label") == "Note"]
-    positions = _place(old_nodes, nodes)
+    positions = _place(old_nodes, nodes, notes)
     drawn = [_draw_node(node, old_nodes.get(node.id, {}), positions[node.id]) for node in nodes]
     return {"nodes": [*drawn, *notes], "edges": [edge for node in nodes for edge in _draw_edges(node)]}
 
 
-def _place(old_nodes: Mapping[str, Mapping[str, Any]], nodes: Sequence[EditorNode]) -> dict[str, Position]:
+def _place(
+    old_nodes: Mapping[str, Mapping[str, Any]], nodes: Sequence[EditorNode], notes: Sequence[Mapping[str, Any]]
+) -> dict[str, Position]:
+    """Return the positions of the nodes. New ones stand below the node beside which they belong, on no other one."""
+    taken: set[_Cell] = set()
     positions: dict[str, Position] = {}
-    beside: dict[str, int] = {}
+    for note in notes:
+        taken |= _cells("", _position_of(note) or {"x": 0.0, "y": 0.0}, note)
+    for node in nodes:
+        old = old_nodes.get(node.id, {})
+        if position := _position_of(old):
+            positions[node.id] = position
+            taken |= _cells(node.parent, position, old)
     for index, node in enumerate(nodes):
-        position = as_map(old_nodes.get(node.id, {}).get("position"))
-        if position:
-            positions[node.id] = {"x": _number(position.get("x")), "y": _number(position.get("y"))}
+        if node.id in positions:
             continue
         anchor = positions.get(node.near) or _position_of(old_nodes.get(node.near))
-        number = beside[node.near] = beside.get(node.near, 0) + 1
         if anchor is None:
-            positions[node.id] = {"x": STEP_X * index, "y": 0.0}
+            position = {"x": STEP_X * index, "y": 0.0}
         else:
-            positions[node.id] = {"x": anchor["x"] + STEP_X / 2, "y": anchor["y"] + STEP_Y * number}
+            position = {"x": anchor["x"] + STEP_X / 2, "y": anchor["y"] + STEP_Y}
+        for _ in range(MAX_TRIES):
+            cells = _cells(node.parent, position, {})
+            if not cells & taken:
+                break
+            position = {"x": position["x"], "y": position["y"] + STEP_Y}
+        taken |= _cells(node.parent, position, {})
+        positions[node.id] = position
     return positions
+
+
+def _cells(parent: str, position: Position, node: Mapping[str, Any]) -> set[_Cell]:
+    """Return the fields of a grid that a drawn node covers, inside its parent."""
+    style = as_map(node.get("style"))
+    width = _number(node.get("width") or style.get("width")) or NODE_WIDTH
+    height = _number(node.get("height") or style.get("height")) or NODE_HEIGHT
+    left, top = int(position["x"] // STEP_X), int(position["y"] // STEP_Y)
+    right, bottom = int((position["x"] + width) // STEP_X), int((position["y"] + height) // STEP_Y)
+    return {
+        (parent, column, row)
+        for column in range(left, min(right, left + MAX_CELLS) + 1)
+        for row in range(top, min(bottom, top + MAX_CELLS) + 1)
+    }
 
 
 def _position_of(node: Mapping[str, Any] | None) -> Position | None:

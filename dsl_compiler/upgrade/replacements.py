@@ -94,13 +94,13 @@ def _generate(node: OldNode, context: Context) -> list[EditorNode]:
 def _keywords(node: OldNode, context: Context) -> list[EditorNode]:
     count = node.params.get("top_n")
     prompt = KEYWORDS.format(count=count if isinstance(count, int) else 1)
-    return [_model(node, prompt, context.inputs.input_text(node), window=1)]
+    return [_model(node, prompt, context.inputs.input_text(node), window=1, cites=False)]
 
 
 def _rewrite(node: OldNode, context: Context) -> list[EditorNode]:
     language = as_text(node.params.get("language"))
     prompt = REWRITE.format(language=f", in the language {language!r}" if language else "")
-    model = _model(node, prompt, QUESTION)
+    model = _model(node, prompt, QUESTION, cites=False)
     assignment = {"variable": "sys.query", "operator": "overwrite", "parameter": f"{node.id}@content"}
     title = f"{node.title or node.id}: use it"
     return [model, EditorNode(f"{node.id}Question", "VariableAssigner", {"variables": [assignment]}, title=title)]
@@ -109,13 +109,17 @@ def _rewrite(node: OldNode, context: Context) -> list[EditorNode]:
 def _translate(node: OldNode, context: Context) -> list[EditorNode]:
     pair = [as_text(node.params.get(key)) for key in ("source_lang", "target_lang")]
     direction = f" from {pair[0]!r} to {pair[1]!r}" if all(pair) else ""
-    return [_model(node, TRANSLATE.format(direction=direction), context.inputs.input_text(node), window=1)]
+    return [_model(node, TRANSLATE.format(direction=direction), context.inputs.input_text(node), window=1, cites=False)]
 
 
-def _model(node: OldNode, system: str, user: str, window: int | None = None) -> EditorNode:
+def _model(
+    node: OldNode, system: str, user: str, window: int | None = None, *, cites: bool | None = None
+) -> EditorNode:
     kept = {key: node.params[key] for key in ("llm_id", "cite", "message_history_window_size") if key in node.params}
     if window is not None:
         kept["message_history_window_size"] = window
+    if cites is not None:
+        kept["cite"] = cites
     params = {
         **kept,
         **_sampling(node),

@@ -164,6 +164,50 @@ def test_the_picture_keeps_positions_and_notes_and_places_new_nodes() -> None:
     assert {edge["target"] for edge in graph["edges"]} <= set(nodes)
 
 
+def overlaps(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    for axis, side, size in (("x", "width", 200), ("y", "height", 80)):
+        first, second = sorted((one, other), key=lambda each: float(each["position"][axis]))
+        if second["position"][axis] - first["position"][axis] >= first.get(side, size):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("step", [90.0, 140.0, 300.0])
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_new_nodes_lie_on_no_others(file: Path, step: float) -> None:
+    source = json.loads(file.read_text())
+    source = source.get("dsl", source)
+    drawn = [
+        {"id": id_, "position": {"x": (number % 4) * 300.0, "y": (number // 4) * step}}
+        for number, id_ in enumerate(source["components"])
+    ]
+    note = {"id": "note", "position": {"x": 150, "y": step}, "data": {"label": "Note"}, "width": 300, "height": 200}
+    source["graph"] = {"nodes": [*drawn, note], "edges": []}
+    nodes = upgrade_source(json.dumps(source), CATALOG).document["graph"]["nodes"]
+    new = [each for each in nodes if each["id"] not in source["components"] and each["id"] != "note"]
+    assert new
+    for each in new:
+        beside = [other for other in nodes if other is not each and other.get("parentId") == each.get("parentId")]
+        assert [other["id"] for other in beside if overlaps(each, other)] == [], each["id"]
+
+
+@pytest.mark.parametrize("name", ["RewriteQuestion", "KeywordExtract", "BaiduFanyi"])
+def test_a_model_whose_text_other_nodes_read_does_not_cite(name: str) -> None:
+    components: dict[str, Any] = {
+        "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Answer:A"], "upstream": []},
+        "Answer:A": {"obj": {"component_name": "Answer", "params": {}}, "downstream": ["X:a"], "upstream": ["begin"]},
+        "X:a": {"obj": {"component_name": name, "params": {"llm_id": "m@T"}}, "downstream": ["G:a"], "upstream": []},
+        "G:a": {
+            "obj": {"component_name": "Generate", "params": {"llm_id": "m@T", "prompt": "{X:a}"}},
+            "downstream": ["Answer:A"],
+            "upstream": ["X:a"],
+        },
+    }
+    document = upgrade_source(json.dumps({"components": components}), CATALOG).document
+    assert document["components"]["X:a"]["obj"]["params"]["cite"] is False
+    assert document["components"]["G:a"]["obj"]["params"].get("cite", True) is True
+
+
 @pytest.mark.parametrize("name", ["report.json", "two_answers.json"])
 def test_ragflows_editor_would_save_the_same_canvas(name: str) -> None:
     document = upgrade_source((FOLDER / name).read_bytes(), CATALOG).document
