@@ -16,6 +16,7 @@
     ├── ServiceError               a model, an HTTP server or a file store failed
     │   ├── RefusalError           RAGFlow's API understood a request and refused it
     │   ├── CassetteError          a recording cannot be read or written, or lacks the requested exchange
+    │   ├── ForeignJsonError       JSON from outside is not valid, or exceeds a limit
     │   ├── WorkLimitError         a worker process exceeded a limit
     │   └── CodeLimitError         code that CodeExec runs exceeded a limit; names the limit
     ├── SettingsError              a setting is missing or wrong
@@ -204,6 +205,10 @@ class RefusalError(ServiceError, code="refusal"):
 
 class CassetteError(ServiceError, code="cassette"):
     """A recording cannot be read or written, or lacks the requested exchange."""
+
+
+class ForeignJsonError(ServiceError):
+    """JSON from outside is not valid, or exceeds a limit. The message completes a sentence: ``is not valid``."""
 
 
 class WorkLimitError(ServiceError, code="work-limit"):

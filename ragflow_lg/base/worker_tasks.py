@@ -26,7 +26,7 @@ class WorkerTask(Generic[P, T]):
     """A function with its limits. Its module-level name must be the function's, because workers import it by name.
 
     The arguments can be anything that pickle supports. The result of a worker has passed through
-    `ragflow_lg.base.values.to_json`, so tuples arrive as lists, and its size is limited.
+    `ragflow_lg.base.values.to_json`, so tuples arrive as lists, and its size is limited; only bytes arrive unchanged.
     """
 
     def __init__(

@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import quote, quote_plus, urljoin
 
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import ComponentError, ServiceError, SettingsError, parse_retry_after
-from ragflow_lg.base.values import JsonValue, parse_json, read_path, to_json, to_text
+from ragflow_lg.base.errors import ComponentError, ForeignJsonError, ServiceError, SettingsError, parse_retry_after
+from ragflow_lg.base.foreign_json import SMALL_BYTES, read_foreign_json
+from ragflow_lg.base.json_scanner import JsonLimits, parse_foreign_json
+from ragflow_lg.base.values import JsonValue, read_path, to_json, to_text
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.spec import ToolService, key_in_canvas
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 
 MAX_ROWS = 1000
 """Maximum number of results read from one response."""
+
+MAX_ANSWER_BYTES = 2 * 1024 * 1024
+"""Maximum size of an answer in JSON, unless a request permits more."""
+
+MAX_PAGES_BYTES = 8 * 1024 * 1024
+"""Maximum size of an answer that contains whole pages."""
 
 MAX_LABEL_CHARS = 2000
 """Maximum length of a result's title or address."""
@@ -70,9 +79,13 @@ class Service:
         Raises:
             ServiceError: if the service is unreachable, rejects the request, or does not return a JSON object.
         """
-        return self.read_json(await self.ask(ctx, request))
+        max_bytes = request.max_response_bytes or MAX_ANSWER_BYTES
+        response = await self.ask(ctx, replace(request, max_response_bytes=max_bytes))
+        return await self.read_json(ctx, response, max_bytes)
 
-    def read_json(self, response: HttpResponse) -> dict[str, Any]:
+    async def read_json(
+        self, ctx: RunContext, response: HttpResponse, max_bytes: int = MAX_ANSWER_BYTES
+    ) -> dict[str, Any]:
         """Return the JSON object in a response.
 
         Raises:
@@ -80,12 +93,15 @@ class Service:
         """
         if not 200 <= response.status < 300:
             raise self.error(response)
-        value = parse_json(response.text)
-        if not isinstance(value, dict):
-            raise ServiceError(
-                f"{self.name} answered {response.status} without a JSON object: {self._excerpt(response)}"
-            )
-        return cast("dict[str, Any]", value)
+        try:
+            value = await ctx.services.workers.run(read_foreign_json, response.text, JsonLimits(max_bytes))
+        except ForeignJsonError as error:
+            reason = f"JSON that {error}"
+        else:
+            if isinstance(value, dict):
+                return value
+            reason = "no JSON object"
+        raise ServiceError(f"{self.name} answered {response.status} with {reason}: {self._excerpt(response)}")
 
     def rows(self, answer: Mapping[str, Any], name: str, limit: int = MAX_ROWS) -> list[dict[str, Any]]:
         """Return the first objects in a response's list, as plain JSON; empty if there is no list.
@@ -129,7 +145,10 @@ class Service:
 
     def error(self, response: HttpResponse) -> ServiceError:
         """Return the error for a response with an error status."""
-        value = parse_json(response.text) if self.error_field else None
+        value: object = None
+        if self.error_field:
+            with suppress(ForeignJsonError):
+                value = parse_foreign_json(response.text, JsonLimits(SMALL_BYTES))
         reason = self.error_of(cast("dict[str, Any]", value)) if isinstance(value, dict) else ""
         text = reason or f"{self.name} answered {response.status}: {self._excerpt(response)}"
         pause_s = min(parse_retry_after(response.headers.get("retry-after", "")), MAX_PAUSE_S)

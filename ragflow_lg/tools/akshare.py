@@ -59,7 +59,7 @@ async def akshare(ctx: RunContext, params: Params, arguments: Arguments) -> Tool
     inner = response.text.strip().removeprefix(CALLBACK).strip().removesuffix(";").strip()
     if not (inner.startswith("(") and inner.endswith(")")):
         raise ServiceError(f"East Money answered without JSONP: {' '.join(response.text[:2000].split())[:200]}")
-    answer = service.read_json(response._replace(text=inner[1:-1]))
+    answer = await service.read_json(ctx, response._replace(text=inner[1:-1]))
     result: Any = answer.get("result") or {}
     if not isinstance(result, dict):
         raise ServiceError("East Money answered with a 'result' that is not an object.")

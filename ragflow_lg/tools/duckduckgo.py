@@ -126,7 +126,7 @@ async def _news(ctx: RunContext, base: str, query: str, count: int) -> list[dict
     if token is None:
         raise ServiceError("DuckDuckGo answered with a page without the token (vqd) that a news search requires.")
     parameters = {"q": query, "l": "wt-wt", "o": "json", "p": "1", "s": "0", "dc": "", "vqd": token[1], "u": "bing"}
-    answer = DUCKDUCKGO.read_json(await _page(ctx, f"{base}/news.js", parameters))
+    answer = await DUCKDUCKGO.read_json(ctx, await _page(ctx, f"{base}/news.js", parameters))
     return [_news_row(row) for row in DUCKDUCKGO.rows(answer, "results", count)]
 
 

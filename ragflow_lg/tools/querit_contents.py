@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 
 from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue, to_json
-from ragflow_lg.component.service_client import open_service
+from ragflow_lg.component.service_client import MAX_PAGES_BYTES, open_service
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import RunContext, split_list, tool
 from ragflow_lg.services.http import HttpRequest
@@ -78,7 +78,14 @@ async def querit_contents(ctx: RunContext, params: Params, arguments: Arguments)
     }
     headers = {"Accept": "application/json", "Authorization": f"Bearer {service.secret}"}
     timeout_s = max(MIN_REQUEST_S, arguments.crawl_timeout + 5.0)
-    request = HttpRequest("POST", f"{service.address}/v1/contents", headers, json=body, timeout_s=timeout_s)
+    request = HttpRequest(
+        "POST",
+        f"{service.address}/v1/contents",
+        headers,
+        json=body,
+        timeout_s=timeout_s,
+        max_response_bytes=MAX_PAGES_BYTES,
+    )
     answer = await service.ask_json(ctx, request)
     for name in ("results", "statuses"):
         service.rows({name: [], **answer}, name)  # raises unless it is a list of objects

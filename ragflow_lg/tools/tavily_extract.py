@@ -7,7 +7,7 @@ from typing import Annotated, Literal, cast
 from pydantic import BaseModel, BeforeValidator, Field
 
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.service_client import open_service
+from ragflow_lg.component.service_client import MAX_PAGES_BYTES, open_service
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import RunContext, split_list, tool
 from ragflow_lg.services.http import HttpRequest
@@ -73,6 +73,7 @@ async def tavily_extract(ctx: RunContext, params: Params, arguments: Arguments) 
     }
     url = f"{tavily.address}/extract"
     headers = {"Authorization": f"Bearer {tavily.secret}"}
-    answer = await tavily.ask_json(ctx, HttpRequest("POST", url, headers, json=body, timeout_s=REQUEST_S))
+    request = HttpRequest("POST", url, headers, json=body, timeout_s=REQUEST_S, max_response_bytes=MAX_PAGES_BYTES)
+    answer = await tavily.ask_json(ctx, request)
     pages = cast("JsonValue", tavily.rows(answer, "results"))
     return ToolResult(pages, {"json": pages})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def open_speech(settings: Settings) -> AsyncGenerator[Speech]:
+async def open_speech(settings: Settings, workers: Workers) -> AsyncGenerator[Speech]:
     """Open the models. Their endpoints may be in the private network, since they are set in the settings."""
     addresses = [section.address(id_) for id_, section in settings.speech.items()]
     addresses += [settings.transcription.base_url] if settings.transcription else []
@@ -34,7 +34,7 @@ async def open_speech(settings: Settings) -> AsyncGenerator[Speech]:
     hosts = tuple(endpoint_host(address) for address in addresses)
     rules = replace(settings.http_settings, allow=(*settings.http_settings.allow, *hosts))
     async with aclosing(GuardedHttpClient(rules)) as http:
-        yield EndpointSpeech(*speech_models(settings), http)
+        yield EndpointSpeech(*speech_models(settings), http, workers)
 
 
 def restrict_speech(speech: Speech, settings: Settings) -> Speech:
@@ -64,5 +64,5 @@ def connect_accounts(settings: Settings, workers: Workers) -> tuple[ConfiguredDa
 async def open_accounts(settings: Settings, workers: Workers) -> AsyncGenerator[dict[str, Any]]:
     """Yield them as fields of `ragflow_lg.services.services.Services`."""
     databases, mailer = connect_accounts(settings, workers)
-    async with aclosing(databases), open_speech(settings) as speech:
+    async with aclosing(databases), open_speech(settings, workers) as speech:
         yield {"databases": databases, "mailer": mailer, "speech": speech}

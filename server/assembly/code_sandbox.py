@@ -16,13 +16,16 @@ from ragflow_lg.server.assembly.knowledge_sources import endpoint_host
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.code import CodeSandbox
+    from ragflow_lg.services.workers import Workers
 
 
 @asynccontextmanager
-async def open_sandbox(settings: Settings, *, is_local: bool = False) -> AsyncGenerator[ChosenSandbox]:
+async def open_sandbox(
+    settings: Settings, workers: Workers, *, is_local: bool = False
+) -> AsyncGenerator[ChosenSandbox]:
     """Open the sandbox. Its client can reach only the service in the settings, wherever that is.
 
-    With ``is_local``, the settings must not choose a service.
+    ``workers`` read what programs return. With ``is_local``, the settings must not choose a service.
 
     Raises:
         SettingsError: if they do.
@@ -38,7 +41,7 @@ async def open_sandbox(settings: Settings, *, is_local: bool = False) -> AsyncGe
     max_bytes = 2 * (limits.artifacts * limits.artifact_bytes + limits.result_bytes + limits.output_bytes)
     allow = (endpoint_host(code.url),) if code.url else ()
     rules = replace(settings.http_settings, allow=allow, max_response_bytes=max_bytes)
-    async with aclosing(GuardedHttpClient(rules)) as http, aclosing(ChosenSandbox(code, http)) as sandbox:
+    async with aclosing(GuardedHttpClient(rules)) as http, aclosing(ChosenSandbox(code, http, workers)) as sandbox:
         yield sandbox
 
 

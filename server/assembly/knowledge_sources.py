@@ -31,6 +31,7 @@ from ragflow_lg.services.knowledge import (
     SearchResult,
 )
 from ragflow_lg.services.services import SupportsClose
+from ragflow_lg.services.workers import Workers
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
@@ -125,8 +126,10 @@ KINDS = f"sqlite:///PATH, {SERVER_KINDS}"
 class SettingsKnowledge:
     """The `ragflow_lg.services.knowledge.Knowledge` at ``[knowledge] url``. It is opened only if a Retrieval runs."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, workers: Workers | None = None) -> None:
+        """Initialize. ``workers`` read the answers of models."""
         self._settings = settings
+        self._workers = workers
         self._http: GuardedHttpClient | None = None
         self._knowledge_base: Knowledge | None = None
         self._embedded: EmbeddedKnowledge | None = None
@@ -196,7 +199,9 @@ class SettingsKnowledge:
         if self._embedders is None:
             models = self._settings.embedding_settings()
             default, find_known = self._settings.default_embedding, self._settings.known_embedding
-            self._embedders = ConfiguredEmbedders(models, self._client(), default=default, find_known=find_known)
+            self._embedders = ConfiguredEmbedders(
+                models, self._client(), self._workers, default=default, find_known=find_known
+            )
         return self._embedders
 
     def rerankers(self) -> Rerankers:
@@ -208,7 +213,7 @@ class SettingsKnowledge:
             return RerankerSettings(**fields) if fields else None
 
         models = {id_: RerankerSettings(**section.endpoint(id_)) for id_, section in self._settings.rerankers.items()}
-        return ConfiguredRerankers(models, self._client(), find_known=find_known)
+        return ConfiguredRerankers(models, self._client(), self._workers, find_known=find_known)
 
     def _client(self) -> GuardedHttpClient:
         """Return the client for the models and servers in the settings."""

@@ -116,8 +116,8 @@ async def open_services(
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)
     servers = McpServers(settings.mcp_settings(), server_http)
-    knowledge = SettingsKnowledge(settings)
     workers = WorkerPool(settings.limits.workers, settings.limits.worker_memory_bytes, settings.limits.worker_queue)
+    knowledge = SettingsKnowledge(settings, workers)
     try:
         accounts = await stack.enter_async_context(open_accounts(settings, workers))
         services = Services(
@@ -133,7 +133,7 @@ async def open_services(
             prompts=settings.prompts,
             workers=workers,
             memories=await stack.enter_async_context(open_memories(settings, knowledge, models, clock, workers)),
-            code=await stack.enter_async_context(open_sandbox(settings)),
+            code=await stack.enter_async_context(open_sandbox(settings, workers)),
             state_limits=settings.limits.state,
             secrets=settings.secrets,
             **file_services(settings, workers),
@@ -155,6 +155,6 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
     from ragflow_lg.services.workers import NoWorkers
 
     workers = NoWorkers()
-    async with open_sandbox(settings) as code:
+    async with open_sandbox(settings, workers) as code:
         others = {"code": code, **file_services(settings, workers)}
         yield player.services(LocalFiles(workers), SystemClock(), RandomIds(), policies, settings.prompts, **others)

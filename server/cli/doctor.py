@@ -109,8 +109,9 @@ async def _probe(id_: str, server: McpServer) -> CheckResult:
 async def probe_sandbox(settings: Settings) -> list[CheckResult]:
     """Report where CodeExec runs programs. Having no sandbox is a failure only if the settings choose one."""
     from ragflow_lg.server.assembly.code_sandbox import open_sandbox
+    from ragflow_lg.services.workers import NoWorkers
 
-    async with open_sandbox(settings) as chosen:
+    async with open_sandbox(settings, NoWorkers()) as chosen:
         found = await chosen.find()
         try:
             await found.check()

@@ -83,7 +83,9 @@ def setup(settings: SettingsFile = None) -> None:
 async def _serve(settings: Settings, listener: socket.socket) -> None:
     import asyncio
     import signal
+    from contextlib import aclosing
 
+    from ragflow_lg.adapters.workers.worker_pool import WorkerPool
     from ragflow_lg.base.portability import on_signal
     from ragflow_lg.server.assembly.code_sandbox import open_sandbox
     from ragflow_lg.server.http.edge.uvicorn_server import start_server
@@ -96,12 +98,14 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
     async def drain() -> None:
         """Wait for nothing: the programs that are running end with the server."""
 
-    async with open_sandbox(settings, is_local=True) as chosen:
+    limits = settings.limits
+    pool = WorkerPool(limits.workers, limits.worker_memory_bytes, limits.worker_queue)
+    async with aclosing(pool) as workers, open_sandbox(settings, workers, is_local=True) as chosen:
         found = await chosen.find()
         if not found.is_working:
             raise SettingsError(found.description)
         code = settings.code
-        app = sandbox_app(chosen, key=code.key_text(), code_bytes=code.code_bytes)
+        app = sandbox_app(chosen, workers, key=code.key_text(), code_bytes=code.code_bytes)
         async with start_server(app, listener, drain, 0.0) as url:
             print_line(url)
             print_note(f"Programs run in {found.description}.")

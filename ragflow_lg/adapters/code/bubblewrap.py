@@ -36,6 +36,7 @@ from ragflow_lg.adapters.code.sandbox_process import Ending, SandboxCommand, exe
 from ragflow_lg.adapters.code.sandbox_watch import find_excess
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.code import CodeRequest, CodeResult, Language
+from ragflow_lg.services.workers import NoWorkers, Workers
 
 NOBODY = "65534"
 SCRATCH = "/tmp"
@@ -67,11 +68,17 @@ class Bubblewrap:
     """A `ragflow_lg.services.code.CodeSandbox` that starts ``bwrap`` for each program."""
 
     def __init__(
-        self, program: str, limits: CodeLimits = DEFAULT_LIMITS, interpreters: Interpreters = SYSTEM_INTERPRETERS
+        self,
+        program: str,
+        limits: CodeLimits = DEFAULT_LIMITS,
+        interpreters: Interpreters = SYSTEM_INTERPRETERS,
+        workers: Workers | None = None,
     ) -> None:
+        """Initialize. ``workers`` read what programs return."""
         self._program = program
         self._limits = limits
         self._interpreters = interpreters
+        self._workers = workers or NoWorkers()
 
     async def run(self, request: CodeRequest) -> CodeResult:
         """Run a program in a new sandbox."""
@@ -84,7 +91,7 @@ class Bubblewrap:
         )
         ending = await execute(command, text, limits, partial(find_excess, scratch=SCRATCH))
         _check_ending(ending, limits)
-        return read_ending(ending, limits)
+        return await read_ending(ending, limits, self._workers)
 
     def for_tenant(self, tenant: str) -> Bubblewrap:
         """Return this object, which has no queue."""

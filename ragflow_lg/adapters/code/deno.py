@@ -31,6 +31,7 @@ from ragflow_lg.adapters.code.sandbox_watch import read_memory_bytes
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.base.extras import install_command
 from ragflow_lg.services.code import CodeRequest, CodeResult, Language
+from ragflow_lg.services.workers import NoWorkers, Workers
 
 
 class Usage(NamedTuple):
@@ -174,9 +175,12 @@ _OUT_OF_MEMORY = (b"out of memory", b"OOM error")
 class Deno:
     """A `ragflow_lg.services.code.CodeSandbox` that starts Deno for each program, for Python one in advance."""
 
-    def __init__(self, program: str, pyodide: Path, limits: CodeLimits = DEFAULT_LIMITS) -> None:
-        """Initialize. ``program`` is the path of Deno, and ``pyodide`` the folder with Pyodide."""
+    def __init__(
+        self, program: str, pyodide: Path, limits: CodeLimits = DEFAULT_LIMITS, workers: Workers | None = None
+    ) -> None:
+        """Initialize. ``program`` is the path of Deno, ``pyodide`` the folder with Pyodide; ``workers`` read values."""
         self._program = program
+        self._workers = workers or NoWorkers()
         self._pyodide = pyodide
         self._limits = limits
         self._has_python = False
@@ -197,7 +201,7 @@ class Deno:
         finally:
             if request.language == "python":
                 self._python.prepare()
-        return read_ending(_check_ending(ending, limits), limits)
+        return await read_ending(_check_ending(ending, limits), limits, self._workers)
 
     async def check_python(self) -> None:
         """Check, once, that Pyodide is there.

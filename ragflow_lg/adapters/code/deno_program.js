@@ -1,7 +1,7 @@
 // The main module in Deno. It has no permission but to read Pyodide's folder, which it gives up before the program runs.
 //
 // It says that it is ready, reads `{program, files, request}` from standard input, and reports through the channel that
-// Node.js has for child processes: one JSON object per line, as python_program.py describes.
+// Node.js has for child processes: one JSON value per line, as python_program.py describes.
 import { createRequire } from 'node:module';
 import { Buffer } from 'node:buffer';
 import process from 'node:process';

@@ -6,24 +6,37 @@ Source: RAGFlow's ``agent/sandbox/executor_manager/models/schemas.py``.
 from __future__ import annotations
 
 import base64
-import json
 import signal
 import time
 from collections.abc import Mapping
 from typing import Any, cast
 
 from ragflow_lg.adapters.code.code_settings import DEFAULT_LIMITS, CodeLimits, exceeded
-from ragflow_lg.base.errors import CodeLimitError, ComponentError, RagflowLgError, ServiceError, WorkLimitError
+from ragflow_lg.base.errors import (
+    CodeLimitError,
+    ComponentError,
+    ForeignJsonError,
+    RagflowLgError,
+    ServiceError,
+    WorkLimitError,
+)
+from ragflow_lg.base.foreign_json import SMALL_BYTES
+from ragflow_lg.base.json_scanner import JsonLimits, parse_foreign_json
 from ragflow_lg.base.lenient_values import as_list, as_map, as_text
-from ragflow_lg.base.values import JsonValue, to_json
+from ragflow_lg.base.values import MAX_CHARS, JsonValue, to_json
+from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.services.code import Artifact, CodeRequest, CodeResult, Language
 from ragflow_lg.services.http import HttpClient, HttpRequest
+from ragflow_lg.services.workers import NoWorkers, Workers
 
 SERVICE_LANGUAGES: Mapping[Language, str] = {"python": "python", "javascript": "nodejs"}
 """The service's names of the languages."""
 
 _EXIT_CODES = {"timeout_s": -124, "cpu_s": -124, "memory_bytes": -137}
 _LIMIT_TYPES = {"timeout_s": "time", "cpu_s": "time", "memory_bytes": "memory", "output_bytes": "output"}
+PIECE_CHARS = 1024 * 1024
+"""How many characters of an artifact are a text of their own, a multiple of 4."""
+
 _INTERNAL_ERROR = -3
 _BUSY = -10
 _REFUSED = ("Permission denied", "Operation not permitted")
@@ -35,8 +48,26 @@ def write_request(request: CodeRequest) -> dict[str, JsonValue]:
     return {"code_b64": code, "language": SERVICE_LANGUAGES[request.language], "arguments": dict(request.arguments)}
 
 
+@worker_task("Reading the sandbox's reply", small_size=SMALL_BYTES)
+def parse_reply(text: str) -> JsonValue:
+    """Return a reply, in which the content of each artifact is a list of pieces that are not too long for a value.
+
+    Raises:
+        ForeignJsonError: if it is not JSON, or has more than 32 Mi characters or too many entries.
+    """
+    reply = parse_foreign_json(text, JsonLimits(2 * MAX_CHARS))
+    for artifact in map(as_map, as_list(as_map(reply).get("artifacts"))):
+        content = as_text(artifact.get("content_b64"))
+        pieces = [content[start : start + PIECE_CHARS] for start in range(0, len(content), PIECE_CHARS)]
+        cast("dict[str, Any]", artifact)["content_b64"] = pieces
+    try:
+        return to_json(reply)
+    except ComponentError as error:
+        raise ForeignJsonError(f"cannot be used: {str(error).rstrip('.')}") from None
+
+
 def read_reply(reply: Any) -> CodeResult:
-    """Return the result in a reply. Its fields may be missing, or null.
+    """Return the result in a reply from `parse_reply`. Its fields may be missing, or null.
 
     Raises:
         ServiceError: if it is not a reply.
@@ -53,7 +84,7 @@ def read_reply(reply: Any) -> CodeResult:
         stderr=as_text(fields.get("stderr")),
         exit_code=exit_code if isinstance(exit_code, int) else 0,
         has_value=has_value,
-        value=to_json(structured.get("value")) if has_value else None,
+        value=structured.get("value") if has_value else None,
         artifacts=tuple(_read_artifacts(as_list(artifacts))),
     )
 
@@ -63,10 +94,10 @@ def _read_artifacts(artifacts: list[Any]) -> list[Artifact]:
     read: list[Artifact] = []
     for artifact in artifacts:
         fields = as_map(artifact)
-        name, content = as_text(fields.get("name")), as_text(fields.get("content_b64"))
-        if name and content:
+        name, pieces = as_text(fields.get("name")), as_list(fields.get("content_b64"))
+        if name and pieces:
             try:
-                data = base64.b64decode(content, validate=True)
+                data = b"".join(base64.b64decode(as_text(piece), validate=True) for piece in pieces)
             except ValueError:
                 raise ServiceError(f"The sandbox answered with a damaged artifact {name[:80]!r}.") from None
             read.append(Artifact(name, as_text(fields.get("mime_type")) or "application/octet-stream", data))
@@ -131,10 +162,22 @@ _MAX_SHOWN_CHARS = 500
 class HttpSandbox:
     """A `ragflow_lg.services.code.CodeSandbox` that sends programs to a service."""
 
-    def __init__(self, url: str, http: HttpClient, limits: CodeLimits = DEFAULT_LIMITS, *, key: str = "") -> None:
-        """Initialize. ``url`` is the service's address, and ``key`` its key; RAGFlow's service has none."""
+    def __init__(
+        self,
+        url: str,
+        http: HttpClient,
+        limits: CodeLimits = DEFAULT_LIMITS,
+        *,
+        key: str = "",
+        workers: Workers | None = None,
+    ) -> None:
+        """Initialize.
+
+        ``url`` is the service's address, and ``key`` its key; RAGFlow's service has none. ``workers`` read its replies.
+        """
         self._url = url.rstrip("/")
         self._http = http
+        self._workers = workers or NoWorkers()
         self._limits = limits
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._healthy_until = 0.0
@@ -155,9 +198,9 @@ class HttpSandbox:
         if response.status != 200:
             raise ServiceError(f"HTTP {response.status}: {response.text[:_MAX_SHOWN_CHARS]}")
         try:
-            return read_reply(json.loads(response.text))
-        except (ValueError, RecursionError, ComponentError) as error:
-            raise ServiceError(f"The sandbox at {self._url} answered with unusable JSON: {error}") from None
+            return read_reply(await self._workers.run(parse_reply, response.text))
+        except ForeignJsonError as error:
+            raise ServiceError(f"The sandbox at {self._url} answered with unusable JSON: it {error}.") from None
 
     async def check_health(self) -> None:
         """Check that the service can run programs.

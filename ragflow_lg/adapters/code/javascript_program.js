@@ -68,11 +68,11 @@ function artifacts(limits, folder = FOLDER, found = []) {
       artifacts(limits, file, found);
       continue;
     }
-    if (found.length >= limits.artifacts) throw new Exceeded('artifacts');
+    if (found.length >= 2 * limits.artifacts) throw new Exceeded('artifacts');
     const isPermitted = limits.artifact_types.includes(path.extname(entry.name).toLowerCase());
     if (!entry.isFile() || !isPermitted) throw new Exceeded('artifact_types', shown);
     if (fs.statSync(file).size > limits.artifact_bytes) throw new Exceeded('artifact_bytes', shown);
-    found.push({ artifact: shown, content: fs.readFileSync(file).toString('base64') });
+    found.push({ artifact: shown }, fs.readFileSync(file).toString('base64'));
   }
   return found;
 }

@@ -1,8 +1,9 @@
 """The program that runs a Python program inside a sandbox: its text is passed to the interpreter there.
 
 It reads ``{"code", "arguments", "limits"}`` from standard input, calls ``main(**arguments)`` and reports on the pipe
-whose number is its only argument, one JSON object per line: ``{"artifact", "content"}`` for each file in ``artifacts``,
-``{"exceeded", "detail"}`` for an exceeded limit, and ``{"value"}`` at the end.
+whose number is its only argument, one JSON value per line: ``{"artifact"}`` with the name of each file in
+``artifacts`` and then a text with its content in base64, ``{"exceeded", "detail"}`` for an exceeded limit, and
+``{"value"}`` at the end.
 
 Imports are most of its running time. It therefore uses only modules that are part of the interpreter: the request is in
 `marshal`'s format, which is safe because it comes from the host, and JSON is written by the compiled part of `json`.
@@ -41,7 +42,7 @@ def run(report_to: int) -> NoReturn:
     os.set_inheritable(report_to, False)
     os.makedirs(FOLDER, exist_ok=True)
     sys.path.insert(0, os.getcwd())
-    lines: list[dict[str, Any]] = []
+    lines: list[Any] = []
     code = 1
     try:
         code = _perform(request, lines)
@@ -66,13 +67,13 @@ def run_in_pyodide(request: dict[str, Any]) -> tuple[int, list[str]]:
     os.makedirs(os.path.join(HOME, FOLDER))
     os.chdir(HOME)
     sys.path.insert(0, HOME)
-    lines: list[dict[str, Any]] = []
+    lines: list[Any] = []
     code = _perform(request, lines)
     _flush()
     return code, [_encode(line) for line in lines]
 
 
-def _perform(request: dict[str, Any], lines: list[dict[str, Any]]) -> int:
+def _perform(request: dict[str, Any], lines: list[Any]) -> int:
     """Call ``main`` and collect what to report. Return the exit code."""
     limits = request["limits"]
     try:
@@ -144,16 +145,16 @@ def _refuse(value: Any) -> NoReturn:
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
-def _artifacts(limits: dict[str, Any]) -> list[dict[str, Any]]:
+def _artifacts(limits: dict[str, Any]) -> list[Any]:
     """Read the files below ``artifacts``. Symbolic links, devices and pipes are not files."""
-    found: list[dict[str, Any]] = []
+    found: list[Any] = []
     for folder, folders, files in os.walk(FOLDER):
         folders.sort()
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         for name in sorted(files + links):
             path = os.path.join(folder, name)
             shown = os.path.relpath(path, FOLDER)
-            if len(found) >= limits["artifacts"]:
+            if len(found) >= 2 * limits["artifacts"]:
                 raise _Exceeded("artifacts")
             is_file = stat.S_ISREG(os.lstat(path).st_mode)
             if not is_file or os.path.splitext(name)[1].lower() not in limits["artifact_types"]:
@@ -162,7 +163,7 @@ def _artifacts(limits: dict[str, Any]) -> list[dict[str, Any]]:
                 raise _Exceeded("artifact_bytes", shown)
             with open(path, "rb") as file:
                 content = binascii.b2a_base64(file.read(), newline=False).decode("ascii")
-            found.append({"artifact": shown, "content": content})
+            found += [{"artifact": shown}, content]
     return found
 
 

@@ -20,6 +20,7 @@ from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.services.code import CodeRequest, CodeResult, CodeSandbox, Language, NoSandbox
 from ragflow_lg.services.http import HttpClient
+from ragflow_lg.services.workers import NoWorkers, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class FoundSandbox(Struct, frozen=True):
             await self.sandbox.aclose()
 
 
-async def find_sandbox(settings: CodeSettings, http: HttpClient) -> FoundSandbox:
+async def find_sandbox(settings: CodeSettings, http: HttpClient, workers: Workers) -> FoundSandbox:
     """Return the chosen sandbox. ``auto`` takes the service if its address is set, then Bubblewrap, then Deno.
 
     If it does not work, every program is refused with the reason. There is no other way to run one.
@@ -71,10 +72,10 @@ async def find_sandbox(settings: CodeSettings, http: HttpClient) -> FoundSandbox
     if provider == "refuse":
         return _refuse('CodeExec is switched off: provider is "refuse" in the section [code] of the settings.')
     if provider == "http" or (provider == "auto" and settings.url):
-        finders = [lambda: _find_service(settings, http)]
+        finders = [lambda: _find_service(settings, http, workers)]
     else:
         local = {"bubblewrap": _find_bubblewrap, "deno": _find_deno}
-        finders = [partial(find, settings) for name, find in local.items() if provider in ("auto", name)]
+        finders = [partial(find, settings, workers) for name, find in local.items() if provider in ("auto", name)]
     reasons: list[str] = []
     for find in finders:
         try:
@@ -90,16 +91,16 @@ def _refuse(reason: str) -> FoundSandbox:
     return FoundSandbox(NoSandbox(f"{reason} {_HINT}"), reason, is_working=False)
 
 
-async def _find_service(settings: CodeSettings, http: HttpClient) -> FoundSandbox:
+async def _find_service(settings: CodeSettings, http: HttpClient, workers: Workers) -> FoundSandbox:
     if not settings.url:
         raise SettingsError("The provider http needs the setting url.")
-    sandbox = HttpSandbox(settings.url, http, settings.limits, key=settings.key)
+    sandbox = HttpSandbox(settings.url, http, settings.limits, key=settings.key, workers=workers)
     return FoundSandbox(sandbox, f"the service at {settings.url}")  # each program asks whether it is healthy
 
 
-async def _find_bubblewrap(settings: CodeSettings) -> FoundSandbox:
+async def _find_bubblewrap(settings: CodeSettings, workers: Workers) -> FoundSandbox:
     program = find_bubblewrap(settings.bubblewrap)
-    sandbox = Bubblewrap(program, settings.limits, settings.interpreters)
+    sandbox = Bubblewrap(program, settings.limits, settings.interpreters, workers)
     await _probe(sandbox, "python", "Bubblewrap")
     advice, python = "", f"Python ({settings.interpreters.path('python')})"
     try:
@@ -109,11 +110,12 @@ async def _find_bubblewrap(settings: CodeSettings) -> FoundSandbox:
     return FoundSandbox(sandbox, f"Bubblewrap ({program}): {python}, {javascript}", advice=advice)
 
 
-async def _find_deno(settings: CodeSettings) -> FoundSandbox:
+async def _find_deno(settings: CodeSettings, workers: Workers) -> FoundSandbox:
     """Try Deno, first with JavaScript. Without Pyodide, each Python program is refused with the reason."""
     program = find_deno(settings.deno)
     advice, python = "", f"Python (Pyodide {VERSION})"
-    sandbox = Deno(program, Path(settings.pyodide) if settings.pyodide else default_folder(), settings.limits)
+    folder = Path(settings.pyodide) if settings.pyodide else default_folder()
+    sandbox = Deno(program, folder, settings.limits, workers)
     await _probe(sandbox, "javascript", "Deno")
     try:
         await sandbox.check_python()
@@ -137,9 +139,9 @@ async def _probe(sandbox: CodeSandbox, language: Language, name: str) -> None:
 class ChosenSandbox:
     """A `ragflow_lg.services.code.CodeSandbox` that finds the chosen one, and limits how many programs run at once."""
 
-    def __init__(self, settings: CodeSettings, http: HttpClient) -> None:
+    def __init__(self, settings: CodeSettings, http: HttpClient, workers: Workers | None = None) -> None:
         self._find: Callable[[], asyncio.Task[FoundSandbox]] = lambda: asyncio.create_task(
-            find_sandbox(settings, http), name="find the sandbox"
+            find_sandbox(settings, http, workers or NoWorkers()), name="find the sandbox"
         )
         self._found: asyncio.Task[FoundSandbox] | None = None
         self._slots = FairSlots(settings.concurrency, settings.queue, "for a sandbox")

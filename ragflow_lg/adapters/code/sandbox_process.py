@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import os
 import signal
 import socket
@@ -16,11 +15,17 @@ from typing import Any, cast
 from msgspec import Struct
 
 from ragflow_lg.adapters.code.code_settings import CodeLimits, LimitName, exceeded
-from ragflow_lg.base.errors import ComponentError, ServiceError
-from ragflow_lg.base.values import JsonValue, to_json
+from ragflow_lg.base.errors import ForeignJsonError, ServiceError
+from ragflow_lg.base.foreign_json import SMALL_BYTES, read_foreign_json
+from ragflow_lg.base.json_scanner import JsonLimits, parse_foreign_json
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.worker_tasks import WorkerTask, worker_task
 from ragflow_lg.services.code import ARTIFACT_TYPES, Artifact, CodeResult
+from ragflow_lg.services.workers import Workers
 
 CHUNK_BYTES = 65_536
+HEAD_BYTES = 2048
+"""What the line before an artifact takes: its name has at most 255 characters, which JSON may escape."""
 WATCH_S = 0.05
 """How often the memory and the files of a program are measured."""
 
@@ -45,10 +50,39 @@ class Ending(Struct, frozen=True):
 
     stdout: bytes
     stderr: bytes
-    report: bytes
+    report: Sequence[bytes] | None
+    """Its lines; None if there are more than a sandbox writes."""
     exit_code: int
     exceeded: LimitName | None = None
     """The limit because of which it was stopped."""
+
+
+class _Report:
+    """The lines of a report, which are counted while they arrive. A hostile program can send anything."""
+
+    def __init__(self, limits: CodeLimits) -> None:
+        # Each byte of an artifact takes 4/3 characters; JSON escapes at most double the value, which is JSON already.
+        artifacts = limits.artifacts * (4 * limits.artifact_bytes // 3 + HEAD_BYTES)
+        self._room = artifacts + 2 * limits.result_bytes + CHUNK_BYTES
+        self._max_lines = 2 * limits.artifacts + 3
+        self.lines: list[bytearray] = [bytearray()]
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether there are more lines than a sandbox writes."""
+        return len(self.lines) > self._max_lines
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether there are more bytes."""
+        return self._room < 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Add what comes next."""
+        self._room -= len(chunk)
+        first, *others = chunk.split(b"\n", self._max_lines + 1)
+        self.lines[-1] += first
+        self.lines += map(bytearray, others)
 
 
 class _Run:
@@ -60,7 +94,7 @@ class _Run:
         self.exceeded: LimitName | None = None
         self.stdout = bytearray()
         self.stderr = bytearray()
-        self.report = bytearray()
+        self.report = _Report(limits)
 
     def stop(self, limit: LimitName | None = None) -> None:
         """Kill everything that the run has started."""
@@ -88,15 +122,14 @@ class _Run:
                 into += chunk
 
     async def collect_report(self, stream: asyncio.StreamReader) -> None:
-        """Read what the program reports. A hostile program can send anything."""
-        limits = self.limits
-        # Each byte of an artifact takes 4/3 characters; JSON escapes at most double the value, which is JSON already.
-        most = 2 * limits.artifacts * limits.artifact_bytes + 6 * limits.result_bytes + CHUNK_BYTES
+        """Read what the program reports. It is stopped if that is too much; the rest is read until it has ended."""
         while chunk := await stream.read(CHUNK_BYTES):
-            if len(self.report) > most:
+            if self.report.is_too_long:
+                self.stop()
+            elif self.report.is_too_large:
                 self.stop("result_bytes")
             else:
-                self.report += chunk
+                self.report.feed(chunk)
 
     async def watch(self, measure: Watch) -> None:
         """Stop the program when it exceeds a limit that the kernel does not enforce."""
@@ -158,7 +191,8 @@ class SandboxProcess:
             await asyncio.shield(work)  # the streams end with the process
             self._close()
         code = run.process.returncode or 0
-        return Ending(bytes(run.stdout), bytes(run.stderr), bytes(run.report), code, run.exceeded)
+        report = None if run.report.is_too_long else [bytes(line) for line in run.report.lines if line]
+        return Ending(bytes(run.stdout), bytes(run.stderr), report, code, run.exceeded)
 
 
 async def start_process(command: SandboxCommand) -> SandboxProcess:
@@ -222,10 +256,14 @@ def _kill(process: asyncio.subprocess.Process) -> None:
 
 
 MAX_NAME_CHARS = 255
+MAX_HEAD_ENTRIES = 8
+"""Maximum number of fields and values in the object that a line of a report contains."""
+BASE64_SLICE = 1024 * 1024
+"""How many characters of an artifact are decoded at once, a multiple of 4."""
 _LIMITS = frozenset(CodeLimits.__struct_fields__)
 
 
-def read_ending(ending: Ending, limits: CodeLimits) -> CodeResult:
+async def read_ending(ending: Ending, limits: CodeLimits, workers: Workers) -> CodeResult:
     """Return the result of a run. A hostile program can write to the pipe of its report itself.
 
     Raises:
@@ -234,59 +272,82 @@ def read_ending(ending: Ending, limits: CodeLimits) -> CodeResult:
     """
     if ending.exceeded:
         raise exceeded(limits, ending.exceeded)
-    lines = [_parse_line(line) for line in ending.report.splitlines()]
+    if ending.report is None:
+        raise _damaged()
     artifacts: list[Artifact] = []
     has_value, value = False, None
+    lines = iter(ending.report)
     for line in lines:
-        if (name := line.get("exceeded")) in _LIMITS:
-            raise exceeded(limits, cast("LimitName", name), str(line.get("detail", "")))
-        if "artifact" in line:
-            artifacts.append(_read_artifact(line, limits))
-        elif "value" in line:
-            has_value, value = True, _read_value(line["value"], limits)
+        if has_value:
+            raise _damaged()
+        if len(line) > SMALL_BYTES:
+            has_value, value = True, await _read_value(workers, read_value_line, line, limits)
+            continue
+        head = _parse_head(line)
+        if (name := head.get("exceeded")) in _LIMITS:
+            raise exceeded(limits, cast("LimitName", name), str(head.get("detail", "")))
+        if "artifact" in head:
+            artifacts.append(await _read_artifact(head["artifact"], next(lines, b""), limits))
+        elif "value" in head:
+            has_value, value = True, await _read_value(workers, read_foreign_json, _text(head["value"]), limits)
     if len(artifacts) > limits.artifacts:
         raise exceeded(limits, "artifacts")
     stdout, stderr = ending.stdout.decode("utf-8", "replace"), ending.stderr.decode("utf-8", "replace")
     return CodeResult(stdout, stderr, ending.exit_code, has_value, value, tuple(artifacts))
 
 
-def _parse_line(line: bytes) -> Mapping[str, Any]:
-    with suppress(ValueError, RecursionError):
-        value: Any = json.loads(line)
+def _damaged() -> ServiceError:
+    return ServiceError("The code has damaged the report of its result.")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise _damaged()
+    return value
+
+
+def _parse_head(line: bytes) -> Mapping[str, Any]:
+    """Return the object in a line."""
+    with suppress(ForeignJsonError):
+        value = parse_foreign_json(line, JsonLimits(len(line), MAX_HEAD_ENTRIES))
         if isinstance(value, dict):
             return cast("Mapping[str, Any]", value)
-    raise ServiceError("The code has damaged the report of its result.")
+    raise _damaged()
 
 
-def _read_value(text: Any, limits: CodeLimits) -> JsonValue:
+@worker_task("Reading the value that main returned", small_size=0)
+def read_value_line(line: bytes, limits: JsonLimits) -> JsonValue:
+    """Return the value in a line that contains it as a text of JSON.
+
+    Raises:
+        ForeignJsonError: if it exceeds the limits.
+        ServiceError: if the line contains no value.
+    """
+    return read_foreign_json(_text(_parse_head(line).get("value")), limits)
+
+
+async def _read_value(
+    workers: Workers, task: WorkerTask[[Any, JsonLimits], JsonValue], text: str | bytes, limits: CodeLimits
+) -> JsonValue:
     """Return the value of ``main``. NaN and infinity become null, as everywhere in a canvas.
 
     Raises:
-        CodeLimitError: if it is too large.
-        ServiceError: if it is not JSON, or has too many levels or entries.
+        ServiceError: if it is not JSON, is too large, or has too many levels or entries.
     """
-    if not isinstance(text, str):
-        raise ServiceError("The code has damaged the report of its result.")
-    if len(text.encode("utf-8", "replace")) > limits.result_bytes:
-        raise exceeded(limits, "result_bytes")
     try:
-        return to_json(json.loads(text))
-    except ComponentError as error:
-        raise ServiceError(f"The value that main returned cannot be used: {error}") from None
-    except (ValueError, RecursionError):
-        raise ServiceError("The value that main returned cannot be used: it is nested too deeply.") from None
+        return await workers.run(task, text, JsonLimits(limits.result_bytes))
+    except ForeignJsonError as error:
+        raise ServiceError(f"The value that main returned cannot be used: it {error}.") from None
 
 
-def _read_artifact(line: Mapping[str, Any], limits: CodeLimits) -> Artifact:
-    """Return an artifact whose name is a relative path without ``..``.
+async def _read_artifact(name: object, content: bytes, limits: CodeLimits) -> Artifact:
+    """Return an artifact whose name is a relative path without ``..``. Its content is a JSON text in base64.
 
     Raises:
         CodeLimitError: if its type or its size is not permitted.
         ServiceError: if its name or its content is invalid.
     """
-    name, content = line.get("artifact"), line.get("content")
-    if not isinstance(name, str) or not isinstance(content, str):
-        raise ServiceError("The code has damaged the report of its result.")
+    name = _text(name)
     path = PurePosixPath(name)
     is_safe = name.isprintable() and "\\" not in name and 0 < len(name) <= MAX_NAME_CHARS
     if not is_safe or path.is_absolute() or ".." in path.parts:
@@ -294,10 +355,21 @@ def _read_artifact(line: Mapping[str, Any], limits: CodeLimits) -> Artifact:
     extension = path.suffix.lower()
     if extension not in limits.artifact_types:
         raise exceeded(limits, "artifact_types", name)
-    try:
-        data = base64.b64decode(content, validate=True)
-    except ValueError:
-        raise ServiceError("The code has damaged the report of its result.") from None
+    if len(content) < 2 or content[:1] + content[-1:] != b'""':
+        raise _damaged()
+    data = await _decode(content[1:-1])
     if len(data) > limits.artifact_bytes:
         raise exceeded(limits, "artifact_bytes", name)
     return Artifact(name, ARTIFACT_TYPES.get(extension, "application/octet-stream"), data)
+
+
+async def _decode(text: bytes) -> bytes:
+    """Decode base64. Others run after each slice."""
+    data = bytearray()
+    for start in range(0, len(text), BASE64_SLICE):
+        try:
+            data += base64.b64decode(text[start : start + BASE64_SLICE], validate=True)
+        except ValueError:
+            raise _damaged() from None
+        await asyncio.sleep(0)
+    return bytes(data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -12,10 +12,15 @@ from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, Model
 from ragflow_lg.adapters.knowledge.words import split_words
 from ragflow_lg.adapters.model_families.families import FAMILIES, open_family
 from ragflow_lg.adapters.model_families.model_family import FamilyEndpoint, ModelFamily
-from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.computing_threads import compute_in_thread
+from ragflow_lg.base.errors import ForeignJsonError, SettingsError
 from ragflow_lg.base.extras import require
+from ragflow_lg.base.foreign_json import SMALL_BYTES
+from ragflow_lg.base.json_scanner import JsonLimits, parse_foreign_json
+from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Embedder
+from ragflow_lg.services.workers import NoWorkers, Workers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +33,12 @@ DIMS = 384
 
 MAX_QUESTION_CHARS = 6_000
 """Maximum length of an embedded question: models accept about 8,000 tokens, and a character may take more than one."""
+
+MAX_DIMS = 8192
+"""Maximum length of a vector from an endpoint."""
+NUMBER_BYTES = 24
+"""The longest way in which servers write one of its numbers."""
+LENGTH_BYTES = 4
 
 _LONGEST_PAUSE_S = 60.0
 _TOO_LARGE = 1e15
@@ -43,13 +54,44 @@ class EmbeddingSettings(EndpointSettings, frozen=True):
     """The name in `ragflow_lg.adapters.model_families`, unless the endpoint is compatible with OpenAI's API."""
 
 
+@worker_task("Reading the vectors of texts", small_size=SMALL_BYTES)
+def read_vectors(text: str, count: int) -> bytes:
+    """Return the vectors of ``count`` texts in an answer, each as its length and its numbers.
+
+    Raises:
+        ForeignJsonError: if the answer exceeds a limit, or contains no vectors.
+    """
+    most = (count + 1) * MAX_DIMS
+    answer: Any = parse_foreign_json(text, JsonLimits(most * NUMBER_BYTES, most))
+    try:
+        rows = sorted(answer["data"], key=lambda row: row.get("index", 0))
+        vectors = [array("d", map(float, row["embedding"])) for row in rows]
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        raise ForeignJsonError("has no embeddings") from None
+    return b"".join(len(vector).to_bytes(LENGTH_BYTES, "big") + vector.tobytes() for vector in vectors)
+
+
+def _unpack(packed: bytes) -> list[list[float]]:
+    """Return the vectors that `read_vectors` found."""
+    vectors: list[list[float]] = []
+    at = 0
+    while at < len(packed):
+        length = int.from_bytes(packed[at : at + LENGTH_BYTES], "big")
+        at += LENGTH_BYTES
+        vector = array("d", packed[at : at + length * 8])
+        at += length * 8
+        vectors.append(vector.tolist())
+    return vectors
+
+
 class EndpointEmbedder:
     """A `ragflow_lg.services.knowledge.Embedder` for ``[embeddings."ID"]``."""
 
     is_stand_in = False
 
-    def __init__(self, id_: str, settings: EmbeddingSettings, http: HttpClient) -> None:
+    def __init__(self, id_: str, settings: EmbeddingSettings, http: HttpClient, workers: Workers | None = None) -> None:
         self.name = id_
+        self._workers = workers or NoWorkers()
         self.vector_model = settings.model or id_
         self._settings = settings
         name = f'embedding model [embeddings."{id_}"]'
@@ -82,14 +124,13 @@ class EndpointEmbedder:
         body = {"model": self._settings.model, "input": texts}
         return await self._endpoint.fetch("/embeddings", body, lambda answer: self._parse(answer, len(texts)))
 
-    def _parse(self, text: str, count: int) -> list[list[float]]:
+    async def _parse(self, text: str, count: int) -> list[list[float]]:
         try:
-            answer: Any = json.loads(text)
-            rows = sorted(answer["data"], key=lambda row: row.get("index", 0))
-            vectors = [[float(number) for number in row["embedding"]] for row in rows]
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-            raise self._endpoint.failure(f"answered without embeddings: {self._endpoint.excerpt(text)}") from None
-        return self._check(vectors, count)
+            packed = await self._workers.run(read_vectors, text, count)
+        except ForeignJsonError as error:
+            what = f"answered without embeddings: {self._endpoint.excerpt(text)} (its JSON {error})"
+            raise self._endpoint.failure(what) from None
+        return await compute_in_thread(lambda: self._check(_unpack(packed), count))
 
     def _check(self, vectors: list[list[float]], count: int) -> list[list[float]]:
         if len(vectors) != count:
@@ -199,11 +240,13 @@ class ConfiguredEmbedders:
         self,
         settings: Mapping[str, EmbeddingSettings],
         http: HttpClient,
+        workers: Workers | None = None,
         *,
         default: str = "",
         find_known: Callable[[str], EmbeddingSettings | None] = lambda _: None,
     ) -> None:
-        """Initialize. ``find_known`` returns the settings for models that need no section."""
+        """Initialize. ``find_known`` returns the settings for models that need no section; ``workers`` read answers."""
+        self._workers = workers
         self._settings = settings
         self._find_known = find_known
         self._http = http
@@ -230,7 +273,7 @@ class ConfiguredEmbedders:
 
     def _open(self, id_: str, settings: EmbeddingSettings) -> EndpointEmbedder:
         if id_ not in self._embedders:
-            self._embedders[id_] = EndpointEmbedder(id_, settings, self._http)
+            self._embedders[id_] = EndpointEmbedder(id_, settings, self._http, self._workers)
         return self._embedders[id_]
 
     async def aclose(self) -> None:

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import ServiceError, SettingsError, parse_retry_after
 from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
@@ -81,7 +80,7 @@ class ModelEndpoint:
         self._sign = None if settings.api_key else sign
         self._secrets = [settings.api_key]
 
-    async def fetch(self, path: str, body: Mapping[str, Any], parse: Callable[[str], T]) -> T:
+    async def fetch(self, path: str, body: Mapping[str, Any], parse: Callable[[str], Awaitable[T]]) -> T:
         """Send a request and return the parsed response. Temporary failures are retried.
 
         Raises:
@@ -91,8 +90,7 @@ class ModelEndpoint:
         self.require_key(is_optional=self._sign is not None)
 
         async def attempt() -> T:
-            response = await self._send(path, body)
-            return await compute_in_thread(parse, response.text)
+            return await parse((await self._send(path, body)).text)
 
         return await self.retry(attempt)
 

@@ -7,7 +7,6 @@ Source of the shapes: the API references of these services.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
@@ -18,7 +17,9 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, ModelEndpoint, find_model_id, list_models
 from ragflow_lg.adapters.known_providers import RerankStyle
 from ragflow_lg.adapters.model_families.bedrock_signature import BedrockSigner
-from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.errors import ForeignJsonError, SettingsError
+from ragflow_lg.base.foreign_json import read_foreign_json
+from ragflow_lg.base.json_scanner import JsonLimits
 from ragflow_lg.base.values import to_text
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import (
@@ -33,8 +34,11 @@ from ragflow_lg.services.knowledge import (
     count_documents,
 )
 from ragflow_lg.services.services import SupportsClose
+from ragflow_lg.services.workers import NoWorkers, Workers
 
 _LONGEST_PAUSE_S = 30.0
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+"""Maximum size of an answer. Some servers repeat the texts in it."""
 
 _MIN_SPREAD = 0.001
 _WINDOW = 64
@@ -93,10 +97,12 @@ class ConfiguredRerankers:
         self,
         settings: Mapping[str, RerankerSettings],
         http: HttpClient,
+        workers: Workers | None = None,
         *,
         find_known: Callable[[str], RerankerSettings | None] = lambda _: None,
     ) -> None:
-        """Initialize. ``find_known`` returns the settings for models that need no section."""
+        """Initialize. ``find_known`` returns the settings for models that need no section; ``workers`` read answers."""
+        self._workers = workers
         self._settings = settings
         self._find_known = find_known
         self._http = http
@@ -108,9 +114,9 @@ class ConfiguredRerankers:
             SettingsError: if the settings do not contain the id.
         """
         if not find_model_id(rerank_id, self._settings) and (known := self._find_known(rerank_id)):
-            return EndpointReranker(rerank_id, known, self._http)
+            return EndpointReranker(rerank_id, known, self._http, self._workers)
         id_ = find_reranker(rerank_id, self._settings)
-        return EndpointReranker(id_, self._settings[id_], self._http)
+        return EndpointReranker(id_, self._settings[id_], self._http, self._workers)
 
 
 def find_reranker(rerank_id: str, known: Collection[str]) -> str:
@@ -130,8 +136,9 @@ def find_reranker(rerank_id: str, known: Collection[str]) -> str:
 class EndpointReranker:
     """A `ragflow_lg.services.knowledge.Reranker` for ``[rerankers."ID"]``."""
 
-    def __init__(self, id_: str, settings: RerankerSettings, http: HttpClient) -> None:
+    def __init__(self, id_: str, settings: RerankerSettings, http: HttpClient, workers: Workers | None = None) -> None:
         self._id = id_
+        self._workers = workers or NoWorkers()
         self._settings = settings
         name = f'rerank model [rerankers."{id_}"]'
         sign = BedrockSigner(f"The {name}").sign if settings.style == "bedrock" else None
@@ -178,20 +185,23 @@ class EndpointReranker:
                 body["top_k"] = count
         return await self._endpoint.fetch(path, body, lambda answer: self._parse(answer, count))
 
-    def _parse(self, text: str, count: int) -> list[float]:
+    async def _parse(self, text: str, count: int) -> list[float]:
         """Parse ``{"results": [{"index", "relevance_score"}]}``, or a plain list with ``score``.
 
         DashScope puts the results into ``output``, Voyage calls them ``data``, and NVIDIA ``rankings`` with ``logit``.
         """
         try:
-            answer: Any = json.loads(text)
+            answer: Any = await self._workers.run(read_foreign_json, text, JsonLimits(MAX_ANSWER_BYTES))
             if isinstance(answer, dict):
                 holder = cast("dict[str, Any]", answer)
                 holder = holder["output"] if self._settings.style == "dashscope" else holder
                 answer = holder[_RESULTS.get(self._settings.style, "results")]
             rows = cast("list[dict[str, Any]]", answer)
             pairs = [(row["index"], float(next(row[name] for name in _SCORES if name in row))) for row in rows]
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, StopIteration):
+        except ForeignJsonError as error:
+            what = f"answered without scores: {self._endpoint.excerpt(text)} (its JSON {error})"
+            raise self._endpoint.failure(what) from None
+        except (ValueError, TypeError, KeyError, AttributeError, StopIteration):
             raise self._endpoint.failure(f"answered without scores: {self._endpoint.excerpt(text)}") from None
         scores = {index: score for index, score in pairs if isinstance(index, int) and math.isfinite(score)}
         if len(pairs) != count or sorted(scores) != list(range(count)):

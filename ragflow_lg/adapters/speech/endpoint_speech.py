@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, find_model_id, list_models
-from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.errors import ForeignJsonError, ServiceError, SettingsError
+from ragflow_lg.base.foreign_json import read_foreign_json
 from ragflow_lg.base.foreign_text import foreign_line
+from ragflow_lg.base.json_scanner import JsonLimits
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 from ragflow_lg.services.speech import SpokenText
+from ragflow_lg.services.workers import NoWorkers, Workers
 
 AudioFormat: TypeAlias = Literal["mp3", "wav", "opus", "aac", "flac", "pcm"]
 
 MAX_TRANSCRIPT_CHARS = 1_000_000
+MAX_TRANSCRIPT_BYTES = 8 * 1024 * 1024
+"""Maximum size of an answer with a transcript, whose characters JSON may escape."""
 _MAX_DETAIL_CHARS = 300
 _BYTES = "application/octet-stream"
 
@@ -45,9 +50,15 @@ class EndpointSpeech:
     """The `ragflow_lg.services.speech.Speech` of the settings. All requests use one guarded client."""
 
     def __init__(
-        self, voices: Mapping[str, SpeechSettings], transcription: TranscriptionSettings | None, http: HttpClient
+        self,
+        voices: Mapping[str, SpeechSettings],
+        transcription: TranscriptionSettings | None,
+        http: HttpClient,
+        workers: Workers | None = None,
     ) -> None:
+        """Initialize. ``workers`` read transcripts."""
         self._voices = voices
+        self._workers = workers or NoWorkers()
         self._transcription = transcription
         self._http = http
 
@@ -55,7 +66,7 @@ class EndpointSpeech:
         self, voices: Mapping[str, SpeechSettings], transcription: TranscriptionSettings | None
     ) -> EndpointSpeech:
         """Return some of these models, with the same client."""
-        return EndpointSpeech(voices, transcription, self._http)
+        return EndpointSpeech(voices, transcription, self._http, self._workers)
 
     @property
     def can_speak(self) -> bool:
@@ -108,7 +119,16 @@ class EndpointSpeech:
         headers = {**settings.headers, "Content-Type": form.headers["content-type"]}
         request = HttpRequest("POST", url, headers=headers, body=form.read(), timeout_s=settings.timeout_s)
         response = await self._send(request, settings, "transcription model")
-        return _transcript(response.text, settings.model)
+        return await self._read_transcript(response.text, settings.model)
+
+    async def _read_transcript(self, text: str, model: str) -> str:
+        answer: object = None
+        with suppress(ForeignJsonError):
+            answer = await self._workers.run(read_foreign_json, text, JsonLimits(MAX_TRANSCRIPT_BYTES))
+        transcript = answer.get("text") if isinstance(answer, dict) else None
+        if not isinstance(transcript, str):
+            raise ServiceError(f"The transcription model {model!r} sent no text.")
+        return transcript[:MAX_TRANSCRIPT_CHARS].strip()
 
     async def _send(self, request: HttpRequest, settings: EndpointSettings, what: str) -> HttpResponse:
         what = f"{what} {settings.model!r}"
@@ -147,13 +167,3 @@ def _file_name(name: str) -> str:
     """Return a name that every server can read."""
     quoted = name.encode("utf-8", "replace").decode().replace("\\", "_").replace('"', "_")
     return "".join(character for character in quoted if character.isprintable())
-
-
-def _transcript(text: str, model: str) -> str:
-    try:
-        transcript: Any = json.loads(text)["text"]
-    except (ValueError, RecursionError, LookupError, TypeError):
-        transcript = None
-    if not isinstance(transcript, str):
-        raise ServiceError(f"The transcription model {model!r} sent no text.")
-    return transcript[:MAX_TRANSCRIPT_CHARS].strip()

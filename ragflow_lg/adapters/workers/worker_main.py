@@ -7,6 +7,7 @@ bytes. Source of the limits: POSIX ``setrlimit``; Windows has none, and only the
 
 from __future__ import annotations
 
+import binascii
 import importlib
 import math
 import os
@@ -88,12 +89,19 @@ def _resident_bytes() -> int:
 
 
 def _perform(request: bytes) -> list[Any]:
-    """Return ``["result", value]``, ``["error", class, message]``, ``["memory"]`` or ``["failed", reason]``."""
+    """Return the kind of the response and what belongs to it.
+
+    ``["result", value]``, ``["bytes", base64]``, ``["error", class, message]``, ``["memory"]`` or
+    ``["failed", reason]``.
+    """
     module, name, seconds, args, kwargs = pickle.loads(request)
     _limit_processor_time(seconds)
     try:
         task = getattr(importlib.import_module(module), name)
-        return ["result", to_json(task.function(*args, **kwargs))]
+        value = task.function(*args, **kwargs)
+        if isinstance(value, bytes):
+            return ["bytes", binascii.b2a_base64(value, newline=False).decode("ascii")]
+        return ["result", to_json(value)]
     except MemoryError:
         return ["memory"]
     except RagflowLgError as error:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.adapters.workers.worker_process import WorkerProcess
 from ragflow_lg.base.errors import RagflowLgError
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.worker_tasks import WorkerTask, load_modules
 from ragflow_lg.services.workers import Workers
 
@@ -62,8 +63,8 @@ class WorkerPool:
         await asyncio.gather(*(process.wait() for process in processes))
 
     async def run(self, task: WorkerTask[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a task for no tenant in particular; see `ragflow_lg.services.workers.Workers`."""
-        return await self.run_for("", task, args, kwargs)
+        """Run a task for the tenant of the current request; see `ragflow_lg.services.workers.Workers`."""
+        return await self.run_for(current_notes().tenant, task, args, kwargs)
 
     def for_tenant(self, tenant: str) -> Workers:
         """Return the pool as one tenant uses it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import binascii
 import math
 import os
 import pickle
@@ -129,6 +130,8 @@ class WorkerProcess:
             self.kill()
         if kind == "result":
             return rest[0]
+        if kind == "bytes":
+            return binascii.a2b_base64(rest[0])
         self._fail(task, kind, rest)
 
     @property
@@ -222,4 +225,4 @@ def _error_class(name: str) -> type[RagflowLgError]:
     return ServiceError
 
 
-_MESSAGE_ERRORS = frozenset({"ComponentError", "ServiceError", "SettingsError", "WorkLimitError"})
+_MESSAGE_ERRORS = frozenset({"ComponentError", "ForeignJsonError", "ServiceError", "SettingsError", "WorkLimitError"})

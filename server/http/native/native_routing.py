@@ -22,7 +22,7 @@ from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.problem_details import COMMON_STATUSES, PREFIX, describe_problems, list_known_names
 from ragflow_lg.server.http.shared.auth import Authenticated, authenticate, authenticate_any, get_app_state, get_turns
 from ragflow_lg.server.http.shared.body_limits import BodyKind
-from ragflow_lg.server.http.shared.body_reading import JsonScanner, max_entries_of, read_bytes
+from ragflow_lg.server.http.shared.body_reading import JsonBodyScanner, max_entries_of, read_bytes
 from ragflow_lg.server.http.shared.described_routes import enclose
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.observability.audit import audit
@@ -53,7 +53,7 @@ class _StrictRequest(Request):
         Raises:
             RequestError: if it is too large, or has too many values.
         """
-        await read_bytes(self, kind, JsonScanner(max_entries_of(self, kind)))
+        await read_bytes(self, kind, JsonBodyScanner(max_entries_of(self, kind)))
 
 
 class NativeRoute(APIRoute):

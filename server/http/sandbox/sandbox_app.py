@@ -19,9 +19,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ragflow_lg.adapters.code.http_sandbox import SERVICE_LANGUAGES, write_error, write_reply
-from ragflow_lg.base.errors import ComponentError, RagflowLgError, RequestError
-from ragflow_lg.base.values import JsonValue, to_json
+from ragflow_lg.base.errors import ForeignJsonError, RagflowLgError, RequestError
+from ragflow_lg.base.foreign_json import read_foreign_json
+from ragflow_lg.base.json_scanner import JsonLimits
+from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.code import CodeRequest, CodeSandbox, Language
+from ragflow_lg.services.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +44,7 @@ class _Service(Struct, frozen=True):
     sandbox: CodeSandbox
     key: str
     max_body_bytes: int
+    workers: Workers
 
     async def health(self, request: Request) -> Response:
         """Return that programs can run: the service does not start otherwise."""
@@ -54,7 +58,7 @@ class _Service(Struct, frozen=True):
             return _json({"detail": "Web pages cannot run programs."}, 403)
         begun = time.monotonic()
         try:
-            code_request = _read_request(await self._read_body(request))
+            code_request = _read_request(await self._read_json(request))
         except RequestError as error:
             return _json({"detail": str(error)}, error.status)
         try:
@@ -62,6 +66,13 @@ class _Service(Struct, frozen=True):
         except RagflowLgError as error:
             return _json(write_error(error, _milliseconds(begun)))
         return _json(write_reply(result, _milliseconds(begun)))
+
+    async def _read_json(self, request: Request) -> JsonValue:
+        body = await self._read_body(request)
+        try:
+            return await self.workers.run(read_foreign_json, body, JsonLimits(self.max_body_bytes))
+        except ForeignJsonError as error:
+            raise RequestError(f"The body is not JSON that can be used: it {error}.", status=_UNPROCESSABLE) from None
 
     async def _read_body(self, request: Request) -> bytes:
         body = bytearray()
@@ -76,9 +87,9 @@ class _Service(Struct, frozen=True):
         return bytes(body)
 
 
-def sandbox_app(sandbox: CodeSandbox, *, key: str = "", code_bytes: int) -> ASGIApp:
+def sandbox_app(sandbox: CodeSandbox, workers: Workers, *, key: str = "", code_bytes: int) -> ASGIApp:
     """Return the application. ``code_bytes`` is the largest program, which a request contains as base64."""
-    service = _Service(sandbox, key, 2 * code_bytes + 65_536)
+    service = _Service(sandbox, key, 2 * code_bytes + 65_536, workers)
     routes: list[tuple[str, Callable[[Request], Any], list[str]]] = [
         ("/", service.health, ["GET"]),
         ("/healthz", service.health, ["GET"]),
@@ -87,19 +98,15 @@ def sandbox_app(sandbox: CodeSandbox, *, key: str = "", code_bytes: int) -> ASGI
     return Starlette(routes=[Route(path, handler, methods=methods) for path, handler, methods in routes])
 
 
-def _read_request(body: bytes) -> CodeRequest:
+def _read_request(value: JsonValue) -> CodeRequest:
     """Read the body of ``POST /run``.
 
     Raises:
         RequestError: if it is malformed.
     """
-    try:
-        value: Any = to_json(orjson.loads(body))
-    except (ValueError, ComponentError) as error:
-        raise RequestError(f"The body is not JSON that can be used: {error}", status=_UNPROCESSABLE) from None
     if not isinstance(value, dict):
         raise RequestError("The body must be a JSON object.", status=_UNPROCESSABLE)
-    fields = cast("dict[str, Any]", value)
+    fields: dict[str, Any] = value
     language = _LANGUAGES.get(str(fields.get("language", "python")))
     if language is None:
         raise RequestError(f"language must be one of: {', '.join(_LANGUAGES)}.", status=_UNPROCESSABLE)

@@ -5,14 +5,14 @@ Parsing millions of JSON values takes the event loop seconds.
 
 from __future__ import annotations
 
-import asyncio
 import re
-from itertools import accumulate
-from typing import TYPE_CHECKING, Protocol
+import sys
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from ragflow_lg.base.computing_threads import compute_in_thread
-from ragflow_lg.base.errors import RequestError
+from ragflow_lg.base.errors import ForeignJsonError, RequestError
+from ragflow_lg.base.json_scanner import SLICE_BYTES, JsonLimits, JsonScanner, Scanner, scan_slices
 from ragflow_lg.server.http.shared.auth import get_app_state
 from ragflow_lg.server.http.shared.body_limits import BodyKind, limit_body
 
@@ -26,18 +26,11 @@ too long."""
 MAX_DEPTH = 100
 """Maximum nesting depth of lists and objects in a body. No canvas needs more, and values are processed recursively."""
 
-SLICE_BYTES = 16 * 1024
-"""How much text is scanned at once, which takes a few milliseconds at most."""
-
 MAX_INTEGER = 2**64 - 1
 """Largest whole number that a body may contain: the parser would silently round a larger one."""
 
 _INTEGER = re.compile(rb"(?<![\d.eE+-])-?(\d{19,})(?![\d.eE])")
 _NUMBER_CHARS = b"0123456789.eE+-"
-_ESCAPED = re.compile(rb"\\.", re.DOTALL)
-_MARKS = b",[{"
-_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-_NO_BRACKET = bytes(set(range(256)) - set(_STEPS))
 
 MAX_FIELDS = 1000
 """Maximum number of fields in a form."""
@@ -46,31 +39,12 @@ _SMALL_FORM_BYTES = 16 * 1024
 """Size of the forms that are decoded in the event loop, which takes about a millisecond."""
 
 
-class BodyScanner(Protocol):
-    """Counts what a body contains while it arrives."""
-
-    def feed(self, text: bytes) -> None:
-        """Count what the next piece contains.
-
-        Raises:
-            RequestError: if the body so far contains too much.
-        """
-        ...
-
-
-class JsonScanner:
-    """Counts list entries, object fields and levels of nesting in JSON text, piece by piece, without parsing it.
-
-    Empty lists and objects count twice.
-    """
+class JsonBodyScanner:
+    """Counts what the JSON of a body contains, piece by piece, without parsing it."""
 
     def __init__(self, max_entries: int = MAX_ENTRIES) -> None:
         """Initialize."""
-        self._max_entries = max_entries
-        self._entries = 0
-        self._depth = 0
-        self._is_in_string = False
-        self._backslash = b""
+        self._scanner = JsonScanner(JsonLimits(sys.maxsize, max_entries, MAX_DEPTH))  # `limit_body` counts bytes
         self._number = b""
         """The number at the end of the text so far, which the next piece may continue."""
 
@@ -80,21 +54,11 @@ class JsonScanner:
         Raises:
             RequestError: if the text so far has too many values, they are nested too deeply, or a number is too large.
         """
-        if self._backslash or b"\\" in text:
-            # Backslashes occur in strings only, so it does not matter what is escaped.
-            text = _ESCAPED.sub(b"", self._backslash + text)
-            self._backslash = b"\\" if text.endswith(b"\\") else b""
-        parts = text.split(b'"')
-        outside = b"".join(parts[1 if self._is_in_string else 0 :: 2])
-        self._is_in_string ^= len(parts) % 2 == 0
+        try:
+            outside = self._scanner.feed(text)
+        except ForeignJsonError as error:
+            raise RequestError(f"The body {error}.", 101, status=422) from None
         self._check_integers(outside)
-        self._entries += len(outside) - len(outside.translate(None, _MARKS))
-        if self._entries > self._max_entries:
-            raise RequestError(f"The body has more than {self._max_entries:,} entries.", 101, status=422)
-        depths = list(accumulate(map(_STEPS.__getitem__, outside.translate(None, _NO_BRACKET)), initial=self._depth))
-        self._depth = depths[-1]
-        if max(depths) > MAX_DEPTH:
-            raise RequestError(f"The body is nested more than {MAX_DEPTH} levels deep.", 101, status=422)
 
     def _check_integers(self, outside: bytes) -> None:
         text = self._number + outside
@@ -134,12 +98,12 @@ class FormOrJsonScanner:
     def __init__(self, max_entries: int) -> None:
         """Initialize. ``max_entries`` is for JSON."""
         self._max_entries = max_entries
-        self._scanner: BodyScanner | None = None
+        self._scanner: Scanner | None = None
 
     def feed(self, text: bytes) -> None:
         """Count what the next piece contains."""
         if self._scanner is None and (start := text.lstrip()):
-            self._scanner = JsonScanner(self._max_entries) if start.startswith(b"{") else FormScanner()
+            self._scanner = JsonBodyScanner(self._max_entries) if start.startswith(b"{") else FormScanner()
         if self._scanner is not None:
             self._scanner.feed(text)
 
@@ -149,7 +113,7 @@ def max_entries_of(request: Request, kind: BodyKind) -> int:
     return get_app_state(request).settings.limits.canvas_entries if kind == "canvas" else MAX_ENTRIES
 
 
-async def read_bytes(request: Request, kind: BodyKind, scanner: BodyScanner | None = None) -> bytes:
+async def read_bytes(request: Request, kind: BodyKind, scanner: Scanner | None = None) -> bytes:
     """Read the body. It can be read again, as it was received.
 
     Args:
@@ -170,18 +134,6 @@ async def read_bytes(request: Request, kind: BodyKind, scanner: BodyScanner | No
             await scan_slices(piece, scanner)
     request._body = b"".join(pieces)  # pyright: ignore[reportPrivateUsage]  # as `Request.body` does
     return request._body  # pyright: ignore[reportPrivateUsage]
-
-
-async def scan_slices(text: bytes, scanner: BodyScanner) -> None:
-    """Count what a text contains. Others run after each slice.
-
-    Raises:
-        RequestError: if there are too many.
-    """
-    for start in range(0, len(text), SLICE_BYTES):
-        if start:
-            await asyncio.sleep(0)
-        scanner.feed(text[start : start + SLICE_BYTES])
 
 
 async def parse_form(raw: bytes) -> dict[str, str]:

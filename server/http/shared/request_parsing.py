@@ -18,7 +18,7 @@ from ragflow_lg.server.http.shared.body_limits import BodyKind, limit_body
 from ragflow_lg.server.http.shared.body_reading import (
     MAX_FIELDS,
     FormOrJsonScanner,
-    JsonScanner,
+    JsonBodyScanner,
     max_entries_of,
     parse_form,
     read_bytes,
@@ -49,7 +49,7 @@ async def read_body(request: Request, kind: BodyKind = "fields") -> dict[str, An
         if raw.strip() and not raw.lstrip().startswith(b"{"):
             return await parse_form(raw)
     else:
-        raw = await read_bytes(request, kind, JsonScanner(max_entries_of(request, kind)))
+        raw = await read_bytes(request, kind, JsonBodyScanner(max_entries_of(request, kind)))
     if not raw.strip():
         return {}
     try:

@@ -11,11 +11,12 @@ import orjson
 
 from ragflow_lg.adapters.knowledge.attachments import file_text
 from ragflow_lg.base.errors import RequestError, ServiceError
+from ragflow_lg.base.json_scanner import scan_slices
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES
 from ragflow_lg.server.http.shared.body_limits import limit_body
-from ragflow_lg.server.http.shared.body_reading import FormScanner, JsonScanner, parse_form, scan_slices
+from ragflow_lg.server.http.shared.body_reading import FormScanner, JsonBodyScanner, parse_form
 from ragflow_lg.server.http.shared.request_parsing import Upload, read_parts
 from ragflow_lg.server.http.webhooks.webhook_configuration import WebhookConfiguration, as_mapping
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
@@ -217,7 +218,7 @@ async def _read_body(
     request: Request, configuration: WebhookConfiguration, content_type: str, workers: Workers
 ) -> dict[str, Any]:
     limit_body(request, "webhook")
-    raw, scanner = bytearray(), FormScanner() if content_type == _FORM else JsonScanner()
+    raw, scanner = bytearray(), FormScanner() if content_type == _FORM else JsonBodyScanner()
     async for chunk in request.stream():
         raw += chunk
         check_body_size(configuration.security, len(raw))

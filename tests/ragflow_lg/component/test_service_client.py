@@ -6,6 +6,7 @@ import pytest
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.component.service_client import MAX_LABEL_CHARS, MAX_ROWS, Service, read_label, read_number, read_text
 from ragflow_lg.services.http import HttpRequest, HttpResponse
+from tests.fakes.counted_workers import CountedWorkers
 from tests.fakes.services import ScriptedHttp, fake_services
 
 ECHO = Service("Echo", "k+y/1", error_field="message")
@@ -17,6 +18,9 @@ class Context:
     def __init__(self, answers: dict[str, HttpResponse | Exception]) -> None:
         self.http = ScriptedHttp(answers)
         self.services = fake_services(http=self.http)
+
+
+CONTEXT: Any = Context({})
 
 
 def answer(status: int = 200, text: str = "{}", **headers: str) -> HttpResponse:
@@ -32,15 +36,15 @@ async def ask(service: Service, answers: dict[str, Any], method: Any = "GET") ->
 @pytest.mark.parametrize(
     ("status", "text"), [(500, "{}"), (200, "[]"), (200, "no json"), (404, "gone"), (200, "[" * 9999)]
 )
-def test_an_answer_other_than_an_object_is_a_service_error(status: int, text: str) -> None:
+async def test_an_answer_other_than_an_object_is_a_service_error(status: int, text: str) -> None:
     with pytest.raises(ServiceError, match=f"Echo answered {status}") as caught:
-        Service("Echo").read_json(answer(status, text))
+        await Service("Echo").read_json(CONTEXT, answer(status, text))
     assert caught.value.is_retryable is (status >= 500)
 
 
-def test_the_error_field_of_an_answer_becomes_the_error_text() -> None:
+async def test_the_error_field_of_an_answer_becomes_the_error_text() -> None:
     with pytest.raises(ServiceError, match=r"^slow down$") as caught:
-        ECHO.read_json(answer(429, '{"message": "slow down"}'))
+        await ECHO.read_json(CONTEXT, answer(429, '{"message": "slow down"}'))
     assert caught.value.is_retryable
     with pytest.raises(ServiceError, match=r"^none left$"):
         ECHO.rows({"message": "none left"}, "items")
@@ -52,18 +56,18 @@ def test_the_error_field_of_an_answer_becomes_the_error_text() -> None:
     ("header", "pause_s"),
     [("30", 30), ("0", 0), ("9" * 20, 86_400), ("Wed, 21 Oct 2015 07:28:00 GMT", 0), ("-1", 0), ("²", 0)],
 )
-def test_the_pause_that_a_service_asks_for_is_read(header: str, pause_s: float) -> None:
+async def test_the_pause_that_a_service_asks_for_is_read(header: str, pause_s: float) -> None:
     with pytest.raises(ServiceError) as caught:
-        Service("Echo").read_json(HttpResponse(429, {"retry-after": header}, "", ""))
+        await Service("Echo").read_json(CONTEXT, HttpResponse(429, {"retry-after": header}, "", ""))
     assert caught.value.retry_after_s == pause_s
     assert ("It asks clients to wait" in str(caught.value)) == bool(pause_s)
 
 
 @pytest.mark.parametrize("message", ["bad key k+y/1", "bad k%2By%2F1", "k+y/1" * 100])
-def test_a_repeated_key_is_redacted(message: str) -> None:
+async def test_a_repeated_key_is_redacted(message: str) -> None:
     for text in (message, json.dumps({"message": message})):
         with pytest.raises(ServiceError) as caught:
-            ECHO.read_json(answer(401, text))
+            await ECHO.read_json(CONTEXT, answer(401, text))
         assert "k+y" not in str(caught.value)
         assert "%2By" not in str(caught.value)
     assert "k+y" not in repr(ECHO)
@@ -126,3 +130,35 @@ def test_texts_are_read_from_a_row() -> None:
 )
 def test_numbers_are_read_leniently(value: Any, number: float) -> None:
     assert read_number(value, 9.0) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"results":[' + "[]," * 600_000 + "1]}", "JSON that has more than 200,000 entries"),
+        ('{"a": "' + "x" * 2_100_000 + '"}', "JSON that has more than 2,097,152 bytes"),
+        ("[" * 200, "JSON that is nested more than 100 levels deep"),
+    ],
+)
+async def test_an_answer_beyond_the_limits_is_a_service_error(text: str, problem: str) -> None:
+    with pytest.raises(ServiceError, match=problem):
+        await Service("Echo").read_json(CONTEXT, answer(200, text))
+
+
+async def test_a_large_answer_is_read_in_a_worker_and_an_error_only_if_it_is_small() -> None:
+    context: Any = Context({})
+    workers = CountedWorkers()
+    context.services = fake_services(workers=workers)
+    assert await ECHO.read_json(context, answer(200, '{"a": 1}')) == {"a": 1}
+    assert workers.names == []
+    assert await ECHO.read_json(context, answer(200, json.dumps({"a": "x" * 100_000}))) == {"a": "x" * 100_000}
+    assert workers.names == ["read_foreign_json"]
+    large = json.dumps({"message": "no", "more": [[]] * 50_000})
+    with pytest.raises(ServiceError, match=r"Echo answered 500: \{"):
+        await ECHO.read_json(context, answer(500, large))
+
+
+async def test_a_request_accepts_no_more_than_an_answer_may_have() -> None:
+    context: Any = Context({"http://t/a": answer(200, "{}")})
+    await ECHO.ask_json(context, HttpRequest("GET", "http://t/a"))
+    assert context.http.requests[0].max_response_bytes == 2 * 1024 * 1024

@@ -17,6 +17,7 @@ from ragflow_lg.server.assembly.accounts import open_speech
 from ragflow_lg.server.devtools.mock_llm.audio import tone
 from ragflow_lg.server.devtools.mock_llm.rules import AudioReply, AudioRules
 from ragflow_lg.server.settings import Settings
+from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.fakes.services import Reply
 from tests.server.http.app_server import AppServer, canvas, start_app
@@ -49,7 +50,7 @@ async def speaking(
         sections: Any = {"speech": speech, "transcription": {**endpoint, "max_audio_bytes": 1_000}}
         settings = Settings(**sections)
         replies = [Reply(chunks=answer or ANSWER)]
-        async with start_app(folder, replies) as server, open_speech(settings) as voices:
+        async with start_app(folder, replies) as server, open_speech(settings, NoWorkers()) as voices:
             server.app_state = replace(server.app_state, services=replace(server.app_state.services, speech=voices))
             server.app.state.app_state = server.app_state
             server.turns._app_state = server.app_state

@@ -13,6 +13,7 @@ from ragflow_lg.adapters.knowledge.endpoint_embedder import (
 )
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.http import HttpRequest, HttpResponse
+from tests.fakes.counted_workers import CountedWorkers
 from tests.fakes.services import ScriptedHttp
 
 ENDPOINT = {name: EmbeddingSettings("https://models.example/v1", name) for name in ("bge", "m3@Silicon")}
@@ -70,9 +71,10 @@ async def test_temporary_failures_are_retried() -> None:
         (200, '{"data": [{"embedding": [1, NaN]}]}', "invalid numbers"),
         (200, '{"data": [{"embedding": [1, 1e300]}]}', "invalid numbers"),
         (200, f'{{"data": [{{"embedding": [1, 1{"0" * 400}]}}]}}', "without embeddings"),
+        (200, '{"data": [' + "{}," * 100_000 + "1]}", "its JSON has more than 16,384 entries"),
         (503, "", "answered with status 503: nothing"),
     ],
-    ids=["key", "html", "shape", "count", "dims", "nan", "too large", "no float", "down"],
+    ids=["key", "html", "shape", "count", "dims", "nan", "too large", "no float", "entries", "down"],
 )
 async def test_failures_name_the_setting_but_not_the_key(status: int, body: Any, problem: str) -> None:
     endpoint = Endpoint(*[(status, body, {"retry-after": "90"})] * 2)
@@ -82,6 +84,15 @@ async def test_failures_name_the_setting_but_not_the_key(status: int, body: Any,
     assert "s3cret" not in str(raised.value)
     assert len(endpoint.requests) == 1
     assert "s3cret" not in repr(SETTINGS)
+
+
+async def test_large_vectors_are_read_in_a_worker_and_keep_their_numbers() -> None:
+    rows = [[number / 7 for number in range(3072)] for _ in range(2)]
+    answer = {"data": [{"index": index, "embedding": row} for index, row in enumerate(rows)]}
+    workers = CountedWorkers()
+    embedder = EndpointEmbedder("e", EmbeddingSettings("https://m/v1"), Endpoint((200, answer, {})), workers)
+    assert await embedder.embed_chunks(["a", "b"]) == rows
+    assert workers.names == ["read_vectors"]
 
 
 async def test_a_missing_key_names_its_variable() -> None:

@@ -21,6 +21,7 @@ from ragflow_lg.server.http.edge.listening_socket import open_socket
 from ragflow_lg.server.http.edge.uvicorn_server import start_server
 from ragflow_lg.server.http.sandbox.sandbox_app import sandbox_app
 from ragflow_lg.services.code import CodeRequest, CodeResult, CodeSandbox
+from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.services import ScriptedHttp
 from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap
@@ -36,7 +37,9 @@ async def serving(sandbox: CodeSandbox, key: str = "", code_bytes: int = 100_000
         pass
 
     with open_socket("127.0.0.1", 0) as listener:
-        async with start_server(sandbox_app(sandbox, key=key, code_bytes=code_bytes), listener, drain, 0.0) as url:
+        async with start_server(
+            sandbox_app(sandbox, NoWorkers(), key=key, code_bytes=code_bytes), listener, drain, 0.0
+        ) as url:
             yield url
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.body_reading import MAX_DEPTH, JsonScanner
+from ragflow_lg.server.http.shared.body_reading import MAX_DEPTH, JsonBodyScanner
 
 MB = 1024 * 1024
 
@@ -28,7 +28,7 @@ def test_text_with_as_many_entries_as_allowed_passes_in_pieces(value: Any, entri
     text = json.dumps(value).encode()
 
     def scan(max_entries: int) -> None:
-        scanner = JsonScanner(max_entries)
+        scanner = JsonBodyScanner(max_entries)
         for start in range(0, len(text), size):
             scanner.feed(text[start : start + size])
 
@@ -50,7 +50,7 @@ def test_text_with_as_many_entries_as_allowed_passes_in_pieces(value: Any, entri
 )
 def test_millions_of_values_are_refused_in_short_slices(begin: bytes, piece: bytes, count: int) -> None:
     text = begin + piece * count + b"1," * MB
-    scanner, longest_s = JsonScanner(50_000), 0.0
+    scanner, longest_s = JsonBodyScanner(50_000), 0.0
     refused = ""
     for start in range(0, len(text), 64 * 1024):
         began = time.process_time()
@@ -68,20 +68,20 @@ def test_millions_of_values_are_refused_in_short_slices(begin: bytes, piece: byt
 def test_long_strings_pass_in_time_even_without_an_end(begin: bytes, piece: bytes, count: int) -> None:
     text = begin + piece * count * MB
     began = time.process_time()
-    JsonScanner(50_000).feed(text)
+    JsonBodyScanner(50_000).feed(text)
     assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("mark", ["[]", '{"a":}'])
 def test_deep_nesting_is_refused(mark: str) -> None:
     begin, end = mark[:-1].encode(), mark[-1:].encode()
-    JsonScanner().feed(begin * MAX_DEPTH + end * MAX_DEPTH + begin)
+    JsonBodyScanner().feed(begin * MAX_DEPTH + end * MAX_DEPTH + begin)
     with pytest.raises(RequestError, match=f"nested more than {MAX_DEPTH} levels"):
-        JsonScanner().feed(begin * (MAX_DEPTH + 1))
+        JsonBodyScanner().feed(begin * (MAX_DEPTH + 1))
 
 
 def scan_pieces(text: bytes, size: int) -> None:
-    scanner = JsonScanner()
+    scanner = JsonBodyScanner()
     for start in range(0, len(text), size):
         scanner.feed(text[start : start + size])
 

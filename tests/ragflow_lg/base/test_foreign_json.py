@@ -1,0 +1,90 @@
+"""JSON from outside: what is refused before anything is built from it, and what the rest becomes."""
+
+import json
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from ragflow_lg.base.errors import ForeignJsonError
+from ragflow_lg.base.foreign_json import SMALL_BYTES, read_foreign_json
+from ragflow_lg.base.json_scanner import JsonLimits, JsonScanner, parse_foreign_json, scan_slices
+
+LIMITS = JsonLimits(16 * 1024 * 1024)
+MANY = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[" + "[]," * MANY + "1]", "more than 200,000 entries"),
+        ('{"results": [' + "{}," * MANY + "1]}", "more than 200,000 entries"),
+        ("{" + '"a":[],' * MANY + '"b":1}', "more than 200,000 entries"),
+        ("[" + "1," * MANY + "1]", "more than 200,000 entries"),
+        ("[" + '"",' * MANY + "1]", "more than 200,000 entries"),
+        ('["\\"' + '\\",["' + "[]," * MANY, "more than 200,000 entries"),
+        ("[" * MANY, r"nested more than 100 levels|more than 200,000"),
+        ('{"a":' * 200 + "1" + "}" * 200, "nested more than 100 levels"),
+        ('"' + "x" * (16 * MANY + MANY) + '"', "more than 16,777,216 bytes"),
+    ],
+    ids=["lists", "objects", "duplicate keys", "numbers", "texts", "quotes", "deep", "deep objects", "long"],
+)
+def test_a_text_that_exceeds_a_limit_is_refused_before_anything_is_built(text: str, problem: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ForeignJsonError, match=problem):
+            read_foreign_json(text, LIMITS)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 5 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nonsense", "{", '{"a": 1} x', "9" * 1_000_000, "-" + "9" * 5000, b"\xff", b'{"a": "\xc3"}', "[1,]", "['a']"],
+)
+def test_what_is_not_json_is_an_error(text: str | bytes) -> None:
+    with pytest.raises(ForeignJsonError, match="is not valid"):
+        read_foreign_json(text, LIMITS)
+
+
+PLAIN: list[tuple[str | bytes, Any]] = [
+    ('\ufeff{"a": 1}', {"a": 1}),
+    (b'\xef\xbb\xbf{"a": 1}', {"a": 1}),
+    ('{"a": 1, "a": 2}', {"a": 2}),
+    ("[NaN, Infinity, -Infinity, 1e999]", [None, None, None, None]),
+    ('["\\ud83d\\ude00", "\\ud83d"]', ["\U0001f600", "\ufffd"]),
+    (f"[{'1' * 30}]", ["1" * 30]),
+    ('"' + "\\u0041" * 20_000 + '"', "A" * 20_000),
+    ("[" + "[]," * 90_000 + "[]]", [[] for _ in range(90_001)]),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), PLAIN)
+def test_the_rest_becomes_plain_json(text: str | bytes, value: Any) -> None:
+    assert read_foreign_json(text, LIMITS) == value
+
+
+def test_a_value_that_cannot_be_stored_is_an_error() -> None:
+    with pytest.raises(ForeignJsonError, match="cannot be used: A value is nested deeper than 64 levels"):
+        read_foreign_json("[" * 70 + "]" * 70, LIMITS)
+    with pytest.raises(ForeignJsonError, match="cannot be used: A value has more than 100,000 entries"):
+        read_foreign_json(json.dumps([1] * 110_000), LIMITS)
+
+
+def test_large_texts_are_read_in_a_worker() -> None:
+    assert read_foreign_json.is_small("x" * (SMALL_BYTES - 100), LIMITS)
+    assert not read_foreign_json.is_small("x" * (SMALL_BYTES + 1), LIMITS)
+    assert not read_foreign_json.is_small(b"x" * (SMALL_BYTES + 1), LIMITS)
+
+
+def test_brackets_and_commas_in_strings_do_not_count() -> None:
+    text = json.dumps({"a": ',[{"\\' * 100_000})
+    assert parse_foreign_json(text, JsonLimits(2 * 1024 * 1024, entries=2, depth=1)) == json.loads(text)
+
+
+async def test_the_number_of_objects_and_lists_can_be_limited_as_well() -> None:
+    await scan_slices(b"[" + b"{}," * 98 + b"{}]", JsonScanner(JsonLimits(1000, groups=100)))
+    with pytest.raises(ForeignJsonError, match="more than 100 objects and lists"):
+        await scan_slices(b"[" + b"{}," * 99 + b"{}]", JsonScanner(JsonLimits(1000, groups=100)))
