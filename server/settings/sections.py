@@ -107,6 +107,8 @@ class ModelSection(Section):
     """Whether it supports tool calls. If false, an Agent describes its tools in the prompt."""
     has_schemas: bool | None = None
     """Whether it supports answers that follow a JSON schema."""
+    sends_max_tokens: bool = False
+    """Whether it gets the ``max_tokens`` of a canvas, which RAGFlow removes."""
     input_price: Annotated[float, Field(ge=0)] = 0.0
     """Per million tokens, in any currency."""
     output_price: Annotated[float, Field(ge=0)] = 0.0

@@ -205,7 +205,7 @@ def _llm_call(is_streaming: bool, request: Any) -> Record:
     if values := read_prompt("final_answer", messages[-1].get("content") or ""):
         messages[-1]["content"] = values["reason"].removesuffix(".")
     call: Record = {"stream": is_streaming, "system": system.strip(), "messages": [_message(m) for m in messages]}
-    call["gen_conf"] = dict(request.sampling)
+    call["gen_conf"] = _sent_sampling(request.sampling)
     if request.tools:
         call["gen_conf"]["tool_choice"] = "auto"
         call["tools"] = [tool.name for tool in request.tools]
@@ -214,7 +214,14 @@ def _llm_call(is_streaming: bool, request: Any) -> Record:
 
 def _normalize_llm_call(call: Mapping[str, Any]) -> Record:
     system = re.sub(r"\n+<", "\n<", call["system"].strip())
+    if "gen_conf" in call:
+        call = {**call, "gen_conf": _sent_sampling(call["gen_conf"])}
     return {**call, "system": system, "messages": [_message(message) for message in call["messages"]]}
+
+
+def _sent_sampling(sampling: Mapping[str, Any]) -> Record:
+    """Return what is sent: RAGFlow's clients and ours remove ``max_tokens``, below the place of some recordings."""
+    return {name: value for name, value in sampling.items() if name != "max_tokens"}
 
 
 def _message(message: Mapping[str, Any]) -> Record:

@@ -65,6 +65,7 @@ class LangChainChat(OpenAIChat):
 
     def options(self, request: ChatRequest) -> dict[str, Any]:
         """Return sampling parameters and stop words."""
+        request, _ = self.adapt(request)
         return {**request.sampling, **({"stop": list(request.stop)} if request.stop else {})}
 
     def merge_usage(self, before: Usage | None, added: Usage) -> Usage:
@@ -119,7 +120,7 @@ class FamilyChat(LangChainChat):
 
     def options(self, request: ChatRequest) -> dict[str, Any]:
         """Return the options under the names that the family uses."""
-        return self._family.options(self.model, request)
+        return self._family.options(self.model, self.adapt(request)[0])
 
     def is_end(self, chunk: Any) -> bool:
         """Return whether a chunk says why the answer ends."""

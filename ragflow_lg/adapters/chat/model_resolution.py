@@ -83,6 +83,7 @@ class ModelSettings:
     has_vision: bool | None = None
     has_tools: bool | None = None
     has_schemas: bool | None = None
+    sends_max_tokens: bool = False
     input_price: float = 0.0
     output_price: float = 0.0
 
@@ -148,6 +149,7 @@ class ConfiguredModels:
             has_vision=model.has_vision is not False,
             has_tools=model.has_tools is not False,
             has_schemas=model.has_schemas is True,
+            sends_max_tokens=model.sends_max_tokens,
             input_price=model.input_price,
             output_price=model.output_price,
         )

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from ragflow_lg.adapters.chat.model_rules import adapt_request, find_unsent
 from ragflow_lg.adapters.chat.openai_messages import (
     MAX_CALLS,
     CallPieces,
@@ -57,6 +58,8 @@ class Capabilities(Struct, frozen=True):
     has_vision: bool = True
     has_tools: bool = True
     has_schemas: bool = False
+    sends_max_tokens: bool = False
+    """Whether it gets the ``max_tokens`` of the canvas. RAGFlow sends none."""
     input_price: float = 0.0
     output_price: float = 0.0
 
@@ -277,8 +280,19 @@ class OpenAIChat:
         cost = (read * prices.input_price + written * prices.output_price) / 1_000_000
         return Usage(read, written, 1, cost)
 
+    def adapt(self, request: ChatRequest) -> tuple[ChatRequest, dict[str, Any]]:
+        """Return the request with the parameters that its model takes, and what its body says about thinking."""
+        sends_max_tokens = self._capabilities.sends_max_tokens
+        return adapt_request(request, self.endpoint.provider, self.model, sends_max_tokens=sends_max_tokens)
+
+    def find_unsent(self, sampling: Mapping[str, Any]) -> list[str]:
+        """Return the sampling parameters that are not sent to this model as the canvas says."""
+        sends_max_tokens = self._capabilities.sends_max_tokens
+        return find_unsent(sampling, self.endpoint.provider, self.model, sends_max_tokens=sends_max_tokens)
+
     def options(self, request: ChatRequest) -> dict[str, Any]:
         """Return the options of a request other than its messages."""
+        request, body = self.adapt(request)
         options: dict[str, Any] = dict(request.sampling)
         if "max_tokens" in options and urlsplit(self.endpoint.base_url).hostname == _OPENAI_HOST:
             # OpenAI's newer models reject the old name; other servers do not support the new one.
@@ -287,15 +301,12 @@ class OpenAIChat:
             options["tools"] = [tool_definition(tool) for tool in request.tools]
         if request.stop:
             options["stop"] = list(request.stop)
-        body: dict[str, Any] = {}
         if request.schema is not None:
             # In the body, not as an option: LangChain would parse the answer itself and reject tools with a schema.
             schema = {"name": "answer", "schema": dict(request.schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         if request.template_kwargs:
             body["chat_template_kwargs"] = dict(request.template_kwargs)
-        if request.thinking:
-            body["thinking"] = {"type": request.thinking}
         return {**options, "extra_body": body} if body else options
 
     @contextmanager

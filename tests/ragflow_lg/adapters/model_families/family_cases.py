@@ -4,7 +4,12 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
+from ragflow_lg.adapters.chat.model_resolution import (
+    ChatModelSettings,
+    ConfiguredModels,
+    ModelSettings,
+    ProviderSettings,
+)
 from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatRequest, ToolSchema
 from tests.fakes.model_wires.anthropic_wire import AnthropicWire
 from tests.fakes.model_wires.bedrock_wire import BedrockWire
@@ -51,7 +56,8 @@ async def model_of(
     async with serving_wire(case.wire, *replies, faults=faults) as (stub, address):
         options: dict[str, Any] = {"max_retries": 0, "timeout_s": 20.0, **settings}
         provider = ProviderSettings(address, key_of(case), client=case.client, **options)
-        models = ConfiguredModels(ChatModelSettings(providers={"Zoo": provider}))
+        limited = {model or case.model: ModelSettings(sends_max_tokens=True)}
+        models = ConfiguredModels(ChatModelSettings(providers={"Zoo": provider}, models=limited))
         try:
             yield stub, models.model(f"{model or case.model}@Zoo")
         finally:
