@@ -101,13 +101,18 @@ def upgrade_source(source: Source, catalog: Registry) -> Upgrade:
 
 def read_components(source: Source, catalog: Registry) -> tuple[Draft | None, tuple[Diagnostic, ...], str]:
     """Return a canvas with its components in their current form, the diagnostics without positions, and the text."""
-    reporter = Reporter()
-    value, text = read_source(source, reporter)
-    draft = _parse(value, catalog, reporter)
+    draft, text, reporter = read_document(source, catalog)
     if draft is not None:
         for run in PASSES[0]:
             draft = run(draft, reporter)
     return draft, reporter.diagnostics, text
+
+
+def read_document(source: Source, catalog: Registry) -> tuple[Draft | None, str, Reporter]:
+    """Return a canvas before the first pass (None if the source is none), its text, and what was reported."""
+    reporter = Reporter()
+    value, text = read_source(source, reporter)
+    return _parse(value, catalog, reporter), text, reporter
 
 
 def run_passes(draft: Draft, reporter: Reporter) -> Draft:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
@@ -25,9 +25,9 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 _STYLES: dict[str, Style] = {"error": "red", "warning": "yellow", "info": "cyan"}
 
 
-def to_sarif(reports: Iterable[tuple[Path, tuple[Diagnostic, ...]]]) -> str:
-    """Return the diagnostics of all files as one SARIF run."""
-    rules = [{"id": code, "shortDescription": {"text": text}} for code, text in CODES.items()]
+def to_sarif(reports: Iterable[tuple[Path, tuple[Diagnostic, ...]]], codes: Mapping[str, str] = CODES) -> str:
+    """Return the diagnostics of all files as one SARIF run, with the table of their codes."""
+    rules = [{"id": code, "shortDescription": {"text": text}} for code, text in codes.items()]
     results = [_result(path, d) for path, diagnostics in reports for d in diagnostics]
     log = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -98,7 +98,7 @@ def check_files(
 
         return _restrict(load_settings(settings), tenant)
 
-    for path in _expand(files):
+    for path in expand_paths(files):
         if path.name == NO_CANVAS and len(files) > 1:  # the files were probably named by a pattern
             print_note(f"{path} is skipped: it is the configuration of LangGraph, not a canvas.")
             continue
@@ -161,7 +161,7 @@ def _restrict(settings: Settings, tenant: str) -> Settings:
     return settings if section is None else restrict_settings(settings, tenant, section)
 
 
-def _expand(paths: Iterable[Path]) -> Iterable[Path]:
+def expand_paths(paths: Iterable[Path]) -> Iterable[Path]:
     """Yield the files, and the canvases in the folders."""
     for path in paths:
         if not path.is_dir():

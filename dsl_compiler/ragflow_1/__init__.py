@@ -1,0 +1,9 @@
+"""What RAGFlow 1.0, whose engine is another one, does with a canvas that was written for 0.27.
+
+The rules are data (``rules/*.toml``). Each has a condition in one of the modules that are named like the files.
+"""
+
+from ragflow_lg.dsl_compiler.ragflow_1.examine import Finding, as_diagnostic, examine, fix_canvas
+from ragflow_lg.dsl_compiler.ragflow_1.rules import RULES, Rule, RuleClass
+
+__all__ = ["RULES", "Finding", "Rule", "RuleClass", "as_diagnostic", "examine", "fix_canvas"]
