@@ -11,20 +11,29 @@ from typing import TYPE_CHECKING, Any, cast
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.lowlevel import Server
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import McpError
-from mcp.types import INTERNAL_ERROR, CallToolRequest, ErrorData, ListToolsRequest, ServerResult
+from mcp.types import INTERNAL_ERROR, INVALID_REQUEST, CallToolRequest, ErrorData, ListToolsRequest, ServerResult
+from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.http.mcp.open_sessions import OpenSessions, SessionOwner
 from ragflow_lg.server.http.mcp.tools_of_agents import ToolsOfAgents
 from ragflow_lg.server.http.shared.auth import authenticate, get_app_state, get_turns
+from ragflow_lg.server.http.shared.body_reading import JsonBodyScanner, read_bytes
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
 logger = logging.getLogger(__name__)
 
 MAX_SESSIONS = 1000
+TENANT_SESSIONS = 50
+"""How many sessions a tenant may have. Its oldest one without an open request ends when it opens another one."""
+
 IDLE_S = 30 * 60.0
 """A session without requests for this long is closed; its client opens another one."""
 
@@ -40,7 +49,8 @@ class McpEndpoint:
         # Registered directly: the decorators keep one list of tools for all callers.
         server.request_handlers[ListToolsRequest] = self._list
         server.request_handlers[CallToolRequest] = self._call
-        self._sessions = StreamableHTTPSessionManager(server, session_idle_timeout=IDLE_S, max_sessions=MAX_SESSIONS)
+        self._sessions = StreamableHTTPSessionManager(server, session_idle_timeout=IDLE_S, max_sessions=None)
+        self._open = OpenSessions(MAX_SESSIONS, TENANT_SESSIONS)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -54,9 +64,52 @@ class McpEndpoint:
         Raises:
             RequestError: if the key is missing or invalid.
         """
-        caller = await authenticate(Request(scope, receive))
-        token = AccessToken(token="", client_id=f"{caller.tenant}/{caller.owner.id}", scopes=[])
+        request = Request(scope, receive)
+        caller = await authenticate(request)
+        owner = SessionOwner(caller.tenant, caller.owner.id)
+        try:
+            body = await read_bytes(request, "turn", JsonBodyScanner())
+        except RequestError as error:
+            refusal = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": str(error)}}
+            await JSONResponse(refusal, error.status)(scope, receive, send)
+            return
+        session = request.headers.get(MCP_SESSION_ID_HEADER, "")
+        is_read = False
+
+        async def receive_again() -> Message:
+            nonlocal is_read
+            if is_read:
+                return await receive()
+            is_read = True
+            return {"type": "http.request", "body": body}
+
+        async def send_and_note(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                opened = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER, "")
+                if opened and not session and message["status"] < 400:
+                    self._open.add(opened, owner)
+                elif session and (message["status"] == 404 or request.method == "DELETE"):
+                    self._open.discard(session)
+            await send(message)
+
+        if not session and request.method == "POST":
+            await self._make_room(owner.tenant)
+        with self._open.using(session):
+            await self._handle(scope, owner, receive_again, send_and_note)
+
+    async def _handle(self, scope: Scope, owner: SessionOwner, receive: Receive, send: Send) -> None:
+        token = AccessToken(token="", client_id=owner.client_id, scopes=[])
         await self._sessions.handle_request({**scope, "user": AuthenticatedUser(token)}, receive, send)
+
+    async def _make_room(self, tenant: str) -> None:
+        """End a session, as its client would, if the tenant must not have another one."""
+        while excess := self._open.find_excess(tenant):
+            id_, owner = excess
+            self._open.discard(id_)
+            headers = [(MCP_SESSION_ID_HEADER.encode(), id_.encode())]
+            scope: Scope = {"type": "http", "method": "DELETE", "path": "/mcp", "query_string": b"", "headers": headers}
+            await self._handle(scope, owner, _receive_nothing, _send_nothing)
+            logger.info("an MCP session of %s has ended, because more are open than the limits allow", owner.tenant)
 
     async def _list(self, request: ListToolsRequest) -> ServerResult:
         tools = await self._tools()
@@ -84,3 +137,11 @@ class McpEndpoint:
     async def _tools(self) -> ToolsOfAgents:
         request = cast("Request", self._server.request_context.request)
         return ToolsOfAgents(get_app_state(request), get_turns(request), await authenticate(request))
+
+
+async def _receive_nothing() -> Message:
+    return {"type": "http.request", "body": b""}
+
+
+async def _send_nothing(message: Message) -> None:
+    pass
