@@ -69,6 +69,10 @@ class Imported(Struct, frozen=True):
 class ServerRows(Protocol):
     """What a server has of sessions."""
 
+    async def require_own(self, session_id: str) -> None:
+        """Check that an imported session replaces none of another tenant. Raises ConflictError."""
+        ...
+
     async def put(self, line: ServerLine | FileLine) -> None:
         """Store rows or a file of a session. Raises ValueError for wrong data."""
         ...
@@ -116,6 +120,8 @@ async def import_sessions(
             raise line_error(number, "it belongs to no session")
         if not _HEX.fullmatch(line.session):
             raise line_error(number, "its session is not an id of 32 hexadecimal digits")
+        if server_rows is not None:
+            await server_rows.require_own(line.session)
         await _make_room(store, line.session, replaces=replaces)
         imported = await _import_session(store, known_runs or store.runs, line.session, number, lines)
     if imported is not None:

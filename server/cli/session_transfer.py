@@ -13,12 +13,14 @@ from tempfile import SpooledTemporaryFile, TemporaryDirectory, TemporaryFile
 from typing import IO, TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 import typer
+from msgspec.structs import replace
 
 from ragflow_lg.base.extras import require
 from ragflow_lg.server.cli.options import Checkpoint, Output, SettingsFile
 from ragflow_lg.server.cli.server_database import open_server_database
 from ragflow_lg.server.cli.session_store import no_session, with_store
 from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
+from ragflow_lg.server.runs.import_rights import ImportRights
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
@@ -72,22 +74,36 @@ def export(
 
 def import_(
     file: Annotated[Path, typer.Argument(help="File of `export`; - for standard input.", metavar="FILE")],
-    replace: Annotated[bool, typer.Option("--replace", help="Replace sessions that exist already.")] = False,
+    replaces: Annotated[bool, typer.Option("--replace", help="Replace sessions that exist already.")] = False,
+    tenant: Annotated[
+        str,
+        typer.Option("--tenant", help="Tenant of the server that gets the sessions. Default: its only one."),
+    ] = "",
+    with_agents: Annotated[
+        bool, typer.Option("--with-agents", help="Import also agents and versions that the server does not have.")
+    ] = False,
     settings: SettingsFile = None,
     checkpoint: Checkpoint = "",
 ) -> None:
     """Read sessions from a file that `export` has written.
 
     They go on here: at the same steps, with the same open forms. Each session is stored completely or not at all. With
-    `--replace`, nothing is replaced unless the whole file can be read. The canvases are not part of the file; name one
-    with `--canvas` if its path has changed.
+    `--replace`, nothing is replaced unless the whole file can be read. The canvases of the command line are not part of
+    the file; name one with `--canvas` if its path has changed.
 
-    Example: ragflow-lg sessions import anna.jsonl --checkpoint redis://localhost:6379
+    Sessions of a server need their agent here, and a file decides nothing about it: whose sessions they are says
+    `--tenant`. With `--with-agents`, missing agents are imported; the command says what each of them opens, such as a
+    webhook or a database connection.
+
+    Examples:
+    ragflow-lg sessions import anna.jsonl --checkpoint redis://localhost:6379
+
+    ragflow-lg sessions import all.jsonl --tenant shop --with-agents
     """
     with _open_input(file) as content:
 
         async def work(store: Store, config: Settings) -> None:
-            await _import(store, config, checkpoint, content, replace)
+            await _import(store, config, checkpoint, content, ImportRights(tenant, replaces, with_agents))
 
         with_store(settings, checkpoint, work, may_create=True)
 
@@ -159,7 +175,12 @@ async def _scratch_store() -> AsyncGenerator[Store]:
 
 @asynccontextmanager
 async def _server_rows(
-    settings: Settings, checkpoint: str, *, replaces: bool = False, is_rehearsal: bool = False, creates: bool = False
+    settings: Settings,
+    checkpoint: str,
+    *,
+    rights: ImportRights | None = None,
+    is_rehearsal: bool = False,
+    creates: bool = False,
 ) -> AsyncGenerator[SessionRows | None]:
     """Yield the rows of the server whose database the settings name. Without one, create it or yield None.
 
@@ -173,8 +194,7 @@ async def _server_rows(
     from ragflow_lg.server.runs.session_rows import SessionRows
 
     async with open_server_database(settings, creates=creates) as database:
-        files = settings.server.files
-        yield database and SessionRows(database, files, replaces=replaces, is_rehearsal=is_rehearsal)
+        yield database and SessionRows(database, settings.server.files, rights, is_rehearsal=is_rehearsal)
 
 
 def _uses_database(settings: Settings, checkpoint: str) -> bool:
@@ -228,25 +248,31 @@ async def _export_session(store: Store, session: str, rows: SessionRows | None, 
             file.write(encode_line(line))
 
 
-async def _import(store: Store, settings: Settings, checkpoint: str, file: BinaryIO, replaces: bool) -> None:
+async def _import(store: Store, settings: Settings, checkpoint: str, file: BinaryIO, rights: ImportRights) -> None:
     from ragflow_lg.checkpoints.sessions.session_import import import_sessions, rehearse_import
     from ragflow_lg.checkpoints.sessions.session_lines import has_server_lines
+    from ragflow_lg.server.assembly.canvas_openings import describe_openings
 
     count = 0
+    rights = replace(rights, max_bytes=file.seek(0, os.SEEK_END))
+    file.seek(0)
     for_server = has_server_lines(file)
     creates = for_server and _uses_database(settings, checkpoint) and "database" in settings.server.model_fields_set
-    async with _server_rows(settings, checkpoint, replaces=replaces, creates=creates) as rows:
+    async with _server_rows(settings, checkpoint, rights=rights, creates=creates) as rows:
         if for_server and rows is None:
             reason = _NO_DATABASE if _uses_database(settings, checkpoint) else _OTHER_STORE
             print_note(f"The messages, runs, agents and files of a server in this file are left out: {reason}")
-        if replaces:
-            rehearsal = _server_rows(settings, checkpoint, replaces=True, is_rehearsal=True)
+        if rights.replaces:
+            rehearsal = _server_rows(settings, checkpoint, rights=rights, is_rehearsal=True)
             async with rehearsal as checked, _scratch_store() as scratch:
                 await rehearse_import(store, scratch, file, server_rows=checked)
-        async for imported in import_sessions(store, file, replaces=replaces, server_rows=rows):
+        async for imported in import_sessions(store, file, replaces=rights.replaces, server_rows=rows):
             parts = f"{count_of(imported.checkpoints, 'checkpoint')}, {count_of(imported.parts, 'part')}"
             print_line(f"imported {imported.name or imported.session}: {parts} and {count_of(imported.runs, 'run')}")
             count += 1
+        for added in dict.fromkeys(rows.added) if rows is not None else ():
+            opened = describe_openings(added.dsl, settings)
+            print_line(f"imported the agent {added.title!r} ({added.agent}) of the tenant {added.tenant!r}: {opened}")
     if not count:
         print_note("The file has no sessions.")
 

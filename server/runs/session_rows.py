@@ -1,6 +1,7 @@
 """What a server's database has of exported sessions: messages, runs, the agent with its versions, and files.
 
-Imported rows may come from anybody: they are checked before they are stored.
+Imported rows may come from anybody: they are checked before they are stored, and give nobody any rights. The command
+says who gets them, and whether agents may be among them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import binascii
 import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import orjson
 from sqlalchemy import BigInteger, TypeDecorator, select
@@ -19,6 +20,7 @@ from ragflow_lg.base.errors import ConflictError, DatabaseError, RequestError
 from ragflow_lg.checkpoints.records.run_records import MAX_TIME_MS
 from ragflow_lg.checkpoints.sessions.session_lines import FileLine, ServerLine
 from ragflow_lg.server.agents.file_store import FileStore
+from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT
 from ragflow_lg.server.database.session_repository import delete_session_rows
 from ragflow_lg.server.database.stored_reference import read_reference
 from ragflow_lg.server.database.tables import (
@@ -26,12 +28,14 @@ from ragflow_lg.server.database.tables import (
     TENANT_CHARS,
     AgentRow,
     FileRow,
+    KeyRow,
     MessageRow,
     Row,
     RunRow,
     SessionRow,
     VersionRow,
 )
+from ragflow_lg.server.runs.import_rights import ImportRights
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
 
 MAX_IDS = 1_000_000
 """How many ids of files are looked for in a session."""
+_FOREIGN = "The session, or its agent, belongs to another tenant here: --tenant says who gets the sessions of the file."
 _AT_ONCE = 500
 _TABLES: dict[str, type[Row]] = {
     row.__tablename__: row for row in (AgentRow, VersionRow, SessionRow, MessageRow, RunRow)
@@ -57,21 +62,29 @@ def find_ids(text: bytes, ids: set[str]) -> None:
         ids.update(found.decode() for found in _FILE_ID.findall(text))
 
 
+class AddedVersion(NamedTuple):
+    """A version that an import has added to an agent, which may be new."""
+
+    tenant: str
+    agent: str
+    title: str
+    dsl: str
+
+
 class SessionRows:
     """The rows of sessions in one database, and their files."""
 
-    def __init__(self, database: Database, folder: Path, *, replaces: bool = False, is_rehearsal: bool = False) -> None:
-        """``folder`` contains the files.
-
-        ``replaces``: rows of a session replace those that are there. A rehearsal checks what is to be stored, and
-        changes nothing.
-        """
+    def __init__(
+        self, database: Database, folder: Path, rights: ImportRights | None = None, *, is_rehearsal: bool = False
+    ) -> None:
+        """``folder`` contains the files. A rehearsal checks what is to be stored, and changes nothing."""
         self.database = database
         self.folder = folder
-        self._replaces = replaces
+        self.added: list[AddedVersion] = []
+        self._rights = rights or ImportRights()
         self._is_rehearsal = is_rehearsal
         self._owner = ("", "", "")
-        """The session of the rows that were put last, its tenant and its agent."""
+        """The session of the rows that were put last, its tenant according to the file, and its agent."""
 
     async def export(self, session_id: str, ids: Collection[str]) -> AsyncIterator[ServerLine | FileLine]:
         """Yield the rows of a session, if the database has it, and those files of its agent whose ids it contains.
@@ -98,13 +111,84 @@ class SessionRows:
                     continue  # it has been deleted
                 yield FileLine(session_id, _values(file), base64.b64encode(content).decode())
 
+    async def require_own(self, session_id: str) -> None:
+        """Check that an imported session replaces none of another tenant.
+
+        Raises:
+            ConflictError: If it does.
+        """
+        tenant, _ = await self._find_tenant()
+        owner = await self.database.first(select(SessionRow.tenant).where(SessionRow.id == session_id))
+        if owner not in (None, tenant):
+            raise ConflictError(_FOREIGN)
+
+    async def _find_tenant(self) -> tuple[str, str]:
+        """Return who gets imported rows, and a text about it for refusals. Without an answer, the first is ``""``."""
+        if self._rights.tenant:
+            return self._rights.tenant, ""
+        tenants: set[str] = set()
+        for column in (AgentRow.tenant, KeyRow.tenant):
+            tenants.update(await self.database.all(select(column).distinct()))
+        if len(tenants) > 1:
+            return "", "this server has several tenants. Say with --tenant which one gets them"
+        only = next(iter(tenants), DEFAULT_TENANT)
+        return only, f"they are for the tenant {only!r} here. To give them to it all the same, add --tenant {only}"
+
+    async def _take(self, rows: Mapping[str, list[Any]]) -> None:
+        """Make the tenant the owner of rows. What would give others any rights goes.
+
+        Raises:
+            ConflictError: If the file names another tenant, and the command none.
+        """
+        (session,) = rows["sessions"]
+        tenant, reason = await self._find_tenant()
+        if not tenant or (not self._rights.tenant and tenant != session.tenant):
+            raise ConflictError(f"The file names the tenant {session.tenant!r:.80}, but {reason}.")
+        for row in (row for of_table in rows.values() for row in of_table):
+            row.tenant = tenant
+        session.visitor = ""
+        session.stored_bytes = min(session.stored_bytes or 0, self._rights.max_bytes)
+
+    async def _put_agent(self, db: AsyncSession, rows: Mapping[str, list[Any]]) -> None:
+        """Add the agent and the versions that are missing, if they may be.
+
+        Raises:
+            ConflictError: If they may not be, or a version belongs to another agent.
+        """
+        (session,) = rows["sessions"]
+        agent = known = await db.get(AgentRow, session.agent_id)
+        if known is None:
+            agent = next(iter(rows["agents"]), None)
+        missing: list[VersionRow] = []
+        for row in rows["versions"]:
+            version = await db.get(VersionRow, row.id)
+            if version is None:
+                missing.append(row)
+            elif (version.tenant, version.agent_id) != (session.tenant, session.agent_id):
+                raise ConflictError("A version of the agent belongs to another agent here.")
+        needed = {session.version_id} & {row.id for row in missing}
+        if agent is None or ((known is None or needed) and not self._rights.has_agents):
+            what = "no agent" if known is None else "an agent without this version"
+            raise ConflictError(
+                f"The tenant {session.tenant!r} has {what}: {session.agent_id}, version {session.version_id}. To "
+                "import it as well, with all that it opens, add --with-agents."
+            )
+        if not self._rights.has_agents:
+            return
+        if known is None:
+            db.add(agent)
+        for version in missing:
+            version.is_released = version.is_released and known is None  # it must not replace the published version
+            db.add(version)
+        self.added += [AddedVersion(session.tenant, agent.id, agent.title, version.dsl) for version in missing]
+
     async def put(self, line: ServerLine | FileLine) -> None:
         """Store the rows of a session, or a file. What belongs to the agent is kept if it exists.
 
         Raises:
             ValueError: If they are not what `export` writes.
-            ConflictError: If the session exists and is not to be replaced, or the ids, the agent's title or one of its
-                versions belong to something else.
+            ConflictError: If they are of another tenant, the session exists and is not to be replaced, its agent is
+                missing, or the ids, the agent's title or one of its versions belong to something else.
             DatabaseError: If the database fails.
         """
         if isinstance(line, FileLine):
@@ -113,22 +197,18 @@ class SessionRows:
         rows = _check_rows(line)
         (session,) = rows["sessions"]
         self._owner = (line.session, session.tenant, session.agent_id)
+        await self._take(rows)
         try:
             async with self.database.writing() as db:
                 for kind in (SessionRow, AgentRow):
                     id_ = session.id if kind is SessionRow else session.agent_id
                     owner = await db.scalar(select(kind.tenant).where(kind.id == id_))
                     if owner not in (None, session.tenant):
-                        raise ConflictError("The session, or its agent, belongs to another tenant here.")
-                    if owner is not None and kind is SessionRow and not self._replaces:
+                        raise ConflictError(_FOREIGN)
+                    if owner is not None and kind is SessionRow and not self._rights.replaces:
                         raise ConflictError("The server has messages of the session. To replace it, add --replace.")
                 await delete_session_rows(db, session.tenant, session.id)
-                for row in (*rows["agents"], *rows["versions"]):
-                    known = await db.get(AgentRow if isinstance(row, AgentRow) else VersionRow, row.id)
-                    if known is None:
-                        db.add(row)
-                    elif isinstance(known, VersionRow) and self._owner[1:] != (known.tenant, known.agent_id):
-                        raise ConflictError("A version of the agent belongs to another agent here.")
+                await self._put_agent(db, rows)
                 db.add_all([*rows["sessions"], *rows["messages"], *rows["runs"]])
                 if self._is_rehearsal:
                     await db.flush()
@@ -149,9 +229,10 @@ class SessionRows:
             raise ValueError("its file has another id or size")
         if self._owner != (line.session, row.tenant, row.agent_id):
             raise ValueError("its file belongs to another agent")
+        tenant, _ = await self._find_tenant()
         is_known = await self.database.first(select(FileRow).where(FileRow.id == row.id)) is not None
         if not is_known and not self._is_rehearsal:
-            await self._store(row.tenant).save(
+            await self._store(tenant).save(
                 row.id, row.name, row.mime_type, content, row.create_ms, row.agent_id, expire_ms=row.expire_ms
             )
 

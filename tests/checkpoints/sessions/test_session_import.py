@@ -286,6 +286,9 @@ async def test_a_session_whose_server_rows_are_refused_is_not_imported(tmp_path:
     class Refusing:
         deletes = False
 
+        async def require_own(self, session_id: str) -> None:
+            pass
+
         async def put(self, line: ServerLine | FileLine) -> None:
             raise ValueError("its tables are unknown")
 

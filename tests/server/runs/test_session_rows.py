@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import sqlite3
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,13 @@ from pydantic import SecretStr
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.checkpoints.sessions.session_lines import FileLine, ServerLine
 from ragflow_lg.server.database.database import open_database
+from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.runs.import_rights import ImportRights
 from ragflow_lg.server.runs.session_rows import SessionRows
 from tests.server.cli.command import Completed, call
-from tests.server.http.app_server import FORM, start_app
+from tests.server.http.app_server import FORM, canvas, start_app
 
+TAKEN = ("--tenant", "tenant", "--with-agents")
 KEY = base64.b64encode(b"k" * 32).decode()
 
 
@@ -61,7 +65,8 @@ async def test_a_session_goes_on_in_another_server(tmp_path: Path) -> None:
     assert base64.b64encode(b"of somebody else").decode() not in exported
     keys = {"encryption_keys": [{"id": "k", "key": KEY}]}
     options_of(there, **keys)
-    await command(there, "import", tmp_path / "all.jsonl")  # it creates the database
+    imported = await command(there, "import", tmp_path / "all.jsonl", *TAKEN)  # it creates the database
+    assert f"imported the agent 'Helper' ({agent}) of the tenant 'tenant': it opens nothing" in imported.stdout
     assert b"my question" not in (there / "server.db").read_bytes()
     async with start_app(there, **options_of(there, **keys)) as server:
         (shown,) = (await server.client.get(f"/agents/{agent}/sessions")).json()["data"]
@@ -144,7 +149,7 @@ async def test_rows_that_do_not_belong_together_are_refused(tmp_path: Path) -> N
         FileLine(session, stored.row, "§"),
     ]
     async with open_database(f"sqlite:///{tmp_path}/new.db") as database:
-        rows = SessionRows(database, tmp_path / "files")
+        rows = SessionRows(database, tmp_path / "files", ImportRights("tenant", has_agents=True, max_bytes=10**6))
         for line in wrong:
             if isinstance(line, ServerLine):
                 with pytest.raises(ValueError, match=r"."):
@@ -199,15 +204,18 @@ async def test_an_import_without_replace_leaves_the_messages_of_a_server_alone(t
     tenant = lines[at]["rows"]["sessions"][0]["tenant"]
     foreign = {**lines[at], "rows": json.loads(text.replace(f'"tenant": "{tenant}"', '"tenant": "another"'))}
     changed = {**lines[at], "rows": json.loads(text.replace("my question", "other words"))}
-    for wrong, words in (
-        ([*lines[:at], foreign], "another tenant"),
-        ([*lines[:at], changed], "--replace"),
-        ([*lines[:at], *lines[at + 1 :]], "does not follow its session"),
-    ):
+    cases: list[tuple[list[Any], str, tuple[str, ...]]] = [
+        ([*lines[:at], foreign], "names the tenant 'another', but they are for the tenant 'tenant'", ()),
+        ([*lines[:at], foreign], "belongs to another tenant", ("--tenant", "another")),
+        ([*lines[:at]], "belongs to another tenant", ("--tenant", "another", "--replace")),
+        ([*lines[:at], changed], "--replace", ()),
+        ([*lines[:at], *lines[at + 1 :]], "does not follow its session", ()),
+    ]
+    for wrong, words, options in cases:
         for stored in here.glob("sessions.db*"):
             stored.unlink()  # the steps have been deleted, but not the messages
         file.write_text("".join(f"{json.dumps(line)}\n" for line in wrong))
-        done = await asyncio.to_thread(call, "sessions", "import", file, "--settings", here / "s.toml")
+        done = await asyncio.to_thread(call, "sessions", "import", file, *options, "--settings", here / "s.toml")
         assert done.returncode == 2
         assert words in done.stderr
     async with start_app(here, **options_of(here)) as server:
@@ -230,5 +238,94 @@ async def test_a_version_of_another_agent_is_not_used(tmp_path: Path) -> None:
             row.update({name: value for name, value in other.items() if name in row})
     moved["agents"][0]["id"], moved["sessions"][0]["id"] = "b" * 32, "c" * 32
     async with open_database(f"sqlite:///{tmp_path}/here/server.db") as database:
+        rights = ImportRights("another", has_agents=True)
         with pytest.raises(ConflictError, match="belongs to another agent"):
-            await SessionRows(database, tmp_path / "files").put(ServerLine("c" * 32, moved))
+            await SessionRows(database, tmp_path / "files", rights).put(ServerLine("c" * 32, moved))
+
+
+WEBHOOK = canvas(
+    ("begin", "Begin", {"mode": "Webhook", "security": {"auth_type": "none"}, "methods": ["POST"]}, ["ExeSQL:0"]),
+    ("ExeSQL:0", "ExeSQL", {"sql": "SELECT 1", "connection": "shop"}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["planted"]}, []),
+)
+PLANTED_SESSION, PLANTED_AGENT, PLANTED_VERSION = "d" * 32, "e" * 32, "f" * 32
+
+
+async def plant(folder: Path, agent_id: str = PLANTED_AGENT) -> str:
+    """Write an exported session as an attacker changes it: with another tenant and canvas. Return its real agent."""
+    async with start_app(folder, **options_of(folder)) as server:
+        agent = await server.agent(FORM)
+        session = (await server.ask(agent, "my question"))["data"]["session_id"]
+    text = (await command(folder, "export", session)).stdout.replace(session, PLANTED_SESSION)
+    text = text.replace(str(uuid.UUID(session)), str(uuid.UUID(PLANTED_SESSION)))
+    lines: list[Any] = [json.loads(line) for line in text.splitlines()]
+    for line in lines:
+        if line["line"] == "run":
+            line["run"]["run_id"] = uuid.uuid4().hex
+        if line["line"] != "server":
+            continue
+        tables = line["rows"]
+        for row in (row for rows in tables.values() for row in rows):
+            row["tenant"] = "aaa"
+            row |= {name: agent_id or agent for name in ("agent_id",) if name in row}
+            row |= {name: PLANTED_VERSION for name in ("version_id",) if name in row}
+        for run in tables["runs"]:
+            run["id"] = uuid.uuid4().hex
+        tables["agents"][0] |= {"id": agent_id or agent, "title": "planted", "title_key": "planted"}
+        tables["versions"][0] |= {"id": PLANTED_VERSION, "dsl": json.dumps(WEBHOOK), "is_released": True}
+        tables["sessions"][0] |= {"visitor": "v" * 32, "stored_bytes": 2**40}
+    (folder / "planted.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return agent
+
+
+async def import_planted(folder: Path, *options: str) -> tuple[int, str]:
+    """Return the exit code of an import, and what it said."""
+    file = folder / "planted.jsonl"
+    done = await asyncio.to_thread(call, "sessions", "import", file, *options, "--settings", folder / "s.toml")
+    return done.returncode, done.stderr + done.stdout
+
+
+def select(folder: Path, statement: str) -> list[Any]:
+    with sqlite3.connect(folder / "server.db") as database:
+        return database.execute(statement).fetchall()
+
+
+async def test_a_file_plants_no_agent_and_chooses_no_tenant(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    options_of(here)
+    await plant(here)
+    with (here / "s.toml").open("a") as settings:
+        settings.write("[sql.connections.shop]\ndb_type = 'sqlite'\ndatabase = 'shop.db'\n")
+    refused = await import_planted(here)
+    assert "The file names the tenant 'aaa', but they are for the tenant 'tenant' here" in refused[1]
+    async with open_database(f"sqlite:///{here}/server.db") as database:
+        for tenant in ("aaa", "bbb"):
+            await KeyRepository(database).create(tenant, 1)
+    refused = await import_planted(here, "--with-agents")
+    assert "this server has several tenants. Say with --tenant which one" in refused[1]
+    for tenant in ("aaa", "bbb"):
+        status, said = await import_planted(here, "--tenant", tenant)
+        assert status == 2
+        assert f"The tenant '{tenant}' has no agent: {PLANTED_AGENT}" in said
+        assert "--with-agents" in said
+    assert select(here, "SELECT title FROM agents") == [("Helper",)]
+    assert select(here, f"SELECT id FROM sessions WHERE id = '{PLANTED_SESSION}'") == []
+    status, said = await import_planted(here, "--tenant", "bbb", "--with-agents")  # the file names another one
+    assert status == 0, said
+    assert "imported the agent 'planted'" in said
+    assert "of the tenant 'bbb': it opens a webhook that anybody may call, the database connection shop" in said
+    of_session = f"SELECT tenant, visitor, stored_bytes < 1000000 FROM sessions WHERE id = '{PLANTED_SESSION}'"
+    assert select(here, of_session) == [("bbb", "", 1)]
+    assert select(here, "SELECT id FROM agents WHERE tenant = 'aaa'") == []
+
+
+async def test_a_file_publishes_no_version_of_an_agent_that_exists(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    options_of(here)
+    agent = await plant(here, "")
+    status, said = await import_planted(here, "--tenant", "tenant")
+    assert (status, f"an agent without this version: {agent}, version {PLANTED_VERSION}" in said) == (2, True)
+    status, said = await import_planted(here, "--tenant", "tenant", "--with-agents")
+    assert status == 0, said
+    assert select(here, "SELECT title FROM agents") == [("Helper",)]
+    assert select(here, "SELECT id FROM versions WHERE is_released") == []
