@@ -37,12 +37,13 @@ def retries_ignored(canvas: Canvas) -> Iterator[Hit]:
 
 
 def edges_from_upstream(canvas: Canvas) -> Iterator[Hit]:
-    before = find_predecessors({node.id: node.downstream for node in canvas.nodes.values()})
+    followers = {node.id: (*node.downstream, *_targets(node)) for node in canvas.nodes.values()}
+    before = find_predecessors(followers)
     for node in canvas.nodes.values():
         wanted = [id_ for id_ in before[node.id] if canvas.nodes[id_].parent == node.parent or not node.parent]
         listed = node.upstream or ()
         lacking = [id_ for id_ in wanted if id_ not in listed]
-        extra = [id_ for id_ in listed if id_ in canvas.nodes and node.id not in canvas.nodes[id_].downstream]
+        extra = [id_ for id_ in listed if id_ in canvas.nodes and node.id not in followers[id_]]
         extra = [id_ for id_ in extra if canvas.nodes[id_].component not in ("Loop", "Iteration")]
         if lacking or extra:
             detail = f"only in downstream: {', '.join(lacking)}" if lacking else f"only in upstream: {', '.join(extra)}"
