@@ -20,6 +20,9 @@ def escape_value(before: str, value: str, after: str) -> str:
     path it may have slashes. Directly after ``?`` or ``&`` it is a list of parameters, unless ``=`` follows. Elsewhere
     in the query it is one value. What is already escaped (``%20``) stays so.
 
+    Raises:
+        ValueError: for ``..`` in a path, which cannot be escaped and would remove what stands before it.
+
     >>> escape_value("https://h.test/?q=", "a&b#c", ""), escape_value("https://h.test/", "a/b?c", "/d")
     ('a%26b%23c', 'a/b%3Fc')
     """
@@ -35,6 +38,8 @@ def escape_value(before: str, value: str, after: str) -> str:
             return value
         host, slash, path = value.partition("/")  # a host is not quoted: it may be an international name
         return _HOST_ENDS.sub(lambda match: quote(match[0], safe=""), host) + slash + _quote(path, _IN_PATH)
+    if ".." in (before.rpartition("/")[2] + value + after.partition("/")[0]).split("/"):
+        raise ValueError("a value in the path has the part '..'")
     return _quote(value, _IN_PATH)
 
 

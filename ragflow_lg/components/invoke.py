@@ -191,7 +191,10 @@ def _address(ctx: RunContext, template: Template) -> str:
             after = template.segments[place + 1 : place + 2]
             text = ctx.text_of(segment)
             _check_length("address", len(address) + len(text), MAX_URL_CHARS)
-            segment = escape_value(address, text, after[0] if after and isinstance(after[0], str) else "")
+            try:
+                segment = escape_value(address, text, after[0] if after and isinstance(after[0], str) else "")
+            except ValueError as error:
+                raise ComponentError(f"The address is not valid: {error}.", node=ctx.node.id) from None
         address += segment
     address = ctx.charge(_with_scheme(address))
     return _CONTROL.sub(lambda match: f"%{ord(match[0]):02X}", escape_percent(address))

@@ -38,7 +38,21 @@ def test_a_value_is_escaped_for_its_place(before: str, value: str, after: str, e
     assert escape_value(before, value, after) == expected
 
 
-@given(st.text().filter(lambda text: "%" not in text and not any("\ud800" <= char <= "\udfff" for char in text)))
+@pytest.mark.parametrize(
+    ("before", "value", "after"), [("h.test/a/", "../b", ""), ("h.test/a/.", ".", "/b"), ("h.test/a", "/..", "/b")]
+)
+def test_a_value_cannot_leave_its_place_in_a_path(before: str, value: str, after: str) -> None:
+    with pytest.raises(ValueError, match=r"'\.\.'"):
+        escape_value(before, value, after)
+
+
+@given(
+    st.text().filter(
+        lambda text: (
+            "%" not in text and not any("\ud800" <= char <= "\udfff" for char in text) and ".." not in text.split("/")
+        )
+    )
+)
 def test_a_value_changes_no_other_part(value: str) -> None:
     parts = urlsplit("https://h.test/p/" + escape_value("https://h.test/p/", value, "/end?a=1") + "/end?a=1")
     assert (parts.netloc, unquote(parts.path), parts.query, parts.fragment) == ("h.test", f"/p/{value}/end", "a=1", "")

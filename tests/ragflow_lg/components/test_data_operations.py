@@ -169,7 +169,7 @@ def test_invalid_params_are_reported_with_their_location(params: dict[str, Any],
 
 
 @pytest.mark.parametrize(
-    "unread", [{"updates": "?"}, {"filter_values": [{}]}, {"rename_keys": None}, {"select_keys": 7}]
+    "unread", [{"updates": "?"}, {"filter_values": [None]}, {"rename_keys": None}, {"select_keys": 7}]
 )
 async def test_only_what_the_operation_reads_has_to_be_valid(unread: dict[str, Any]) -> None:
     params = {"query": ["env.v"], "operations": "combine", **unread}

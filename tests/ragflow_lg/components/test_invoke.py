@@ -192,6 +192,11 @@ async def test_a_null_reference_sends_an_empty_value_in_a_body_and_a_form() -> N
     assert http.requests[0].form == {"a": "", "b": "", "c": ['{"k": null}']}
 
 
+async def test_a_value_that_would_leave_its_place_in_the_path_is_an_error() -> None:
+    result, http = await run({"url": "api.test/users/{up@name}/x"}, outputs={"up": {"name": "../../admin"}})
+    assert (result.error, http.requests) == ("The address is not valid: a value in the path has the part '..'.", [])
+
+
 async def test_an_address_that_is_too_long_is_an_error() -> None:
     result, http = await run({"url": "{up@long}/{up@long}"}, outputs={"up": {"long": "x" * 40_000}})
     assert (result.error, http.requests) == ("The address has more than 65,536 characters.", [])
