@@ -27,6 +27,7 @@ from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import MAX_CHARS, JsonValue, to_text
 from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.component.decorator import RunContext
+from ragflow_lg.models.answer_checks import check_end, is_empty
 from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
 from ragflow_lg.models.model_call import AnswerSink, AnswerStream, ask
 from ragflow_lg.models.prompts import CONTEXT_SHARE
@@ -229,7 +230,8 @@ class AgentRun(Struct, frozen=True):
             answer = await ask(self.ctx, self.model, request, stream)
             calls: list[JsonValue] = [[*call] for call in answer.calls]
             usage: list[JsonValue] = [*answer.usage]
-            return {"text": answer.text, "calls": calls, "usage": usage, "seconds": iteration.seconds}
+            seconds = iteration.seconds
+            return {"text": answer.text, "calls": calls, "usage": usage, "seconds": seconds, "end": answer.end}
 
         try:
             stored: Any = await self.ctx.step("model", len(request.messages), call, position=position)
@@ -238,8 +240,10 @@ class AgentRun(Struct, frozen=True):
         except RagflowLgError as error:
             await iteration.fail(error)
             raise
-        calls = await self.repair([ToolCall(*call) for call in stored["calls"]])
-        answer = ChatAnswer(stored["text"], calls, Usage(*stored["usage"]))
+        end = stored.get("end", "")
+        calls = await self.repair([ToolCall(*call) for call in stored["calls"]], is_cut=end == "length")
+        answer = ChatAnswer(stored["text"], calls, Usage(*stored["usage"]), end)
+        check_end(self.ctx, answer)
         await iteration.end(answer, stored.get("seconds", 0.0))
         if not is_fresh:
             self.ctx.count(answer.usage)
@@ -248,6 +252,13 @@ class AgentRun(Struct, frozen=True):
         if self.ctx.budget.is_limited:
             self.ctx.budget.charge_step(position, count_tokens(request, answer), is_charged=is_fresh)
         return answer
+
+    async def ask_for_answer(self, request: ChatRequest, position: str) -> str:
+        """Ask for the final answer, and once more if it is empty; return it."""
+        answer = await self.ask(request, position, self.stream)
+        if is_empty(answer):
+            answer = await self.ask(request, f"{position} again", self.stream)
+        return answer.text
 
     async def repair(self, calls: Sequence[ToolCall], *, is_cut: bool = False) -> tuple[ToolCall, ...]:
         """Return calls that can be made; see `ragflow_lg.agents.call_arguments.repair_calls`."""

@@ -367,4 +367,4 @@ async def _write_report(run: AgentRun, state: Research) -> str:
     prompt = engine_prompt(run.ctx, "research_report", findings=findings, passages=passages, reason=state.end)
     messages = append_message(run.request.messages, "user", prompt)
     request = request_schema(run, replace(run.request, messages=tuple(messages)))
-    return (await run.ask(run.with_guidelines(request), "report", run.stream)).text
+    return await run.ask_for_answer(run.with_guidelines(request), "report")

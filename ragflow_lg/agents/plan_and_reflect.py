@@ -29,7 +29,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.models.engine_prompts import engine_prompt
 from ragflow_lg.models.prompt_texts import COMPLETE_TASK
 from ragflow_lg.models.prompts import CONTEXT_SHARE
-from ragflow_lg.models.structured_answer import read_answer
+from ragflow_lg.models.structured_answer import is_whole_json, read_answer
 from ragflow_lg.services.chat import ChatRequest, ToolCall
 
 MAX_CALLS = 64
@@ -42,6 +42,8 @@ TOOLS_HEAD = "Available tools:\n"
 """Precedes the JSON list of tools in the prompts that need it."""
 
 _LIST_EXPECTED = 'Respond with a JSON list of calls: [{"name": "tool", "arguments": {}}].'
+
+_PLAN_CUT = f"Your list was cut off at the limit of tokens, so no call was made. Request fewer calls. {_LIST_EXPECTED}"
 
 
 class _Step(Struct):
@@ -77,8 +79,12 @@ async def _run_step(run: AgentRun, analysis: str, steps: Sequence[_Step]) -> tup
     messages = tuple(append_message(_conversation(run, steps), "user", engine_prompt(run.ctx, "plan_request")))
     request = replace(run.request, system=system, messages=messages, schema=None)
     sink = make_thought_sink(run, is_text_shown=False)
-    text = strip_thinking((await run.ask(request, f"plan {number}", sink)).text)
-    planned, problem = _read_plan(await run.ctx.services.workers.run(read_answer, text), number)
+    answer = await run.ask(request, f"plan {number}", sink)
+    text = strip_thinking(answer.text)
+    if answer.end == "length" and not is_whole_json(text):
+        planned, problem = list[ToolCall](), _PLAN_CUT
+    else:
+        planned, problem = _read_plan(await run.ctx.services.workers.run(read_answer, text), number)
     step = _Step(text.strip() or "[]", note=problem)
     calls = await run.repair([call for call in planned if call.name != COMPLETE_TASK])
     is_complete = len(calls) < len(planned)
@@ -117,7 +123,7 @@ async def _answer(run: AgentRun, steps: Sequence[_Step]) -> str:
     messages = append_message(_conversation(run, steps), "user", final_prompt(run.ctx))
     request = replace(run.request, messages=tuple(messages))
     request = request_schema(run, request)
-    return (await run.ask(run.with_guidelines(request), "answer", run.stream)).text
+    return await run.ask_for_answer(run.with_guidelines(request), "answer")
 
 
 def _conversation(run: AgentRun, steps: Iterable[_Step]) -> list[dict[str, str]]:

@@ -21,7 +21,7 @@ from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
 from ragflow_lg.models.model_call import AnswerStream
 from ragflow_lg.models.structured_answer import append_schema
-from ragflow_lg.services.chat import ToolCall, ToolSchema
+from ragflow_lg.services.chat import AnswerEnd, ToolCall, ToolSchema
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ async def react(run: AgentRun) -> str:
         if is_last or reader.answer:
             return reader.answer or ""
         messages = append_message(messages, "assistant", _step_text(reader))
-        messages = append_message(messages, "user", await _observe(run, reader.calls, str(number)))
+        messages = append_message(messages, "user", await _observe(run, reader.calls, str(number), answer.end))
         number += 1
 
 
@@ -86,12 +86,12 @@ def _step_text(reader: ReactReader) -> str:
     return "\n".join([*thought, *calls])
 
 
-async def _observe(run: AgentRun, actions: Sequence[WrittenCall], position: str) -> str:
+async def _observe(run: AgentRun, actions: Sequence[WrittenCall], position: str, end: AnswerEnd) -> str:
     """Call the tools of a step; return the message with their results."""
     if not actions:
         return engine_prompt(run.ctx, "react_continue")
     written = [to_tool_call(call, run.toolbox.schemas, f"{position}.{index}") for index, call in enumerate(actions)]
-    calls = await run.repair(written)
+    calls = await run.repair(written, is_cut=end == "length")
     outcomes = await run.call(calls, position)
     if len(outcomes) == 1:
         return f"Observation: {result_text(outcomes[0].value)}"

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_run import AgentRun, final_prompt, result_text
 from ragflow_lg.agents.call_arguments import conversation_calls
+from ragflow_lg.models.answer_checks import EMPTY_TRIES, is_empty
 from ragflow_lg.services.chat import ChatModel
 
 logger = logging.getLogger(__name__)
@@ -23,15 +24,16 @@ StrategyName: TypeAlias = Literal["function_calling", "react", "plan_and_reflect
 async def call_functions(run: AgentRun) -> str:
     """Return the model's answer after it has called its tools; after the last round it must answer without them."""
     messages: list[dict[str, Any]] = [dict(message) for message in run.request.messages]
-    number = 0
+    number = empties = 0
     while number <= run.max_rounds and not await run.is_spent(f"round {number}"):
         request = replace(run.request, messages=tuple(messages), tools=run.toolbox.schemas)
         answer = await run.ask(run.with_guidelines(request), f"round {number}", run.stream)
         number += 1
         if not answer.calls:
-            if answer.text or run.stream is None:
+            empties = empties + 1 if is_empty(answer) else 0
+            if empties in (0, EMPTY_TRIES):
                 return answer.text
-            continue  # neither text nor calls: ask again
+            continue
         outcomes = await run.call(answer.calls, str(number - 1))
         messages.append({"role": "assistant", "content": "", "tool_calls": conversation_calls(answer.calls)})
         for call, outcome in zip(answer.calls, outcomes, strict=True):
@@ -40,7 +42,7 @@ async def call_functions(run: AgentRun) -> str:
     reason = "The token budget is used up." if is_spent else f"Exceed max rounds: {run.max_rounds}."
     messages.append({"role": "user", "content": final_prompt(run.ctx, reason)})
     last = replace(run.request, messages=tuple(messages))
-    return (await run.ask(run.with_guidelines(last), f"round {number}", run.stream)).text
+    return await run.ask_for_answer(run.with_guidelines(last), f"round {number}")
 
 
 def load_strategy(name: StrategyName) -> Strategy:

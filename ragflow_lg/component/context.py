@@ -72,6 +72,8 @@ class RunContext(NodeValues, NodeSteps):
     """The data for ``message_end``, set by a Message."""
     limit: Limit | None = None
     """Stops the component when its time is up."""
+    finish_reason = ""
+    """``length`` or ``content_filter`` if the model's last answer was cut off or blocked, else ``""``."""
     refusals = 0
     """The number of unusable answers so far; the next attempt asks again instead of using a stored answer."""
     usage = NO_USAGE

@@ -110,6 +110,8 @@ class NodeFinished(NamedTuple):
     """How often the component ran: more than once if it was retried after errors."""
     notices: tuple[str, ...] = ()
     """What an author should know although the node did not fail, such as messages that did not fit into the context."""
+    finish_reason: str = ""
+    """``length`` or ``content_filter`` if the model's answer was cut off or blocked."""
 
 
 class Waiting(NamedTuple):

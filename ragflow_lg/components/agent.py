@@ -25,6 +25,7 @@ from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ToolEntry, ToolResult, ToolRules
+from ragflow_lg.models.answer_checks import cut_notice, empty_answer_error
 from ragflow_lg.models.chat_params import (
     GO_NAMES,
     PromptedParams,
@@ -42,6 +43,7 @@ from ragflow_lg.models.engine_prompts import describe_today, engine_prompt
 from ragflow_lg.models.model_call import (
     AnswerStream,
     ask,
+    ask_for_answer,
     build_request,
     find_guidelines,
     has_citations,
@@ -277,7 +279,7 @@ async def _without_tools(
     request = build_request(ctx, params, model, schema=params.json_schema, prompts=prompts, guidelines=guidelines)
     stream = AnswerStream(ctx, cites=has_citations(ctx, params)) if _is_streaming(ctx, params) else None
     run = AgentRun(ctx, model, request, Toolbox(ctx, ()), 0, stream)
-    text = (await ask(ctx, model, request, stream)).text
+    text = (await ask_for_answer(ctx, model, request, stream)).text
     if stream is not None:
         await stream.finish_text()
     return await _outputs(run, params, text)
@@ -290,6 +292,9 @@ async def _outputs(run: AgentRun, params: Params, text: str) -> Outputs:
         return (await run.ask(run.with_guidelines(request), "evidence")).text
 
     ctx, stream = run.ctx, run.stream
+    if not text.strip():
+        ctx.refusals += 1
+        raise empty_answer_error(ctx)
     if params.requires_evidence:
         text = await require_citations(ctx, run.model, run.request, text, ask_again)
     if params.json_schema is not None:
@@ -301,11 +306,12 @@ async def _outputs(run: AgentRun, params: Params, text: str) -> Outputs:
         return Outputs.model_validate({"structured": value})
     if stream is None:
         text = keep_known_citations(ctx, params, strip_checked_thinking(text))
-        return Outputs(content=text + run.result.links(text))
+        return Outputs(content=text + cut_notice(ctx, params, text) + run.result.links(text))
     note_thinking(ctx, text)
-    if links := run.result.links(stream.text):
+    if added := cut_notice(ctx, params, text) + run.result.links(stream.text):
         stream.begin()
-        await stream.write([AnswerPart(links)])
+        await stream.write([AnswerPart(added)])
+        await stream.finish_text()
     return Outputs(content=stream.text)
 
 

@@ -19,10 +19,11 @@ from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.models.chat_params import ChatParams, WholeNumber
 from ragflow_lg.models.classification import NamedCategory, describe_categories, format_conversation, match_category
 from ragflow_lg.models.engine_prompts import engine_prompt
-from ragflow_lg.models.model_call import ask
+from ragflow_lg.models.model_call import ask_for_answer
 from ragflow_lg.models.prompts import ChatMessage, PromptRenderer, chat_template_kwargs, fit_context, read_history
 from ragflow_lg.services.chat import ChatRequest
 
+MAX_UNMATCHED_CHARS = 500
 _QUERY = parse_reference("sys.query")
 
 
@@ -67,7 +68,10 @@ class Params(ChatParams):
 
 
 class Outputs(ComponentOutputs):
-    """The chosen category; ``_next`` contains the ids of its successors."""
+    """The chosen category; ``_next`` contains the ids of its successors.
+
+    If the model names no category, the last one is chosen, and ``unmatched_answer`` contains what the model wrote.
+    """
 
     category_name: str | None = None
 
@@ -139,9 +143,14 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
     request = ChatRequest(
         system, tuple(fitted), params.sampling, params.thinking_mode, template_kwargs=chat_template_kwargs(ctx)
     )
-    answer = await ask(ctx, model, request)
-    name = match_category(strip_thinking(answer.text), list(categories))
-    return Outputs(category_name=name, **{"_next": list(categories[name].to)})
+    text = strip_thinking((await ask_for_answer(ctx, model, request)).text)
+    name = match_category(text, list(categories))
+    if name is not None:
+        return Outputs(category_name=name, **{"_next": list(categories[name].to)})
+    name = list(categories)[-1]
+    unmatched = text.strip()[:MAX_UNMATCHED_CHARS]
+    ctx.notice(f"The model named no category, so {name!r} was taken. Its answer: {unmatched}")
+    return Outputs(category_name=name, **{"_next": list(categories[name].to), "unmatched_answer": unmatched})
 
 
 def _latest(messages: Sequence[ChatMessage], tokens: int) -> Sequence[ChatMessage]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ragflow_lg.base.thinking import AnswerPart
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs
+from ragflow_lg.models.answer_checks import cut_notice
 from ragflow_lg.models.chat_params import (
     GO_NAMES,
     PromptedParams,
@@ -19,6 +21,7 @@ from ragflow_lg.models.citations import require_citations
 from ragflow_lg.models.model_call import (
     AnswerStream,
     ask,
+    ask_for_answer,
     build_request,
     find_guidelines,
     has_citations,
@@ -70,8 +73,11 @@ async def llm(ctx: RunContext, params: Params) -> Outputs:
     guidelines = find_guidelines(ctx, params) if ctx.references["chunks"] else ""
     request = build_request(ctx, params, model, schema=schema, guidelines=guidelines)
     stream = AnswerStream(ctx, cites=has_citations(ctx, params)) if ctx.is_streaming and _streams(params) else None
-    text = (await ask(ctx, model, request, stream)).text
+    text = (await ask_for_answer(ctx, model, request, stream)).text
     if stream is not None:
+        if notice := cut_notice(ctx, params, text):
+            stream.begin()
+            await stream.write([AnswerPart(notice)])
         await stream.finish_text()
         note_thinking(ctx, text)
         return Outputs(content=stream.text)
@@ -83,4 +89,5 @@ async def llm(ctx: RunContext, params: Params) -> Outputs:
         text = await require_citations(ctx, model, request, text, ask_again)
     if schema is not None:
         return Outputs.model_validate({"structured": await read_structured(ctx, model, text, schema)})
-    return Outputs(content=keep_known_citations(ctx, params, strip_checked_thinking(text)))
+    text = keep_known_citations(ctx, params, strip_checked_thinking(text))
+    return Outputs(content=text + cut_notice(ctx, params, text))

@@ -91,5 +91,6 @@ async def emit_finished(
         ctx.place,
         outcome.attempts,
         tuple(ctx.notices),
+        ctx.finish_reason,
     )
     await ctx.emit(event, even_if_cancelled=True)

@@ -119,6 +119,8 @@ class PromptedParams(ChatParams):
     """A value whose images are sent to the model."""
     cite: bool | None = True
     """Whether the model is given citation guidelines once there are sources to cite."""
+    length_notice: bool | None = True
+    """Whether an answer that was cut off at the model's limit of tokens ends with a notice where it is shown."""
     requires_evidence: bool | None = False
     """Whether an answer without citations is requested a second time, and then causes an error. The answer is shown
     when it is complete."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -50,13 +51,13 @@ def format_conversation(messages: Sequence[Mapping[str, str]]) -> str:
     return " | ".join(f'{m["role"].upper()}: "{" ".join(m["content"].splitlines())}"' for m in messages)
 
 
-def match_category(answer: str, names: Sequence[str]) -> str:
-    """Return the category that an answer names, ignoring case.
+def match_category(answer: str, names: Sequence[str]) -> str | None:
+    """Return the category that an answer names, ignoring case; None if it names none.
 
     If the entire answer is a category, return it. Otherwise return the category that occurs most often: the first in
-    the list if several are equally frequent, or the last in the list if none occurs. Long names are counted before the
-    names that they contain. Source: RAGFlow's ``agent/component/categorize.py``, which counts ``order`` inside ``order
-    status`` as well.
+    the list if several are equally frequent. A name inside another word does not count. Long names are counted before
+    the names that they contain. Source: RAGFlow's ``agent/component/categorize.py``, which counts ``order`` inside
+    ``order status`` and ``billing`` inside ``rebilling`` as well, and takes the last category if none occurs.
     """
     answer = answer[:MAX_ANSWER_CHARS]
     reply = answer.strip().strip("\"'`.*").strip().casefold()
@@ -66,8 +67,18 @@ def match_category(answer: str, names: Sequence[str]) -> str:
     rest = answer.casefold()
     counts: dict[str, int] = {}
     for name in sorted(names, key=len, reverse=True):
-        text = name.strip().casefold()
-        counts[name] = rest.count(text)
-        rest = rest.replace(text, "\0")
+        rest, counts[name] = _word_pattern(name.strip().casefold()).subn("\0", rest)
     best = max(names, key=lambda name: counts[name])
-    return best if counts[best] else names[-1]
+    return best if counts[best] else None
+
+
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f"
+"""Scripts without spaces between words, or, as Hangul, with endings right after them."""
+_LETTER = rf"[^\W{_UNSPACED}\U00020000-\U0003ffff]"
+
+
+def _word_pattern(name: str) -> re.Pattern[str]:
+    """Return an expression that finds a name, but not inside a longer word."""
+    before = rf"(?<!{_LETTER})" if re.match(_LETTER, name) else ""
+    after = rf"(?!{_LETTER})" if re.match(_LETTER, name[-1:]) else ""
+    return re.compile(before + re.escape(name) + after)

@@ -22,6 +22,14 @@ from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.events import ModelCalled
 from ragflow_lg.dsl.variable_references import Template
+from ragflow_lg.models.answer_checks import (
+    EMPTY_TRIES,
+    RepetitionGuard,
+    check_end,
+    cut_data_error,
+    empty_answer_error,
+    is_empty,
+)
 from ragflow_lg.models.chat_params import PromptedParams
 from ragflow_lg.models.citations import CitationFilter, strip_unknown_citations
 from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
@@ -34,9 +42,16 @@ from ragflow_lg.models.prompts import (
     join_prompts,
     read_history,
 )
-from ragflow_lg.models.structured_answer import append_schema, build_correction, read_and_check, read_answer
+from ragflow_lg.models.structured_answer import (
+    append_schema,
+    build_correction,
+    is_whole_json,
+    read_and_check,
+    read_answer,
+)
 from ragflow_lg.services.chat import (
     ONE_CALL,
+    AnswerEnd,
     ChatAnswer,
     ChatModel,
     ChatRequest,
@@ -103,6 +118,7 @@ class CallReport:
             "sampling": dict(request.sampling),
             "answer": view.text(self.answer.text, MAX_ANSWER_CHARS),
             "calls": view.value(calls),
+            "finish_reason": self.answer.end,
             "error": view.text(error, MAX_ERROR_CHARS),
         }
 
@@ -341,9 +357,25 @@ async def ask(ctx: RunContext, model: ChatModel, request: ChatRequest, show: Ans
     """
     with CallReport(ctx, model, request) as report:
         answer = await _ask(ctx, model, request, show, report)
+        check_end(ctx, answer)
     if ctx.budget.is_limited:
         ctx.budget.charge(count_tokens(request, answer))
     return answer
+
+
+async def ask_for_answer(
+    ctx: RunContext, model: ChatModel, request: ChatRequest, show: AnswerSink | None = None
+) -> ChatAnswer:
+    """Call the model as `ask` does, and once more if its answer is empty.
+
+    Raises:
+        ServiceError: if a call fails, or the answer stays empty.
+    """
+    for _ in range(EMPTY_TRIES):
+        answer = await ask(ctx, model, request, show)
+        if not is_empty(answer):
+            return answer
+    raise empty_answer_error(ctx)
 
 
 async def _show_parts(show: AnswerSink, texts: list[str], parts: Iterable[AnswerPart]) -> None:
@@ -365,26 +397,31 @@ async def _ask(
             raise
         ctx.count(answer.usage)
         report.answer = answer
+        RepetitionGuard().feed(answer.text)
         return answer
     show.begin()
     texts: list[str] = []
     calls: tuple[ToolCall, ...] = ()
     usage = ONE_CALL
+    end: AnswerEnd = ""
+    guard = RepetitionGuard()
     splitter = ThinkingSplitter()
     stream = model.stream(request)
     try:
         async for delta in stream:
             if delta.text:
+                guard.feed(delta.text)
                 await _show_parts(show, texts, splitter.feed(delta.text, is_reasoning=delta.is_thinking))
             calls = delta.calls or calls
             usage = delta.usage or usage
+            end = delta.end or end
         await _show_parts(show, texts, splitter.finish())
     except asyncio.CancelledError:  # the provider reports its count at the end
         usage = usage if usage.prompt_tokens else estimate_usage(request, "".join(texts))
         raise
     finally:
         ctx.count(usage)
-        report.answer = ChatAnswer("".join(texts), calls, usage)
+        report.answer = ChatAnswer("".join(texts), calls, usage, end)
         ctx.partial["content"] = show.text
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
@@ -392,7 +429,7 @@ async def _ask(
 
 
 async def read_structured(ctx: RunContext, model: ChatModel, answer: str, schema: dict[str, Any]) -> JsonValue:
-    """Parse and validate a structured answer.
+    """Parse and validate a structured answer. One that was cut off is not repaired.
 
     The problems are included in the next attempt's request. RAGFlow accepts any answer, as does this function if
     ``compatibility.unchecked_answers`` is set.
@@ -403,6 +440,9 @@ async def read_structured(ctx: RunContext, model: ChatModel, answer: str, schema
     """
     if ctx.compatibility.unchecked_answers:
         return await ctx.services.workers.run(read_answer, answer)
+    if ctx.finish_reason == "length" and not is_whole_json(answer):
+        ctx.refusals += 1
+        raise cut_data_error()
     value, problems = await ctx.services.workers.run(read_and_check, answer, schema)
     if problems:
         ctx.refusals += 1

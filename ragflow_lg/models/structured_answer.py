@@ -63,6 +63,23 @@ def build_correction(problems: list[str], prompt: str = _CORRECTION) -> str:
     return fill_prompt(prompt, {"problems": "\n".join(f"- {problem}" for problem in problems)})
 
 
+def is_whole_json(answer: str) -> bool:
+    """Return whether an answer is JSON without any repair. Some servers fill the rest of a limit with blanks."""
+    text = _json_text(answer)
+    if len(text) > _MAX_REPAIRED_CHARS:
+        return False
+    with suppress(ValueError, RecursionError):
+        json.loads(text)
+        return True
+    return False
+
+
+def _json_text(answer: str) -> str:
+    text = strip_thinking(answer)
+    _, fenced, inner = text.partition("```json")
+    return (inner if fenced else text).strip().removesuffix("```")
+
+
 @worker_task("Reading the answer", small_size=_MAX_SMALL_CHARS)
 def read_answer(answer: str) -> JsonValue:
     """Parse an answer as JSON, repairing it if possible: thinking, code fences, missing quotes and missing brackets.
@@ -71,9 +88,7 @@ def read_answer(answer: str) -> JsonValue:
     """
     from json_repair import loads
 
-    text = strip_thinking(answer)
-    _, fenced, inner = text.partition("```json")
-    text = (inner if fenced else text).strip().removesuffix("```")
+    text = _json_text(answer)
     with suppress(ValueError, RecursionError):
         return json.loads(text)
     with suppress(ValueError, RecursionError):

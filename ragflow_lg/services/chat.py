@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
@@ -134,16 +134,21 @@ class ChatRequest(Struct, frozen=True):
     stop: tuple[str, ...] = ()
 
 
+AnswerEnd: TypeAlias = Literal["", "stop", "length", "content_filter"]
+"""Why an answer ended: it is complete, was cut at a limit of tokens, or was blocked or refused; ``""`` if unknown."""
+
+
 class ChatDelta(NamedTuple):
     """A piece of a streamed answer. ``is_thinking`` marks text from a provider's separate reasoning channel.
 
-    ``calls`` are complete; they and ``usage`` arrive with the last pieces.
+    ``calls`` are complete; they, ``usage`` and ``end`` arrive with the last pieces.
     """
 
     text: str
     is_thinking: bool = False
     calls: tuple[ToolCall, ...] = ()
     usage: Usage | None = None
+    end: AnswerEnd = ""
 
 
 class ChatAnswer(NamedTuple):
@@ -152,6 +157,7 @@ class ChatAnswer(NamedTuple):
     text: str
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = ONE_CALL
+    end: AnswerEnd = ""
 
 
 class ChatModel(Protocol):

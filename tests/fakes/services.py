@@ -9,7 +9,7 @@ from typing import Any
 from ragflow_lg.adapters.system_services import inline_bytes
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.ids import RunId
-from ragflow_lg.services.chat import ONE_CALL, ChatAnswer, ChatDelta, ChatRequest, ToolCall, Usage
+from ragflow_lg.services.chat import ONE_CALL, AnswerEnd, ChatAnswer, ChatDelta, ChatRequest, ToolCall, Usage
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.services import FileContent, Services
 
@@ -72,6 +72,7 @@ class Reply:
     pause_s: float = 0.0
     """Pause after each streamed piece."""
     usage: Usage = ONE_CALL
+    end: AnswerEnd = ""
 
 
 @dataclass
@@ -96,7 +97,7 @@ class ScriptedModel:
         if reply.error:
             raise ServiceError(reply.error)
         text = "".join(reply.chunks) if reply.chunks is not None else reply.text
-        return ChatAnswer(text, self._calls(reply), reply.usage)
+        return ChatAnswer(text, self._calls(reply), reply.usage, reply.end)
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         reply = self._next(request, is_streaming=True)
@@ -116,7 +117,7 @@ class ScriptedModel:
             await self._hang()
         if reply.error:
             raise ServiceError(reply.error)
-        yield ChatDelta("", calls=self._calls(reply), usage=reply.usage)
+        yield ChatDelta("", calls=self._calls(reply), usage=reply.usage, end=reply.end)
 
     async def _hang(self) -> None:
         self.is_hanging = True

@@ -13,10 +13,11 @@ from tests.harness.shown_text import find_shown_problems
 
 EXTRA_OUTPUTS: Mapping[str, frozenset[str]] = {
     "Agent": frozenset({"use_tools"}),
+    "Categorize": frozenset({"unmatched_answer"}),
     "Invoke": frozenset({"status_code", "headers"}),
     "VariableAssigner": frozenset({"errors"}),
 }
-"""Outputs that RAGFlow's components lack: rows ``use-tools``, ``invoke-more`` and ``assigner-errors``."""
+"""Outputs that RAGFlow's components lack: rows use-tools, category-unmatched, invoke-more and assigner-errors."""
 
 
 def differences(case: Case, results: Sequence[TurnResult]) -> dict[str, str]:

@@ -43,11 +43,14 @@ _TWO = (
 )
 
 DEVIATIONS: dict[str, Deviation] = {
+    "shared-categorize-list": _deviation("category-values", f"{_SUCCESS} inputs llm_calls", "N"),
     "agent-tool-cancel": _deviation("cancel-ends-cleanly", "nodes history globals outputs error", "Looking."),
     "agent-tool-history": _deviation(
         "question-without-tools", "llm_calls", "A country.", "Vientiane.", "About a million."
     ),
-    "agent-tool-max-rounds-insists": _deviation("last-round-without-tools", "llm_calls", "[]"),
+    "agent-tool-empty-reply-quiet": _deviation("empty-reply", f"{_TEXT} llm_calls inputs", "<not asked for>"),
+    "categorize-fallback-target": _deviation("empty-reply", "llm_calls", "n1;n2"),
+    "agent-tool-max-rounds-insists": _deviation("last-round-without-tools", f"{_SUCCESS} llm_calls", "["),
     "agent-tool-model-error-midway": _deviation("stream-failures", _SUCCESS, "Looking. "),
     "agent-tool-model-error-retry": _deviation("retry-the-call", "llm_calls trace", "Looking. Vientiane."),
     "agent-tool-model-without-tools": _deviation("tools-in-the-prompt", "llm_calls", "Plain answer."),

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from ragflow_lg.adapters.chat.answer_ends import end_reason, read_end
 from ragflow_lg.adapters.chat.model_rules import adapt_request, find_unsent
 from ragflow_lg.adapters.chat.openai_messages import (
     MAX_CALLS,
@@ -25,7 +26,7 @@ from ragflow_lg.adapters.chat.openai_messages import (
 from ragflow_lg.adapters.workers.fair_slots import FairPermits
 from ragflow_lg.base.errors import ServiceError, parse_retry_after
 from ragflow_lg.base.thinking import CLOSING, OPENING
-from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
+from ragflow_lg.services.chat import AnswerEnd, ChatAnswer, ChatDelta, ChatRequest, Usage
 
 if TYPE_CHECKING:
     import httpx
@@ -194,7 +195,7 @@ class OpenAIChat:
         text, calls = str(answer.text), read_calls(answer)
         if not text.strip() and not calls and (reasoning := self.reasoning(answer)).strip():
             text = f"{OPENING}{reasoning}{CLOSING}"
-        return ChatAnswer(text, calls, self._usage(answer))
+        return ChatAnswer(text, calls, self._usage(answer), self._end(answer))
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         """Yield the answer as it arrives."""
@@ -228,6 +229,7 @@ class OpenAIChat:
         chunks = chat.astream(write_messages(request), **self.options(request))
         calls = CallPieces()
         usage: Usage | None = None
+        end: AnswerEnd = ""
         has_ended = not self.requires_finish_reason
         loop = asyncio.get_running_loop()
         remaining_s = limit_s = self.endpoint.timeout_s
@@ -247,7 +249,8 @@ class OpenAIChat:
                 if not calls.add(call_pieces(chunk)):
                     raise self.failure(f"sent more than {MAX_CALLS} tool calls in one answer")
                 usage = self.merge_usage(usage, self._usage(chunk)) if chunk.usage_metadata else usage
-                has_ended = has_ended or self.is_end(chunk)
+                end = end or self._end(chunk)
+                has_ended = has_ended or self.is_end(chunk) or end == "content_filter"
                 remaining_s -= loop.time() - start
                 limit_s = self.endpoint.idle_timeout_s
                 if reasoning := self.reasoning(chunk):
@@ -259,7 +262,19 @@ class OpenAIChat:
         if not has_ended:
             # A proxy that gives up closes the body properly; only the missing finish reason shows the interruption.
             raise self.failure("stopped early: its answer ends without a finish_reason", is_retryable=True)
-        yield ChatDelta("", calls=calls.merge(), usage=usage or Usage(calls=1))
+        yield ChatDelta("", calls=calls.merge(), usage=usage or Usage(calls=1), end=end)
+
+    def _end(self, message: Any) -> AnswerEnd:
+        """Return why an answer ended.
+
+        Raises:
+            ServiceError: if the server says that it has failed.
+        """
+        end = read_end(message.response_metadata)
+        if end == "interrupted":
+            reason = end_reason(message.response_metadata)
+            raise self.failure(f"stopped early: its answer ends with {reason!r}", is_retryable=True)
+        return end
 
     def merge_usage(self, before: Usage | None, added: Usage) -> Usage:
         """Return the usage of an answer after another chunk with usage: OpenAI's chunks contain that of all before."""

@@ -45,7 +45,8 @@ def normalize_answer(answer: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]
         for call in message.pop("tool_calls", ())
     ]
     message["role"] = "assistant"
-    return {**body, "choices": [{**choice, "message": message}], "usage": _usage(body.get("usage"))}, calls
+    choice = {**choice, **_refusal(message), "message": message}
+    return {**body, "choices": [choice], "usage": _usage(body.get("usage"))}, calls
 
 
 def normalize_chunk(chunk: Any) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def normalize_chunk(chunk: Any) -> dict[str, Any]:
     delta = _normalize_message(_object(choice.get("delta") or {}, "its delta"))
     if delta.get("role") != "assistant":
         delta.pop("role", None)
-    return {**body, "choices": [{**choice, "delta": delta}], "usage": usage}
+    return {**body, "choices": [{**choice, **_refusal(delta), "delta": delta}], "usage": usage}
 
 
 def _normalize_message(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,6 +90,11 @@ def _normalize_message(message: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(calls, list):
         raise ValueError(f"its tool_calls are {_json_type(calls)}")
     return {**fields, "tool_calls": [_normalize_call(call) for call in cast("list[Any]", calls)]}
+
+
+def _refusal(message: Mapping[str, Any]) -> dict[str, str]:
+    """Return the finish reason of a message that is a refusal, which OpenAI ends with ``stop``."""
+    return {"finish_reason": "refusal"} if isinstance(message.get("refusal"), str) and message["refusal"] else {}
 
 
 def _normalize_call(call: Any) -> dict[str, Any]:

@@ -120,6 +120,8 @@ class PieceRecord(_Record):
     calls: list[tuple[str, str, str]] = Field(default_factory=list[tuple[str, str, str]])
     """Id, name and arguments of each call."""
     usage: tuple[_Count, _Count, _Count, _Number] | None = None
+    end: Literal["", "stop", "length", "content_filter"] = ""
+    """Why the answer ended."""
 
 
 class _Exchange(_Record):

@@ -91,10 +91,12 @@ def encode_pieces(deltas: Sequence[ChatDelta], redactor: Redactor) -> list[str |
 
 
 def _encode_piece(delta: ChatDelta, text: str, redactor: Redactor) -> str | PieceRecord:
-    if not (delta.is_thinking or delta.calls or delta.usage):
+    if not (delta.is_thinking or delta.calls or delta.usage or delta.end):
         return text
     calls = [(call.id, call.name, redactor.text(call.arguments)) for call in delta.calls]
-    return PieceRecord(text=text, is_thinking=delta.is_thinking, calls=calls, usage=_encode_usage(delta.usage))
+    return PieceRecord(
+        text=text, is_thinking=delta.is_thinking, calls=calls, usage=_encode_usage(delta.usage), end=delta.end
+    )
 
 
 def _encode_usage(usage: Usage | None) -> tuple[int, int, int, float] | None:
@@ -109,11 +111,11 @@ def decode_piece(piece: str | PieceRecord) -> ChatDelta:
     if isinstance(piece, str):
         return ChatDelta(piece)
     usage = Usage(*piece.usage) if piece.usage is not None else None
-    return ChatDelta(piece.text, piece.is_thinking, tuple(ToolCall(*call) for call in piece.calls), usage)
+    return ChatDelta(piece.text, piece.is_thinking, tuple(ToolCall(*call) for call in piece.calls), usage, piece.end)
 
 
 def _encode_chat(answer: ChatAnswer, redactor: Redactor) -> dict[str, Any]:
-    delta = ChatDelta(answer.text, calls=tuple(map(ToolCall._make, answer.calls)), usage=answer.usage)
+    delta = ChatDelta(answer.text, calls=tuple(map(ToolCall._make, answer.calls)), usage=answer.usage, end=answer.end)
     return {"pieces": encode_pieces([delta], redactor)}
 
 
@@ -124,7 +126,7 @@ def _decode_chat(line: ChatLine) -> ChatAnswer:
     usage = NO_USAGE
     for delta in deltas:
         usage = usage.plus(delta.usage or NO_USAGE)
-    return ChatAnswer(text, calls, usage)
+    return ChatAnswer(text, calls, usage, deltas[-1].end if deltas else "")
 
 
 CHAT = Exchange(

@@ -402,4 +402,5 @@ class MessageOrder:
             event.created_at,
             event.place,
             event.notices,
+            event.finish_reason,
         )

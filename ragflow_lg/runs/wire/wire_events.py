@@ -69,6 +69,8 @@ class WireNodeFinished(Struct, omit_defaults=True):
     """The numbers of the enclosing rounds. Clients do not receive it."""
     notices: tuple[str, ...] = ()
     """What an author should know although the node did not fail. RAGFlow has no such field."""
+    finish_reason: str = ""
+    """``length`` or ``content_filter`` if the model's answer was cut off or blocked. RAGFlow has no such field."""
 
     def data(self) -> dict[str, JsonValue]:
         """Return the ``data`` object of the event."""
@@ -83,6 +85,7 @@ class WireNodeFinished(Struct, omit_defaults=True):
             "elapsed_time": self.elapsed_time,
             "created_at": self.created_at,
             **notices,
+            **({"finish_reason": self.finish_reason} if self.finish_reason else {}),
         }
 
 

@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import QuotaError, RagflowLgError, RequestError
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.engine.prior_messages import merge_by_role
 from ragflow_lg.runs.wire.answer_text import AnswerText
-from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs
+from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs, WireNodeFinished
 from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
@@ -253,18 +253,24 @@ async def _collect(turn: Turn, events: AsyncGenerator[tuple[int, WireEvent]], bu
     async with aclosing(events):
         async for _, event in events:
             answer.feed(event)
+            builder.note_end(event)
             if isinstance(event, MessageEnd):
                 reference = _get_reference(event) or reference
     status, failure = await turn.result()
-    if status == "failed":
+    is_blocked = builder.end == "content_filter"
+    if status == "failed" and not is_blocked:
         raise RequestError(failure or "The run failed.", 500, status=500)
     text, form = answer.text or answer.tips, answer.form
     message: dict[str, Any] = {"role": "assistant", "content": text}
+    if status == "failed":
+        message["refusal"] = failure
     if reference:
         message["reference"] = reference
     if form is not None:
         message["waiting_for_user"] = form.data()
-    return respond_json(builder.build_completion(message, text, "waiting_for_user" if form is not None else "stop"))
+    return respond_json(
+        builder.build_completion(message, text, "waiting_for_user" if form is not None else builder.end)
+    )
 
 
 async def _stream_chunks(
@@ -290,9 +296,15 @@ async def _stream_chunks(
         error = str(failure)
     if error:
         body += builder.build_error(error)
-    reason, end = ("waiting_for_user", {"waiting_for_user": form.data()}) if (form := builder.form) else ("stop", {})
+    reason, end = (
+        ("waiting_for_user", {"waiting_for_user": form.data()}) if (form := builder.form) else (builder.end, {})
+    )
     last = builder.build_chunk({"content": "", **end}, reason, builder.estimate_usage("".join(builder.texts)))
     yield body + last + OPENAI_DONE
+
+
+_ANSWERING = ("LLM", "Agent")
+"""The components whose answers may be that of the turn."""
 
 
 class _ResponseBuilder:
@@ -308,9 +320,17 @@ class _ResponseBuilder:
         """The text of the stream so far."""
         self.form: UserInputs | None = None
         """The form that the turn waits at."""
+        self.end = "stop"
+        """Why the last answer of a model ended."""
+
+    def note_end(self, event: WireEvent) -> None:
+        """Keep why a model's answer ended."""
+        if isinstance(event, WireNodeFinished) and event.component_type in _ANSWERING:
+            self.end = event.finish_reason or "stop"
 
     def build_event(self, event: WireEvent) -> bytes:
         """Build the frame of an event, if it has one."""
+        self.note_end(event)
         if isinstance(event, Message) and not event.audio_binary:  # chunks contain text only
             self.texts.append(_get_text(event))
             return self.build_chunk({"content": self.texts[-1]})

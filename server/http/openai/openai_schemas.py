@@ -91,6 +91,7 @@ class ChatAnswered(LazyModel):
     role: Literal["assistant"]
     content: str
     reference: dict[str, Any] = Field(default={}, description="Cited chunks and documents.")
+    refusal: Annotated[str, Field(description="The error, if a content filter blocked the answer.")] = ""
     waiting_for_user: Annotated[dict[str, Any], Field(description="`inputs` and `tips` of the open form.")] = Field(
         default={}
     )
@@ -101,7 +102,7 @@ class ChatChoice(LazyModel):
 
     index: int
     message: ChatAnswered
-    finish_reason: Literal["stop", "waiting_for_user"]
+    finish_reason: Literal["stop", "length", "content_filter", "waiting_for_user"]
     logprobs: None
 
 
@@ -130,7 +131,7 @@ class ChatStep(LazyModel):
 
     index: int
     delta: ChatDelta
-    finish_reason: Literal["stop", "waiting_for_user"] | None
+    finish_reason: Literal["stop", "length", "content_filter", "waiting_for_user"] | None
     logprobs: None
 
 

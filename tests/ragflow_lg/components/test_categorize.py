@@ -35,8 +35,21 @@ async def test_the_chosen_category_leads_to_all_its_targets() -> None:
     assert result.inputs == {"sys.query": "q2"}
 
 
-async def test_the_last_category_is_the_fallback() -> None:
-    assert (await ask(ScriptedModel([Reply("")]))).targets == ("misc",)
+async def test_an_answer_without_a_category_takes_the_last_one_and_is_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    result = await ask(ScriptedModel([Reply("<think>tech</think>Biotechnology, I guess.")]))
+    assert result.targets == ("misc",)
+    assert result.outputs["category_name"] == "other"
+    assert result.outputs["unmatched_answer"] == "Biotechnology, I guess."
+    assert "Biotechnology, I guess." in caplog.text
+
+
+async def test_an_empty_answer_is_requested_again_and_then_an_error() -> None:
+    model = ScriptedModel([Reply(""), Reply("tech")])
+    assert (await ask(model)).outputs == {"category_name": "tech", "_next": ["fix", "log"]}
+    assert len(model.requests) == 2
+    assert "empty answer" in str((await ask(ScriptedModel([Reply(""), Reply(" ")]))).error)
 
 
 async def test_the_model_sees_the_categories() -> None:

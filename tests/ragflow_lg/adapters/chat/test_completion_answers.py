@@ -62,7 +62,10 @@ def test_harmless_deviations_are_repaired() -> None:
     calls = [{"id": 7, "index": "x", "function": {"name": None, "arguments": {"a": 1}}}, {"function": None}]
     raw = {**answer(role="tool", content=None, refusal="no", tool_calls=calls), "usage": 5}
     value, normalized_calls = normalize_answer(raw)
-    assert value == {"choices": [{"message": {"role": "assistant", "content": "no", "refusal": "no"}}], "usage": None}
+    assert value == {
+        "choices": [{"finish_reason": "refusal", "message": {"role": "assistant", "content": "no", "refusal": "no"}}],
+        "usage": None,
+    }
     assert normalized_calls == [{"id": "7", "name": "", "args": '{"a": 1}'}, {"id": None, "name": "", "args": ""}]
     raw_chunk = {**chunk(role=5, tool_calls=calls[:1]), "usage": {"prompt_tokens": "a", "total_tokens": 3}}
     function = {"name": "", "arguments": '{"a": 1}'}

@@ -65,6 +65,20 @@ async def test_the_openai_package_runs_turns_of_one_session(tmp_path: Path) -> N
         assert (row["user_id"], row["source"], row["round"]) == ("ada", "workflow", 2)
 
 
+async def test_the_finish_reason_is_that_of_the_answer(tmp_path: Path) -> None:
+    cut, blocked = Reply("First, switch", end="length"), Reply("", end="content_filter")
+    async with start_app(tmp_path, [cut, cut, blocked, blocked]) as server:
+        agent_id = await server.agent(MODEL)
+        async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
+            for reason in ("length", "content_filter"):
+                whole = await client.chat.completions.create(model="any", messages=user("hi"))
+                assert whole.choices[0].finish_reason == reason
+                assert (reason == "length") == (whole.choices[0].message.content or "").startswith("First, switch\n\n…")
+                assert (reason == "content_filter") == ("content filter" in (whole.choices[0].message.refusal or ""))
+                stream = await client.chat.completions.create(model="any", messages=user("hi"), stream=True)
+                assert [chunk.choices[0].finish_reason async for chunk in stream][-1] == reason
+
+
 TALK: Any = [
     {"role": "system", "content": "Talk like a pirate."},
     {"role": "user", "content": "My name is"},
