@@ -57,7 +57,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "uvicorn",
     ),
     "spreadsheets": ("openpyxl", "xlsxwriter"),
-    "sql": ("aiosqlite", "asyncmy", "psycopg", "sqlalchemy", "sqlglot"),
+    "sql": ("asyncmy", "psycopg", "sqlalchemy", "sqlglot"),
     "studio": ("langgraph_api", "langgraph_cli"),
 }
 """The top-level modules of each extra in ``pyproject.toml``."""

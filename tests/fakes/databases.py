@@ -16,6 +16,7 @@ from ragflow_lg.adapters.http.address_guard import AddressGuard
 from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
 from ragflow_lg.adapters.sql.sql_settings import ConnectionSettings, SqlSettings
 from ragflow_lg.services.databases import DatabaseAccount, SqlQuery, StatementResult
+from ragflow_lg.services.workers import Workers
 from tests.fakes.threads import LoopThread
 from tests.harness.database_servers import NotInstalledError
 from tests.harness.shared_databases import database_server_url
@@ -118,14 +119,19 @@ class _MariaDb:
 
 
 def open_databases(
-    account: DatabaseAccount, *, options: dict[str, str] | None = None, allow: Sequence[str] = (), **settings: Any
+    account: DatabaseAccount,
+    *,
+    options: dict[str, str] | None = None,
+    allow: Sequence[str] = (),
+    workers: Workers | None = None,
+    **settings: Any,
 ) -> ConfiguredDatabases:
     """Return databases with the connections ``reader`` and ``writer`` to an account."""
     connections = {
         "reader": ConnectionSettings(account, options or {}),
         "writer": ConnectionSettings(account, options or {}, allow_writes=True),
     }
-    return ConfiguredDatabases(SqlSettings(connections=connections, **settings), AddressGuard(allow))
+    return ConfiguredDatabases(SqlSettings(connections=connections, **settings), AddressGuard(allow), workers)
 
 
 async def ask(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -24,14 +24,23 @@ from ragflow_lg.services.databases import SqlQuery, StatementResult, Target
 from ragflow_lg.services.workers import NoWorkers, Workers
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.sql.execution import Session
+    from ragflow_lg.adapters.sql.execution import Rows, Session
     from ragflow_lg.adapters.sql.pools import Pool
     from ragflow_lg.adapters.sql.statements import Statement
 
 MAX_ERROR_CHARS = 1_000
 _STREAMED = ("SELECT", "WITH", "VALUES", "TABLE", "(")
-_SERVER_CURSOR = re.compile(r'DECLARE "[^"]+" CURSOR FOR ')
-"""What SQLAlchemy puts before a query to read its rows one by one."""
+_TOO_LARGE = "this row is too large"
+_ROW_CHECK = (
+    "SELECT * FROM ({query}) AS ragflow_lg_row WHERE "
+    "CAST(CASE WHEN pg_column_size(ragflow_lg_row) > {limit} THEN '{mark}' ELSE '1' END AS int) = 1"
+)
+"""A query that PostgreSQL ends before it sends a row above the limit: the driver would read the whole row."""
+_ADDED = re.compile(
+    r'DECLARE "[^"]+" CURSOR FOR (SELECT \* FROM \()?|\) AS ragflow_lg_row WHERE .*?= 1'
+    r"| *\(Background on this error at: [^)]*\)"
+)
+"""What is put before and after a query to read its rows one by one, and SQLAlchemy's address for help."""
 _RAGFLOW_DATABASE = "rag_flow"
 
 
@@ -83,6 +92,8 @@ class ConfiguredDatabases:
         batch = _Batch(self._settings, access, query, modules)
         if not any(batch.may_run(statement) for statement in statements):
             return [batch.refuse(statement) for statement in statements]
+        if not kind.is_server:
+            return await batch.run_on_file(self._workers, statements)
         if self._pools is None:
             self._pools = modules["pools"].Pools(self._settings.max_pools, self._settings.idle_s)
         async with self._pools.use(access.key, partial(self._create_pool, access, modules)) as pool:
@@ -144,7 +155,7 @@ class ConfiguredDatabases:
             if "host" in arguments:
                 account, arguments = replace(account, host=access.address), {}
         return modules["pools"].create_pool(
-            build_url(account, connection.options, writes=connection.allow_writes),
+            build_url(account, connection.options),
             kind,
             arguments,
             size=self._settings.pool_size,
@@ -155,7 +166,7 @@ class ConfiguredDatabases:
 
 def _import_modules() -> dict[str, Any]:
     importlib.import_module("sqlglot")
-    names = ("execution", "pools", "statements")
+    names = ("execution", "pools", "sqlite_file", "statements")
     return {name: importlib.import_module(f"ragflow_lg.adapters.sql.{name}") for name in names}
 
 
@@ -179,6 +190,7 @@ class _Batch:
         self._query = query
         self._statements = modules["statements"]
         self._execution = modules["execution"]
+        self._files = modules["sqlite_file"]
         self._writes = access.connection.allow_writes
         self._rows = min(query.max_rows, settings.max_rows)
 
@@ -209,6 +221,55 @@ class _Batch:
                 raise ServiceError(f"Database Connection Failed! {reason}", is_retryable=True) from None
         return results
 
+    async def run_on_file(self, workers: Workers, statements: Sequence[Statement]) -> list[StatementResult]:
+        """Run the statements on an SQLite file."""
+        account, options = self._access.connection.account, self._access.connection.options
+        uri = self._files.file_uri(account.database, options, writes=self._writes)
+        runnable: list[dict[str, Any]] = []
+        for statement in filter(self.may_run, statements):
+            text, values = self._statements.bind(statement.parts, self._query.values, "?")
+            runnable.append({"text": text, "values": list(values), "is_read": not statement.refusal})
+        limits = self._execution.RowLimits(self._rows, self._settings.max_result_bytes)
+        try:
+            found = iter(await self._files.query_file(workers, uri, runnable, limits, self._settings.timeout_s))
+        except ServiceError as error:
+            raise ServiceError(f"Database Connection Failed! {self._describe(error)}", is_retryable=True) from None
+        results: list[StatementResult] = []
+        for statement in statements:
+            if not self.may_run(statement):
+                results.append(self.refuse(statement))
+                continue
+            fields: dict[str, Any] | None = next(found, None)
+            if fields is None:
+                break  # a read without rows has ended the batch
+            results.append(self._file_result(statement, fields))
+        return results
+
+    def _file_result(self, statement: Statement, fields: Mapping[str, Any]) -> StatementResult:
+        if fields.get("is_late"):
+            return self._failure(statement, self._late)
+        if error := fields.get("error"):
+            return self._failure(statement, self._describe(ServiceError(error)))
+        columns = fields["columns"]
+        rows = self._execution.Rows(None if columns is None else tuple(columns), *list(fields.values())[1:])
+        return self._result(statement, rows)
+
+    @property
+    def _late(self) -> str:
+        return f"It took longer than {self._settings.timeout_s:g} s and was stopped ([sql] timeout_s)."
+
+    @property
+    def _too_large(self) -> str:
+        limit = self._settings.max_result_bytes
+        return f"Its result is larger than {limit:,} bytes ([sql] max_result_bytes). Select less."
+
+    def _result(self, statement: Statement, rows: Rows) -> StatementResult:
+        if rows.columns is None and rows.is_cut:
+            return self._failure(statement, self._too_large)
+        if rows.columns is None:
+            return StatementResult(statement.text, changed=rows.changed)
+        return StatementResult(statement.text, rows.columns, rows.rows, has_more=rows.is_cut)
+
     async def _run_one(self, session: Session, pool: Pool, statement: Statement) -> StatementResult:
         if not self.may_run(statement):
             return self.refuse(statement)
@@ -216,27 +277,29 @@ class _Batch:
         is_read = not statement.refusal
         first = statement.parts[0] if statement.parts and isinstance(statement.parts[0], str) else ""
         streams = pool.kind.is_async and is_read and first.upper().startswith(_STREAMED)
+        if streams and pool.kind.dialect == "postgres":
+            text = _ROW_CHECK.format(query=text, limit=self._settings.max_result_bytes, mark=_TOO_LARGE)
         limits = self._execution.RowLimits(self._rows, self._settings.max_result_bytes)
         work = partial(
-            self._execution.read_rows, text=text, values=values, limits=limits, is_read=is_read, streams=streams
+            self._execution.read_rows,
+            text=text,
+            values=values,
+            limits=limits,
+            is_read=is_read,
+            streams=streams,
+            chunk_rows=pool.kind.chunk_rows,
         )
-        seconds = self._settings.timeout_s
         try:
-            rows = await session.run(work, seconds)
+            rows = await session.run(work, self._settings.timeout_s)
         except self._execution.StatementTimeoutError:
-            return self._failure(statement, f"It took longer than {seconds:g} s and was stopped ([sql] timeout_s).")
+            return self._failure(statement, self._late)
         except DriverError as error:
             await self._roll_back(session)
-            return self._failure(statement, self._describe(error.original))
+            reason = self._describe(error.original)
+            return self._failure(statement, self._too_large if _TOO_LARGE in reason else reason)
         if rows.is_cut:
             await session.drop()
-            if rows.columns is None:
-                limit = self._settings.max_result_bytes
-                reason = f"Its result is larger than {limit:,} bytes ([sql] max_result_bytes). Select less."
-                return self._failure(statement, reason)
-        if rows.columns is None:
-            return StatementResult(statement.text, changed=rows.changed)
-        return StatementResult(statement.text, rows.columns, rows.rows, has_more=rows.is_cut)
+        return self._result(statement, rows)
 
     async def _roll_back(self, session: Session) -> None:
         try:
@@ -252,4 +315,4 @@ class _Batch:
         text = str(getattr(error, "orig", None) or error) or type(error).__name__
         secrets = [self._access.connection.account.password, *self._access.connection.options.values()]
         line = foreign_line(text, secrets, 2 * MAX_ERROR_CHARS)
-        return _SERVER_CURSOR.sub("", line)[:MAX_ERROR_CHARS]
+        return _ADDED.sub("", line)[:MAX_ERROR_CHARS]

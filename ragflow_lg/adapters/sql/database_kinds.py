@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from msgspec import Struct, field
 
@@ -28,7 +27,7 @@ class DatabaseKind(Struct, frozen=True):
     """One kind of database."""
 
     driver: str
-    """SQLAlchemy's name for dialect and driver."""
+    """SQLAlchemy's name for dialect and driver; ``""`` for files, which Python reads itself."""
     dialect: str
     """sqlglot's name for the dialect."""
     package: str = ""
@@ -46,9 +45,13 @@ class DatabaseKind(Struct, frozen=True):
     """How the driver marks a bound value."""
     connect: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Arguments for the driver."""
+    chunk_rows: int = 16
+    """How many rows are read at once, and so are in memory whatever their size."""
 
 
-_MYSQL = DatabaseKind("mysql+asyncmy", "mysql", port=3306, binds="%s", connect={"connect_timeout": CONNECT_S})
+_MYSQL = DatabaseKind(
+    "mysql+asyncmy", "mysql", port=3306, binds="%s", connect={"connect_timeout": CONNECT_S}, chunk_rows=1
+)
 
 KINDS: Mapping[str, DatabaseKind] = {
     "mysql": _MYSQL,
@@ -63,7 +66,7 @@ KINDS: Mapping[str, DatabaseKind] = {
         connect={"connect_timeout": CONNECT_S, "prepare_threshold": 0},
     ),
     "mssql": DatabaseKind("mssql+aioodbc", "tsql", "aioodbc", "aioodbc", port=1433, connect={"timeout": CONNECT_S}),
-    "sqlite": DatabaseKind("sqlite+aiosqlite", "sqlite", is_server=False),
+    "sqlite": DatabaseKind("", "sqlite", is_server=False),
     "ibm db2": DatabaseKind(
         "db2+ibm_db", "", "ibm-db-sa", "ibm_db_sa", is_async=False, port=50000, probe="SELECT 1 FROM sysibm.sysdummy1"
     ),
@@ -96,15 +99,11 @@ def find_kind(name: str) -> DatabaseKind:
     return kind
 
 
-def build_url(account: DatabaseAccount, options: Mapping[str, str], *, writes: bool) -> URL:
-    """Return SQLAlchemy's URL for an account."""
+def build_url(account: DatabaseAccount, options: Mapping[str, str]) -> URL:
+    """Return SQLAlchemy's URL for an account on a server."""
     from sqlalchemy import URL
 
     kind = find_kind(account.kind)
-    if not kind.is_server:
-        path = account.database if account.database.startswith("file:") else f"file:{quote(account.database)}"
-        query = {"mode": "rw" if writes else "ro", "uri": "true", **options}
-        return URL.create(kind.driver, database=path, query=query)
     database = account.database
     if kind.dialect == "trino":
         catalog, _, schema = database.replace(".", "/", 1).partition("/")
@@ -140,8 +139,5 @@ def set_up_statements(kind: DatabaseKind, timeout_s: float, *, writes: bool) -> 
         yield (f"SET SESSION sql_mode = {modes}",)
         if not writes:
             yield ("SET SESSION TRANSACTION READ ONLY",)
-    elif kind.dialect == "sqlite":
-        if not writes:
-            yield ("PRAGMA query_only = ON",)
     elif kind.dialect == "tsql":
         yield (f"SET LOCK_TIMEOUT {limit_ms}",)

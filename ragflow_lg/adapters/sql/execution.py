@@ -47,7 +47,6 @@ KILL_S = 5.0
 """Time limit for telling a server to stop a statement."""
 GRACE_S = 2.0
 """How much longer we wait than the server, whose own limit leaves the connection usable."""
-CHUNK_ROWS = 200
 
 
 class RowLimits(Struct, frozen=True):
@@ -165,7 +164,6 @@ async def _kill_in_mysql(pool: Pool, driver: Any) -> None:
 _KILLERS: dict[str, Callable[[Pool, Any], Awaitable[None]]] = {
     "mysql": _kill_in_mysql,
     "postgres": lambda pool, driver: driver.cancel_safe(timeout=KILL_S),
-    "sqlite": lambda pool, driver: driver.interrupt(),
 }
 
 
@@ -213,13 +211,20 @@ async def _open_thread_session(pool: Pool) -> AsyncGenerator[Session]:
 
 
 def read_rows(
-    connection: Connection, text: str, values: tuple[Any, ...], limits: RowLimits, *, is_read: bool, streams: bool
+    connection: Connection,
+    text: str,
+    values: tuple[Any, ...],
+    limits: RowLimits,
+    *,
+    is_read: bool,
+    streams: bool,
+    chunk_rows: int,
 ) -> Rows:
     """Run a statement and read its rows. What does not merely read is committed.
 
     A result that is larger than the limit has no columns and is cut.
     """
-    options: dict[str, Any] = {"stream_results": streams, "sqlite_raw_colnames": True}
+    options: dict[str, Any] = {"stream_results": streams}
     if not values:
         options["no_parameters"] = True  # some drivers would look for marks
     result = connection.exec_driver_sql(text, values or None, execution_options=options)
@@ -227,11 +232,23 @@ def read_rows(
         if not is_read:
             connection.commit()
         return Rows(None, [], result.rowcount)
-    columns = tuple(map(str, result.keys()))
+    rows = rows_of(list(result.keys()), result.fetchmany, limits, chunk_rows=chunk_rows)
+    if not rows.is_cut:
+        result.close()
+        if not is_read:
+            connection.commit()
+    return rows
+
+
+def rows_of(
+    titles: Sequence[str], fetch: Callable[[int], Sequence[Sequence[Any]]], limits: RowLimits, *, chunk_rows: int
+) -> Rows:
+    """Return rows up to the limits. ``fetch`` returns the next rows, of which ``chunk_rows`` are in memory at once."""
+    columns = tuple(map(str, titles))
     names = distinct_names(columns)
     rows: list[dict[str, JsonValue]] = []
     size = 0
-    while chunk := result.fetchmany(min(CHUNK_ROWS, limits.rows + 1 - len(rows))):
+    while chunk := fetch(min(chunk_rows, limits.rows + 1 - len(rows))):
         for row in chunk:
             entries = [to_json_value(value) for value in row]
             size += sum(map(size_of_value, entries))
@@ -240,9 +257,6 @@ def read_rows(
             return Rows(None, [], is_cut=True)
         if len(rows) > limits.rows:
             return Rows(columns, rows[: limits.rows], is_cut=True)
-    result.close()
-    if not is_read:
-        connection.commit()
     return Rows(columns, rows)
 
 

@@ -94,7 +94,7 @@ _EXPLAIN_OPTIONS = _words(
 _SHOWING = frozenset({"mysql", "postgres", "trino"})
 _PRAGMAS_OF_TABLES = _words("table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list")
 _PRAGMAS = _PRAGMAS_OF_TABLES | _words(
-    "database_list collation_list function_list compile_options encoding user_version page_count page_size"
+    "collation_list function_list compile_options encoding user_version page_count page_size"
 )
 
 _REFUSED_KINDS = frozenset({"HINT", "HEREDOC_STRING", "COLON_EQ", "BLOCK_START", "BLOCK_END"})
@@ -137,9 +137,10 @@ _REFUSED_FUNCTIONS: dict[str, frozenset[str]] = {
         "schedule schedule_in_database unschedule alter_job add_job run_job replicate_ddl_command"
     ),
     "tsql": _words("openrowset openquery opendatasource openxml"),
-    "trino": frozenset({"query"}),
+    "trino": frozenset({"query", "execute"}),
     "": _words(
-        "httpgetblob httpgetclob httppostblob httppostclob httpputblob httpputclob httpdeleteblob httpdeleteclob"
+        "httpgetblob httpgetclob httppostblob httppostclob httpputblob httpputclob httpdeleteblob httpdeleteclob "
+        "admin_cmd qcmdexc admin_task_add admin_move_table wlm_set_conn_env"
     ),
 }
 _REFUSED_PREFIXES: dict[str, tuple[str, ...]] = {

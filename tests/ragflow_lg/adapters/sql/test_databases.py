@@ -1,6 +1,7 @@
 """Queries on real databases: SQLite, PostgreSQL and MariaDB."""
 
 import asyncio
+import resource
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -102,6 +103,44 @@ async def test_the_size_limit_fails_a_statement(shop: DatabaseAccount) -> None:
     assert list(results[1].rows) == [{"a": 1}]
 
 
+WIDE = {
+    "postgres": "SELECT 1 AS a, repeat('a', 100000000) AS b",
+    "mariadb": "SELECT REPEAT('a', 15000000) FROM seq_1_to_200",
+}
+
+
+async def test_a_large_cell_does_not_reach_the_driver(shop: DatabaseAccount) -> None:
+    if shop.kind == "sqlite":
+        pytest.skip("see test_sqlite_file.py")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with opened(shop) as databases:
+        results = await ask(databases, WIDE[shop.kind] + "; SELECT id FROM goods WHERE id = 2")
+    assert results[0].error == "Its result is larger than 4,194,304 bytes ([sql] max_result_bytes). Select less."
+    assert list(results[1].rows) == [{"id": 2}]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 80_000  # KiB
+
+
+async def test_the_texts_of_errors_contain_nothing_that_was_added(shop: DatabaseAccount) -> None:
+    async with opened(shop) as databases:
+        (missing,) = await ask(databases, "SELECT nothing FROM goods")
+        (zero,) = await ask(databases, "SELECT id, 1 / (id - id) AS a FROM goods ORDER BY id LIMIT 1")
+    assert "nothing" in missing.error
+    assert "ragflow_lg" not in missing.error
+    assert zero.error == "" or "division by zero" in zero.error
+
+
+async def test_errors_of_sqlalchemy_have_no_address_for_help(shop: DatabaseAccount) -> None:
+    if shop.kind == "sqlite":
+        pytest.skip("SQLAlchemy does not read files")
+    async with opened(shop, pool_size=1, timeout_s=0.5) as databases:
+        busy = asyncio.ensure_future(ask(databases, ENDLESS[shop.kind]))
+        await asyncio.sleep(0.1)
+        with pytest.raises(ServiceError, match="Database Connection Failed!") as caught:
+            await asyncio.gather(*(ask(databases, ENDLESS[shop.kind]) for _ in range(3)))
+        await busy
+    assert "sqlalche" not in str(caught.value)
+
+
 async def test_the_time_limit_stops_the_statement_in_the_server(shop: DatabaseAccount) -> None:
     async with opened(shop, timeout_s=0.3) as databases:
         start = time.monotonic()
@@ -171,6 +210,8 @@ async def test_quotes_mean_what_the_check_takes_them_for(mode: str, tmp_path: Pa
 
 
 async def test_connections_are_shared_bounded_and_closed_when_idle(shop: DatabaseAccount) -> None:
+    if shop.kind == "sqlite":
+        pytest.skip("a file is opened for each query")
     async with opened(shop, pool_size=2, idle_s=0.2) as databases:
         results = await asyncio.gather(*(ask(databases, f"SELECT {n} AS n") for n in range(8)))
         assert [result[0].rows[0]["n"] for result in results] == list(range(8))
@@ -187,6 +228,8 @@ async def test_connections_are_shared_bounded_and_closed_when_idle(shop: Databas
 
 
 async def test_more_databases_than_pools_wait_for_an_idle_one(shop: DatabaseAccount) -> None:
+    if shop.kind == "sqlite":
+        pytest.skip("a file is opened for each query")
     async with opened(shop, max_pools=1) as databases:
         for target in ("reader", "writer", "reader"):
             assert (await ask(databases, "SELECT 1 AS a", target))[0].rows
@@ -305,7 +348,7 @@ async def test_the_package_for_another_database_is_named() -> None:
 async def test_a_driver_without_asyncio_runs_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trino and IBM Db2 have only such drivers; SQLite's own stands for them."""
     kinds = configured_databases.find_kind("sqlite")
-    kind = replace(kinds, driver="sqlite+pysqlite", is_async=False)
+    kind = replace(kinds, driver="sqlite+pysqlite", is_async=False, is_server=True)
 
     def find_kind(_: str) -> DatabaseKind:
         return kind
