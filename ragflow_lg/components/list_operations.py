@@ -55,8 +55,8 @@ def _truth(value: Any) -> bool:
 
 
 def _keys(value: Any) -> Any:
-    """Read keys from comma-separated text or a list."""
-    parts = value.split(",") if isinstance(value, str) else value
+    """Read keys from comma-separated text or a list; null has none."""
+    parts = value.split(",") if isinstance(value, str) else [] if value is None else value
     if not isinstance(parts, list):
         return parts
     return [part.strip() if isinstance(part, str) else part for part in cast("list[Any]", parts) if part != ""]

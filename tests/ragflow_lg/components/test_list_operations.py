@@ -165,7 +165,7 @@ def test_invalid_params_are_reported_with_their_location(params: dict[str, Any],
 
 @pytest.mark.parametrize("method", ["", None, "asc"])
 async def test_an_empty_sort_method_is_ascending(method: str | None) -> None:
-    assert await operate([2, 1], "sort", sort_method=method) == [1, 2]
+    assert await operate([2, 1], "sort", sort_method=method, sort_by=None) == [1, 2]
 
 
 @pytest.mark.parametrize(
