@@ -28,7 +28,7 @@ MAX_DIGITS = 1000
 MAX_INDENT = 16
 
 MAX_PRINTED = 100_000
-"""Size of the values that only a slow filter of Jinja can write."""
+"""Size of the values for filters of Jinja whose time grows with the square of it."""
 
 _HTML_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&'"}
 
@@ -187,6 +187,8 @@ def _wordwrap(
     wrapstring: str | None = None,
     break_on_hyphens: bool = True,
 ) -> str:
+    if len(text) > MAX_PRINTED:
+        raise SecurityError(_TOO_LONG)
     wrapped = jinja.do_wordwrap(environment, text, width, break_long_words, "\n", break_on_hyphens)
     return wrapped if wrapstring is None else _replace(wrapped, "\n", wrapstring)
 

@@ -48,6 +48,7 @@ def render_sandboxed(source: str) -> str:
         "{{ 'x' * 3000000 }}",
         "{{ 'a' | center(3000000) }}",
         "{{ ('a ' * 50000) | wordwrap(1, wrapstring='x' * 50000) }}",
+        "{{ ('a' * 100001) | wordwrap(1) }}",
         "{{ ('a ' * 60000) | pprint }}",
         "{{ ('a ' * 60000) | urlize }}",
         "{{ ('http://a.b ' * 50) | urlize(target='x' * 50000) }}",
