@@ -17,6 +17,12 @@ def nodes_inside(draft: Draft, owner: NodeId) -> Iterator[PlanNode]:
             yield from nodes_inside(draft, id_)
 
 
+def keeps_values(draft: Draft, node: PlanNode) -> bool:
+    """Return whether the nodes around a node keep their outputs from one round to the next."""
+    owner = draft.nodes.get(node.parent) if node.parent else None
+    return owner is not None and owner.spec.region is not None and owner.spec.region.keeps_values
+
+
 def find_conflict(node: PlanNode, inside: Collection[NodeId | str]) -> str:
     """Return what a node does that makes it impossible to run rounds at the same time, or ``""``."""
     if node.spec.kind == "interrupt":

@@ -74,7 +74,8 @@ class Builder:
 
     def choice(self, parent: str, item: str, depth: int, in_parallel: bool) -> tuple[str, str]:
         ways = [self.text(parent, item, depth, in_parallel)[0] for _ in "ab"]
-        top = self.put("sw", switch([ways[0]], [ways[1]], self.chance.choice(["empty", "not empty"])), parent)
+        operator, read = self.chance.choice(["empty", "not empty"]), item.strip("{}") or "sys.query"
+        top = self.put("sw", switch([ways[0]], [ways[1]], operator, read), parent)
         join = self.put("j", text(script="".join(f"{{{way}@result}}" for way in ways)), parent)
         for way in ways:
             self.components[way]["downstream"].append(join)
@@ -119,7 +120,7 @@ def random_canvas(seed: int) -> dict[str, Any]:
     builder = Builder(chance, has_forms=chance.random() < 0.5)
     begin, end = builder.line("", "", 0, False)
     builder.components[end]["downstream"].append("out")
-    items = {"items": {"name": "items", "type": "array<string>", "value": ["p", "q"][: chance.randint(0, 2)]}}
+    items = {"items": {"name": "items", "type": "array<string>", "value": ["p", "", "q"][: chance.randint(0, 3)]}}
     return canvas({**builder.components, **out(f"{{{end}@result}}")}, [begin], variables=items)
 
 

@@ -10,6 +10,7 @@ from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.dsl_compiler.analysis.activity import Activity, Table
 from ragflow_lg.dsl_compiler.analysis.canvas import AnalysedCanvas
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.rounds import keeps_values
 
 Path = tuple[str | int, ...]
 Reads = Mapping[Path, list[tuple[Reference, Path]]]
@@ -43,7 +44,8 @@ def _report(
     reference, place = read
     raw = canvas.draft.components[node.id]
     what = f"{reference.text!r}, like its alternatives here," if has_others else f"{reference.text!r}"
-    message = f"{what} has no value if the turn goes {' → '.join(steps)}."
+    value = "only the value of an earlier round" if keeps_values(canvas.draft, node) else "no value"
+    message = f"{what} has {value} if the turn goes {' → '.join(steps)}."
     hint = "Connect that path to another node, or give the value a substitute with a VariableAggregator."
     reporter.report("reference-may-be-unset", "warning", raw.param_place(*place), message, hint)
 

@@ -90,11 +90,4 @@ def _find_obstacle(canvas: AnalysedCanvas, inside: Mapping[NodeId, PlanNode]) ->
             return f"{title!r} {conflict}"
         if node.spec.kind == "message":
             return f"{title!r} shows text, which would no longer be in the order of the items"
-        activity = canvas.activities.get(node.parent)
-        for reference, _ in node.references:
-            read = NodeId(reference.node)
-            if read not in inside or activity is None or inside[read].parent != node.parent:
-                continue
-            if read == node.id or not activity.precedes(read, node.id):
-                return f"{title!r} reads {reference} of the round before"
     return ""

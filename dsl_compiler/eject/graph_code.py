@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.dsl_compiler.eject.flow_shape import FlowShape, forward_targets, is_commanding
 from ragflow_lg.dsl_compiler.eject.package_model import PackageModel
@@ -22,20 +19,16 @@ class GraphCode:
         self.function_name = function
         self.lines: list[str] = []
 
-    def add_node(self, name: str, *, is_local: bool = False, is_deferred: bool = False, noted_by: str = "") -> None:
-        """Add a node whose function is in its own module, or in this one; ``noted_by`` notes the rounds it runs in."""
-        function = name
+    def add_node(self, name: str, *, is_local: bool = False, is_deferred: bool = False) -> None:
+        """Add a node whose function is in its own module, or in this one."""
         if not is_local:
             self.module.use(f"{self.model.package}.nodes.{name}", name)
-        if noted_by:
-            self.module.use_public("note_round")
-            function = f"note_round({name}, {quoted(noted_by)})"
-        self.lines.append(f"builder.add_node({quoted(name)}, {function}{', defer=True' if is_deferred else ''})")
+        self.lines.append(f"builder.add_node({quoted(name)}, {name}{', defer=True' if is_deferred else ''})")
 
-    def add_nodes(self, noted: Collection[NodeId] = (), region: str = "") -> None:
-        """Add all nodes; for ``noted``, the Iteration ``region`` needs to know in which rounds they run."""
+    def add_nodes(self) -> None:
+        """Add all nodes."""
         for node in self.shape.nodes:
-            self.add_node(self.model.name(node.id), noted_by=region if node.id in noted else "")
+            self.add_node(self.model.name(node.id))
 
     def add_edges(self, round_node: str = "", *, leaves_at_exit: bool = False) -> None:
         """Add the edges; ``round_node`` begins the next round of a region."""

@@ -22,7 +22,7 @@ from ragflow_lg.dsl_compiler.eject.package_model import PackageModel
 from ragflow_lg.dsl_compiler.eject.python_literals import literal
 from ragflow_lg.dsl_compiler.eject.python_module import PythonModule
 from ragflow_lg.dsl_compiler.eject.python_names import name_nodes, package_name
-from ragflow_lg.dsl_compiler.eject.region_modules import RegionModule, sometimes_collected
+from ragflow_lg.dsl_compiler.eject.region_modules import RegionModule
 
 
 def write_graph_test(model: PackageModel) -> str:
@@ -113,7 +113,6 @@ def eject_plan(plan: Plan, *, name: str = "", version: str, has_recordings: bool
         f"{model.package}/state.py": write_state(
             model,
             [gate for shape in shapes.values() for gate in shape.gated.values()],
-            [r.owner for r in plan.regions.values() if sometimes_collected(plan, r, shapes[r.owner])],
         ),
         f"{model.package}/canvas.py": write_canvas(model),
         f"{model.package}/graph.py": write_graph(model, shapes[None]),

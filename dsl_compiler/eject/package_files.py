@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import PlanNode
@@ -15,11 +15,8 @@ from ragflow_lg.dsl_compiler.eject.python_literals import comment, literal, quot
 from ragflow_lg.dsl_compiler.eject.python_module import PythonModule
 
 
-def write_state(model: PackageModel, gates: Iterable[JoinRegion], noting: Collection[NodeId]) -> str:
-    """Return ``state.py``: a channel for the outputs of each node.
-
-    ``noting`` are the Iterations that note in which rounds a node has run.
-    """
+def write_state(model: PackageModel, gates: Iterable[JoinRegion]) -> str:
+    """Return ``state.py``: a channel for the outputs of each node."""
     module = PythonModule(model.package, "The state of the graph: the conversation, and the outputs of each node.")
     module.use_public("Outputs", "TurnState")
     plan = model.plan
@@ -39,11 +36,6 @@ def write_state(model: PackageModel, gates: Iterable[JoinRegion], noting: Collec
         lines.append(f'    """{comment(node.title or node.id)}: {node.spec.name}."""')
         if node.id in plan.regions:
             lines += _region_channels(model, node, module)
-        if node.id in noting:
-            module.use("typing", "Annotated")
-            module.use_public("merge")
-            lines.append(f"    {model.name(node.id)}_ran: Annotated[dict[str, int], merge]")
-            lines.append('    """The last rounds in which nodes have run that do not run in each round."""')
     for gate in gates:
         module.use("typing", "Annotated", "Any")
         module.use_public("Join")

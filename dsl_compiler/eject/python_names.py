@@ -25,7 +25,7 @@ RESERVED = frozenset(
         *("builder", "chosen", "collected", "entered", "entry", "fields", "final", "index", "interrupt", "item"),
         *("items", "key", "maps", "outputs", "problems", "question", "result", "results", "schema", "target", "tips"),
         *("as_list", "combine_maps", "compare", "drop_duplicates", "first_value", "form_problems", "holds"),
-        *("join_items", "join_text", "join_updates", "maps_of", "merge", "merge_results", "note_round", "output"),
+        *("join_items", "join_text", "join_updates", "maps_of", "merge", "merge_results", "output"),
         *(
             "open_services",
             "parse_answers",
@@ -87,7 +87,6 @@ def derived_names(name: str) -> tuple[str, ...]:
         f"{name}_round",
         f"{name}_items",
         f"{name}_results",
-        f"{name}_ran",
         f"{name}_round_start",
         f"next_round_of_{name}",
         f"build_body_of_{name}",

@@ -22,27 +22,6 @@ def nodes_inside(plan: Plan, region: Region) -> list[NodeId]:
     return list(dict.fromkeys(id_ for id_ in plan.nodes_inside(region) if plan.nodes[id_].rank >= 0))
 
 
-def sometimes_collected(plan: Plan, region: Region, body: FlowShape) -> set[NodeId]:
-    """Return the nodes inside an Iteration that it collects, but that may not run in each of its rounds."""
-    owner = plan.nodes[region.owner]
-    rules = owner.spec.region
-    assert rules is not None
-    collected = {NodeId(r.node) for r in rules.collects(owner.params).values() if r.kind == "output"}
-    return (collected & set(nodes_inside(plan, region))) - _always_run(plan, region, body)
-
-
-def _always_run(plan: Plan, region: Region, body: FlowShape) -> set[NodeId]:
-    """Return the nodes that run in every round: those that lead on without a choice."""
-    always: set[NodeId] = {region.item} if region.item else set()
-    waiting = list(region.start)
-    while waiting:
-        node = plan.nodes[waiting.pop()]
-        if node.id not in always and node.parent == region.owner:
-            always.add(node.id)
-            waiting += [] if node.chooses else body.successors.get(node.id, ())
-    return always
-
-
 class RegionModule:
     """Writes the module of a region."""
 
@@ -57,7 +36,6 @@ class RegionModule:
         self.rules = self.owner.spec.region
         self.name = model.name(region.owner)
         self.round_node = model.round_node(region)
-        self.noted = sometimes_collected(model.plan, region, body)
         self.module = PythonModule(model.package, f"{self.owner.title or self.owner.id}: {self.owner.spec.description}")
         self.writer = NodeWriter(model, self.owner, self.module)
         self.module.use(f"{model.package}.state", "State")
@@ -75,10 +53,6 @@ class RegionModule:
         exits = [node for node in self.body.nodes if node.spec.kind == "region_exit" and not node.runs_alone]
         if exits:
             raise NotEjectable(exits[0], "it ends a round in which other nodes may still run")
-        for reference in self._collects.values():
-            node = self.model.plan.nodes.get(NodeId(reference.node))
-            if node is not None and node.id in self.noted and node.parent != self.owner.id:
-                raise NotEjectable(self.owner, f"it collects {reference.text!r}, which does not exist in every round")
 
     def write(self) -> str:
         """Return the text of the module."""
@@ -111,8 +85,12 @@ class RegionModule:
         if self._collects:
             yield "    if index:"
             yield from self._collecting()
+        yield f'    items = state.get("{self.name}_items", [])'
+        inside = [id_ for id_ in nodes_inside(self.model.plan, self.region) if id_ != self.region.item]
+        if inside:
+            yield "    if not index or index < len(items):"
+            yield f"        update |= dict.fromkeys({literal([*map(self.model.name, inside)], 2)}, {{}})"
         if self.region.item:
-            yield f'    items = state.get("{self.name}_items", [])'
             yield "    if index < len(items):"
             yield '        item = {"item": items[index], "result": items[index], "index": index}'
             yield f"        update[{quoted(item)}] = item"
@@ -136,11 +114,7 @@ class RegionModule:
         if reference.kind == "global":
             raise NotEjectable(self.owner, "it collects a variable")
         self.module.use_public("collected")
-        value = str(self.model.value(reference, reader, "collected"))
-        if reference.node not in self.noted:
-            return value
-        ran = f'state.get("{self.name}_ran", {{}}).get({self.model.quoted_name(reference.node)})'
-        return f"{value} if {ran} == index - 1 else {self._blank(reference)}"
+        return str(self.model.value(reference, reader, "collected"))
 
     def _blank(self, reference: Reference) -> str:
         """Return what is collected if a node has not run."""
@@ -198,7 +172,7 @@ class RegionModule:
         self.module.use("langgraph.graph", "START")
         rounds = self.region.needs_closing
         code.add_node(self.round_node, is_local=True, is_deferred=rounds)
-        code.add_nodes(self.noted, self.name)
+        code.add_nodes()
         code.lines.append(f"builder.add_edge(START, {quoted(self.round_node)})")
         ends = literal([*(self.model.name(id_) for id_ in self.region.start), Code("END")])
         code.lines.append(
@@ -259,7 +233,6 @@ class RegionModule:
             lines += self._caught(f"items = {self._items()}")
             first: dict[str, JsonValue | Code] = {key: [] for key in self._declared()}
             entered |= {f"{name}_items": Code("items"), f"{name}_results": {}}
-            entered |= {f"{name}_ran": {}} if self.noted else {}
             limit = f"(len(items) + 1) * {steps} + 10"
         else:
             first = dict(self._variables())

@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import NEXT, Plan, PlanNode
-from ragflow_lg.component.state import CanvasState, CollectingState, ParallelState, replace_list
+from ragflow_lg.component.state import CanvasState, ParallelState, replace_list
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, gate_key
 from ragflow_lg.dsl_compiler.langgraph_internals import BRANCH_PREFIX, NOT_RESULTS, OVERWRITE, RESERVED_PREFIX
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE
@@ -192,7 +192,7 @@ _KINDS: Mapping[str, Any] = {
     "messages": list[dict[str, Any]],
     "turn": _Turn,
 }
-_KEYS = {key for state in (CanvasState, CollectingState, ParallelState) for key in state.__annotations__}
+_KEYS = {key for state in (CanvasState, ParallelState) for key in state.__annotations__}
 
 
 def validate_edit(values: Any, channels: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Plan, PlanNode, Region
-from ragflow_lg.component.state import CanvasState, CollectingState, ParallelState, RegionState, TurnRequest
+from ragflow_lg.component.state import CanvasState, ParallelState, RegionState, TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.joins import JoinRegion
 from ragflow_lg.dsl_compiler.langgraph_app.canvas_graph import as_canvas_graph
@@ -116,9 +116,7 @@ class _Lowering:
         gates = {join: gate_key(join) for join in joins}
         entry = graph_name(region.entry)
         program = self._region_program(region, gates)
-        schema = _with_channels(
-            CollectingState if program.collects else RegionState
-        )  # each channel costs time in every superstep
+        schema = _with_channels(RegionState)
         builder: Any = StateGraph(_with_gates("Body", schema, joins), context_schema=TurnContext)
         regions: dict[str, SubGraph] = {}
         item = self._plan.nodes[region.item] if region.item else None
@@ -157,7 +155,6 @@ class _Lowering:
             tuple(gates[join] for join, gate in self._joins(region.owner).items() if region.entry in gate.watched),
             frozenset(self._plan.nodes_inside(region)),
             collects,
-            frozenset(reference.node for reference in collects.values()),
             any(reference.kind == "global" for reference, path in owner.references if path == ("items_ref",)),
         )
 
@@ -206,7 +203,7 @@ class _Lowering:
         for name, subgraph in regions.items():
             set_subgraph(graph, name, subgraph)
         # Gates and the request are internal.
-        set_stream_channels(graph, (*CanvasState.__annotations__, *CollectingState.__annotations__))
+        set_stream_channels(graph, (*CanvasState.__annotations__, *RegionState.__annotations__))
         graph.validate()
         skip_unheard_tracking(graph)
         return graph

@@ -23,7 +23,7 @@ from ragflow_lg.base.long_list import extend_list
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.events import Waiting
 from ragflow_lg.component.plan import Plan, PlanNode
-from ragflow_lg.component.state import TurnRequest, find_replaced_nodes, merge_turn, output_patch
+from ragflow_lg.component.state import TurnRequest, merge_turn, output_patch
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.forms import Form, form_problems, parse_answers, response_schema
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
@@ -130,9 +130,6 @@ class Node(_NodeRunnable):
         step = await self._run(scope.turn, scope.view(state), task)
         if "outputs" not in step.update or "error" in step.update.get("turn", {}):
             return step  # the turn is over
-        collected = scope.program.collected_nodes
-        if collected and (done := collected & set(find_replaced_nodes(step.update["outputs"]))):
-            step.update["ran"] = dict.fromkeys(done, record.get("round", 0))
         if "leave" in step.update.get("scope", {}):
             return Step(step.update)
         if node.spec.kind == "region_exit":

@@ -13,6 +13,7 @@ from ragflow_lg.dsl_compiler.diagnostics import Nearest, Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, enclosing
 from ragflow_lg.dsl_compiler.flow import Flow
 from ragflow_lg.dsl_compiler.reference_types import assignment_targets
+from ragflow_lg.dsl_compiler.rounds import keeps_values
 
 _ALWAYS = frozenset({ERROR, NEXT, "next", "_created_time", "_elapsed_time"})
 """Outputs of any node."""
@@ -22,6 +23,9 @@ _SYSTEM = frozenset({"sys.chat_template_kwargs"})
 
 EMPTY = "its value is empty"
 """The consequence of most reference problems."""
+
+EARLIER = "its value is that of an earlier round, and empty until there is one"
+"""The consequence if the nodes keep their values from one round to the next."""
 
 MAX_LISTED = 12
 """Limit on the number of outputs that a hint lists."""
@@ -157,10 +161,12 @@ def _order_problem(canvas: _Canvas, node: PlanNode, read: PlanNode) -> tuple[str
         return None
     if flow.is_ancestor(read.id, node.id):
         return None
+    is_kept = keeps_values(canvas.draft, node)
     if _excludes(canvas.draft, flow, node, read):
-        message = f"{read.id!r} and this node are on mutually exclusive branches; {EMPTY}."
+        message = f"{read.id!r} and this node are on mutually exclusive branches; {EARLIER if is_kept else EMPTY}."
         return "reference-excluded", message, "Read from a node on this branch, or join the branches first."
-    message = f"{read.id!r} does not run before this node; the value is undefined or empty."
+    value = EARLIER if is_kept else "the value is undefined or empty"
+    message = f"{read.id!r} does not run before this node; {value}."
     return "reference-not-upstream", message, "Draw an edge from it to this node, directly or through other nodes."
 
 

@@ -188,7 +188,7 @@ class RunContext(NodeValues, NodeSteps):
         values = as_items(value)
         key = f"{reference.node}@{reference.key}" if reference.kind == "output" else reference.key
         known: list[Any] = self._state.get("turn", {}).get("files", {}).get(key, [])
-        if reference.path or len(known) != len(values):
+        if reference.path or value in (None, "") or len(known) != len(values):
             return values
         return [file if stored is None else stored for file, stored in zip(values, known, strict=True)]
 

@@ -78,8 +78,10 @@ class NodeValues:
 
     def answer(self, reference: Reference) -> str:
         """Return the answer of a streaming model as it was shown, including a part before a default value."""
-        shown: str | None = self._state.get("turn", {}).get("shown", {}).get(reference.node)
-        return to_text(self.peek(reference)) if shown is None else shown
+        answer = to_text(self.peek(reference))
+        has_run = reference.node in self._state.get("outputs", {})  # else the record is of another item
+        shown: str | None = self._state.get("turn", {}).get("shown", {}).get(reference.node) if has_run else None
+        return answer if shown is None else shown
 
     def text(self, template: Template) -> str:
         """Render a template in one pass, converting each reference with `ragflow_lg.base.values.to_text`."""

@@ -330,6 +330,8 @@ class RegionRules(Generic[C, P], Struct, frozen=True):
     """Whether any non-empty value that is not a list is treated as a list with one item."""
     tests: Callable[[P], Iterable[Reference]] = lambda _: ()
     """The values that decide whether another round starts; a variable of the region itself is an alias."""
+    keeps_values: bool = False
+    """Whether a body node that does not run in a round keeps its outputs of an earlier round."""
     leaves_at_exit: bool = False
     """Whether an ExitLoop leaves the region; otherwise it only ends the round."""
 

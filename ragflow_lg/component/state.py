@@ -146,11 +146,13 @@ def merge_messages(current: GrowingList | None, update: Any) -> GrowingList:
 
 
 def merge_outputs(current: dict[str, Any] | None, update: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace entire entries. With `output_patch`, also clear all entries or change single outputs."""
+    """Replace entire entries. With `output_patch`, also remove entries or change single outputs."""
     if OPERATIONS not in update:
         return {**(current or {}), **update}
     operations = update[OPERATIONS]
     merged: dict[str, Any] = {} if operations.get("clear") else dict(current or {})
+    for node in operations.get("remove", ()):
+        merged.pop(node, None)
     for node, outputs in operations.get("patch", {}).items():
         merged[node] = {**merged.get(node, {}), **outputs}
     merged.update(operations.get("set", {}))
@@ -158,36 +160,38 @@ def merge_outputs(current: dict[str, Any] | None, update: Mapping[str, Any]) -> 
 
 
 def output_patch(
-    *, clear: bool = False, set: Mapping[str, Any] | None = None, patch: Mapping[str, Any] | None = None
+    *,
+    clear: bool = False,
+    remove: Collection[str] = (),
+    set: Mapping[str, Any] | None = None,
+    patch: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Build an update of ``outputs``.
 
-    The order is: ``clear`` all, change outputs of ``patch``, replace entries of ``set``.
+    The order is: ``clear`` all, ``remove`` entries, change outputs of ``patch``, replace entries of ``set``.
     """
-    if not clear and not patch:
+    if not clear and not remove and not patch:
         return dict(set or {})
-    return {OPERATIONS: {"clear": clear, "set": dict(set or {}), "patch": dict(patch or {})}}
+    return {OPERATIONS: {"clear": clear, "remove": [*remove], "set": dict(set or {}), "patch": dict(patch or {})}}
 
 
 def join_outputs(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Combine two updates of ``outputs`` into one; the second overrides the first."""
-    if OPERATIONS not in first and OPERATIONS not in second:
-        return {**first, **second}
-    if OPERATIONS not in second:
-        operations = first[OPERATIONS]
-        return {OPERATIONS: {**operations, "set": {**operations["set"], **second}}}
     a, b = _operations(first), _operations(second)
-    patch = {node: {**a["patch"].get(node, {}), **b["patch"].get(node, {})} for node in {**a["patch"], **b["patch"]}}
-    return output_patch(clear=a["clear"], set={**a["set"], **b["set"]}, patch=patch)
-
-
-def find_replaced_nodes(update: Mapping[str, Any]) -> Collection[str]:
-    """Return the nodes whose entire entry is replaced by an update of ``outputs``."""
-    return _operations(update)["set"].keys()
+    gone = b["remove"]
+    kept, patched = _without(a["set"], gone), _without(a["patch"], gone)
+    patch = {node: {**patched.get(node, {}), **b["patch"].get(node, {})} for node in {**patched, **b["patch"]}}
+    return output_patch(
+        clear=a["clear"], remove=dict.fromkeys([*a["remove"], *gone]), set={**kept, **b["set"]}, patch=patch
+    )
 
 
 def _operations(update: Mapping[str, Any]) -> Mapping[str, Any]:
-    return update.get(OPERATIONS) or {"clear": False, "set": update, "patch": {}}
+    return update.get(OPERATIONS) or {"clear": False, "remove": [], "set": update, "patch": {}}
+
+
+def _without(entries: Mapping[str, Any], nodes: Collection[str]) -> dict[str, Any]:
+    return {node: entry for node, entry in entries.items() if node not in nodes}
 
 
 _TURN_MAPS = ("visits", "shown", "ends", "files", "answers")
@@ -222,13 +226,6 @@ class RegionState(TypedDict, total=False):
     globals: Annotated[dict[str, Any], merge]
     turn: Annotated[TurnRecord, merge_turn]
     scope: Annotated[ScopeRecord, merge]
-
-
-class CollectingState(RegionState, total=False):
-    """The channels for an entry into a region that collects values from its body."""
-
-    ran: Annotated[dict[str, int], merge]
-    """The last round in which each collected node ran."""
 
 
 class ParallelState(RegionState, total=False):

@@ -243,6 +243,7 @@ def _rewrite(params: Mapping[str, Any]) -> Mapping[str, Any]:
         has_next_round=_has_next_round,
         max_rounds=lambda params: params.maximum_loop_count,
         tests=_tests,
+        keeps_values=True,
         leaves_at_exit=True,
     ),
     effects="none",

@@ -180,7 +180,7 @@ class Canvas:
     def shown_answer(self, state: Mapping[str, Any], name: str) -> str:
         """Return the answer of a model as it was streamed, including a part before a default value."""
         shown: Mapping[str, Any] = state.get("turn", {}).get("shown", {})
-        text = shown.get(self.nodes[name].id)
+        text = shown.get(self.nodes[name].id) if state.get(name) else None
         return to_text(output(state, name, "content")) if text is None else str(text)
 
     def titles(self, ids: Sequence[str]) -> list[str]:

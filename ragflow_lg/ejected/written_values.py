@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import wraps
-from typing import Any, TypeVar, cast
-
-from langgraph.types import Command
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.thinking import strip_tags
@@ -41,9 +37,6 @@ def read_answer(fields: Mapping[str, Any], answer: Mapping[str, Any]) -> Outputs
         declaration = cast("Mapping[str, Any]", declared) if isinstance(declared, Mapping) else {}
         values[name] = read_value(*unwrap_submission(answer.get(name), declaration))
     return values
-
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def join_text(*parts: JsonValue) -> str:
@@ -139,24 +132,6 @@ def collected(state: Mapping[str, Any], node: str, name: str, *path: str, defaul
     if outputs.get("_ERROR"):
         return default
     return output(state, node, name, *path, default=default)
-
-
-def note_round(function: F, region: str) -> F:
-    """Return the function of a node, with a note in the state in which round of an Iteration it has run last.
-
-    The note is in ``<region>_ran``, by the name of the function.
-    """
-
-    @wraps(function)
-    async def noted(state: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        result: Any = await function(state, *args, **kwargs)
-        note = {f"{region}_ran": {function.__name__: state.get(f"{region}_round", 0)}}
-        if isinstance(result, Command):
-            command = cast("Command[Any]", result)
-            return replace(command, update={**(command.update or {}), **note})
-        return {**result, **note}
-
-    return cast("F", noted)
 
 
 def join_updates(first: StateUpdate, second: StateUpdate) -> StateUpdate:

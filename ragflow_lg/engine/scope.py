@@ -51,8 +51,6 @@ class RegionProgram(Struct, frozen=True):
     """All nodes within the region, including nodes in inner regions."""
     collects: Mapping[str, Reference]
     """The references whose values are collected at the end of each round, by output name."""
-    collected_nodes: frozenset[str]
-    """The nodes that these references name."""
     stores_items: bool
     """Whether the list can change while the region runs, so that it is stored on entry."""
 
@@ -60,6 +58,10 @@ class RegionProgram(Struct, frozen=True):
     def max_concurrency(self) -> int:
         """The maximum number of concurrent rounds."""
         return self.rules.max_concurrency(self.owner.node.params)
+
+    def find_old(self, outputs: Mapping[str, Any]) -> list[str]:
+        """Return the nodes whose outputs do not belong to a round that begins now."""
+        return [] if self.rules.keeps_values else [node for node in outputs if node in self.inside]
 
     def round_limit(self, items: Sequence[JsonValue] | None) -> int:
         """Return the maximum number of rounds."""
@@ -111,6 +113,8 @@ class Scope(Struct, eq=False):
     def view(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return the state as seen by a body node: the outer state, overlaid with the body's writes."""
         outputs = dict(self.outer.get("outputs", {}))
+        for node in self.program.find_old(outputs):  # of an earlier entry
+            del outputs[node]
         for node, entry in state.get("outputs", {}).items():
             outputs[node] = {**outputs[node], **entry} if node in outputs else entry
         record, turn, outer_globals = state.get("scope", {}), self.outer.get("turn", {}), self.outer.get("globals", {})
@@ -120,7 +124,6 @@ class Scope(Struct, eq=False):
             "globals": {**outer_globals, **state["globals"]} if state.get("globals") else outer_globals,
             "turn": merge_turn(turn, state["turn"]) if "turn" in state else turn,
             "scope": record,
-            "ran": state.get("ran", {}),
             "place": (*self.outer.get("place", ()), record.get("round", 0)),
         }
         items = self._items(record)
@@ -183,9 +186,12 @@ class Scope(Struct, eq=False):
         collected = final.get("scope", {}).get("collected", {})
         values = {name: read_entries(levels) for name, levels in collected.items()}
         update: dict[str, Any] = {"rounds": {str(index): {name: v[0] for name, v in values.items() if v}}}
+        notes = {"error", *_SHARED_NOTES}
         if index == len(self.items or ()) - 1:
             update["outputs"] = {n: e for n, e in final.get("outputs", {}).items() if n in self.program.inside}
-        if record := {k: v for k, v in final.get("turn", {}).items() if k in ("error", *_SHARED_NOTES)}:
+        else:
+            notes.remove("shown")  # it describes outputs
+        if record := {k: v for k, v in final.get("turn", {}).items() if k in notes}:
             update["turn"] = record
         if targets := final.get("scope", {}).get("leave"):
             update["scope"] = {"leave": targets}
@@ -197,7 +203,7 @@ class Scope(Struct, eq=False):
         record = preview.get("scope", {})
         index = record.get("round", 0)
         try:
-            values = {"collected": self._collect(preview, index)} if self.program.collects else {}
+            values = {"collected": self._collect(preview)} if self.program.collects else {}
         except ComponentError as error:
             return self._fail(update, str(error))
         step = Step({**update, "scope": {**update.get("scope", {}), **values}})
@@ -225,15 +231,14 @@ class Scope(Struct, eq=False):
             return Step({"scope": {"failure": str(error)}})
         if not has_next_round:
             return Step({"scope": {"round": index}, "outputs": await self._end_item(view, write)})
-        scope = {"round": index, "exit": False, "settled": 0}
+        begun = Step({"scope": {"round": index, "exit": False, "settled": 0}})
+        if old := program.find_old(preview.get("outputs", {})):
+            begun.update["outputs"] = output_patch(remove=old)
         if program.item is None:
-            return Step(
-                {"scope": scope, **{gate: {program.region.entry: None} for gate in program.entry_gates}},
-                list(program.start),
-                begins_round=True,
-            )
+            gates = {gate: {program.region.entry: None} for gate in program.entry_gates}
+            return begun.then(Step(gates, list(program.start), begins_round=True))
         update, goto = await visit_item(program.item, ctx, view, self.turn, write)
-        return Step({**update, "scope": scope}, goto, begins_round=bool(update.get("outputs")))
+        return begun.then(Step(update, goto, begins_round=bool(update.get("outputs"))))
 
     async def _end_item(self, view: Mapping[str, Any], write: Write | None) -> dict[str, Any]:
         """Start the item node again after the last item, as RAGFlow does. Return its outputs, by node."""
@@ -246,20 +251,18 @@ class Scope(Struct, eq=False):
         await self.turn.emit(NodeFinished(item, now, 0.0, {}, outputs, place=place), write)
         return {item: outputs}
 
-    def _collect(self, preview: Mapping[str, Any], index: int) -> dict[str, Any]:
-        """Collect the round's values. A node that failed or did not run in the round has no stored outputs."""
+    def _collect(self, preview: Mapping[str, Any]) -> dict[str, Any]:
+        """Collect the round's values. A node that failed has none."""
         collected = dict(preview.get("scope", {}).get("collected", {}))
-        ran, view = preview.get("ran", {}), self.view(preview)
-        outputs = view["outputs"]
-        if self.program.region.item is not None:
-            ran = {**ran, self.program.region.item: index}  # it runs at the start of every round
+        view = self.view(preview)
+        outputs = {id_: entry for id_, entry in view["outputs"].items() if id_ in self.program.inside}
         for name, reference in self.program.collects.items():
             if reference.kind == "alias":
                 value = view.get("aliases", {}).get(reference.key, "")
             else:
-                is_there = ran.get(reference.node) == index and not outputs.get(reference.node, {}).get(ERROR)
+                has_failed = outputs.get(reference.node, {}).get(ERROR)
                 node = self.program.owner.plan.nodes.get(NodeId(reference.node))  # None: `check` has warned of it
-                value = look_up(reference, {}, outputs if is_there else {}, node.declared if node else ())
+                value = look_up(reference, {}, {} if has_failed else outputs, node.declared if node else ())
             self.turn.state_size.add(self._part(name), size_of(value), self.turn.services.state_limits)
             collected[name] = append_entry(collected.get(name, []), value)
         return collected
@@ -278,7 +281,7 @@ class Scope(Struct, eq=False):
     def _preview(self, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
         """Return the state after the update."""
         preview = dict(state)
-        for key, reduce in (("outputs", merge_outputs), ("globals", merge), ("scope", merge), ("ran", merge)):
+        for key, reduce in (("outputs", merge_outputs), ("globals", merge), ("scope", merge)):
             if key in update:
                 preview[key] = reduce(state.get(key), update[key])
         return preview
@@ -293,7 +296,8 @@ class Scope(Struct, eq=False):
         outputs = {**self.first, **entries.get(owner, {}), **lists}
         inside = {node: entry for node, entry in entries.items() if node in self.program.inside}
         outside = {n: e for n, e in entries.items() if n != owner and n not in self.program.inside}
-        update: dict[str, Any] = {"outputs": output_patch(set=inside, patch=outside)}
+        old = self.program.find_old(self.outer.get("outputs", {}))
+        update: dict[str, Any] = {"outputs": output_patch(remove=old, set=inside, patch=outside)}
         if assigned := state.get("globals"):
             update["globals"] = dict(assigned)
         record = state.get("turn", {})
