@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, cast
 
-from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.errors import ComponentError, ForeignJsonError
+from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.services.chat import ToolCall
@@ -47,8 +48,8 @@ def read_arguments(text: str) -> JsonValue:
     """
     if not text.strip() or text.strip() in _NO_ARGUMENTS:
         return {}
-    with suppress(ValueError, RecursionError, ComponentError):
-        return to_json(json.loads(text))
+    with suppress(ForeignJsonError, ComponentError):
+        return to_json(parse_foreign_json(text))
     return text
 
 

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from ragflow_lg.agents.agent_run import AgentRun, append_message, result_text
 from ragflow_lg.agents.react_action import WrittenCall
 from ragflow_lg.agents.react_text import AnswerPiece, ReactReader
-from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.errors import ForeignJsonError, ServiceError
+from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.base.thinking import AnswerPart, split_answer, strip_thinking
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.models.engine_prompts import engine_prompt, prompt_text
@@ -131,8 +132,8 @@ def _arguments(text: str, tool: ToolSchema | None) -> str:
     name = next(iter([*cast("list[str]", parameters.get("required") or []), *properties]), "input")
     value: Any = text
     if text.startswith("[") and properties.get(name, {}).get("type") != "string":
-        with suppress(ValueError, RecursionError):
-            value = json.loads(text)
+        with suppress(ForeignJsonError):
+            value = parse_foreign_json(text)
     return json.dumps({name: value}, ensure_ascii=False)
 
 

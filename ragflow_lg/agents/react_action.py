@@ -17,6 +17,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
+from ragflow_lg.base.errors import ForeignJsonError
+from ragflow_lg.base.json_scanner import parse_foreign_json
+
 MarkerKind: TypeAlias = Literal["thought", "action", "input", "observation", "answer"]
 
 MARKER_ENDS = ":：\n"
@@ -146,8 +149,8 @@ class WrittenCall(NamedTuple):
         """The final answer if it is written as an action, else None."""
         if re.sub("[ _]", "", self.name).lower() not in _FINAL:
             return None
-        with suppress(ValueError, RecursionError):
-            value = json.loads(self.input)
+        with suppress(ForeignJsonError):
+            value = parse_foreign_json(self.input)
             values: list[Any] = list(cast("dict[str, Any]", value).values()) if isinstance(value, dict) else [value]
             if len(values) == 1 and isinstance(values[0], str):
                 return values[0]
@@ -250,8 +253,8 @@ def _json_end(text: str, start: int) -> int:
 def _parse_json_calls(text: str) -> list[WrittenCall]:
     """Parse a JSON action: an object with a name and arguments, or a list of such objects."""
     value: Any = None
-    with suppress(ValueError, RecursionError):
-        value = json.loads(text)
+    with suppress(ForeignJsonError):
+        value = parse_foreign_json(text)
     entries = cast("list[Any]", value if isinstance(value, list) else [value])[:MAX_ACTIONS]
     calls: list[WrittenCall] = []
     for entry in entries:
@@ -285,8 +288,8 @@ def _strip_quotes(text: str) -> str:
     if fence := _FENCE.match(text):
         text = text[fence.end() :].strip()
     text = text.strip("`").strip()
-    with suppress(ValueError, RecursionError):
-        value = json.loads(text) if text.startswith('"') else None
+    with suppress(ForeignJsonError):
+        value = parse_foreign_json(text) if text.startswith('"') else None
         if isinstance(value, str):
             return value
     return text

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, cast
 
+from ragflow_lg.base.errors import ForeignJsonError
+from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.services.chat import ChatAnswer, ToolCall, ToolSchema
 
 MAX_QUERIES = 5
@@ -86,8 +87,8 @@ def query_key(query: str) -> str:
 def _from_calls(calls: Iterable[ToolCall]) -> Iterator[str]:
     for call in calls:
         value: Any = call.arguments
-        with suppress(ValueError, RecursionError):
-            value = json.loads(call.arguments)
+        with suppress(ForeignJsonError):
+            value = parse_foreign_json(call.arguments)
         if isinstance(value, dict):
             arguments = cast("dict[str, Any]", value)
             value = next((arguments[key] for key in ("queries", "query", "q") if key in arguments), None)

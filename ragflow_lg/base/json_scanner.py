@@ -10,7 +10,7 @@ import json
 import math
 import re
 from itertools import accumulate
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ragflow_lg.base.errors import ForeignJsonError
 
@@ -41,6 +41,10 @@ class JsonLimits(NamedTuple):
     """Parsers are recursive."""
     groups: float = math.inf
     """Maximum number of lists and objects, for parsers that take long for each."""
+
+
+TEXT_LIMITS = JsonLimits(2 * 1024 * 1024)
+"""What a text of a model or of a user may have that a node parses in the event loop."""
 
 
 class JsonScanner:
@@ -101,7 +105,7 @@ def check_json(text: str | bytes, limits: JsonLimits) -> None:
         scanner.feed(piece.encode("utf-8", "replace") if isinstance(piece, str) else piece)
 
 
-def parse_foreign_json(text: str | bytes, limits: JsonLimits) -> object:
+def parse_foreign_json(text: str | bytes, limits: JsonLimits = TEXT_LIMITS) -> Any:
     """Parse JSON within limits, in this thread. Numbers and texts are as the parser of Python returns them.
 
     Raises:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.errors import ComponentError, ForeignJsonError
+from ragflow_lg.base.json_scanner import parse_foreign_json
 
 if TYPE_CHECKING:
     JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
@@ -156,10 +157,10 @@ def join_texts(pieces: Iterable[str]) -> str:
 
 
 def parse_json(text: str) -> JsonValue:
-    """Parse text as JSON, or return None."""
+    """Parse text as JSON, or return None, also for more than `TEXT_LIMITS` allows."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_foreign_json(text)
+    except ForeignJsonError:
         return None
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.errors import ComponentError, ForeignJsonError
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.json_scanner import TEXT_LIMITS, check_json
 from ragflow_lg.base.values import (
     MAX_CHARS,
     MAX_NAME_PARTS,
@@ -158,8 +159,17 @@ class NodeValues:
                     node=self.node.id,
                 )
             self._parsed_chars += len(text)
-            parsed[text] = parse_json(text)
+            parsed[text] = self._parse_text(text)
         return parsed[text]
+
+    def _parse_text(self, text: str) -> JsonValue:
+        if text.lstrip()[:1] in ("[", "{"):
+            try:
+                check_json(text, TEXT_LIMITS)
+            except ForeignJsonError as error:
+                what = f"The node reads parts of a JSON text that {error}."
+                raise ComponentError(what, node=self.node.id) from None
+        return parse_json(text)
 
     def assign(self, reference: Reference, value: JsonValue, size: Size | None = None) -> None:
         """Write a global or another node's output. Later reads by this node return the new value.

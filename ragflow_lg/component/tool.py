@@ -16,7 +16,6 @@ The function is not called without a query. `ragflow_lg.component.service_client
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -26,7 +25,8 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_
 from pydantic_core import PydanticCustomError
 from typing_extensions import Unpack
 
-from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.errors import ComponentError, ForeignJsonError
+from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import RunContext, SharedOptions, translate_once
 from ragflow_lg.component.spec import (
@@ -68,8 +68,8 @@ def split_list(value: Any) -> Any:
     """Split a list written as text, either comma-separated or JSON."""
     if isinstance(value, str):
         if value.lstrip().startswith("["):
-            with suppress(ValueError, RecursionError):
-                return json.loads(value)
+            with suppress(ForeignJsonError):
+                return parse_foreign_json(value)
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
 

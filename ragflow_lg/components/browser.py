@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import mimetypes
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -13,7 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from ragflow_lg.agents.agent_run import AgentRun
 from ragflow_lg.agents.browser_tools import BrowserSession, BrowserToolbox
 from ragflow_lg.agents.strategies import choose_strategy, load_strategy
-from ragflow_lg.base.errors import ComponentError, RagflowLgError, RunCancelled, ServiceError
+from ragflow_lg.base.errors import ComponentError, ForeignJsonError, RagflowLgError, RunCancelled, ServiceError
+from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import RunContext, component
@@ -41,8 +41,8 @@ def _split_sources(value: Any) -> Any:
         return [] if value is None else cast("Any", value) if isinstance(value, list | tuple) else [value]
     text = value.strip()
     if text.startswith("["):
-        with suppress(ValueError, RecursionError):
-            return json.loads(text)
+        with suppress(ForeignJsonError):
+            return parse_foreign_json(text)
     if text.startswith(("http://", "https://")):
         return [text]
     return [part.strip() for part in text.split(",") if part.strip()]

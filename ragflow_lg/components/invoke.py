@@ -12,9 +12,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from ragflow_lg.base.address_values import escape_percent, escape_value
 from ragflow_lg.base.diagnostics import Finding
-from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.errors import ComponentError, ForeignJsonError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.html_text import html_to_text
+from ragflow_lg.base.json_scanner import TEXT_LIMITS, check_json, parse_foreign_json
 from ragflow_lg.base.values import MAX_CHARS, MAX_NAME_PARTS, MAX_PARSED_CHARS, JsonValue, join_texts, to_text
 from ragflow_lg.base.worker_tasks import measure, worker_task
 from ragflow_lg.component.decorator import RunContext, component
@@ -49,8 +50,8 @@ def _header_map(value: Any) -> Any:
         if not value.strip():
             return {}
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
+            value = parse_foreign_json(value)
+        except ForeignJsonError:
             raise ValueError('the headers must be a JSON object, such as {"Accept": "text/plain"}') from None
     if value is None:
         return {}
@@ -257,8 +258,9 @@ def _read_json(value: JsonValue) -> JsonValue:
     if not isinstance(value, str):
         return value
     try:
+        check_json(value, TEXT_LIMITS)
         return json.loads(value, parse_constant=_reject_constant, parse_float=_read_float)
-    except (ValueError, RecursionError):
+    except (ForeignJsonError, ValueError, RecursionError):
         return value
 
 

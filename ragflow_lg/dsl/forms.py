@@ -6,12 +6,13 @@ validated before it resumes a run (``docs/fidelity.md``).
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from ragflow_lg.base.diagnostics import Finding
+from ragflow_lg.base.errors import ForeignJsonError
+from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.values import JsonValue, to_text
 
@@ -109,8 +110,8 @@ def read_value(value: Any, type_name: str) -> JsonValue:
     """Return the value that was submitted. Text in an ``object`` field is parsed if it is valid JSON."""
     if type_name == "object" and isinstance(value, str) and value.strip():
         try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
+            return parse_foreign_json(value)
+        except ForeignJsonError:
             return value
     return value
 

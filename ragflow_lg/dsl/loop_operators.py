@@ -8,11 +8,12 @@ value's type, every operator works on every type for which it is meaningful, and
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Callable
 from typing import Any, cast
 
+from ragflow_lg.base.errors import ForeignJsonError
+from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.base.values import JsonValue, to_number, to_text
 from ragflow_lg.dsl.conditions import SYNONYMS
 
@@ -69,6 +70,6 @@ def _like(left: JsonValue, right: JsonValue) -> JsonValue:
     if isinstance(left, int | float):
         return to_number(right)
     try:
-        return json.loads(right)
-    except (ValueError, RecursionError):
+        return parse_foreign_json(right)
+    except ForeignJsonError:
         return None

@@ -5,7 +5,6 @@ Source of the rules: RAGFlow's ``agent/component/llm.py`` and ``rag/prompts/gene
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Iterable, Sequence
@@ -14,7 +13,8 @@ from typing import Any, TypeAlias, cast
 
 from msgspec import Struct, field
 
-from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.errors import ComponentError, ForeignJsonError
+from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.base.tokens import estimate_tokens, shorten
 from ragflow_lg.base.values import JsonValue, join_texts, to_text
 from ragflow_lg.component.decorator import RunContext
@@ -129,8 +129,8 @@ def chat_template_kwargs(ctx: RunContext) -> dict[str, Any]:
     """Return ``sys.chat_template_kwargs`` if it is a map or its JSON text; other values are ignored with a warning."""
     value = ctx.global_value("sys.chat_template_kwargs")
     if isinstance(value, str) and value.strip():
-        with suppress(ValueError, RecursionError):
-            value = json.loads(value)
+        with suppress(ForeignJsonError):
+            value = parse_foreign_json(value)
     if isinstance(value, dict):
         return cast("dict[str, Any]", value)
     if value:

@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.errors import ForeignJsonError, ServiceError
+from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.component.decorator import RunContext
@@ -53,8 +54,8 @@ def _parse_translations(question: str, answer: str) -> str:
     text = answer.removeprefix("```json").removesuffix("```").strip()
     if text.startswith("["):
         try:
-            entries: Any = json.loads(text)
-        except (ValueError, RecursionError):
+            entries: Any = parse_foreign_json(text)
+        except ForeignJsonError:
             return question
         texts = [entry for entry in entries if isinstance(entry, str) and entry.strip()]
         return "\n".join(dict.fromkeys([question, *(" ".join(entry.split()) for entry in texts)]))

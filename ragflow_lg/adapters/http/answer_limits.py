@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import lru_cache
@@ -10,6 +9,9 @@ from importlib import import_module
 from typing import Any
 
 import httpx
+
+from ragflow_lg.base.errors import ForeignJsonError
+from ragflow_lg.base.json_scanner import JsonLimits, JsonScanner
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """Maximum size of an answer that is not streamed."""
@@ -19,10 +21,9 @@ MAX_EVENT_BYTES = 4 * 1024 * 1024
 """Maximum size of one event in a stream."""
 MAX_EVENT_PARTS = 5_000
 """Maximum number of objects and lists in one event. The libraries take a twentieth of a millisecond for each."""
-MAX_EVENT_COMMAS = 50_000
-"""Maximum number of commas between values in one event."""
-MAX_ANSWER_PARTS = 50_000
-"""Maximum number of objects and lists in an answer that is not streamed."""
+EVENT_LIMITS = JsonLimits(MAX_EVENT_BYTES, 55_000, groups=MAX_EVENT_PARTS)
+ANSWER_LIMITS = JsonLimits(MAX_ANSWER_BYTES, 500_000, groups=50_000)
+"""What an answer that is not streamed may contain: vectors of texts have many numbers."""
 SMALL_EVENT_BYTES = 8 * 1024
 """An event up to this size that arrives whole cannot contain too many parts."""
 _EVENT_ENDS = {
@@ -32,7 +33,6 @@ _EVENT_ENDS = {
 }
 """What separates the events of a streamed answer, by content type."""
 _LONGEST_END = 4
-_ESCAPED = re.compile(rb"\\.", re.DOTALL)
 
 
 class AnswerTooLargeError(Exception):
@@ -102,7 +102,7 @@ class _Meter:
         self._limit = MAX_STREAM_BYTES if kind in _EVENT_ENDS else MAX_ANSWER_BYTES
         self._size = self._event_size = 0
         self._tail = b""
-        self._parts: _Parts | None = _Parts(MAX_ANSWER_PARTS) if kind == "application/json" else None
+        self._parts: JsonScanner | None = JsonScanner(ANSWER_LIMITS) if kind == "application/json" else None
         """Those of the answer, or of the event that has not ended."""
 
     def add(self, chunk: bytes) -> None:
@@ -116,7 +116,7 @@ class _Meter:
             raise AnswerTooLargeError(f"sent an answer of more than {self._limit:,} bytes")
         if self._mark is None:
             if self._parts is not None:
-                self._parts.add(chunk, "an answer")
+                _count(self._parts, chunk, "an answer")
             return
         text = self._tail + chunk
         end = max(text.rfind(mark) for mark in self._ends)
@@ -139,32 +139,17 @@ class _Meter:
     def _add_to_event(self, piece: bytes, *, is_whole: bool) -> None:
         if is_whole and len(piece) <= SMALL_EVENT_BYTES:
             return
-        self._parts = self._parts or _Parts(MAX_EVENT_PARTS, MAX_EVENT_COMMAS)
-        self._parts.add(piece, "an event")
+        self._parts = self._parts or JsonScanner(EVENT_LIMITS)
+        _count(self._parts, piece, "an event")
 
 
-class _Parts:
-    """Counts the objects, lists and commas in a JSON text that arrives in pieces. Those in strings do not count."""
+def _count(scanner: JsonScanner, piece: bytes, what: str) -> None:
+    """Count a piece of JSON.
 
-    def __init__(self, max_parts: int, max_commas: float = math.inf) -> None:
-        self._left = max_parts
-        self._left_commas = max_commas
-        self._limit = max_parts
-        self._escape = b""
-        self._is_in_string = False
-
-    def add(self, piece: bytes, what: str) -> None:
-        """Count a piece of the text.
-
-        Raises:
-            AnswerTooLargeError: if there are too many. The message names ``what`` contains them.
-        """
-        text = _ESCAPED.sub(b"", self._escape + piece)
-        self._escape = b"\\" if text.endswith(b"\\") else b""
-        strings = text.split(b'"')
-        outside = b"".join(strings[self._is_in_string :: 2])
-        self._is_in_string ^= len(strings) % 2 == 0
-        self._left -= outside.count(b"{") + outside.count(b"[")
-        self._left_commas -= outside.count(b",")
-        if self._left < 0 or self._left_commas < 0:
-            raise AnswerTooLargeError(f"sent {what} with more than {self._limit:,} objects and lists")
+    Raises:
+        AnswerTooLargeError: if there is too much. The message names ``what`` contains it.
+    """
+    try:
+        scanner.feed(piece)
+    except ForeignJsonError as error:
+        raise AnswerTooLargeError(f"sent {what} that {error}") from None

@@ -26,6 +26,10 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCMessage
 from pydantic import ValidationError
 
+from ragflow_lg.adapters.mcp.mcp_http import MESSAGE_LIMITS
+from ragflow_lg.base.errors import ForeignJsonError
+from ragflow_lg.base.json_scanner import JsonScanner, scan_slices
+
 logger = logging.getLogger(__name__)
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
@@ -132,6 +136,11 @@ async def _read(
             break
         if not line:
             await on_exit(await _exit_reason(process))
+            break
+        try:
+            await scan_slices(line, JsonScanner(MESSAGE_LIMITS))
+        except ForeignJsonError as error:
+            on_lost(f"The result {error}.")
             break
         try:
             message = JSONRPCMessage.model_validate_json(line)

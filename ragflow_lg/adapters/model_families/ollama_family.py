@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.adapters.http.answer_limits import limit_hooks
@@ -13,6 +12,8 @@ from ragflow_lg.adapters.model_families.model_family import (
     response_format,
     select_sampling,
 )
+from ragflow_lg.base.errors import ForeignJsonError
+from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.services.chat import ChatRequest
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ async def _refuse(response: httpx.Response) -> None:
         return
     text = (await response.aread()).decode("utf-8", "replace")
     try:
-        message = str(json.loads(text)["error"])
-    except (ValueError, TypeError, LookupError, RecursionError):
+        message = str(parse_foreign_json(text)["error"])
+    except (ForeignJsonError, TypeError, LookupError):
         message = text
     raise OllamaRefusalError(response, message)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+from ragflow_lg.base.errors import ForeignJsonError
+from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.base.values import join_surrogates, to_text
 
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -50,8 +51,8 @@ def read_object(value: Any) -> dict[str, Any]:
     """Return an object that may be written as JSON text, or an empty one."""
     if isinstance(value, str) and len(value) <= MAX_TEXT_CHARS:
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
+            value = parse_foreign_json(value)
+        except ForeignJsonError:
             return {}
     return as_map(value)
 

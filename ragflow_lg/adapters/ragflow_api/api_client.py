@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.ragflow_api.answer_values import as_list, as_map, as_rows, read_text
 from ragflow_lg.adapters.workers.fair_slots import FairPermits
-from ragflow_lg.base.errors import RefusalError, ServiceError
+from ragflow_lg.base.errors import ForeignJsonError, RefusalError, ServiceError
 from ragflow_lg.base.foreign_text import foreign_line
+from ragflow_lg.base.json_scanner import JsonLimits, check_json
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
@@ -29,6 +30,9 @@ MAX_WAIT_S = 60.0
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """Maximum size of one answer."""
+
+MAX_ENTRIES = 500_000
+"""Maximum number of its entries."""
 
 PAGE_SIZE = 30
 MAX_DIGITS = 18
@@ -156,6 +160,10 @@ class RagflowApi:
         )
 
     def _read(self, path: str, response: HttpResponse) -> Any:
+        try:
+            check_json(response.text, JsonLimits(MAX_BODY_BYTES, MAX_ENTRIES))
+        except ForeignJsonError as error:
+            raise ServiceError(f"{self._address.name} answered {path} with JSON that {error}.") from None
         answer = _parse(response.text)
         is_other_method = response.status == 405 or "MethodNotAllowed" in str(answer.get("message"))
         if response.status == 404 or answer.get("code") == 404 or is_other_method:

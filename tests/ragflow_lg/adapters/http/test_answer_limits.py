@@ -89,10 +89,10 @@ async def test_an_event_with_too_many_parts_ends_the_stream() -> None:
         [b'data: {"choices": [{"index": 0, "delta": {"content": [' + b"1," * 300_000],
     ):
         async with model_of(pieces=pieces, headers=STREAM) as (_, chat):
-            with pytest.raises(ServiceError, match="an event with more than 5,000 objects and lists"):
+            with pytest.raises(ServiceError, match=r"an event that has more than 5"):
                 await read(chat)
     async with model_of(body=answer("")[:-30] + b"{}," * 100_000, headers=JSON) as (_, chat):
-        with pytest.raises(ServiceError, match="an answer with more than 50,000 objects and lists"):
+        with pytest.raises(ServiceError, match="an answer that has more than 50,000 objects and lists"):
             await chat.complete(HELLO)
 
 
