@@ -220,7 +220,10 @@ class AgentRun(Struct, frozen=True):
         is_fresh = False
         if self.ctx.refusals and not is_kept:
             position = f"attempt {self.ctx.refusals + 1}, {position}"
-        request = fit_context_window(request, len(self.request.messages), self.model.context_tokens)
+        request = fit_context_window(whole := request, len(self.request.messages), self.model.context_tokens)
+        if request is not whole:
+            tokens = self.model.context_tokens
+            self.ctx.notice(f"Results of tools were truncated to fit into the model's context of {tokens:,} tokens.")
         iteration = agent_log_of(self.ctx).new_iteration(self.model, position)
 
         async def call() -> JsonValue:
@@ -314,7 +317,8 @@ def request_schema(run: AgentRun, request: ChatRequest) -> ChatRequest:
         return request
     if run.model.has_schemas:
         return replace(request, schema=run.schema)
-    return replace(request, system=append_schema(request.system, run.schema, prompt_text(run.ctx, "structured_output")))
+    system = append_schema(request.system, run.schema, prompt_text(run.ctx, "structured_output"))
+    return replace(request, system=system, schema=run.schema if getattr(run.model, "tries_schemas", False) else None)
 
 
 def append_message(messages: Sequence[Mapping[str, str]], role: str, content: str) -> list[dict[str, str]]:

@@ -44,7 +44,7 @@ from ragflow_lg.models.model_call import (
     AnswerStream,
     ask,
     ask_for_answer,
-    build_request,
+    build_fitted_request,
     find_guidelines,
     has_citations,
     keep_known_citations,
@@ -218,7 +218,7 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
     strategy = choose_strategy(model, params.strategy)
     is_schema_in_request = strategy == "function_calling"  # the other strategies add the schema themselves
     reserved = estimate_tokens(guidelines) + sum(estimate_tokens(json.dumps(t.parameters)) for t in toolbox.schemas)
-    request = build_request(
+    request = await build_fitted_request(
         ctx,
         params,
         model,
@@ -276,7 +276,9 @@ async def _without_tools(
 ) -> Outputs:
     if not ctx.references["chunks"]:
         guidelines = ""
-    request = build_request(ctx, params, model, schema=params.json_schema, prompts=prompts, guidelines=guidelines)
+    request = await build_fitted_request(
+        ctx, params, model, schema=params.json_schema, prompts=prompts, guidelines=guidelines
+    )
     stream = AnswerStream(ctx, cites=has_citations(ctx, params)) if _is_streaming(ctx, params) else None
     run = AgentRun(ctx, model, request, Toolbox(ctx, ()), 0, stream)
     text = (await ask_for_answer(ctx, model, request, stream)).text

@@ -137,7 +137,10 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
     view = read_history(ctx.history, params.message_history_window_size)[:-1]
     messages: list[ChatMessage] = [*view, {"role": "user", "content": query}]
     room = model.context_tokens * 9 // 10 - estimate_tokens(system)
-    conversation = format_conversation(_latest(messages, room))
+    latest = _latest(messages, room)
+    if left_out := len(messages) - len(latest):
+        ctx.notice(f"The {left_out} oldest messages do not fit into the model's context and are left out.")
+    conversation = format_conversation(latest)
     prompt = engine_prompt(ctx, "categorize_message", conversation=conversation)
     system, fitted = fit_context(system, [{"role": "user", "content": prompt}], model.context_tokens)
     request = ChatRequest(

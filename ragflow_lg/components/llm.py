@@ -22,7 +22,7 @@ from ragflow_lg.models.model_call import (
     AnswerStream,
     ask,
     ask_for_answer,
-    build_request,
+    build_fitted_request,
     find_guidelines,
     has_citations,
     keep_known_citations,
@@ -71,7 +71,7 @@ async def llm(ctx: RunContext, params: Params) -> Outputs:
     model = ctx.services.models.model(params.llm_id or "")
     schema = params.json_schema
     guidelines = find_guidelines(ctx, params) if ctx.references["chunks"] else ""
-    request = build_request(ctx, params, model, schema=schema, guidelines=guidelines)
+    request = await build_fitted_request(ctx, params, model, schema=schema, guidelines=guidelines)
     stream = AnswerStream(ctx, cites=has_citations(ctx, params)) if ctx.is_streaming and _streams(params) else None
     text = (await ask_for_answer(ctx, model, request, stream)).text
     if stream is not None:

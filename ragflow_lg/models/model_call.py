@@ -37,6 +37,7 @@ from ragflow_lg.models.prompts import (
     ChatMessage,
     PromptRenderer,
     chat_template_kwargs,
+    describe_left_out,
     extract_sections,
     fit_context,
     join_prompts,
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
 
 
 _THINKING_ADVICE = "Raise its limit of tokens, or set thinking to disabled if the model can answer without it."
+_MIN_WINDOW_TOKENS = 1_000
+"""Shorter requests fit into every window, so that no server has to be asked."""
 MAX_SYSTEM_CHARS = 30_000
 MAX_MESSAGES_CHARS = 30_000
 MAX_ANSWER_CHARS = 20_000
@@ -153,11 +156,15 @@ def build_request(
     if guidelines:
         system = f"{system}\n\n{guidelines}".lstrip()
     is_native = schema is not None and model.has_schemas
+    is_tried = schema is not None and bool(getattr(model, "tries_schemas", False))
     if schema is not None and not is_native:
         system = append_schema(system, schema, prompt_text(ctx, "structured_output"))
     earlier = read_history(ctx.history, params.message_history_window_size)[:-1]
     reserved = reserved_tokens + sum(estimate_tokens(message["content"]) for message in ctx.feedback)
-    system, messages = fit_context(system, join_prompts(earlier, messages_to_send), model.context_tokens - reserved)
+    whole = (system, join_prompts(earlier, messages_to_send))
+    system, messages = fitted = fit_context(*whole, model.context_tokens - reserved)
+    if left_out := describe_left_out(whole, fitted, model.context_tokens):
+        ctx.notice(left_out)
     return ChatRequest(
         system,
         (*messages, *ctx.feedback),
@@ -165,8 +172,24 @@ def build_request(
         params.thinking_mode,
         tuple(renderer.images) if model.has_vision else (),
         chat_template_kwargs(ctx),
-        schema=schema if is_native else None,
+        schema=schema if is_native or is_tried else None,
     )
+
+
+async def build_fitted_request(
+    ctx: RunContext, params: PromptedParams, model: ChatModel, **options: Any
+) -> ChatRequest:
+    """Build a request. If it is long, the model's server is first asked how long a request may be."""
+    learn_window = getattr(model, "learn_window", None)
+    window, noticed = model.context_tokens, len(ctx.notices)
+    request = build_request(ctx, params, model, **options)
+    if learn_window is None or estimate_usage(request, "").prompt_tokens < _MIN_WINDOW_TOKENS:
+        return request
+    await learn_window()
+    if model.context_tokens == window:
+        return request
+    del ctx.notices[noticed:]
+    return build_request(ctx, params, model, **options)
 
 
 def read_sections(ctx: RunContext, params: PromptedParams) -> dict[str, str]:

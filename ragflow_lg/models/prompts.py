@@ -166,20 +166,67 @@ def extract_sections(system: str) -> tuple[str, dict[str, str]]:
 def fit_context(system: str, messages: Sequence[ChatMessage], context_tokens: int) -> tuple[str, list[ChatMessage]]:
     """Fit a request into 97% of the model's context.
 
-    If a request is too long, only its system prompt and last message are kept. If it is still too long, the message is
-    shortened to no less than a fifth of the limit, and then the system prompt is shortened.
+    If a request is too long, the oldest messages are left out, one question with its answers after the other. The
+    system prompt, prompts of role ``system`` and everything from the last question on are kept. If that is still too
+    long, the last question is shortened to no less than a fifth of the limit, and then the system prompt is shortened.
 
     Raises:
         ComponentError: if no user message with text remains.
     """
     limit = int(context_tokens * CONTEXT_SHARE)
-    remaining = list(messages)
     head = estimate_tokens(system)
-    if remaining and head + sum(estimate_tokens(m["content"]) for m in remaining) > limit:
-        last = remaining[-1]
-        available = min(estimate_tokens(last["content"]), max(limit - head, limit // 5))
-        remaining = [{**last, "content": shorten(last["content"], available)}]
-        system = shorten(system, limit - available)
+    remaining = _drop_oldest(messages, limit - head)
+    last = _last_question(remaining)
+    size = sum(estimate_tokens(message["content"]) for message in remaining)
+    if remaining and head + size > limit:
+        own = estimate_tokens(remaining[last]["content"])
+        available = min(own, max(limit - head - (size - own), limit // 5))
+        remaining[last] = {**remaining[last], "content": shorten(remaining[last]["content"], available)}
+        system = shorten(system, max(limit - available - (size - own), 0))
     if not any(m["role"] == "user" and m["content"].strip() for m in remaining):
         raise ComponentError("There is no question for the model: the user prompt is empty.")
     return system, remaining
+
+
+def describe_left_out(
+    before: tuple[str, Sequence[ChatMessage]], after: tuple[str, Sequence[ChatMessage]], context_tokens: int
+) -> str:
+    """Return what a request lost when it was fitted into the context; ``""`` for nothing."""
+    (system, messages), (fitted_system, fitted) = before, after
+    parts: list[str] = []
+    if left_out := len(messages) - len(fitted):
+        tokens = sum(estimate_tokens(m["content"]) for m in messages) - sum(
+            estimate_tokens(m["content"]) for m in fitted
+        )
+        parts.append(f"the {left_out} oldest messages (about {tokens:,} tokens) were left out")
+    question, kept = messages[_last_question(messages)]["content"], fitted[_last_question(fitted)]["content"]
+    if kept != question:
+        parts.append(f"the question was cut from {len(question):,} to {len(kept):,} characters")
+    if system != fitted_system:
+        parts.append(f"the system prompt was cut from {len(system):,} to {len(fitted_system):,} characters")
+    window = f"The request did not fit into the model's context of {context_tokens:,} tokens"
+    return f"{window}: {'; '.join(parts)}." if parts else ""
+
+
+def _drop_oldest(messages: Sequence[ChatMessage], room: int) -> list[ChatMessage]:
+    """Return the messages without the oldest ones, if they need more than ``room`` tokens."""
+    last = _last_question(messages)
+    size = sum(estimate_tokens(message["content"]) for message in messages)
+    kept: list[ChatMessage] = []
+    is_orphaned = False
+    for index, message in enumerate(messages):
+        may_go = index < last and message["role"] != "system"
+        # An answer goes with its question: some endpoints require that a user begins.
+        if may_go and (size > room or (is_orphaned and message["role"] == "assistant")):
+            size -= estimate_tokens(message["content"])
+            is_orphaned = True
+            continue
+        is_orphaned = is_orphaned and message["role"] == "system"
+        kept.append(message)
+    return kept
+
+
+def _last_question(messages: Sequence[ChatMessage]) -> int:
+    """Return the index of the last user message, or of the last message if there is none."""
+    users = (index for index in range(len(messages) - 1, -1, -1) if messages[index]["role"] == "user")
+    return next(users, len(messages) - 1)

@@ -183,7 +183,11 @@ class ChatModel(Protocol):
 
     @property
     def has_schemas(self) -> bool:
-        """Whether the model supports answers that follow a JSON schema."""
+        """Whether the model supports answers that follow a JSON schema.
+
+        A model whose server has not been asked yet has ``tries_schemas``: its requests have the schema both in the
+        prompt and as `ChatRequest.schema`.
+        """
         ...
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:

@@ -25,9 +25,6 @@ DEMO = "demo"
 
 _KEY_SETTING = "api_key_env (the name of the environment variable with the key)"
 
-DEFAULT_CONTEXT_TOKENS = 128_000
-"""Context size of models without settings. RAGFlow stores its models' sizes and assumes 8192 for others."""
-
 _HTTP_URL = re.compile(r"https?://[\w.\-\[\]:]+(/\S*)?$", re.IGNORECASE)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -145,10 +142,10 @@ class ConfiguredModels:
         candidates = (self._settings.models.get(key) for key in (llm_id, f"{name.model}@{plain_name}", name.model))
         model = next((settings for settings in candidates if settings is not None), ModelSettings())
         capabilities = Capabilities(
-            model.context_tokens or DEFAULT_CONTEXT_TOKENS,
+            model.context_tokens,
             has_vision=model.has_vision is not False,
             has_tools=model.has_tools is not False,
-            has_schemas=model.has_schemas is True,
+            has_schemas=model.has_schemas,
             sends_max_tokens=model.sends_max_tokens,
             input_price=model.input_price,
             output_price=model.output_price,

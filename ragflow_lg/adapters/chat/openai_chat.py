@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ragflow_lg.adapters.chat.answer_ends import end_reason, read_end
 from ragflow_lg.adapters.chat.model_rules import adapt_request, find_unsent
+from ragflow_lg.adapters.chat.model_windows import ask_for_window, find_window, is_about_length
 from ragflow_lg.adapters.chat.openai_messages import (
     MAX_CALLS,
     CallPieces,
@@ -47,6 +49,11 @@ _LONGEST_SLICE_S = 0.01
 _MAX_TOKENS = 10**9
 """Token counts above this value or below 0 are ignored."""
 _OPENAI_HOST = "api.openai.com"
+DEFAULT_CONTEXT_TOKENS = 128_000
+"""Context size of models without settings. RAGFlow stores its models' sizes and assumes 8192 for others."""
+_LENGTH_REFUSALS = frozenset({400, 413, 422})
+_MAX_REFUSAL_CHARS = 200
+_SCHEMA_REFUSALS = frozenset({400, 404, 415, 422, 501})
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 60.0
 """A request is not retried if the endpoint asks for a longer pause."""
@@ -55,10 +62,12 @@ _LONGEST_PAUSE_S = 60.0
 class Capabilities(Struct, frozen=True):
     """The capabilities of a model and its prices per million tokens."""
 
-    context_tokens: int
+    context_tokens: int | None
+    """None if the settings do not say it: then the server is asked for it."""
     has_vision: bool = True
     has_tools: bool = True
-    has_schemas: bool = False
+    has_schemas: bool | None = None
+    """None if the server has to be asked."""
     sends_max_tokens: bool = False
     """Whether it gets the ``max_tokens`` of the canvas. RAGFlow sends none."""
     input_price: float = 0.0
@@ -104,6 +113,10 @@ class Endpoint:
         self._lock = asyncio.Lock()
         self._connections: httpx.AsyncClient | None = None
         self._chats: dict[str, Any] = {}
+        self.windows: dict[str, int | None] = {}
+        """The context sizes that the server has told, by model; None if it tells none."""
+        self.without_schemas: set[str] = set()
+        """The models that have refused a schema."""
 
     async def chat(self, model: str) -> Any:
         """Return the LangChain client for a model. Its slow import runs in a thread."""
@@ -113,6 +126,22 @@ class Endpoint:
                     self._chats.clear()
                 self._chats[model] = await asyncio.to_thread(self._make_chat, model)
             return self._chats[model]
+
+    async def learn_window(self, model: str) -> None:
+        """Ask the server for the window of a model, if that has not been done."""
+        async with self._lock:
+            if model in self.windows:
+                return
+            if len(self.windows) >= _MAX_CHATS:
+                self.windows.clear()
+            connections = self._connections or await asyncio.to_thread(self._open_connections)
+            self._connections = connections
+            self.windows[model] = await ask_for_window(connections, self.base_url, self._api_key, model)
+
+    def _open_connections(self) -> httpx.AsyncClient:
+        from ragflow_lg.adapters.chat.openai_client import open_connections
+
+        return open_connections(self.timeout_s)
 
     def _make_chat(self, model: str) -> Any:
         if self.family is not None:
@@ -169,15 +198,48 @@ class OpenAIChat:
         endpoint.permits.add(tenant)
         self.model = model
         self.name = f"{model}@{endpoint.provider}"
-        self.context_tokens = capabilities.context_tokens
         self.has_vision = capabilities.has_vision
         self.has_tools = capabilities.has_tools
-        self.has_schemas = capabilities.has_schemas
+        self.has_schemas = capabilities.has_schemas is True
+        self.tries_schemas = capabilities.has_schemas is None and endpoint.is_openai_compatible
+        """Whether a schema is sent and its refusal remembered; requests have it in their prompt as well."""
         self._capabilities = capabilities
         self.endpoint = endpoint
 
+    @property
+    def context_tokens(self) -> int:
+        """The window of the settings, else what the server has told, else the default."""
+        known = self._capabilities.context_tokens or self.endpoint.windows.get(self.model)
+        return known or DEFAULT_CONTEXT_TOKENS
+
+    async def learn_window(self) -> None:
+        """Ask the server for the window of this model, once for each endpoint, if the settings do not say it."""
+        if self._capabilities.context_tokens is None and self.endpoint.is_openai_compatible:
+            await self.endpoint.learn_window(self.model)
+
     async def complete(self, request: ChatRequest) -> ChatAnswer:
-        """Return the whole answer, without the reasoning text."""
+        """Return the whole answer, without the reasoning text.
+
+        A schema that the server refuses is sent once and not again as long as the process runs.
+        """
+        if request.schema is None or not self.tries_schemas:
+            return await self._complete(request)
+        plain = replace(request, schema=None)
+        # With a schema, some servers let a model write the schema's JSON only, and no calls.
+        if request.tools or self.model in self.endpoint.without_schemas:
+            return await self._complete(plain)
+        try:
+            return await self._complete(request)
+        except ServiceError as error:
+            if error.status not in _SCHEMA_REFUSALS:
+                raise
+            refusal = error
+        answer = await self._complete(plain)
+        self.endpoint.without_schemas.add(self.model)
+        logger.info("%s refuses schemas; they stand in its prompts only: %s", self.name, refusal)
+        return answer
+
+    async def _complete(self, request: ChatRequest) -> ChatAnswer:
         chat = await self.chat(request)
         for attempt in range(self.endpoint.max_retries + 1):
             try:
@@ -199,6 +261,8 @@ class OpenAIChat:
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         """Yield the answer as it arrives."""
+        if self.tries_schemas:
+            request = replace(request, schema=None)
         chat = await self.chat(request)
         for attempt in range(self.endpoint.max_retries + 1):
             has_begun = False
@@ -342,8 +406,12 @@ class OpenAIChat:
             status = error.status_code
             is_retryable = status in (408, 409, 429) or status >= 500
             text = f"answered {status}: {_detail(error)}"
+            if status in _LENGTH_REFUSALS and is_about_length(text):
+                text = self._explain_length(text)
             pause_s = parse_retry_after(error.response.headers.get("retry-after", ""))
-            raise self.failure(text, is_retryable=is_retryable, retry_after_s=pause_s) from None
+            failure = self.failure(text, is_retryable=is_retryable, retry_after_s=pause_s)
+            failure.status = status
+            raise failure from None
         except (openai.APIConnectionError, httpx.HTTPError) as error:
             cause = error.__cause__ or error
             if isinstance(cause, AnswerTooLargeError):
@@ -358,6 +426,14 @@ class OpenAIChat:
             raise self.failure(f"failed: {_detail(error)}", is_retryable=True) from None
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise self.failure(f"returned an answer that is not in OpenAI's format: {_describe(error)}") from None
+
+    def _explain_length(self, refusal: str) -> str:
+        """Return a refusal for length with the setting that avoids it, and remember the window that it names."""
+        window = find_window(refusal)
+        if window is not None:
+            self.endpoint.windows[self.model] = window
+        setting = f'[models."{self.name}"] context_tokens = {window or "N, the number that the model accepts"}'
+        return f"{refusal[:_MAX_REFUSAL_CHARS]} Set {setting} in the settings."
 
     def failure(self, what: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> ServiceError:
         """Return an error that says what went wrong, without the API key."""

@@ -8,7 +8,7 @@ from ragflow_lg.component.events import Delta, EngineEvent, EventSink
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.components.llm import llm
-from ragflow_lg.models.model_call import AnswerStream, ask, build_request, find_guidelines
+from ragflow_lg.models.model_call import AnswerStream, ask, build_fitted_request, build_request, find_guidelines
 from ragflow_lg.services.chat import ChatRequest, ToolCall
 from tests.fakes.prompts import GUIDELINES
 from tests.fakes.run import bind
@@ -104,3 +104,34 @@ def test_a_part_of_the_context_can_be_reserved() -> None:
         len(build_request(ctx, bound, ScriptedModel(), reserved_tokens=n).messages[0]["content"]) for n in (0, 4000)
     ]
     assert sizes[0] - sizes[1] > 15_000
+
+
+class WindowModel(ScriptedModel):
+    """Has a small window, which its server tells only if it is asked."""
+
+    asked = 0
+
+    async def learn_window(self) -> None:
+        self.asked += 1
+        self.context_tokens = 2000
+
+
+async def test_the_server_is_asked_for_the_window_before_a_long_request() -> None:
+    for length, asked in ((400, 0), (40_000, 1)):
+        ctx, _ = context({"prompts": "x" * length})
+        bound: Any = ctx.node.params
+        model = WindowModel()
+        request = await build_fitted_request(ctx, bound, model)
+        assert model.asked == asked
+        assert len(request.messages[0]["content"]) == min(length, 4 * 1940)
+        assert len(ctx.notices) == asked
+
+
+async def test_what_was_left_out_is_said_at_the_end_of_the_node() -> None:
+    history = [["user", "a" * 4000], ["assistant", {"content": "b" * 4000}], ["user", "q"]]
+    ctx, _ = context({"message_history_window_size": 5})
+    ctx._state = {**ctx._state, "history": history}  # pyright: ignore[reportPrivateUsage]
+    bound: Any = ctx.node.params
+    request = build_request(ctx, bound, ScriptedModel(context_tokens=1000))
+    assert [message["content"] for message in request.messages] == ["q"]
+    assert "the 2 oldest messages (about 2,000 tokens) were left out" in ctx.notices[0]

@@ -11,6 +11,7 @@ from ragflow_lg.dsl.variable_references import parse_template
 from ragflow_lg.models.prompts import (
     PromptRenderer,
     chat_template_kwargs,
+    describe_left_out,
     extract_sections,
     fit_context,
     join_prompts,
@@ -161,6 +162,32 @@ def test_a_request_that_fits_stays_unchanged() -> None:
 
 def test_a_long_request_keeps_its_last_message() -> None:
     assert fit_context("s" * 40, [user("a" * 400), user("c" * 40)], 40) == ("s" * 40, [user("c" * 40)])
+
+
+def test_the_oldest_turns_are_left_out_one_by_one() -> None:
+    turns = [user("1" * 40), assistant("a" * 40), user("2" * 40), assistant("b" * 40), user("3" * 40)]
+    kept = ["".join(m["content"][0] for m in fit_context("s" * 8, turns, tokens)[1]) for tokens in (60, 50, 30, 14)]
+    assert kept == ["1a2b3", "2b3", "3", "3"]
+
+
+def test_prompts_of_role_system_and_the_newest_question_stay() -> None:
+    system = {"role": "system", "content": "Be brief."}
+    messages = [user("1" * 400), assistant("a" * 400), system, user("q"), assistant("So:")]
+    assert fit_context("s", messages, 60)[1] == messages[2:]
+
+
+def test_what_was_left_out_is_described() -> None:
+    turns = [user("1" * 400), assistant("a" * 400), user("3" * 40)]
+    fitted = fit_context("s", turns, 60)
+    described = describe_left_out(("s", turns), fitted, 60)
+    assert described == (
+        "The request did not fit into the model's context of 60 tokens: "
+        "the 2 oldest messages (about 200 tokens) were left out."
+    )
+    long = ("s" * 4000, [user("c" * 4000)])
+    described = describe_left_out(long, fit_context(*long, 100), 100)
+    assert "the question was cut from 4,000 to 76 characters; the system prompt was cut" in described
+    assert describe_left_out(("s", turns), ("s", turns), 60) == ""
 
 
 def test_a_long_last_message_is_shortened() -> None:

@@ -6,6 +6,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, OpenAIChat
 from ragflow_lg.base.errors import ServiceError
@@ -304,7 +305,8 @@ async def test_tools_are_sent_and_calls_are_merged_from_chunks() -> None:
         stop=("Observation",),
         schema={"type": "object"},
     )
-    async with mock_endpoint(reply("so ", calls=CALLS, cut_names=2, cut_arguments=5)) as (server, chat):
+    async with mock_endpoint(reply("so ", calls=CALLS, cut_names=2, cut_arguments=5)) as (server, known):
+        chat = OpenAIChat("m", known.endpoint, Capabilities(100, has_schemas=True))
         whole = await chat.complete(request)
         pieces = [delta async for delta in chat.stream(request)]
     expected = [ToolCall("call_1", "look", '{"q": "a long one"}'), ToolCall("call_2", "look", "no json")]
@@ -388,3 +390,58 @@ async def test_no_more_calls_than_allowed_run_at_a_time() -> None:
         assert len(server.requests) <= 2
         await asyncio.gather(*tasks)
         assert len(server.requests) == 6
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+ASKED = replace(HELLO, schema=SCHEMA)
+
+
+async def test_a_schema_is_sent_until_the_server_refuses_it() -> None:
+    refusal = reply(status=400, error="response_format is not supported")
+    async with mock_endpoint(refusal, reply("one"), reply("two"), reply("three")) as (server, chat):
+        assert (await chat.complete(ASKED)).text == "one"
+        assert (await chat.complete(ASKED)).text == "two"
+        assert ["response_format" in request.body for request in server.requests] == [True, False, False]
+        assert (await OpenAIChat("other", chat.endpoint, Capabilities(None)).complete(ASKED)).text == "three"
+        assert "response_format" in server.requests[-1].body
+
+
+async def test_a_refusal_with_another_cause_is_not_remembered() -> None:
+    broken = reply(status=400, error="no such model")
+    async with mock_endpoint(broken, broken, reply("ok")) as (server, chat):
+        with pytest.raises(ServiceError, match="no such model"):
+            await chat.complete(ASKED)
+        await chat.complete(ASKED)
+        assert ["response_format" in request.body for request in server.requests] == [True, False, True]
+
+
+async def test_the_setting_decides_whether_a_schema_is_sent() -> None:
+    async with mock_endpoint(reply(status=400, error="no"), reply("ok")) as (_, chat):
+        forced = OpenAIChat("m", chat.endpoint, Capabilities(None, has_schemas=True))
+        assert (forced.has_schemas, forced.tries_schemas) == (True, False)
+        with pytest.raises(ServiceError):
+            await forced.complete(ASKED)
+        never = OpenAIChat("m", chat.endpoint, Capabilities(None, has_schemas=False))
+        assert (never.has_schemas, never.tries_schemas) == (False, False)
+
+
+async def test_no_schema_is_sent_with_tools_unless_the_setting_says_so() -> None:
+    tool = ToolSchema("t", "", {"type": "object", "properties": {}})
+    async with mock_endpoint() as (server, chat):
+        await chat.complete(replace(ASKED, tools=(tool,)))
+        assert "response_format" not in server.requests[0].body
+
+
+async def test_a_refusal_for_length_names_the_setting_and_the_window() -> None:
+    refusal = reply(status=400, error="request (4111 tokens) exceeds the available context size (2048 tokens)")
+    async with mock_endpoint(refusal) as (_, known):
+        chat = OpenAIChat("m", known.endpoint, Capabilities(None))
+        before = chat.context_tokens
+        with pytest.raises(ServiceError, match=re.escape('Set [models."m@Test"] context_tokens = 2048')):
+            await chat.complete(HELLO)
+        assert (before, chat.context_tokens, known.context_tokens) == (128_000, 2048, 100)
+
+
+async def test_an_answer_that_is_only_reasoning_is_told_from_an_empty_one() -> None:
+    async with mock_endpoint(reply(reasoning=["hm"])) as (_, chat):
+        assert (await chat.complete(HELLO)).text == "<think>hm</think>"
