@@ -16,7 +16,6 @@ from jinja2 import filters as jinja
 from jinja2.exceptions import SecurityError
 from jinja2.nodes import EvalContext
 from jinja2.utils import Namespace
-from markupsafe import Markup
 
 from ragflow_lg.base.values import to_text
 from ragflow_lg.base.worker_tasks import measure
@@ -163,13 +162,13 @@ def _attributes(environment: Environment, values: Iterable[Any], attribute: Any)
     return values if attribute is None else map(jinja.make_attrgetter(environment, attribute), values)
 
 
-def _to_json(value: Any, indent: int | None = None) -> Markup:
+def _to_json(value: Any, indent: int | None = None) -> str:
     """Return JSON with sorted keys, escaped for HTML, as in Jinja."""
     if indent is not None and indent > MAX_INDENT:
         raise SecurityError(f"JSON can be indented by at most {MAX_INDENT} blanks")
     encoder = json.JSONEncoder(sort_keys=True, indent=indent)
     text = "".join(map(charge, encoder.iterencode(charge(_without_iterator(value)))))
-    return Markup(text.translate(_HTML_ESCAPES))
+    return jinja.do_mark_safe(text.translate(_HTML_ESCAPES))
 
 
 def _center(text: str, width: int = 80) -> str:
@@ -293,7 +292,7 @@ _OWN_TEXT_FILTERS: Mapping[str, Callable[..., Any]] = {
     "center": _center,
     "indent": _indent,
     "replace": _replace,
-    "safe": Markup,
+    "safe": jinja.do_mark_safe,
     "string": _identity,
     "striptags": _strip_tags,
     "urlize": _urlize,
