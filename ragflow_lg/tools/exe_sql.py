@@ -24,7 +24,9 @@ NO_RECORD = "No record in the database!"
 _TYPES = ("mysql", "mariadb", "oceanbase", "postgres", "mssql", "IBM DB2", "trino")
 _NAMES = {name.lower(): name for name in (*_TYPES, "sqlite")} | {"postgresql": "postgres"}
 _DEFAULT_PORT = 3306
-_BARE_REFERENCE = re.compile(r"'[%_ ]*((?:begin|[A-Z]\w*:\w+)@\w[\w.]*)[%_ ]*'")
+_BARE_REFERENCE = re.compile(
+    r"""['"][%_ ]*((?:begin|[A-Z]\w*:\w+)@\w[\w.]*|sys\.(?:query|user_id|date|files|history)|env\.\w+)[%_ ]*['"]"""
+)
 """A text in SQL that is nothing but a reference without braces."""
 
 
@@ -90,13 +92,17 @@ def _lint(params: Params) -> Iterable[Finding]:
         hint = "Add the file to the settings as [sql.connections.NAME], and set connection to its name."
         yield Finding("account-missing", "warning", ("db_type",), message, hint)
     sql: Any = (params.__pydantic_extra__ or {}).get("sql", getattr(params, "sql", None))
-    if isinstance(sql, Template) and (name := _BARE_REFERENCE.search("".join(map(str, sql.segments)))):
+    if isinstance(sql, Template) and (name := _BARE_REFERENCE.search(_without_values(sql))):
         message = f"{name[1]!r} looks like a reference, but has no braces, so it is searched for as it stands."
         yield Finding("params-unsupported", "info", ("sql",), message, f"Write {{{name[1]}}}.")
     if isinstance(sql, Template) and sql.sole_reference is None and any(sql.references) and not params.bind_references:
         message = "References in the SQL become a part of the statement: anyone who sets their values can change it."
         hint = "Set bind_references to true, unless they are names of tables or columns."
         yield Finding("sql-reference-text", "info", ("sql",), message, hint)
+
+
+def _without_values(sql: Template) -> str:
+    return "".join(part if isinstance(part, str) else "{}" for part in sql.segments)
 
 
 def _refuse_blank(_: ComponentParams) -> NoReturn:

@@ -206,13 +206,22 @@ def test_the_check_reports_references_that_can_change_the_statement() -> None:
         assert list(exe_sql.lint(bind(exe_sql, {**params, **safe}))) == []
 
 
-@pytest.mark.parametrize("sql", ["LIKE '%begin@key%'", "= 'Code:AbcDef@result'", "= '{begin@a}' OR a = 'begin@b'"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "LIKE '%begin@key%'",
+        "= 'Code:AbcDef@result'",
+        "= '{begin@a}' OR a = 'begin@b'",
+        "LIKE '%sys.query%'",
+        '= "env.a"',
+    ],
+)
 def test_the_check_reports_references_without_braces(sql: str) -> None:
     params = {"connection": "shop", "sql": f"SELECT 1 WHERE a {sql}", "bind_references": True}
     (finding,) = exe_sql.lint(bind(exe_sql, params))
     assert (finding.code, finding.severity) == ("params-unsupported", "info")
     assert "has no braces" in finding.message
-    for address in ("begin@example.com, me", "me@example.com"):
+    for address in ("begin@example.com, me", "me@example.com", "{begin@key}", "%{sys.query}%"):
         assert not list(exe_sql.lint(bind(exe_sql, {**params, "sql": f"SELECT 1 WHERE a = '{address}'"})))
 
 
