@@ -13,8 +13,6 @@ TASKS_CHANNEL = "__pregel_tasks"
 """Channel for ``Send`` packets."""
 ERROR_CHANNEL = "__error__"
 """Channel for a task's exception."""
-NULL_TASK_ID = "00000000-0000-0000-0000-000000000000"
-"""Task id for writes by a caller, such as an answer that is not addressed to a single task."""
 
 _UUID_VERSION = 6
 

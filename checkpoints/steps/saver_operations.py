@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Protocol
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 
-from ragflow_lg.checkpoints.steps.langgraph_internals import INTERRUPT_CHANNEL, NULL_TASK_ID
+from ragflow_lg.base.langgraph_internals import NULL_TASK_ID
+from ragflow_lg.checkpoints.steps.langgraph_internals import INTERRUPT_CHANNEL
 
 
 class CheckpointKey(NamedTuple):

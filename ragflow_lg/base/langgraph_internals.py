@@ -6,6 +6,8 @@ from contextvars import Context, copy_context
 
 INTERRUPT_CHANNEL = "__interrupt__"
 """The channel for a task's pending interrupts."""
+NULL_TASK_ID = "00000000-0000-0000-0000-000000000000"
+"""The task id of writes that belong to no task, such as what a run changes in the state before it resumes."""
 START, END = "__start__", "__end__"
 """The graph names of the entry and the exit. Updating the state as ``END`` without values discards all open tasks."""
 ENTRY_CHANNEL_PREFIX = "branch:to:"

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ConflictError
-from ragflow_lg.base.langgraph_internals import INTERRUPT_CHANNEL
+from ragflow_lg.base.langgraph_internals import INTERRUPT_CHANNEL, NULL_TASK_ID
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
@@ -27,6 +27,19 @@ class GraphInput(Struct, frozen=True):
     value: Any = None
     """LangGraph's input; None runs the remaining tasks."""
     unanswered: Sequence[Pause] = ()
+    changes: Sequence[tuple[str, Any]] = ()
+    """What answers change in the state, by channel. Those since the same step, as in a Loop, come first."""
+    config: Any = None
+    """The config of the checkpoint that they change."""
+
+    async def store_changes(self, canvas: CompiledCanvas) -> None:
+        """Store what answers change before anything runs.
+
+        LangGraph itself does so while the first node is already running, too late if the process is killed.
+        """
+        if self.changes:
+            graph: Any = canvas.graph
+            await graph.checkpointer.aput_writes(self.config, self.changes, NULL_TASK_ID)
 
 
 async def find_graph_input(
@@ -75,14 +88,26 @@ async def find_graph_input(
     if not answers:
         return GraphInput(unanswered=pauses)
     update: dict[str, Any] = {}
-    # LangGraph loses the answers if the process crashes before the node has finished.
+    # LangGraph's own record of the answers belongs to the node, and exists only once that has finished.
     progress = await read_progress(canvas, config)
     record: dict[str, Any] = {"answers": to_json(answers), "usage_before": list(progress.usage)}
     if request.get("query") or belong_to_conversation(canvas.plan, [p for p in pauses if p.id in answers]):
         update = await resume_turn(snapshot.values, turn, request)
         record["inputs"] = to_json(request.get("inputs") or {})
     update["turn"] = {**update.get("turn", {}), **record}
-    return GraphInput(_command({pause: {"inputs": fields} for pause, fields in answers.items()}, update))
+    found: Any = snapshot.config
+    place = {**config, "configurable": {**config["configurable"], **found["configurable"]}}
+    changes = [*await _earlier_changes(canvas, place), *update.items()]
+    answered = _command({pause: {"inputs": fields} for pause, fields in answers.items()})
+    return GraphInput(answered, changes=changes, config=place)
+
+
+async def _earlier_changes(canvas: CompiledCanvas, place: Any) -> list[tuple[str, Any]]:
+    """Return what earlier answers have changed since the step at a place."""
+    graph: Any = canvas.graph
+    stored = await graph.checkpointer.aget_tuple(place)
+    writes = (stored.pending_writes if stored is not None else None) or ()
+    return [(channel, value) for task, channel, value in writes if task == NULL_TASK_ID]
 
 
 async def _has_interrupts(canvas: CompiledCanvas, config: Any) -> bool:
@@ -92,7 +117,7 @@ async def _has_interrupts(canvas: CompiledCanvas, config: Any) -> bool:
     return stored is not None and any(channel == INTERRUPT_CHANNEL for _, channel, _ in stored.pending_writes or ())
 
 
-def _command(answers: Mapping[str, Any], update: Mapping[str, Any] | None = None) -> Any:
+def _command(answers: Mapping[str, Any]) -> Any:
     from langgraph.types import Command
 
-    return Command(resume=dict(answers), update=update)
+    return Command(resume=dict(answers))

@@ -289,6 +289,7 @@ class Run:
             return
         self._observer.begin(self.record, self._intent, self.services.clock.now())
         await session.begin(self.record)
+        await found.store_changes(canvas)
         self._graph.start(
             play(
                 canvas.graph,

@@ -27,7 +27,6 @@ def test_the_names_match_those_of_langgraph() -> None:
     assert langgraph_internals.INTERRUPT_CHANNEL == langgraph_types.INTERRUPT == _constants.INTERRUPT
     assert langgraph_internals.TASKS_CHANNEL == langgraph_types.TASKS == _constants.TASKS
     assert langgraph_internals.ERROR_CHANNEL == langgraph_types.ERROR == _constants.ERROR
-    assert langgraph_internals.NULL_TASK_ID == _constants.NULL_TASK_ID
 
 
 async def test_the_redis_saver_stores_under_these_keys(redis_url: str) -> None:

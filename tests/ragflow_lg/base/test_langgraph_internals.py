@@ -19,6 +19,7 @@ class _State(TypedDict, total=False):
 def test_the_names_are_those_of_langgraph() -> None:
     assert (names.START, names.END) == (START, END)
     assert names.INTERRUPT_CHANNEL == _constants.INTERRUPT
+    assert names.NULL_TASK_ID == _constants.NULL_TASK_ID
     assert (names.NAMESPACE_SEPARATOR, names.TASK_SEPARATOR) == (_constants.NS_SEP, _constants.NS_END)
 
 

@@ -14,10 +14,11 @@ from ragflow_lg.checkpoints import Store
 from ragflow_lg.checkpoints.sqlite.sqlite_saver import SqliteFileSaver
 from ragflow_lg.runs.runner import newest_run
 from ragflow_lg.services.sessions import Durability
-from tests.fakes.regions import form, out, play_run, runner_of
+from tests.fakes.regions import form, loop, out, play_run, runner_of
 from tests.stores import OpenStore, sqlite_file
 
 CANVAS = {"ask": form("word", downstream=["out"]), **out("{sys.query} {ask@word}")}
+IN_LOOP = {**loop({"ask": form("word")}, count=2), **out("{sys.query} {ask@word}")}
 
 
 def _kill_at(store: Store, number: int) -> None:
@@ -47,11 +48,11 @@ def _kill_at(store: Store, number: int) -> None:
     AbstractConnection.send_packed_command = send_and_reach  # type: ignore[method-assign] - in a forked process
 
 
-async def _play(reopen: OpenStore, durability: Durability, intent: str, kill_at: int = 0) -> str:
+async def _play(reopen: OpenStore, durability: Durability, intent: str, kill_at: int = 0, canvas: Any = CANVAS) -> str:
     """Start or continue a session or answer its form, and return the status of the run."""
     async with reopen() as opened:
         store = replace(opened, durability=durability)
-        runner = runner_of(CANVAS, store=store)
+        runner = runner_of(canvas, store=store)
         run = {
             "start": lambda: runner.start("s", {"query": "hello"}),
             "continue": lambda: runner.continue_("s"),
@@ -63,12 +64,12 @@ async def _play(reopen: OpenStore, durability: Durability, intent: str, kill_at:
         return run.status
 
 
-def _play_and_die(reopen: OpenStore, durability: Durability, intent: str, kill_at: int) -> None:
+def _play_and_die(reopen: OpenStore, durability: Durability, intent: str, kill_at: int, canvas: Any = CANVAS) -> None:
     """Do so in a process that is killed on the way."""
     pid = os.fork()
     if pid == 0:
         try:
-            asyncio.run(_play(reopen, durability, intent, kill_at))
+            asyncio.run(_play(reopen, durability, intent, kill_at, canvas))
         except BaseException:  # noqa: BLE001 - a forked process must not return into the test
             traceback.print_exc()
         os._exit(0)
@@ -82,6 +83,7 @@ async def _newest_status(reopen: OpenStore) -> str:
         return newest.status if newest is not None else ""
 
 
+@pytest.mark.usefixtures("any_langgraph")
 @pytest.mark.parametrize("durability", ["effects", "steps"])
 @pytest.mark.parametrize(("intent", "end"), [("start", "waiting"), ("resume", "succeeded")])
 def test_a_run_that_is_recorded_can_be_continued(
@@ -102,6 +104,23 @@ def test_a_run_that_is_recorded_can_be_continued(
             assert kill_at > 1
             return
     raise AssertionError("the beginning was never stored")
+
+
+@pytest.mark.usefixtures("any_langgraph")
+def test_each_answer_of_a_loop_that_is_recorded_can_be_continued(reopen_shared: OpenStore) -> None:
+    """The steps around the Loop stay the same meanwhile, and so does the place of the answers."""
+    reopen = reopen_shared
+    for kill_at in range(1, 30, 2):
+        for intent in ("start", "resume"):
+            assert asyncio.run(_play(reopen, "effects", intent, canvas=IN_LOOP)) == "waiting"
+        _play_and_die(reopen, "effects", "resume", kill_at, IN_LOOP)
+        is_recorded = asyncio.run(_newest_status(reopen)) == "running"
+        again = "continue" if is_recorded else "resume"
+        assert asyncio.run(_play(reopen, "effects", again, canvas=IN_LOOP)) == "succeeded", kill_at
+        asyncio.run(_delete(reopen))
+        if is_recorded:
+            return
+    raise AssertionError("the answer was never stored")
 
 
 async def _delete(reopen: OpenStore) -> None:
