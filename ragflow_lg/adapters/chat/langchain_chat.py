@@ -9,8 +9,10 @@ from contextlib import aclosing, contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, MakeChat, OpenAIChat
-from ragflow_lg.adapters.chat.openai_messages import tool_definition
+from ragflow_lg.adapters.chat.openai_messages import tool_definition, write_messages
 from ragflow_lg.adapters.model_families.client_failures import describe_failure
 from ragflow_lg.adapters.model_families.families import FAMILIES
 from ragflow_lg.base.errors import ServiceError, SettingsError
@@ -62,6 +64,15 @@ class LangChainChat(OpenAIChat):
         with self.failures():
             chat = await self.endpoint.chat(self.model)
             return chat.bind_tools([tool_definition(tool) for tool in request.tools]) if request.tools else chat
+
+    def messages(self, request: ChatRequest) -> list[dict[str, Any]]:
+        """Return the messages. Other APIs have one system prompt, which prompts of role ``system`` continue."""
+        more = [message["content"] for message in request.messages if message["role"] == "system"]
+        if not more:
+            return write_messages(request)
+        rest = tuple(message for message in request.messages if message["role"] != "system")
+        system = "\n\n".join(text for text in (request.system, *more) if text)
+        return write_messages(replace(request, system=system, messages=rest))
 
     def options(self, request: ChatRequest) -> dict[str, Any]:
         """Return sampling parameters and stop words."""

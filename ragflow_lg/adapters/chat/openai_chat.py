@@ -246,7 +246,7 @@ class OpenAIChat:
                 async with self.endpoint.permits.hold(self._tenant):
                     with self.failures():
                         async with asyncio.timeout(self.endpoint.timeout_s):
-                            answer: Any = await chat.ainvoke(write_messages(request), **self.options(request))
+                            answer: Any = await chat.ainvoke(self.messages(request), **self.options(request))
                             return self._answer(answer)
             except ServiceError as error:
                 await self._pause(error, attempt)
@@ -290,7 +290,7 @@ class OpenAIChat:
         await asyncio.sleep(max(error.retry_after_s, backoff_s))
 
     async def _pieces(self, chat: Any, request: ChatRequest) -> AsyncGenerator[ChatDelta]:
-        chunks = chat.astream(write_messages(request), **self.options(request))
+        chunks = chat.astream(self.messages(request), **self.options(request))
         calls = CallPieces()
         usage: Usage | None = None
         end: AnswerEnd = ""
@@ -358,6 +358,10 @@ class OpenAIChat:
         prices = self._capabilities
         cost = (read * prices.input_price + written * prices.output_price) / 1_000_000
         return Usage(read, written, 1, cost)
+
+    def messages(self, request: ChatRequest) -> list[dict[str, Any]]:
+        """Return the messages of a request."""
+        return write_messages(request)
 
     def adapt(self, request: ChatRequest) -> tuple[ChatRequest, dict[str, Any]]:
         """Return the request with the parameters that its model takes, and what its body says about thinking."""

@@ -24,7 +24,10 @@ TRIP = canvas(
 ECHO = canvas({"out": node("Message", {"content": ["{sys.query}!"]})})
 FORM = canvas({"ask": node("UserFillUp", {"inputs": {"a": CITY}}, ["out"]), "out": node("Message", {"content": ["x"]})})
 FAILS = canvas(
-    {"search": node("Retrieval", {"query": "{sys.query}", "dataset_ids": ["none"]}, ["out"]), "out": node("Message", {"content": ["x"]})}
+    {
+        "search": node("Retrieval", {"query": "{sys.query}", "dataset_ids": ["none"]}, ["out"]),
+        "out": node("Message", {"content": ["x"]}),
+    }
 )
 CITES = canvas(
     {

@@ -133,3 +133,11 @@ def test_clients_are_loaded_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
         load_client("odd")
     settings = ChatModelSettings(providers={"Zoo": ProviderSettings(client="good")})
     assert isinstance(ConfiguredModels(settings).model("ara@Zoo"), LangChainChat)
+
+
+def test_prompts_of_role_system_continue_the_system_prompt() -> None:
+    chat = LangChainChat("m", Endpoint("Zoo", "http://zoo.test"), Capabilities(None))
+    messages = ({"role": "system", "content": "Be brief."}, {"role": "user", "content": "q"})
+    for system, expected in (("Be kind.", "Be kind.\n\nBe brief."), ("", "Be brief.")):
+        sent = chat.messages(ChatRequest(system, messages))
+        assert sent == [{"role": "system", "content": expected}, {"role": "user", "content": "q"}]

@@ -154,7 +154,10 @@ METAS = {"year": {"2026": ["doc-guide.pdf"]}}
 
 
 def retrieval(**params: Any) -> dict[str, Any]:
-    return {"a": node("Retrieval", {"query": "{sys.query}", "dataset_ids": ["Manuals"], **params}, ["out"]), **out("{a@formalized_content}")}
+    return {
+        "a": node("Retrieval", {"query": "{sys.query}", "dataset_ids": ["Manuals"], **params}, ["out"]),
+        **out("{a@formalized_content}"),
+    }
 
 
 AGENT = {
