@@ -18,7 +18,7 @@ from ragflow_lg.dsl_compiler.eject.package_files import (
     write_readme,
     write_state,
 )
-from ragflow_lg.dsl_compiler.eject.package_model import PackageModel
+from ragflow_lg.dsl_compiler.eject.package_model import Environment, PackageModel
 from ragflow_lg.dsl_compiler.eject.python_literals import literal
 from ragflow_lg.dsl_compiler.eject.python_module import PythonModule
 from ragflow_lg.dsl_compiler.eject.python_names import name_nodes, package_name
@@ -91,7 +91,9 @@ def eject_plan(plan: Plan, *, name: str = "", version: str, has_recordings: bool
     Raises:
         CompileError: if nodes have no counterpart in a plain graph; the diagnostics name them.
     """
-    model = PackageModel(plan, package_name(name or plan.title), name_nodes(plan.nodes.values()))
+    model = PackageModel(
+        plan, package_name(name or plan.title), name_nodes(plan.nodes.values()), Environment(plan.redactor)
+    )
     problems: list[Diagnostic] = []
     files: dict[str, str] = {}
     shapes = _shapes(plan, problems)

@@ -13,7 +13,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.plan import Plan, PlanNode, Region
 from ragflow_lg.component.spec import key_in_canvas
-from ragflow_lg.dsl.redaction import REDACTED, Redactor
+from ragflow_lg.dsl.redaction import REDACTED, Redactor, find_field_name
 from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Template, parse_template
 from ragflow_lg.dsl_compiler.eject.flow_shape import NotEjectable
 from ragflow_lg.dsl_compiler.eject.python_literals import Code, literal, quoted
@@ -26,10 +26,11 @@ _KEY_OF_MAP = "key"
 class Environment:
     """The environment variables of a package, and the secrets of the canvas that they replace."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Redactor | None = None) -> None:
+        """``known`` has the secrets of the canvas that components declare or that are in other fields."""
         self.secrets: dict[str, str] = {}
         """The secret by the name of its variable."""
-        self._redactor = Redactor()
+        self._redactor = known or Redactor()
 
     def without_secrets(self, value: JsonValue, prefix: str, name: str = "") -> Any:
         """Return a value in which `Code` that reads the environment replaces each secret.
@@ -37,8 +38,11 @@ class Environment:
         ``prefix`` begins the names of the variables, ``name`` is the field that contains the value.
         """
         if isinstance(value, Mapping):
-            entries = cast("Mapping[str, Any]", value).items()
-            return {key: self.without_secrets(entry, prefix, str(key)) for key, entry in entries}
+            entries = cast("Mapping[str, Any]", value)
+            return {
+                key: self.without_secrets(entry, prefix, find_field_name(entries, str(key)))
+                for key, entry in entries.items()
+            }
         if isinstance(value, list):
             return [self.without_secrets(entry, prefix, name) for entry in cast("Sequence[Any]", value)]
         if not isinstance(value, str) or not key_in_canvas(value) or parse_template(value).sole_reference is not None:

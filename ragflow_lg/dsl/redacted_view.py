@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ragflow_lg.base.values import JsonValue, join_surrogates
-from ragflow_lg.dsl.redaction import REDACTED, Redactor, hides_all, is_secret_name
+from ragflow_lg.dsl.redaction import REDACTED, Redactor, find_field_name, hides_all, is_secret_name
 
 MAX_CHARS = 20_000
 """Maximum total number of characters in a view's texts and keys."""
@@ -87,7 +87,7 @@ class _Walk:
                 view[_CUT] = f"{len(entries):,} entries"
                 break
             name = str(key)[:MAX_NAME_CHARS]
-            view[self._text(name)] = self.walk(value, depth + 1, name, is_hidden=is_hidden)
+            view[self._text(name)] = self.walk(value, depth + 1, find_field_name(entries, name), is_hidden=is_hidden)
         return view
 
     def _list(self, entries: list[Any], depth: int, name: str, *, is_hidden: bool) -> list[JsonValue]:

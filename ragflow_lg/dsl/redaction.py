@@ -38,14 +38,21 @@ MAX_FORMS = 4000
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_WORDS = (
-    "accesskey accesstoken apikey apitoken authorization authtoken bearer cookie cookies credential credentials "
-    "passphrase passwd password passwords privatekey pwd secret secretkey secrets"
+    "accesskey accesstoken apikey apitoken authorization authtoken bearer connectionstring connstr connstring cookie "
+    "cookies credential credentials dsn otpcode passcode passphrase passwd password passwords pincode privatekey pwd "
+    "secret secretkey secrets"
 )
 _ALWAYS = frozenset(_SECRET_WORDS.split())
 """Words that make a name secret wherever they appear in it."""
-_AT_END = frozenset(["auth", "key", "pass", "sessionid", "sig", "signature", "token"])
+_AT_END = frozenset(
+    ["auth", "jwt", "key", "otp", "pass", "pin", "sas", "sessionid", "sig", "signature", "token", "totp"]
+)
 """Words that make a name secret if it ends with them: ``api_key``, but not ``key_count``; ``access_token``, but not
 ``max_tokens``."""
+_VALUE_WORDS = frozenset(["text", "value"])
+"""Words that say nothing about a name: ``token_value`` is a token."""
+_LABELS = ("key", "name", "header")
+"""Fields that name the ``value`` beside them, as in ``{"key": "password", "value": "…"}``."""
 _HARMLESS_ENDS = frozenset(
     ["count", "env", "expires", "expiry", "field", "header", "hint", "length", "name", "required", "type"]
 )
@@ -55,6 +62,16 @@ _JSON_PAIR = re.compile(
     re.DOTALL,
 )
 _NESTED_PAIR = re.compile(r'\\"(?P<name>[^"\\]{1,80})\\"\s{0,20}:\s{0,20}\\"(?P<text>[^"\\]*)(?:\\"|\\?\Z)')
+_LABEL = r'"(?:key|name|header)"\s{0,20}:\s{0,20}"(?P<name>[^"\\]{1,80})"'
+_LABELLED = r'"value"\s{0,20}:\s{0,20}"(?P<text>(?:[^"\\]|\\.)*+)(?:"|\\?\Z)'
+_NESTED_LABEL = r'\\"(?:key|name|header)\\"\s{0,20}:\s{0,20}\\"(?P<name>[^"\\]{1,80})\\"'
+_NESTED_LABELLED = r'\\"value\\"\s{0,20}:\s{0,20}\\"(?P<text>[^"\\]*)(?:\\"|\\?\Z)'
+_LABELLED_VALUES = tuple(
+    re.compile(f"{first}[^{{}}]{{0,200}}?{second}", re.DOTALL)
+    for label, value in ((_LABEL, _LABELLED), (_NESTED_LABEL, _NESTED_LABELLED))
+    for first, second in ((label, value), (value, label))
+)
+"""Objects in a text that name a value, in both orders."""
 _NAME = re.compile(r"[\w.%-]{1,80}")
 _VALUE_AFTER = re.compile(r"[^&#;\s\"'<>\\]+")
 _URL_PASSWORD = re.compile(r"://[^/\s:@\"'<>]{0,200}:(?P<text>[^/\s@\"'<>]{1,500})@")
@@ -90,7 +107,7 @@ Span: TypeAlias = tuple[int, int, str]
 
 @lru_cache(maxsize=4096)
 def _is_always_secret(name: str) -> bool:
-    words = [word.lower() for word in _WORDS.findall(name)]
+    words = _find_words(name)
     if not words or words[-1] in _HARMLESS_ENDS:
         return False
     pairs = {first + second for first, second in pairwise(words)}
@@ -105,9 +122,39 @@ def is_secret_name(name: str) -> bool:
     [True, True, True, True, True, True]
     >>> [is_secret_name(n) for n in ("max_tokens", "keyword", "key_count", "monkey", "secret_name")]
     [False, False, False, False, False]
+    >>> [is_secret_name(n) for n in ("token_value", "dsn", "connectionString", "pin", "spin", "key_value")]
+    [True, True, True, True, False, False]
     """
-    words = [word.lower() for word in _WORDS.findall(name)]
+    words = _find_words(name)
     return bool(words) and (words[-1] in _AT_END or _is_always_secret(name))
+
+
+def _find_words(name: str) -> list[str]:
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if len(words) > 1 and words[-1] in _VALUE_WORDS and words[:-1] != ["key"]:
+        words.pop()
+    return words
+
+
+def find_field_name(entries: Mapping[Any, Any], name: str) -> str:
+    """Return the name that says whether a field is secret: that of a ``value`` is the one beside it, if it is secret.
+
+    >>> find_field_name({"key": "password", "value": "x"}, "value"), find_field_name({"value": "x"}, "value")
+    ('password', 'value')
+    """
+    if name in _LABELS and "value" in entries:
+        return ""  # a label is shown
+    if name != "value":
+        return name
+    labels = (_literal_text(entries.get(label)) for label in _LABELS)
+    return next((label for label in labels if is_secret_name(label)), name)
+
+
+class SecretMark:
+    """Marks a parameter as secret, whatever its name: ``Annotated[str, SECRET]``."""
+
+
+SECRET = SecretMark()
 
 
 def hides_all(name: str) -> bool:
@@ -171,11 +218,15 @@ class Redactor:
         if depth > MAX_DEPTH:
             return
         if isinstance(value, BaseModel):
+            for name, field in type(value).model_fields.items():
+                if SECRET in field.metadata and (text := _literal_text(getattr(value, name))):
+                    self._learn_long_value(text)
             value = {**value.__dict__, **(value.__pydantic_extra__ or {})}
         if isinstance(value, Mapping):
-            for name, entry in cast("Mapping[Any, Any]", value).items():
+            entries = cast("Mapping[Any, Any]", value)
+            for name, entry in entries.items():
                 text = _literal_text(entry)
-                if text and _is_learnable(str(name)):
+                if text and _is_learnable(find_field_name(entries, str(name))):
                     self._learn_long_value(text)
                 self.learn_from(entry, depth + 1)
         elif isinstance(value, list | tuple):
@@ -197,6 +248,9 @@ class Redactor:
         if '"' in text:
             for match in _JSON_PAIR.finditer(text):
                 if match["text"] and _is_learnable(match["name"]):
+                    self._learn_long_value(match["text"])
+            for match in _find_labelled(text):
+                if _is_learnable(match["name"]):
                     self._learn_long_value(match["text"])
 
     def text(self, text: str) -> str:
@@ -222,7 +276,10 @@ class Redactor:
         if isinstance(value, Mapping):
             inside = is_inside or hides_all(name)
             entries = cast("Mapping[str, Any]", value)
-            return {self.text(str(key)): self.value(v, str(key), is_inside=inside) for key, v in entries.items()}
+            return {
+                self.text(str(key)): self.value(v, find_field_name(entries, str(key)), is_inside=inside)
+                for key, v in entries.items()
+            }
         if isinstance(value, list | tuple):
             return [self.value(entry, name, is_inside=is_inside) for entry in cast("Sequence[Any]", value)]
         if value in (None, "") or isinstance(value, bool):
@@ -237,6 +294,9 @@ class Redactor:
         if '"' in text:
             spans += _find_json_secrets(text, _JSON_PAIR)
             spans += _find_json_secrets(text, _NESTED_PAIR) if '\\"' in text else ()
+            spans += [
+                (*match.span("text"), REDACTED) for match in _find_labelled(text) if is_secret_name(match["name"])
+            ]
         spans += _find_assigned_secrets(text)
         if "://" in text:
             spans += [(*match.span("text"), REDACTED) for match in _URL_PASSWORD.finditer(text)]
@@ -274,6 +334,13 @@ def _find_json_secrets(text: str, pair: re.Pattern[str]) -> Iterator[Span]:
         if is_secret_name(match["name"]):
             is_text = match["text"] is not None
             yield (*match.span("text" if is_text else "number"), REDACTED if is_text else f'"{REDACTED}"')
+
+
+def _find_labelled(text: str) -> Iterator[re.Match[str]]:
+    """Yield the objects in a text that name a value."""
+    if '"value' in text:
+        for pattern in _LABELLED_VALUES:
+            yield from pattern.finditer(text)
 
 
 def _find_assigned_secrets(text: str) -> Iterator[Span]:

@@ -13,6 +13,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.named_account import AccountText, NamedAccount
 from ragflow_lg.component.spec import ComponentOutputs, OnceParams, ToolExample, ToolResult
 from ragflow_lg.component.tool import QueryText, RunContext, tool
+from ragflow_lg.dsl.redaction import SECRET
 from ragflow_lg.services.mail import MailAccount, MailMessage, MailTarget
 
 LIMIT_S = 60.0
@@ -38,7 +39,7 @@ class Params(OnceParams):
     """The address of the sender."""
     smtp_username: AccountText = ""
     """Default: ``email``."""
-    password: AccountText = Field("", repr=False)
+    password: Annotated[AccountText, SECRET] = Field("", repr=False)
     sender_name: AccountText = ""
 
 

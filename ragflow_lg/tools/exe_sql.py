@@ -14,6 +14,7 @@ from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.named_account import AccountText, NamedAccount
 from ragflow_lg.component.spec import ComponentParams, OnceParams, ToolExample, ToolResult
 from ragflow_lg.component.tool import QueryText, RunContext, tool
+from ragflow_lg.dsl.redaction import SECRET
 from ragflow_lg.dsl.variable_references import Template
 from ragflow_lg.services.databases import DatabaseAccount, SqlQuery, StatementResult, Target
 
@@ -50,7 +51,7 @@ class Params(OnceParams):
     username: AccountText = ""
     host: AccountText = ""
     port: Annotated[int, Field(gt=0, lt=65536)] = _DEFAULT_PORT
-    password: AccountText = Field("", repr=False)
+    password: Annotated[AccountText, SECRET] = Field("", repr=False)
     max_records: Annotated[int, Field(gt=0)] = MAX_ROWS
     """Maximum number of rows of each statement."""
     bind_references: bool = False

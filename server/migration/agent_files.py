@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ragflow_lg.base.errors import CompileError, ServiceError
-from ragflow_lg.dsl.redaction import REDACTED, Redactor, hides_all, is_secret_name
+from ragflow_lg.dsl.redaction import REDACTED, Redactor, find_field_name, hides_all, is_secret_name
 from ragflow_lg.dsl_compiler.canvas_format import format_canvas
 
 if TYPE_CHECKING:
@@ -67,14 +67,16 @@ def without_secrets(canvas: Mapping[str, Any], blanked: dict[str, None]) -> dict
         if depth > MAX_DEPTH:
             raise ServiceError("The canvas is nested too deeply.")
         if isinstance(value, Mapping):
-            inside = is_inside or hides_all(name)
+            inside, entries = is_inside or hides_all(name), cast("Mapping[str, Any]", value)
             return {
-                key: walk(entry, key, _place(place, name, key), is_inside=inside, depth=depth + 1)
-                for key, entry in cast("Mapping[str, Any]", value).items()
+                key: walk(
+                    entry, find_field_name(entries, key), _place(place, name, key), is_inside=inside, depth=depth + 1
+                )
+                for key, entry in entries.items()
             }
         if isinstance(value, list):
-            entries = cast("list[Any]", value)
-            return [walk(entry, name, place, is_inside=is_inside, depth=depth + 1) for entry in entries]
+            items = cast("list[Any]", value)
+            return [walk(entry, name, place, is_inside=is_inside, depth=depth + 1) for entry in items]
         clean = _clean(value, name, is_inside=is_inside)
         if clean != value:
             blanked[f"{place}: {name}"] = None
@@ -104,17 +106,16 @@ def restore_secrets(own: Any, theirs: Any, name: str = "", *, is_inside: bool = 
     """Return a canvas with the keys that another one has at the same places and that were left out here."""
     if isinstance(own, Mapping):
         other: Mapping[str, Any] = cast("Mapping[str, Any]", theirs) if isinstance(theirs, Mapping) else {}
-        inside = is_inside or hides_all(name)
+        inside, entries = is_inside or hides_all(name), cast("Mapping[str, Any]", own)
         return {
-            key: restore_secrets(entry, other.get(key), key, is_inside=inside)
-            for key, entry in cast("Mapping[str, Any]", own).items()
+            key: restore_secrets(entry, other.get(key), find_field_name(entries, key), is_inside=inside)
+            for key, entry in entries.items()
         }
     if isinstance(own, list):
         others = cast("list[Any]", theirs) if isinstance(theirs, list) else []
-        entries = cast("list[Any]", own)
         return [
             restore_secrets(entry, others[at] if at < len(others) else None, name, is_inside=is_inside)
-            for at, entry in enumerate(entries)
+            for at, entry in enumerate(cast("list[Any]", own))
         ]
     return theirs if isinstance(theirs, str) and own == _clean(theirs, name, is_inside=is_inside) else own
 
