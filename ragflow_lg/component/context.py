@@ -26,7 +26,8 @@ from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.state_size import Size, global_part, output_part
 from ragflow_lg.component.turn_context import NestedTurn, TurnContext
 from ragflow_lg.dsl.compatibility import Compatibility
-from ragflow_lg.dsl.forms import is_file, read_value, stored_files, unwrap_submission
+from ragflow_lg.dsl.field_values import parse_object
+from ragflow_lg.dsl.forms import declared_options, is_file, read_value, stored_files, unwrap_submission
 from ragflow_lg.services.chat import NO_USAGE, TokenBudget, Usage
 from ragflow_lg.services.references import Chunk, References, add_chunks, merge_references
 from ragflow_lg.services.services import Caller
@@ -168,10 +169,12 @@ class RunContext(NodeValues, NodeSteps):
         return await compute_in_thread(work, *arguments)
 
     async def form_value(self, name: str, submitted: Any, declared: Any, layout_recognize: str) -> JsonValue:
-        """Return the value of a form field. Files are read, and object text is parsed."""
+        """Return the value of a form field as its type; files are read. RAGFlow only parses the text of objects."""
         value, type_name = unwrap_submission(submitted, as_map(declared))
+        if not is_file(type_name) and self.compatibility.unchecked_forms:
+            return parse_object(value) if type_name == "object" else value
         if not is_file(type_name):
-            return read_value(value, type_name)
+            return read_value(value, type_name, declared_options(declared))
         if value in (None, "", []):
             return None
         files = as_items(value)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, cast
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.lenient_values import as_map
+from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
-from ragflow_lg.dsl.forms import form_fields, layout_findings
+from ragflow_lg.dsl.forms import begin_answer, form_fields, is_file, layout_findings
 from ragflow_lg.dsl.value_types import schemas_of_fields
 
 _MODES = {"conversational": "conversational", "task": "task", "webhook": "Webhook"}
@@ -75,24 +76,13 @@ async def begin(ctx: RunContext, params: Params) -> Outputs:
         return Outputs(**{name: payload[name] for name in _SECTIONS if name in payload})
     ctx.report_inputs(dict.fromkeys(params.inputs))
     outputs: dict[str, JsonValue] = {}
-    for name, field in _fields(ctx, params).items():
-        outputs[name] = await ctx.form_value(name, field, params.inputs.get(name), params.layout_recognize or "")
+    inputs, query = ctx.request.get("inputs"), ctx.request.get("query") or ctx.global_value("sys.query")
+    for name, field in begin_answer(params.inputs, inputs, query).items():
+        declared = params.inputs.get(name)
+        is_text = not inputs and isinstance(query, str) and is_file(to_text(as_map(declared).get("type")))
+        if is_text:  # as in RAGFlow, a question is no file
+            outputs[name] = query
+        else:
+            outputs[name] = await ctx.form_value(name, field, declared, params.layout_recognize or "")
         ctx.inputs[name] = outputs[name]
     return Outputs(**outputs)
-
-
-def _fields(ctx: RunContext, params: Params) -> Mapping[str, Any]:
-    if fields := ctx.request.get("inputs"):
-        return fields
-    query: Any = ctx.request.get("query") or ctx.global_value("sys.query")
-    if not params.inputs or not query:
-        return {}
-    if isinstance(query, dict):
-        values = cast("dict[str, Any]", query)
-        return {name: _wrap(values[name]) for name in params.inputs if name in values}
-    return {next(iter(params.inputs)): {"value": query}} if len(params.inputs) == 1 else {}
-
-
-def _wrap(value: Any) -> dict[str, Any]:
-    """Return the field for a value in the query; as in RAGFlow, a map is a field, whose value it may lack."""
-    return {"value": None, **cast("dict[str, Any]", value)} if isinstance(value, dict) else {"value": value}

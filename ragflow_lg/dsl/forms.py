@@ -6,20 +6,15 @@ validated before it resumes a run (``docs/fidelity.md``).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from ragflow_lg.base.diagnostics import Finding
-from ragflow_lg.base.errors import ForeignJsonError
-from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.values import JsonValue, to_text
+from ragflow_lg.dsl.field_values import UnfitValueError, convert_value, option_texts
 
 MAX_OPTIONS = 1_000
-
-MAX_DIGITS = 308
-"""Number of digits that every number may have; the largest float has 309."""
 
 _FILE: dict[str, Any] = {
     "type": "object",
@@ -28,8 +23,6 @@ _FILE: dict[str, Any] = {
 }
 _TYPES: Mapping[str, str] = {"integer": "integer", "number": "number", "boolean": "boolean", "object": "object"}
 """The JSON types of form fields; all other fields are text."""
-
-_BOOLEANS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
 
 
 class FormField(NamedTuple):
@@ -106,49 +99,65 @@ def unwrap_submission(submitted: Any, declared: Mapping[str, Any]) -> tuple[Any,
     return value, str(declared.get("type") or (wrapper.get("type") if is_wrapper else None) or "")
 
 
-def read_value(value: Any, type_name: str) -> JsonValue:
-    """Return the value that was submitted. Text in an ``object`` field is parsed if it is valid JSON."""
-    if type_name == "object" and isinstance(value, str) and value.strip():
-        try:
-            return parse_foreign_json(value)
-        except ForeignJsonError:
-            return value
-    return value
+def read_value(value: Any, type_name: str, options: Sequence[JsonValue] = ()) -> JsonValue:
+    """Return a submitted value as its field's type. A value that the field does not accept is returned unchanged.
+
+    >>> read_value("7", "integer"), read_value("seven", "integer")
+    (7, 'seven')
+    """
+    try:
+        return convert_value(value, type_name, options)
+    except UnfitValueError:
+        return value
+
+
+def declared_options(declared: Any) -> Sequence[JsonValue]:
+    """Return the options of a field's declaration; an empty list if it has none."""
+    options = as_map(declared).get("options")
+    return cast("list[Any]", options) if isinstance(options, list) else []
 
 
 def form_problems(declared: Any, answer: Mapping[str, Any]) -> dict[str, str]:
     """Return an answer's problems by field name; an empty dict if the answer is valid.
 
-    A required field must be present and not null; ``""`` counts as a value.
+    A required field must be present and not null. ``""`` is a value of a text field only.
     """
     problems: dict[str, str] = {}
     for field in form_fields(declared):
-        value, _ = unwrap_submission(answer.get(field.name), {})
-        if value is None or (is_file(field.type) and value in ("", [])):
-            if not field.is_optional:
-                problems[field.name] = f"{field.display_name} is required."
-        elif problem := _type_problem(field, value):
-            problems[field.name] = problem
+        value, type_name = unwrap_submission(answer.get(field.name), as_map(declared[field.name]))
+        try:
+            is_missing = value in (None, "", []) if is_file(field.type) else _is_missing(value, type_name, field)
+        except UnfitValueError as error:
+            problems[field.name] = f"{field.display_name} should be {error}, not {_describe(error.value)}."
+            continue
+        if is_missing and not field.is_optional:
+            problems[field.name] = f"{field.display_name} is required."
     return problems
 
 
-def _type_problem(field: FormField, value: Any) -> str:
-    kind = field.type.lower()
-    expected = ""
-    if kind in ("integer", "number") and not _is_number(value, whole=kind == "integer"):
-        expected = "a whole number" if kind == "integer" else "a number"
-        expected += f" of at most {MAX_DIGITS} digits" if _is_too_large(value) else ""
-    elif kind == "boolean" and not isinstance(value, bool) and _plain_text(value).lower() not in _BOOLEANS:
-        expected = "true or false"
-    elif kind == "object" and not isinstance(read_value(value, "object"), dict | list) and value != "":
-        expected = "a JSON object"
-    elif kind == "options" and field.options and _plain_text(value) not in set(option_texts(field.options)):
-        expected = f"one of {', '.join(option_texts(field.options))}"
-    return f"{field.display_name} should be {expected}, not {_describe(value)}." if expected else ""
+def begin_answer(names: Collection[str], inputs: Any, query: Any) -> Mapping[str, Any]:
+    """Return the fields that a request fills in Begin's form: its ``inputs`` or, without any, those from the query.
+
+    As in RAGFlow, a query that is a map fills the fields that it names, and a text fills the only field.
+
+    >>> begin_answer(["a", "b"], {}, {"b": 1}), begin_answer(["a"], None, "Hi")
+    ({'b': {'value': 1}}, {'a': {'value': 'Hi'}})
+    """
+    if inputs:
+        return as_map(inputs)
+    if isinstance(query, Mapping):
+        values = as_map(query)
+        return {name: _wrap(values[name]) for name in names if name in values}
+    return {next(iter(names)): {"value": query}} if query and len(names) == 1 else {}
 
 
-def _plain_text(value: Any) -> str:
-    return "" if isinstance(value, Mapping | list) else to_text(value)
+def _wrap(value: Any) -> dict[str, Any]:
+    """Return the field for a value in the query; as in RAGFlow, a map is a field, whose value it may lack."""
+    return {"value": None, **as_map(value)} if isinstance(value, Mapping) else {"value": value}
+
+
+def _is_missing(value: Any, type_name: str, field: FormField) -> bool:
+    return convert_value(value, type_name, field.options) is None
 
 
 def _describe(value: Any) -> str:
@@ -156,34 +165,6 @@ def _describe(value: Any) -> str:
     if isinstance(value, Mapping):
         return "a map"
     return "a list" if isinstance(value, list) else f"{value!r:.80}"
-
-
-def option_texts(options: Iterable[JsonValue]) -> list[str]:
-    """Return the texts by which options are selected."""
-    return [to_text(as_map(o).get("value", as_map(o).get("label")) if isinstance(o, Mapping) else o) for o in options]
-
-
-def _is_too_large(value: Any) -> bool:
-    """Return whether a text is a number with more digits than a number can have."""
-    try:
-        return isinstance(value, str) and "inf" not in value.lower() and math.isinf(float(value))
-    except ValueError:
-        return False
-
-
-def _is_number(value: Any, *, whole: bool) -> bool:
-    if isinstance(value, bool):
-        return False
-    if isinstance(value, str):
-        if not value.strip():
-            return True  # a cleared number field is a valid answer
-        try:
-            value = float(value)
-        except ValueError:
-            return False
-    if not isinstance(value, int | float) or (isinstance(value, float) and not math.isfinite(value)):
-        return False
-    return not whole or isinstance(value, int) or value.is_integer()
 
 
 def parse_answers(declared: Any, answer: Any) -> dict[str, Any]:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ragflow_lg.base.errors import ComponentError
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.thinking import strip_tags
 from ragflow_lg.base.values import JsonValue, join_texts, to_text
 from ragflow_lg.components.user_fill_up import join_tips
 from ragflow_lg.dsl.conditions import OPERATORS
 from ragflow_lg.dsl.downloads import drop_duplicates, show_value
-from ragflow_lg.dsl.forms import read_value, unwrap_submission
+from ragflow_lg.dsl.forms import declared_options, read_value, unwrap_submission
 from ragflow_lg.ejected.turn_state import Outputs, StateUpdate, output
 
 
@@ -33,9 +34,8 @@ def read_answer(fields: Mapping[str, Any], answer: Mapping[str, Any]) -> Outputs
     """
     values: Outputs = {}
     for name in dict.fromkeys((*fields, *answer)):
-        declared = fields.get(name)
-        declaration = cast("Mapping[str, Any]", declared) if isinstance(declared, Mapping) else {}
-        values[name] = read_value(*unwrap_submission(answer.get(name), declaration))
+        declared = as_map(fields.get(name))
+        values[name] = read_value(*unwrap_submission(answer.get(name), declared), declared_options(declared))
     return values
 
 

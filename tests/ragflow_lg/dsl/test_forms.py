@@ -50,10 +50,10 @@ DEEP = nested(3000)
     [
         ("line", ""), ("line", "x"), ("line", 5), ("paragraph", "a\nb"), ("integer", 3), ("integer", "3"),
         ("integer", 3.0),
-        ("integer", ""), ("number", "1.5"), ("boolean", False), ("boolean", "true"), ("boolean", "no"),
+        ("number", "1.5"), ("boolean", False), ("boolean", "true"), ("boolean", "no"),
         ("boolean", 1),
-        ("object", {"a": 1}), ("object", '{"a": 1}'), ("object", ""), ("file", [{"id": "1"}]), ("options", "b"),
-        ("multi", ["x"]),
+        ("object", {"a": 1}), ("object", '{"a": 1}'), ("file", [{"id": "1"}]), ("options", "b"),
+        ("multi", ["b"]),
         ("unknown type", object()),
     ],
 )  # fmt: skip
@@ -73,7 +73,12 @@ def test_valid_answers_have_no_problems(type_name: str, value: Any) -> None:
         ("object", "{", "JSON object"), ("object", 5, "JSON object"), ("options", "c", "one of a, b"),
         ("line", None, "required"),
         ("number", DEEP, "not a list"), ("boolean", {"a": DEEP}, "not a map"),
-        ("file", [], "required"), ("file", "", "required"),
+        ("file", [], "required"), ("file", "", "required"), ("integer", " ", "required"), ("object", "", "required"),
+        ("options", "", "required"), ("boolean", "", "required"), ("boolean", 2, "true or false"),
+        ("object", '{"a": NaN}', "JSON object"), ("integer", "1_000", "whole number"),
+        ("integer", "1e400", "a whole number of at most 308 digits"), ("integer", "0x10", "whole number"),
+        ("options", ["a"], "one of a, b, not a list"),
+        ("multi", ["a", "c"], "a list, each entry one of a, b, not 'c'"),
     ],
 )  # fmt: skip
 def test_invalid_answers_are_reported_by_field(type_name: str, value: Any, reason: str) -> None:
@@ -97,6 +102,20 @@ def test_options_may_be_maps() -> None:
     assert form_problems(declared, {"f": "a"}) == {}
     assert form_problems(declared, {"f": "B"}) == {}
     assert form_problems(declared, {"f": "A"}) != {}
+
+
+def test_a_blank_field_that_is_optional_has_no_value() -> None:
+    for type_name in ("integer", "number", "boolean", "object", "options", "multi"):
+        declared = field(type_name, optional=True, options=["a"])
+        assert form_problems(declared, {"f": " "}) == {}
+        assert read_value(" ", type_name, ["a"]) is None
+    assert read_value("", "options", ["", "a"]) == ""
+    assert read_value(" ", "line") == " "
+
+
+def test_a_deep_value_is_refused_without_being_shown() -> None:
+    problem = form_problems(field("list", options=["a"]), {"f": [DEEP]})
+    assert problem == {"f": "'Field' (f) should be a list, each entry one of a, not a list."}
 
 
 def test_fields_and_values_are_read_leniently() -> None:
