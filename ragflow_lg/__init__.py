@@ -13,9 +13,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragflow_lg.base.errors import CompileError, RagflowLgError
+    from ragflow_lg.base.errors import AnswerError, CompileError, RagflowLgError, RunFailedError
+    from ragflow_lg.dsl_compiler.langgraph_app.canvas_state import CanvasState, TurnFailure
     from ragflow_lg.runs.callbacks import RunCallbacks
     from ragflow_lg.runs.runner import Runner
+    from ragflow_lg.runs.wire.wire_events import (
+        Message,
+        MessageEnd,
+        MessageReset,
+        UserInputs,
+        WireEvent,
+        WireNodeFinished,
+        WireNodeStarted,
+        WorkflowFinished,
+        WorkflowStarted,
+    )
     from ragflow_lg.server.assembly.library import check_source as check_canvas
     from ragflow_lg.server.assembly.library import load_graph as load_canvas
     from ragflow_lg.server.assembly.library import open_runner
@@ -23,10 +35,23 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "AnswerError",
+    "CanvasState",
     "CompileError",
+    "Message",
+    "MessageEnd",
+    "MessageReset",
     "RagflowLgError",
     "RunCallbacks",
+    "RunFailedError",
     "Runner",
+    "TurnFailure",
+    "UserInputs",
+    "WireEvent",
+    "WireNodeFinished",
+    "WireNodeStarted",
+    "WorkflowFinished",
+    "WorkflowStarted",
     "__version__",
     "check_canvas",
     "load_canvas",
@@ -34,6 +59,20 @@ __all__ = [
 ]
 
 _LIBRARY = {"check_canvas": "check_source", "load_canvas": "load_graph", "open_runner": "open_runner"}
+_MODULES = {
+    **dict.fromkeys(("AnswerError", "CompileError", "RagflowLgError", "RunFailedError"), "base.errors"),
+    **dict.fromkeys(("CanvasState", "TurnFailure"), "dsl_compiler.langgraph_app.canvas_state"),
+    "RunCallbacks": "runs.callbacks",
+    "Runner": "runs.runner",
+    **dict.fromkeys(
+        (
+            *("Message", "MessageEnd", "MessageReset", "UserInputs", "WireEvent", "WireNodeFinished"),
+            *("WireNodeStarted", "WorkflowFinished", "WorkflowStarted"),
+        ),
+        "runs.wire.wire_events",
+    ),
+}
+"""Where the other names are."""
 
 
 def __dir__() -> list[str]:
@@ -47,18 +86,10 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("ragflow-lg")
-    if name in ("CompileError", "RagflowLgError"):
-        from ragflow_lg.base import errors
+    if name in _MODULES:
+        from importlib import import_module
 
-        return getattr(errors, name)
-    if name == "Runner":
-        from ragflow_lg.runs.runner import Runner
-
-        return Runner
-    if name == "RunCallbacks":
-        from ragflow_lg.runs.callbacks import RunCallbacks
-
-        return RunCallbacks
+        return getattr(import_module(f"ragflow_lg.{_MODULES[name]}"), name)
     if name in _LIBRARY:
         from ragflow_lg.server.assembly import library
 

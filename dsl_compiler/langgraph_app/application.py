@@ -18,7 +18,7 @@ from langgraph.graph.message import push_message
 from langgraph.types import Command
 
 from ragflow_lg.base.blocking_calls import iterate_blocking, run_blocking
-from ragflow_lg.base.errors import InputRefusedError
+from ragflow_lg.base.errors import InputRefusedError, RunFailedError
 from ragflow_lg.base.ids import SessionId, session_of_thread
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.events import AgentRecord, EngineEvent, TurnStarted
@@ -29,11 +29,13 @@ from ragflow_lg.dsl.chat_messages import answer_id, parse_question
 from ragflow_lg.dsl.forms import form_problems, parse_answers
 from ragflow_lg.dsl_compiler.diagnostics import MAX_CHARS, MAX_LOOKUPS
 from ragflow_lg.dsl_compiler.langgraph_app.canvas_graph import CanvasGraph
+from ragflow_lg.dsl_compiler.langgraph_app.canvas_state import CanvasState, failure_of
 from ragflow_lg.dsl_compiler.langgraph_app.editing import validate_edit
 from ragflow_lg.dsl_compiler.langgraph_internals import convert_graph, is_resuming, resolve_checkpointer
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.scope import Scope
 from ragflow_lg.engine.turn import resume_turn
+from ragflow_lg.runs.begin_check import check_begin
 from ragflow_lg.runs.pauses import Pause, belong_to_conversation, open_pauses
 from ragflow_lg.runs.wire.message_order import MessageOrder
 from ragflow_lg.runs.wire.wire_events import Envelope, Message, WorkflowFinished
@@ -68,6 +70,7 @@ class CanvasApplication(CanvasGraph):
         "open_services",
         "refusal",
         "draw",
+        "raises_errors",
     )
 
     canvas: CompiledCanvas
@@ -77,6 +80,25 @@ class CanvasApplication(CanvasGraph):
     """Why the canvas can only be drawn and not run; ``""`` if it can run."""
     draw: Callable[[], str] | None
     """Draws the canvas as SVG."""
+    raises_errors: bool
+    """Whether ``ainvoke`` and ``invoke`` raise the error of a turn that failed."""
+
+    async def ainvoke(  # pyright: ignore[reportIncompatibleMethodOverride] - the state has a type
+        self, input: Any, config: RunnableConfig | None = None, **options: Any
+    ) -> CanvasState:
+        """Run or continue a turn and return the state.
+
+        Raises:
+            RunFailedError: if a component's error stopped the turn, unless the graph keeps such errors in the state.
+            InputRefusedError, AnswerError: as ``astream`` does.
+        """
+        state: Any = await super().ainvoke(input, config, **options)
+        failure = failure_of(self.plan, state)
+        if failure is None:
+            return state
+        if self.raises_errors:
+            raise RunFailedError(failure["cause"], node=failure["node"], title=failure["title"])
+        return {**state, "error": failure}
 
     def astream(  # pyright: ignore[reportIncompatibleMethodOverride] - the overloads only list the stream modes
         self, input: Any, config: RunnableConfig | None = None, *, context: Any = None, **options: Any
@@ -85,6 +107,7 @@ class CanvasApplication(CanvasGraph):
 
         Raises:
             InputRefusedError: if the canvas cannot run, the input is invalid, or no form is waiting for the answer.
+            AnswerError: if the fields do not fit Begin's form.
         """
         if isinstance(context, TurnContext | Scope):  # the caller has opened the services
             return super().astream(input, config, context=cast("Any", context), **options)
@@ -92,11 +115,11 @@ class CanvasApplication(CanvasGraph):
 
     def invoke(  # pyright: ignore[reportIncompatibleMethodOverride] - as above
         self, input: Any, config: RunnableConfig | None = None, **options: Any
-    ) -> Any:
+    ) -> CanvasState:
         """Run or continue a turn and return the state, as ``ainvoke`` does, in an event loop of another thread.
 
         Raises:
-            InputRefusedError: as ``astream`` does.
+            RunFailedError: as ``ainvoke`` does. InputRefusedError, AnswerError: as ``astream`` does.
         """
         return run_blocking(self.ainvoke(input, config, **options))
 
@@ -163,6 +186,8 @@ class CanvasApplication(CanvasGraph):
         if is_new and not configurable.get("checkpoint_ns"):  # an enclosing graph passes all of its state
             _check_keys(input, self.channels)
         graph_input = _request(input) if is_new else input
+        if is_new:
+            check_begin(self.plan, graph_input)
         await self._check_checkpoint(config)
         may_continue = not is_new or is_resuming(config)
         if not may_continue or resolve_checkpointer(self, config) is None or "thread_id" not in configurable:
@@ -245,15 +270,21 @@ class _EventWriter:
 
 
 def as_application(
-    canvas: CompiledCanvas, open_services: OpenServices, *, refusal: str = "", draw: Callable[[], str] | None = None
+    canvas: CompiledCanvas,
+    open_services: OpenServices,
+    *,
+    refusal: str = "",
+    draw: Callable[[], str] | None = None,
+    raises_errors: bool = False,
 ) -> CanvasApplication:
     """Return a graph for a canvas that opens its services itself. The canvas is not changed.
 
     ``refusal`` is the reason why the canvas can only be drawn and not run, if that is the case. ``draw`` returns its
-    drawing as SVG.
+    drawing as SVG. With ``raises_errors``, ``ainvoke`` and ``invoke`` raise the error of a turn that failed.
     """
     graph = canvas.graph.copy()
-    added = {"canvas": canvas, "open_services": open_services, "refusal": refusal, "draw": draw}
+    added: dict[str, Any] = {"canvas": canvas, "open_services": open_services, "refusal": refusal, "draw": draw}
+    added["raises_errors"] = raises_errors
     return convert_graph(graph, CanvasApplication, **added)
 
 

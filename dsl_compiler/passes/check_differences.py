@@ -109,11 +109,16 @@ def _find_jinja_values(draft: Draft, message: PlanNode) -> Iterator[Finding]:
 
 
 def _find_checked_fields(node: PlanNode) -> Iterator[Finding]:
-    """Report a form whose values are checked, once for all its fields."""
-    fields = [f for f in form_fields(node.params.inputs) if f.type.lower() in _CHECKED_FIELDS]
-    if node.spec.kind == "interrupt" and fields:
+    """Report a form whose values are checked, or required before a turn begins, once for all its fields."""
+    is_entry = node.spec.kind == "entry"
+    if not is_entry and node.spec.kind != "interrupt":
+        return
+    declared = list(form_fields(node.params.inputs))
+    fields = [f for f in declared if f.type.lower() in _CHECKED_FIELDS or (is_entry and not f.is_optional)]
+    if fields:
         names = ", ".join(field.display_name for field in fields[:MAX_NAMED])
-        text = f"The values of {names} are checked before the turn continues; RAGFlow accepts any values."
+        begins = "begins, and must not be missing unless they are optional" if is_entry else "continues"
+        text = f"The values of {names} are checked before the turn {begins}; RAGFlow accepts any values."
         yield Finding("differs-fillup-checked", "info", ("inputs",), text)
 
 

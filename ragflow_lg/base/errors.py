@@ -12,6 +12,7 @@
     │   ├── InputRefusedError      a graph rejects its input
     │   ├── CanvasChangedError     the canvas has changed since the turn started
     │   ├── RunCancelled           the run was cancelled
+    │   ├── RunFailedError         a component's error has stopped the turn
     │   └── UndeclaredTargetError  a node chose a successor that the plan does not allow
     ├── ServiceError               a model, an HTTP server or a file store failed
     │   ├── RefusalError           RAGFlow's API understood a request and refused it
@@ -150,6 +151,15 @@ class RunCancelled(RunError, code="cancelled"):
 
     def __init__(self, node: str = "") -> None:
         super().__init__(CANCELLED_TEXT, node=node)
+
+
+class RunFailedError(RunError, code="run-failed"):
+    """The error of a component has stopped the turn. ``node`` is its id, and ``cause`` the text of its error."""
+
+    def __init__(self, cause: str, *, node: str = "", title: str = "") -> None:
+        self.cause = cause or "The run failed."
+        place = f"{title or node} failed: " if node else ""
+        super().__init__(f"{place}{self.cause}", node=node)
 
 
 class UndeclaredTargetError(RunError, code="undeclared-target"):

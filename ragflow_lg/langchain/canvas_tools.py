@@ -66,7 +66,7 @@ def canvas_tool(
         CompileError: if the canvas has errors.
         SettingsError: if the file or the settings cannot be read.
     """
-    graph: Any = load_graph(source, **options).copy({"checkpointer": False})
+    graph: Any = load_graph(source, raise_errors=False, **options).copy({"checkpointer": False})
     plan: Plan = graph.plan
     path = Path(source).stem if isinstance(source, Path | str) and not str(source).lstrip().startswith("{") else ""
     own_name = (name or _NOT_NAME.sub("_", path).strip("_") or "canvas")[:_MAX_NAME_CHARS]
@@ -112,7 +112,7 @@ class CanvasRunnable(Runnable[Any, AIMessage]):
             CompileError: if the canvas has errors.
             SettingsError: if the file or the settings cannot be read.
         """
-        self.graph: Any = load_graph(source, checkpointer=checkpointer, **options)
+        self.graph: Any = load_graph(source, checkpointer=checkpointer, raise_errors=False, **options)
 
     async def ainvoke(self, input: CanvasInput, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
         """Run a turn and return the answer."""

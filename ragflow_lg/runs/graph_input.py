@@ -14,6 +14,7 @@ from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.turn import resume_turn, stored_end
+from ragflow_lg.runs.begin_check import check_begin
 from ragflow_lg.runs.pauses import Pause, belong_to_conversation, match_answers, open_pauses, stored_answers
 from ragflow_lg.runs.progress import read_progress
 from ragflow_lg.runs.stored_turn import check_canvas
@@ -51,8 +52,11 @@ async def find_graph_input(
     *,
     name: str = "",
     is_unrecorded: bool = False,
+    ignores_unknown: bool = False,
 ) -> GraphInput:
     """Return the input for a request to a session. Errors contain its ``name``.
+
+    With ``ignores_unknown``, fields that the canvas does not know are only logged.
 
     With ``is_unrecorded``, a turn whose steps are all stored can be continued: nothing runs, and its end is recorded.
 
@@ -63,15 +67,15 @@ async def find_graph_input(
     if not canvas.has_saver:
         if intent != "start":
             raise ConflictError("The session is not waiting: without a session store, turns are independent.")
-        return GraphInput({"query": "", **request})
+        return _begin(canvas, request, ignores_unknown=ignores_unknown)
     if intent == "start" and not request.get("inputs") and not await _has_interrupts(canvas, config):
-        return GraphInput({"query": "", **request})
+        return _begin(canvas, request, ignores_unknown=ignores_unknown)
     snapshot = await canvas.graph.aget_state(config)
     pauses = open_pauses(snapshot, canvas.plan.unchecked_forms)
     if intent != "start" or request.get("inputs"):
         await check_canvas(canvas, config, snapshot)
     if intent == "start" and not pauses:
-        return GraphInput({"query": "", **request})
+        return _begin(canvas, request, ignores_unknown=ignores_unknown)
     session = f"The session {name!r}" if name else "The session"
     if intent == "resume" and not pauses:
         advice = "Continue it first: its last turn has not finished" if snapshot.tasks else "Start a new turn instead"
@@ -84,7 +88,8 @@ async def find_graph_input(
         stored = stored_answers(snapshot)
         answers_by_pause = {p.id: {"inputs": stored[p.id]} for p in snapshot.interrupts if p.id in stored}
         return GraphInput(_command(answers_by_pause) if answers_by_pause else None)
-    answers = match_answers(pauses, request, is_strict=intent == "resume")
+    refuses_unknown = intent == "resume" or not ignores_unknown
+    answers = match_answers(pauses, request, is_strict=intent == "resume", refuses_unknown=refuses_unknown)
     if not answers:
         return GraphInput(unanswered=pauses)
     update: dict[str, Any] = {}
@@ -108,6 +113,11 @@ async def _earlier_changes(canvas: CompiledCanvas, place: Any) -> list[tuple[str
     stored = await graph.checkpointer.aget_tuple(place)
     writes = (stored.pending_writes if stored is not None else None) or ()
     return [(channel, value) for task, channel, value in writes if task == NULL_TASK_ID]
+
+
+def _begin(canvas: CompiledCanvas, request: TurnRequest, *, ignores_unknown: bool) -> GraphInput:
+    check_begin(canvas.plan, request, refuses_unknown=not ignores_unknown)
+    return GraphInput({"query": "", **request})
 
 
 async def _has_interrupts(canvas: CompiledCanvas, config: Any) -> bool:

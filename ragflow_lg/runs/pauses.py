@@ -90,12 +90,14 @@ def assigned_globals(snapshot: Any) -> dict[str, JsonValue]:
     return assigned
 
 
-def match_answers(pauses: Sequence[Pause], request: TurnRequest, *, is_strict: bool) -> dict[str, dict[str, Any]]:
+def match_answers(
+    pauses: Sequence[Pause], request: TurnRequest, *, is_strict: bool, refuses_unknown: bool | None = None
+) -> dict[str, dict[str, Any]]:
     """Return the answers in a request, by pause id.
 
-    ``inputs`` maps field names to values. If ``is_strict``, it may also map pause ids to fields, and unknown fields are
-    refused; otherwise they are ignored, as in RAGFlow. If there are no inputs, the query is the answer to the only
-    field. Unchecked forms accept any values, and also none.
+    ``inputs`` maps field names to values. If ``is_strict``, it may also map pause ids to fields. Otherwise, without
+    inputs, the query is the answer to the only field. Unknown fields are refused if ``refuses_unknown`` (default:
+    ``is_strict``), else ignored, as in RAGFlow. Unchecked forms accept any values, and also none.
 
     Raises:
         AnswerError: if an answer is invalid, or a pause id is unknown. No pause is resumed then.
@@ -110,7 +112,7 @@ def match_answers(pauses: Sequence[Pause], request: TurnRequest, *, is_strict: b
         answers = _by_field(pauses, inputs)
     else:
         answers = _from_query(pauses, request.get("query"))
-    if is_strict:
+    if is_strict if refuses_unknown is None else refuses_unknown:
         _refuse_unknown(pauses, inputs, answers)
     _refuse_wrong(pauses, answers)
     return answers

@@ -62,6 +62,8 @@ class Run:
         request: TurnRequest,
         envelope: Envelope | None = None,
         progress: Progress | None = None,
+        *,
+        ignores_unknown: bool = False,
     ) -> None:
         """Create a run. The ``envelope`` is given if another process has ordered it.
 
@@ -72,6 +74,7 @@ class Run:
         self._progress = progress
         self._intent: Intent = intent
         self._request = request
+        self._ignores_unknown = ignores_unknown
         self._is_taken_over = progress is not None
         self._began_s = 0.0
         session_id = session_of_thread(thread_of_session(session))
@@ -282,6 +285,7 @@ class Run:
             self._request,
             name=self.record.name,
             is_unrecorded=is_unrecorded,
+            ignores_unknown=self._ignores_unknown,
         )
         for pause in found.unanswered:
             message_order.wait(pause.node, pause.tips, pause.inputs)

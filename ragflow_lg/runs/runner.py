@@ -92,23 +92,25 @@ class Runner:
             set(),
         )
 
-    def start(self, session: SessionId | str, request: TurnRequest) -> Run:
+    def start(self, session: SessionId | str, request: TurnRequest, *, ignores_unknown: bool = False) -> Run:
         """Start a new turn or answer the open forms; RAGFlow's clients use the same request for both.
 
-        Nothing runs until you iterate over the result.
+        Nothing runs until you iterate over the result. The run raises AnswerError if the fields do not fit. With
+        ``ignores_unknown``, those that the canvas does not know are only logged.
         """
-        return Run(self._options, session, "start", request)
+        return Run(self._options, session, "start", request, ignores_unknown=ignores_unknown)
 
     def take_over(self, session: SessionId | str, envelope: Envelope, progress: Progress) -> Run:
         """Continue a turn under the name of the run that was interrupted, or send its open form again.
 
         ``progress`` is how far it has got. No other process may continue it.
         """
-        return Run(self._options, session, "start" if progress.is_waiting else "continue", {}, envelope, progress)
+        intent: Intent = "start" if progress.is_waiting else "continue"
+        return Run(self._options, session, intent, {}, envelope, progress, ignores_unknown=True)
 
     def play(self, session: SessionId | str, intent: Intent, request: TurnRequest, envelope: Envelope) -> Run:
         """Start a run that another process has ordered under the name in the ``envelope``."""
-        return Run(self._options, session, intent, request, envelope)
+        return Run(self._options, session, intent, request, envelope, ignores_unknown=True)
 
     def resume(self, session: SessionId | str, answers: Mapping[str, Any], request: TurnRequest | None = None) -> Run:
         """Answer a waiting session, either by field name or by pause id, with a map of fields for each pause.

@@ -126,12 +126,14 @@ def load_graph(
     store: BaseStore | None = None,
     compat: Compat | None = None,
     tools: Sequence[Any] = (),
+    raise_errors: bool = True,
 ) -> CanvasApplication:
     """Compile a canvas to a LangGraph graph that can be run, drawn, or used as a node in another graph.
 
     ``source`` is the same as for `load_canvas`. The input is ``{"query": …, "inputs": …, "files": …}`` or
     ``{"messages": …}``. The output is the state, with ``messages``, ``outputs``, ``globals``, ``history`` and ``turn``.
-    Component errors are not raised but stored in ``turn["error"]``. The graph runs asynchronously; ``invoke`` and
+    ``ainvoke`` and ``invoke`` raise RunFailedError if a component's error has stopped the turn; without
+    ``raise_errors``, the state has it as ``error``. The graph runs asynchronously; ``invoke`` and
     ``stream`` wait for an event loop in another thread. A notebook shows its drawing.
 
     ``model`` replaces every model in the canvas (``demo`` needs no key). Models and services are taken from
@@ -160,7 +162,7 @@ def load_graph(
 
         return to_svg(sketch_plan(canvas.plan))
 
-    graph = as_application(canvas, SharedServices(open_by_model, model=model), draw=draw)
+    graph = as_application(canvas, SharedServices(open_by_model, model=model), draw=draw, raises_errors=raise_errors)
     return graph.copy({"checkpointer": checkpointer, "store": store})
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, ConflictError, QuotaError, RequestError
 from ragflow_lg.base.values import to_text
 from ragflow_lg.checkpoints.sessions.session_pruning import prune_session
+from ragflow_lg.runs.begin_check import check_begin
 from ragflow_lg.runs.pauses import AnswerRequest, match_answers
 from ragflow_lg.runs.runner import abandon, newest_run
 from ragflow_lg.server.agents.retention import delete_session
@@ -61,6 +62,7 @@ class RunControl(AgentRuns):
 
         Raises:
             RequestError: If the session is busy or is waiting for an answer.
+            AnswerError: If the fields do not fit Begin's form.
         """
         runner, id_ = await self._turns.runner(self._agent, session.row, session.version), session.row.id
         if not session.is_new:
@@ -73,6 +75,7 @@ class RunControl(AgentRuns):
                 status=409,
                 reason="session-waiting",
             )
+        check_begin(runner.plan, request)
         return await self._play(session, runner.start(id_, request), question_text(request))
 
     async def resume(self, run: RunRow, answers: Mapping[str, Any]) -> Turn:
@@ -236,6 +239,7 @@ class RunControl(AgentRuns):
         failed = (await runner.state(session.id)).get("turn", {}).get("error")
         if state == "failed" and failed:
             return await self.rerun(run, failed[2])
+        check_begin(runner.plan, request)
         return await self._play(session, runner.start(session.id, request), question_text(request), parent=run.id)
 
     async def cancel(self, run: RunRow) -> None:

@@ -177,7 +177,7 @@ class Turns(PlayedRuns):
             await self._app_state.store.leases.expire(row.id, head.process)
             if await self._app_state.store.runs.get(head.run_id) is not None:
                 return Turn(head.envelope, self, agent.tenant)
-        run = runner.start(row.id, request)
+        run = runner.start(row.id, request, ignores_unknown=True)
         question = question_text(request)
         if newest is not None and newest.asked == question and await self.is_lost(newest):
             await RunRepository(self._app_state.database, agent.tenant).forget_question(newest.id)

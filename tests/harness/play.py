@@ -131,7 +131,7 @@ async def _play_turn(
     request["user_id"] = turn.get("user_id", "user-1")
     if "webhook_payload" in turn:
         request["payload"] = turn["webhook_payload"]
-    run = runner.start("session", request)  # pyright: ignore[reportArgumentType] - keys of a TypedDict
+    run = runner.start("session", request, ignores_unknown=True)  # pyright: ignore[reportArgumentType] - keys of a TypedDict
     frames: list[dict[str, Any]] = []
     cancel_after = turn.get("cancel_after")
     error: str | None = None

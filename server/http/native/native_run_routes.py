@@ -12,12 +12,13 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.dsl.forms import form_schema
+from ragflow_lg.runs.begin_check import check_begin
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.http.native.native_events import EVENT_STREAM, read_event_position
 from ragflow_lg.server.http.native.native_requests import ForkRequest, NoFields, RerunRequest, ResumeRequest, RunRequest
 from ragflow_lg.server.http.native.native_responses import RunAnswer, RunListAnswer, build_run_answer
 from ragflow_lg.server.http.native.native_routing import Agent, Control, Page, PageSize, make_agent_router
-from ragflow_lg.server.http.native.problem_details import check_inputs, describe_problems
+from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.native.run_responses import (
     BEGIN_RESPONSES,
     RUN_RESPONSES,
@@ -204,13 +205,10 @@ def _bind_start(responder: RunResponder, body: RunRequest) -> Callable[[RunContr
             if body.version:
                 raise RequestError("A session has a fixed version; pin another version first.", 101, status=422)
             session = TurnSession(await control.session(body.session_id))
-            if body.inputs:
-                version = await turns.canvases.version(agent, session.row.version_id)
-                check_inputs((await turns.canvases.compile(version)).plan, body.inputs)
         else:
             version = await find_version(get_app_state(request).database, agent, body.version)
             canvas = await turns.canvases.compile(version)  # an invalid canvas must not create a session
-            check_inputs(canvas.plan, body.inputs)
+            check_begin(canvas.plan, turn_request)
             name = body.session_name or (body.query if isinstance(body.query, str) else "")
             user_id = body.user_id or agent.tenant
             session = await turns.new_session(agent, version, user_id=user_id, name=name, source="workflow")

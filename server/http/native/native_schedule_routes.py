@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.runs.begin_check import check_begin
 from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule, delete_schedule, find_next_times
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.database.schedule_repository import ScheduleRepository
@@ -15,7 +16,6 @@ from ragflow_lg.server.database.tables import CRON_CHARS, TIME_ZONE_CHARS, Sched
 from ragflow_lg.server.http.native.native_requests import Body, Inputs, Line, Text, Version
 from ragflow_lg.server.http.native.native_responses import build_answer
 from ragflow_lg.server.http.native.native_routing import Agent, Page, PageSize, make_agent_router
-from ragflow_lg.server.http.native.problem_details import check_inputs
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.http.shared.route_schemas import with_examples
 
@@ -71,7 +71,7 @@ async def create_schedule_of_agent(body: ScheduleRequest, request: Request, agen
     """Create a schedule. At each of its times, a turn starts in a new session."""
     app_state, turns = get_app_state(request), get_turns(request)
     version = await find_version(app_state.database, agent, body.version)
-    check_inputs((await turns.canvases.compile(version)).plan, body.inputs)
+    check_begin((await turns.canvases.compile(version)).plan, {"query": body.query, "inputs": body.inputs})
     new = NewSchedule(body.cron, body.time_zone, body.query, body.inputs, body.session_name, body.version)
     with await turns.quotas.reserve(agent.tenant, "schedules"):
         row = await create_schedule(app_state.database, agent, app_state.new_id(), new, app_state.now_ms())

@@ -27,14 +27,11 @@ from ragflow_lg.base.errors import (
     StreamGapError,
     StreamPositionError,
 )
-from ragflow_lg.dsl.forms import form_problems
 from ragflow_lg.server.http.shared.responses import respond_json
 
 if TYPE_CHECKING:
     from fastapi.exceptions import RequestValidationError
     from fastapi.routing import APIRoute
-
-    from ragflow_lg.component.plan import Plan
 
 
 MAX_FAULTS = 50
@@ -145,27 +142,6 @@ def list_known_names(route: APIRoute, part: str) -> list[str]:
     kind: Any = route.body_field.field_info.annotation if route.body_field is not None else None
     parts: Sequence[Any] = getattr(kind, "__args__", (kind,))
     return [name for model in parts for name in getattr(model, "model_fields", ())]
-
-
-def check_inputs(plan: Plan, inputs: Mapping[str, Any]) -> None:
-    """Check the names and the types of inputs against Begin's form. A canvas without a form accepts any inputs.
-
-    A field may be missing: RAGFlow starts such a turn as well.
-
-    Raises:
-        AnswerError: if a name is not a field in the form, or a value has another type.
-    """
-    entry = plan.nodes[plan.entry]
-    fields = cast("Mapping[str, Any]", getattr(entry.params, "inputs", None) or {})
-    names = list(fields)
-    unknown = [name for name in inputs if name not in names] if names else []
-    problems = {
-        name: f"`{name[:MAX_CHARS]}` is not a field of Begin's form{_suggest(name, names)}"
-        for name in unknown[:MAX_FAULTS]
-    }
-    given = {name: field for name, field in fields.items() if inputs.get(name) is not None}
-    if problems := problems or form_problems(given, inputs):
-        raise AnswerError(problems, node=plan.entry)
 
 
 def _list_query_parameters(route: APIRoute) -> list[Any]:

@@ -235,7 +235,13 @@ async def complete(request: Request, caller: Caller) -> Response:
     require_fields(body, "id")
     agent_id = to_text(body["id"])
     return await completion_routes.complete_with(
-        request, caller, agent_id, body, conversation=_name_conversation(agent_id), end=b""
+        request,
+        caller,
+        agent_id,
+        body,
+        conversation=_name_conversation(agent_id),
+        end=b"",
+        models=[AgentTurn],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +12,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import RagflowLgError, RequestError, RunInterruptedError
+from ragflow_lg.base.errors import RagflowLgError, RequestError, RunFailedError, RunInterruptedError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
 from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED
@@ -40,6 +40,7 @@ from ragflow_lg.server.http.shared.event_stream import (
     read_disconnect_policy,
     read_position,
 )
+from ragflow_lg.server.http.shared.ignored_fields import name_ignored, unknown_fields, unread_inputs
 from ragflow_lg.server.http.shared.queue_notices import begin_stream
 from ragflow_lg.server.http.shared.request_parsing import (
     build_turn_request,
@@ -55,7 +56,9 @@ from ragflow_lg.server.runs.turns import Turn
 from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_frame
 
 if TYPE_CHECKING:
-    from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
+    from pydantic import BaseModel
+
+    from ragflow_lg.runs.wire.wire_events import WireEvent
     from ragflow_lg.server.database.tables import SessionRow, VersionRow
     from ragflow_lg.server.streaming.run_manager import EventPage
 
@@ -116,6 +119,7 @@ async def complete_with(
     source: str = "workflow",
     conversation: str = "",
     end: bytes = RAGFLOW_DONE,
+    models: Sequence[type[BaseModel]] = (),
 ) -> Response:
     """Run a turn in the session named in the body, else in that of the ``conversation``, else in a new one.
 
@@ -128,6 +132,7 @@ async def complete_with(
         source: Source of a new session.
         conversation: Key of the conversation that a request without a session continues, or ``""``.
         end: Last frame of a stream.
+        models: Bodies with more fields than those of ``CompletionBody``.
 
     Raises:
         RequestError: if the request is invalid.
@@ -139,6 +144,7 @@ async def complete_with(
         return await run_openai_turn(request, caller, agent, body)
     position, turns = read_position(request), get_turns(request)
     forwarding: Forwarding
+    ignored = unknown_fields(body, CompletionBody, *models)
     if position.run_id:
         turn, forwarding = await rejoin_run(request, caller, agent, position.run_id, body)
         begun = follow_turn(turn)
@@ -160,11 +166,15 @@ async def complete_with(
             conversation=conversation,
         )
         forwarding = "session" if session.row.source == "agent" else "all"
+        if body.get("inputs"):
+            ignored += unread_inputs((await turns.runner(agent, session.row, session.version)).plan, body["inputs"])
         begun = turns.begin(agent, session, build_turn_request(caller, session.row, body), policy)
     shown = "messages" if is_old_path else forwarding
-    responder = TurnResponder(shown, position, has_trace=parse_flag(body.get("return_trace")), end=end)
+    responder = TurnResponder(
+        shown, position, has_trace=parse_flag(body.get("return_trace")), end=end, is_old=caller.is_old
+    )
     is_streamed = parse_flag(body.get("stream"), default=is_old_path and caller.is_old)
-    return await responder.respond(request, caller, begun, is_streamed=is_streamed)
+    return name_ignored(await responder.respond(request, caller, begun, is_streamed=is_streamed), ignored)
 
 
 async def follow_turn(turn: Turn) -> Turn:
@@ -203,6 +213,10 @@ class TurnResponder(Struct, frozen=True):
     error_prefix: str = "**ERROR**: "
     end: bytes = RAGFLOW_DONE
     """The last frame of a stream."""
+    is_old: bool = False
+    """Whether the client expects nothing but RAGFlow's frames of a failed turn, which do not say that it has failed.
+
+    The oldest path does say it, since its clients would find no text."""
 
     async def respond(
         self, request: Request, caller: ApiCaller, begun: Coroutine[Any, Any, Turn], *, is_streamed: bool
@@ -230,6 +244,11 @@ class TurnResponder(Struct, frozen=True):
             async with aclosing(turn.events()) as events:
                 async for _, event in events:
                     collector.feed(event)
+            if not collector.has_ended and (failure := await self._find_failure(turn)) is not None:
+                if not self.is_old:
+                    raise failure
+                collector.feed(Message(f"**ERROR**: {failure}"))
+                collector.feed(MessageEnd())
         except RagflowLgError as error:
             if caller.is_old:
                 return respond_plain(f"**ERROR**: {error}")
@@ -238,13 +257,20 @@ class TurnResponder(Struct, frozen=True):
             raise RequestError(message, number, status=409, data=session, has_data=True) from error
         return respond_plain(collector.build_answer())
 
+    async def _find_failure(self, turn: Turn) -> RunFailedError | None:
+        """Return the failure of a turn whose events have ended, if the client is to learn of it."""
+        if self.is_old and self.forwarding != "messages":
+            return None
+        status, error = await turn.result()
+        return RunFailedError(error) if status == "failed" else None
+
     async def _begin(self, begun: Coroutine[Any, Any, Turn]) -> AsyncGenerator[bytes]:
         """Wait for the first event of a turn after the client's position, and return the frames from there on."""
         turn = await begun
         needs_all = self.has_trace and self.forwarding != "all"  # for the trace
         pages = turn.pages(0 if needs_all else self.position.after)
         first = await anext(pages, None)  # an early refusal must not start a stream
-        return self.write(turn.envelope, first, pages)
+        return self.write(turn, first, pages)
 
     def _refuse(self, error: RagflowLgError) -> list[bytes]:
         """Return the frames of a turn that is refused after it has waited."""
@@ -254,12 +280,13 @@ class TurnResponder(Struct, frozen=True):
         return [frame, *([self.end] if self.end else ())]
 
     async def write(
-        self, envelope: Envelope, page: EventPage[WireEvent] | None, pages: AsyncGenerator[EventPage[WireEvent]]
+        self, turn: Turn, page: EventPage[WireEvent] | None, pages: AsyncGenerator[EventPage[WireEvent]]
     ) -> AsyncGenerator[bytes]:
         """Yield the frames of the first ``page`` of a turn's events and of the following ones.
 
         Those up to the client's position are not sent again.
         """
+        envelope = turn.envelope
         frames, position = FrameBuilder(envelope, self.forwarding, has_trace=self.has_trace), self.position
         try:
             async with aclosing(pages):
@@ -272,7 +299,7 @@ class TurnResponder(Struct, frozen=True):
                         for number, frame in built
                         if frame is not None and number > position.after
                     )
-                    if page.is_last and (frames.has_ended or self.forwarding != "page"):
+                    if page.is_last and frames.has_ended:
                         yield body + self.end  # in one write
                         return
                     yield body
@@ -280,6 +307,8 @@ class TurnResponder(Struct, frozen=True):
                     page = await anext(pages, None)
             if self.forwarding == "page" and not frames.has_ended:
                 yield ragflow_frame(build_error_frame(PAGE_FAILURE))
+            elif not frames.has_ended and (failure := await self._find_failure(turn)) is not None:
+                raise failure
         except RagflowLgError as error:
             if position.has_ids and isinstance(error, RunInterruptedError):
                 return  # no end event, so that the client reconnects and resumes

@@ -17,7 +17,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.ragflow.completion_routes import OTHER_AGENT, TurnResponder, follow_turn, rejoin_run
 from ragflow_lg.server.http.ragflow.ragflow_frames import describe_failure
-from ragflow_lg.server.http.ragflow.turn_schemas import RUN, EmbeddedBody, TurnAnswer
+from ragflow_lg.server.http.ragflow.turn_schemas import RUN, AgentCompletionBody, EmbeddedBody, TurnAnswer
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_beta, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
 from ragflow_lg.server.http.shared.event_stream import (
@@ -27,6 +27,7 @@ from ragflow_lg.server.http.shared.event_stream import (
     read_disconnect_policy,
     read_position,
 )
+from ragflow_lg.server.http.shared.ignored_fields import name_ignored, unknown_fields, unread_inputs
 from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_body, to_text
 from ragflow_lg.server.http.shared.responses import respond_plain, to_request_error
 from ragflow_lg.server.http.shared.route_schemas import Answer
@@ -96,6 +97,7 @@ async def get_trace(agent_id: str, message_id: str, request: Request, caller: Pa
 
 async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any]) -> Response:
     position, turns = read_position(request), get_turns(request)
+    ignored = unknown_fields(body, EmbeddedBody, AgentCompletionBody)
     if position.run_id:
         turn, _ = await rejoin_run(request, caller, agent, position.run_id, body)
         begun = follow_turn(turn)
@@ -114,9 +116,14 @@ async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: d
         )
         require_own(caller, session.row)
         turn_request = build_turn_request(caller, session.row, body)
+        if inputs := turn_request.get("inputs"):
+            ignored += unread_inputs(
+                (await turns.runner(agent, session.row, session.version, is_page=True)).plan, inputs
+            )
         begun = turns.begin(agent, session, turn_request, policy, page_key=caller.owner.id)
     responder = TurnResponder("page", position, error_prefix="Error 102: ")
-    return await responder.respond(request, caller, begun, is_streamed=parse_flag(body.get("stream"), default=True))
+    is_streamed = parse_flag(body.get("stream"), default=True)
+    return name_ignored(await responder.respond(request, caller, begun, is_streamed=is_streamed), ignored)
 
 
 async def _hide_reason(result: Awaitable[_T]) -> _T:

@@ -85,6 +85,8 @@ class AnswerCollector:
         self.forwarding: Forwarding = forwarding
         self._has_trace = has_trace
         self._answer = AnswerText("tagged" if forwarding in ("all", "page") else "text")
+        self.has_ended = False
+        """Whether the turn has succeeded, was cancelled, or waits for an answer."""
         self._structured: dict[str, Any] = {}
         self._trace: list[dict[str, Any]] = []
         self._usage: Any = None
@@ -94,6 +96,7 @@ class AnswerCollector:
     def feed(self, event: WireEvent) -> None:
         """Add the next event."""
         self._last_event = event
+        self.has_ended = self.has_ended or isinstance(event, UserInputs | WorkflowFinished)
         self._answer.feed(event)
         if isinstance(event, MessageEnd):
             self._main_event = event

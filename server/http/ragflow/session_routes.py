@@ -29,6 +29,7 @@ from ragflow_lg.server.http.ragflow.session_schemas import (
 from ragflow_lg.server.http.ragflow.session_state import show_state
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRoute, describe, describe_query
+from ragflow_lg.server.http.shared.ignored_fields import name_ignored, unknown_fields
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_LONG_PAGE_SIZE,
     MAX_PAGE_SIZE,
@@ -37,7 +38,7 @@ from ragflow_lg.server.http.shared.request_parsing import (
     read_page,
     to_text,
 )
-from ragflow_lg.server.http.shared.responses import format_times, respond_page
+from ragflow_lg.server.http.shared.responses import format_times, respond_page, respond_plain
 from ragflow_lg.server.http.shared.row_loading import load_agent, load_session
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: sessions"], route_class=DescribedRoute)
@@ -48,8 +49,8 @@ MAX_CANVAS_CHARS = 4 * 1024 * 1024
 
 @router.post("/agents/{agent_id}/sessions")
 @describe(COMPAT, surface="plain", body=NewSession, is_body_required=False, answer=SessionShown)
-async def create_session(agent_id: str, request: Request, caller: Authenticated) -> Any:
-    """Create a session."""
+async def create_session(agent_id: str, request: Request, caller: Authenticated) -> Response:
+    """Create a session. The fields of Begin belong to the turns."""
     fields = {**request.query_params, **await read_body(request)}
     agent = await _load_agent(request, caller, agent_id)
     turns = get_turns(request)
@@ -66,7 +67,7 @@ async def create_session(agent_id: str, request: Request, caller: Authenticated)
         has_prologue=True,
     )
     row = build_row(session, messages, version.title, orjson.loads(version.dsl))
-    return _adapt_row(_build_item(row), caller)
+    return name_ignored(respond_plain(_adapt_row(_build_item(row), caller)), unknown_fields(fields, NewSession))
 
 
 @router.get("/agents/{agent_id}/sessions")
@@ -226,13 +227,16 @@ def _parse_date_ms(text: str) -> int:
 
 def build_row(session: SessionRow, messages: Sequence[MessageRow], version_title: str, canvas: Any) -> dict[str, Any]:
     """Build RAGFlow's row of a session."""
+    shown = [_build_message(message) for message in messages]
+    if session.errors and messages and messages[-1].role == "assistant" and not messages[-1].content:
+        shown[-1]["content"] = f"**ERROR**: {session.errors}"  # as its client received it
     row: dict[str, Any] = {
         "id": session.id,
         "name": session.name,
         "dialog_id": session.agent_id,
         "user_id": session.user_id,
         "exp_user_id": session.exp_user_id,
-        "message": [_build_message(message) for message in messages],
+        "message": shown,
         "reference": [read_reference(message.reference) for message in messages[1:] if message.role == "assistant"],
         "tokens": session.tokens or 0,
         "source": session.source,

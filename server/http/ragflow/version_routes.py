@@ -123,7 +123,7 @@ async def _run_turn(
         session = await open_turn_session(request, agent, session_id, version, user_id=user_id, source="workflow")
         turn = await turns.begin(agent, session, build_turn_request(caller, session.row, body), policy)
     position, has_trace = StreamPosition(read_position(request).has_ids), parse_flag(body.get("return_trace"))
-    responder = TurnResponder("all", position, has_trace=has_trace)
+    responder = TurnResponder("all", position, has_trace=has_trace, is_old=caller.is_old)
     return await responder.respond(request, caller, follow_turn(turn), is_streamed=is_streamed)
 
 

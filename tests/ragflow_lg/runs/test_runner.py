@@ -46,7 +46,7 @@ async def test_turns_share_the_state_of_their_session_only() -> None:
 
 
 async def test_a_run_yields_the_events_of_one_turn() -> None:
-    run = create_runner({"m": node("Message", {"content": "x"})}).start("s", {"query": "q", "inputs": {"a": 1}})
+    run = create_runner({"m": node("Message", {"content": "x"})}).start("s", {"query": "q"})
     events = [event async for event in run]
     assert (events[0].event, events[-1].event) == ("workflow_started", "workflow_finished")
     assert (run.status, run.error, run.answer) == ("succeeded", None, "x")

@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import SecretStr
 
-from ragflow_lg.base.errors import CompileError, SettingsError
+from ragflow_lg.base.errors import AnswerError, CompileError, RunFailedError, SettingsError
 from ragflow_lg.dsl_compiler.source import MAX_BYTES
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.canvas_files import read_canvas
@@ -21,6 +21,7 @@ from ragflow_lg.server.assembly.library import (
     check_source,
     load_canvas,
     load_graph,
+    open_runner,
 )
 from ragflow_lg.server.assembly.open_services import GUARD_GROUP, open_services, tool_policies
 from ragflow_lg.server.assembly.recordings import open_recording
@@ -228,6 +229,67 @@ async def test_a_program_chooses_unchecked_forms() -> None:
         await graph.ainvoke({"query": "q"}, thread)
         state = await graph.ainvoke(Command(resume={"size": "huge"}), thread)
         assert (None if "__interrupt__" in state else state["messages"][-1]["content"]) == answer
+
+
+BROKEN = canvas(
+    {
+        "s": node("StringTransform", {"method": "split", "split_ref": "sys.conversation_turns"}, ["m"]),
+        "m": node("Message", {"content": ["x"]}),
+    }
+)
+
+
+async def test_a_failed_turn_raises_a_typed_error() -> None:
+    graph = load_graph(BROKEN, settings=Settings(), checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    with pytest.raises(RunFailedError) as raised:
+        await graph.ainvoke({"query": "q"}, thread)
+    error = raised.value
+    assert (error.node, error.code, "must be a string" in error.cause) == ("s", "run-failed", True)
+    assert (await graph.aget_state(thread)).values["turn"]["status"] == "failed"
+    with pytest.raises(RunFailedError):
+        graph.invoke({"query": "q"}, thread)
+    parts = [part async for part in graph.astream({"query": "q"}, thread, stream_mode="values")]
+    assert parts[-1]["turn"]["status"] == "failed"
+
+
+async def test_a_failed_turn_has_its_error_in_the_state_on_request() -> None:
+    graph = load_graph(BROKEN, settings=Settings(), raise_errors=False)
+    state = await graph.ainvoke({"query": "q"})
+    assert "error" in state
+    assert (state["error"]["node"], state["error"]["code"]) == ("s", "run-failed")
+    assert "must be a string" in state["error"]["cause"]
+    good = await load_graph(SUPPORT, settings=Settings(), model="demo", raise_errors=False).ainvoke({"query": "q"})
+    assert "error" not in good
+
+
+FIELDS: dict[str, Any] = {"doc": {"name": "Document", "type": "line"}, "big": {"type": "boolean", "optional": True}}
+TASK: dict[str, Any] = canvas({"m": node("Message", {"content": ["{begin@doc} {% if {begin@big} %}big{% endif %}"]})})
+TASK["components"]["begin"]["obj"]["params"] = {"inputs": FIELDS}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "problem"),
+    [
+        ({}, "'Document' (doc) is required."),
+        ({"doc": "D", "big": "perhaps"}, "'big' should be true or false, not 'perhaps'."),
+        ({"dok": "D"}, "`dok` is not a field of Begin's form; did you mean `doc`?"),
+    ],
+)
+async def test_begins_fields_are_checked_in_a_program(inputs: dict[str, Any], problem: str) -> None:
+    graph = load_graph(TASK, settings=Settings())
+    with pytest.raises(AnswerError) as raised:
+        await graph.ainvoke({"query": "go", "inputs": inputs})
+    assert str(raised.value) == problem
+    async with open_runner(json.dumps(TASK)) as runner:
+        with pytest.raises(AnswerError) as raised:
+            _ = [event async for event in runner.start("s", {"query": "go", "inputs": inputs})]
+        assert str(raised.value) == problem
+        run = runner.start("s", {"query": "go", "inputs": {"doc": "D", "big": "false"}})
+        _ = [event async for event in run]
+        assert run.answer == "D "
+    state = await graph.ainvoke({"query": "go", "inputs": {"doc": 5, "big": "YES"}})
+    assert state["outputs"]["m"]["content"] == "5 big"
 
 
 def test_tools_of_the_caller_are_known_to_this_canvas_only() -> None:

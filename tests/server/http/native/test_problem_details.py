@@ -177,9 +177,15 @@ async def test_inputs_that_are_no_fields_of_begin_are_refused(tmp_path: Path) ->
             "citi": "`citi` is not a field of Begin's form; did you mean `city`?"
         }
         assert (await client.get("/sessions")).json()["total"] == 0
-        run = (await client.post("/runs", json={"inputs": {"city": "Rome"}})).json()
+        refused = await client.post("/runs", json={"query": "go"})
+        fields = {"city": "'City' (city) is required.", "days": "'days' is required."}
+        assert refused.json()["error"]["details"]["fields"] == fields
+        assert (await client.get("/sessions")).json()["total"] == 0
+        run = (await client.post("/runs", json={"inputs": {"city": "Rome", "days": "2"}})).json()
         assert run["answer"] == "To Rome"
         refused = await client.post("/runs", json={"inputs": {"city": "Rome", "days": "many"}})
         assert (problem(refused), "'days'" in refused.text) == ((422, "answer-invalid"), True), refused.text
         again = {"session_id": run["session_id"], "inputs": {"town": "Rome"}}
+        assert problem(await client.post("/runs", json=again)) == (422, "answer-invalid")
+        again = {"session_id": run["session_id"], "query": "once more"}
         assert problem(await client.post("/runs", json=again)) == (422, "answer-invalid")

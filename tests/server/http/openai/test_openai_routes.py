@@ -246,3 +246,20 @@ async def test_ragflows_route_answers_in_openais_shape_on_request(tmp_path: Path
         streamed = await server.client.post("/agents/chat/completions", json={**body, "stream": True})
         assert streamed.text.startswith('data: {"id"')
         assert streamed.text.endswith("data: [DONE]\n\n")
+
+
+async def test_begins_fields_are_checked_before_a_turn(tmp_path: Path) -> None:
+    fields = {"city": {"name": "City", "type": "line"}, "days": {"name": "Days", "type": "integer"}}
+    document = canvas(
+        ("begin", "Begin", {"inputs": fields}, ["Message:0"]),
+        ("Message:0", "Message", {"content": ["{begin@city} {{ {begin@days} + 1 }}"]}, []),
+    )
+    async with start_app(tmp_path) as server:
+        id_ = await server.agent(document)
+        body = {"model": id_, "messages": [{"role": "user", "content": "go"}]}
+        refused = await server.client.post(f"{server.url}/v1/chat/completions", json=body)
+        assert refused.status_code == 400
+        assert refused.json()["error"]["message"] == "'City' (city) is required. 'Days' (days) is required."
+        inputs = {"city": "Rome", "days": "2"}
+        answer = await server.client.post(f"{server.url}/v1/chat/completions", json={**body, "inputs": inputs})
+        assert answer.json()["choices"][0]["message"]["content"] == "Rome 3"

@@ -4,21 +4,23 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import product
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.runs.wire.wire_events import Envelope, Message, WireEvent
+from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent, WorkflowFinished
 from ragflow_lg.server.database.database import Database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.ragflow.completion_routes import TurnResponder
 from ragflow_lg.server.http.shared.event_stream import StreamPosition
+from ragflow_lg.server.runs.turns import Turn
 from ragflow_lg.server.streaming.run_manager import EventPage
 from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, ragflow_frame
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, FORM, MODEL, RETRYING, AppServer, frames, start_app
+from tests.server.http.app_server import ECHO, FORM, MODEL, RETRYING, AppServer, canvas, frames, start_app
 
 MISSING = "0" * 32
 PATHS = ("/agents/chat/completions", "/agents/chat/completion", "/agents/{id}/completions")
@@ -51,11 +53,12 @@ async def test_the_end_of_a_stream_is_written_with_the_last_frames_that_are_ther
         return
         yield
 
-    first = EventPage[WireEvent]([(1, Message("Hi"))], is_last=is_last)
-    responder = TurnResponder("all", StreamPosition())
-    written = [body async for body in responder.write(envelope, first, no_more())]
+    end = WorkflowFinished({}, "Hi", 0.0, 1.0)
+    first = EventPage[WireEvent]([(1, end)], is_last=is_last)
+    responder, turn = TurnResponder("all", StreamPosition()), cast("Turn", SimpleNamespace(envelope=envelope))
+    written = [body async for body in responder.write(turn, first, no_more())]
     assert len(written) == writes
-    assert b"".join(written) == ragflow_frame(envelope.wrap(Message("Hi"))) + RAGFLOW_DONE
+    assert b"".join(written) == ragflow_frame(envelope.wrap(end)) + RAGFLOW_DONE
 
 
 async def test_a_turn_is_streamed_with_the_order_and_keys_of_ragflow(tmp_path: Path) -> None:
@@ -248,11 +251,132 @@ async def test_the_next_turn_waits_for_the_lease_of_the_previous_one(tmp_path: P
         assert (await server.ask(agent_id, session_id=session))["code"] == 0
 
 
+OLD = {"X-RAGFlow-Compat": "0.24"}
+
+
 async def test_a_component_that_fails_ends_the_stream_with_its_error(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(error="no model")] * 9) as server:
-        received = await server.stream(await server.agent(MODEL))
-        assert events(received)[-1] == "node_finished"
-        assert "no model" in received[-1]["data"]["outputs"]["_ERROR"]
+        id_ = await server.agent(MODEL)
+        received = await server.stream(id_)
+        assert events(received)[-3:] == ["node_finished", "message", "error"]
+        reason = received[-3]["data"]["error"]
+        assert "no model" in reason
+        assert received[-2]["data"]["content"] == f"**ERROR**: {reason}"
+        assert received[-1] == {"code": 500, "message": reason, "data": False}
+        session = await server.session(id_)
+        again = await server.stream(id_, session_id=session)
+        assert events(again)[-2:] == ["message", "error"]
+        stored = (await server.client.get(f"/agents/{id_}/sessions/{session}")).json()["data"]
+        assert (stored["message"][-1]["content"], stored["errors"]) == (f"**ERROR**: {reason}", reason)
+
+
+async def test_a_component_that_fails_is_an_error_without_a_stream(tmp_path: Path) -> None:
+    async with start_app(tmp_path, [Reply(error="no model")] * 9) as server:
+        id_ = await server.agent(MODEL)
+        for path in PATHS:
+            answer = await server.client.post(path.format(id=id_), json={"agent_id": id_, "query": "x"})
+            assert (answer.json()["code"], "no model" in answer.json()["message"]) == (500, True), path
+            assert len(answer.json()["data"]["session_id"]) == 32
+
+
+async def test_old_clients_receive_ragflows_frames_of_a_failure_or_its_text(tmp_path: Path) -> None:
+    async with start_app(tmp_path, [Reply(error="no model")] * 9) as server:
+        id_ = await server.agent(MODEL)
+        server.client.headers.update(OLD)
+        assert events(await server.stream(id_))[-1] == "node_finished"
+        answer = await server.ask(id_)
+        assert (answer["code"], answer["data"]["event"], answer["data"]["data"]["content"]) == (0, "node_finished", "")
+        path = f"/agents/{id_}/completions"
+        oldest = await server.stream(id_, path=path)
+        assert events(oldest) == ["message", "message_end"]
+        assert "no model" in oldest[0]["data"]["content"]
+        whole = (await server.client.post(path, json={"question": "x", "stream": False})).json()
+        assert (whole["code"], "no model" in whole["data"]["data"]["content"]) == (0, True)
+
+
+async def test_a_client_that_comes_back_learns_of_the_failure(tmp_path: Path) -> None:
+    async with start_app(tmp_path, [Reply(error="no model")] * 9) as server:
+        id_ = await server.agent(MODEL)
+        received = await server.stream(id_)
+        run = received[0]["message_id"]
+        headers = {"Last-Event-ID": f"{run}:{len(received) - 2}", "X-RAGFlow-Event-Ids": "true"}
+        body = {"agent_id": id_, "query": "hello", "stream": True}
+        again = await server.client.post("/agents/chat/completions", json=body, headers=headers)
+        assert events(frames(without_ids(again.text))) == ["message", "error"]
+
+
+def without_ids(text: str) -> str:
+    return "\n".join(line for line in text.split("\n") if not line.startswith("id:"))
+
+
+FIELDS: dict[str, Any] = {
+    "doc": {"name": "Document", "type": "line", "optional": False},
+    "n": {"name": "Pages", "type": "integer", "optional": False},
+    "big": {"name": "Big", "type": "boolean", "optional": True},
+}
+TASK = canvas(
+    ("begin", "Begin", {"mode": "task", "inputs": FIELDS}, ["Message:0"]),
+    (
+        "Message:0",
+        "Message",
+        {"content": ["{begin@doc} {% if {begin@big} %}big{% endif %} {{ {begin@n} + 1 }}"], "stream": False},
+        [],
+    ),
+)
+
+
+async def test_begins_fields_are_checked_before_a_turn(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        id_ = await server.agent(TASK)
+        for path in PATHS:
+            for is_streamed in (False, True):
+                body = {"agent_id": id_, "query": "go", "stream": is_streamed, "inputs": {"n": {"value": "x"}}}
+                refused = (await server.client.post(path.format(id=id_), json=body)).json()
+                expected = "'Document' (doc) is required. 'Pages' (n) should be a whole number, not 'x'."
+                assert refused["code"] == 101, path
+                assert refused["message"] == expected
+        inputs = {"doc": {"value": "D"}, "n": {"value": " 7 ", "type": "integer"}, "big": {"value": "false"}}
+        answer = await server.ask(id_, "go", inputs=inputs)
+        assert answer["data"]["data"]["content"] == "D  8"
+        silent = await server.agent({**TASK, "compat": {"unchecked_forms": True}}, "Silent")
+        assert (await server.ask(silent, "go"))["code"] == 0
+
+
+async def test_fields_that_nothing_reads_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with start_app(tmp_path) as server:
+        id_ = await server.agent(TASK)
+        body = {"agent_id": id_, "query": "go", "doc": "D", "inputs": {"doc": "D", "n": 1, "bigg": True, "ä": 1}}
+        for path in PATHS:
+            for is_streamed in (True, False):
+                answer = await server.client.post(path.format(id=id_), json={**body, "stream": is_streamed})
+                assert answer.headers["x-ignored-fields"] == "doc, inputs.bigg, inputs.%C3%A4"
+                assert "D  2" in answer.text
+        assert "inputs.bigg" in caplog.text
+        made = await server.client.post(f"/agents/{id_}/sessions", json={"name": "Ada", "doc": "D"})
+        assert (made.json()["code"], made.headers["x-ignored-fields"]) == (0, "doc")
+        plain = await server.client.post("/agents/chat/completions", json={**body, "inputs": {"doc": "D", "n": 1}})
+        assert plain.headers["x-ignored-fields"] == "doc"
+        asked = await server.client.post(f"/agents/{id_}/sessions", json={"name": "Ada"})
+        assert "x-ignored-fields" not in asked.headers
+
+
+async def test_the_field_of_a_form_is_not_ignored(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        id_ = await server.agent(FORM)
+        session = (await server.ask(id_, "hi"))["data"]["session_id"]
+        body = {"agent_id": id_, "session_id": session, "inputs": {"size": {"value": "42"}}}
+        answer = await server.client.post("/agents/chat/completions", json=body)
+        assert answer.json()["code"] == 0
+        assert "x-ignored-fields" not in answer.headers
+
+
+async def test_a_form_accepts_a_field_of_the_query_and_the_only_field_is_the_query(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        id_ = await server.agent(TASK)
+        asked = await server.client.post(
+            "/agents/chat/completions", json={"agent_id": id_, "query": {"doc": "D", "n": 1, "big": "yes"}}
+        )
+        assert asked.json()["data"]["data"]["content"] == "D big 2"
 
 
 async def test_an_error_of_the_engine_is_sent_to_every_kind_of_client(
