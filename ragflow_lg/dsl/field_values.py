@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -144,9 +145,12 @@ def parse_object(value: Any) -> JsonValue:
     """
     if isinstance(value, str) and value.strip():
         try:
-            return parse_foreign_json(value)
-        except ForeignJsonError:
+            parsed = parse_foreign_json(value)
+            if "NaN" in value or "Infinity" in value:
+                json.dumps(parsed, allow_nan=False)  # raises ValueError
+        except (ForeignJsonError, ValueError):
             return value
+        return parsed
     return value
 
 
