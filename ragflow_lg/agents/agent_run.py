@@ -21,6 +21,7 @@ from ragflow_lg.agents.agent_tool import Outcome
 from ragflow_lg.agents.call_arguments import read_arguments, repair_calls
 from ragflow_lg.agents.research_budget import ResearchLimits
 from ragflow_lg.agents.toolbox import Toolbox
+from ragflow_lg.agents.written_calls import WrittenCallFilter, find_unread_call, read_written_calls
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled
 from ragflow_lg.base.thinking import AnswerPart, split_answer
 from ragflow_lg.base.tokens import estimate_tokens, shorten
@@ -225,6 +226,9 @@ class AgentRun(Struct, frozen=True):
             tokens = self.model.context_tokens
             self.ctx.notice(f"Results of tools were truncated to fit into the model's context of {tokens:,} tokens.")
         iteration = agent_log_of(self.ctx).new_iteration(self.model, position)
+        names = [tool.name for tool in request.tools]
+        held = WrittenCallFilter(stream, names) if names and stream is not None else None
+        stream = held or stream
 
         async def call() -> JsonValue:
             nonlocal is_fresh
@@ -244,7 +248,10 @@ class AgentRun(Struct, frozen=True):
             await iteration.fail(error)
             raise
         end = stored.get("end", "")
-        calls = await self.repair([ToolCall(*call) for call in stored["calls"]], is_cut=end == "length")
+        calls = tuple(ToolCall(*call) for call in stored["calls"])
+        if names and not calls:
+            calls = await self._read_written(stored["text"], names, held if is_fresh else None)
+        calls = await self.repair(calls, is_cut=end == "length")
         answer = ChatAnswer(stored["text"], calls, Usage(*stored["usage"]), end)
         check_end(self.ctx, answer)
         await iteration.end(answer, stored.get("seconds", 0.0))
@@ -255,6 +262,22 @@ class AgentRun(Struct, frozen=True):
         if self.ctx.budget.is_limited:
             self.ctx.budget.charge_step(position, count_tokens(request, answer), is_charged=is_fresh)
         return answer
+
+    async def _read_written(
+        self, text: str, names: Sequence[str], held: WrittenCallFilter | None
+    ) -> tuple[ToolCall, ...]:
+        """Return the calls that an answer contains as text; show and report text that only looks like calls."""
+        calls = read_written_calls(text, names)
+        if calls:
+            return calls
+        if held is not None:
+            await held.release()
+        if sign := find_unread_call(text):
+            self.ctx.notice(
+                f"The model's answer contains {sign}, which looks like a tool call that its server did not read. "
+                "Enable the server's parser for tool calls, or set has_tools = false for this model."
+            )
+        return ()
 
     async def ask_for_answer(self, request: ChatRequest, position: str) -> str:
         """Ask for the final answer, and once more if it is empty; return it."""

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ragflow_lg.agents.agent_run import AgentRun, append_message, result_text
 from ragflow_lg.agents.react_action import WrittenCall
 from ragflow_lg.agents.react_text import AnswerPiece, ReactReader
+from ragflow_lg.agents.written_calls import read_written_calls
 from ragflow_lg.base.errors import ForeignJsonError, ServiceError
 from ragflow_lg.base.json_scanner import parse_foreign_json
 from ragflow_lg.base.thinking import AnswerPart, split_answer, strip_thinking
@@ -53,11 +54,16 @@ async def react(run: AgentRun) -> str:
             logger.info("The model does not support stop words; the agent continues without them: %s", error)
             can_stop = False
             continue
-        reader = await sink.read(answer.text)
-        if is_last or reader.answer:
-            return reader.answer or ""
-        messages = append_message(messages, "assistant", _step_text(reader))
-        messages = append_message(messages, "user", await _observe(run, reader.calls, str(number), answer.end))
+        written = () if is_last else read_written_calls(answer.text, [tool.name for tool in run.toolbox.schemas])
+        if written:  # the model's own notation, with nothing for the reader to show
+            actions, text = [WrittenCall(call.name, call.arguments) for call in written], strip_thinking(answer.text)
+        else:
+            reader = await sink.read(answer.text)
+            if is_last or reader.answer:
+                return reader.answer or ""
+            actions, text = reader.calls, _step_text(reader)
+        messages = append_message(messages, "assistant", text)
+        messages = append_message(messages, "user", await _observe(run, actions, str(number), answer.end))
         number += 1
 
 

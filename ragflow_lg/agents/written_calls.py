@@ -1,0 +1,138 @@
+"""Tool calls that a model has written as text, because its server does not read them.
+
+``<tool_call>{"name": …, "arguments": …}</tool_call>``, as Qwen and Hermes models write it, is a call if it names an
+offered tool. Other notations are only reported: a text that merely shows a call must not make one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from ragflow_lg.agents.call_arguments import read_arguments
+from ragflow_lg.base.thinking import AnswerPart, strip_thinking
+from ragflow_lg.models.model_call import AnswerSink
+from ragflow_lg.services.chat import ToolCall
+
+OPENING, CLOSING = "<tool_call>", "</tool_call>"
+MAX_WRITTEN_CALLS = 64
+_OTHER_SIGNS = (
+    OPENING,
+    "[TOOL_CALLS]",
+    "<function=",
+    "<function_call>",
+    "<|python_tag|>",
+    "<|tool_call",
+    "<invoke name=",
+    "<｜tool▁call",
+)
+_FENCED = '```json\n{"name":'
+
+
+def read_written_calls(answer: str, names: Collection[str]) -> tuple[ToolCall, ...]:
+    """Return the calls in an answer; none unless all of them can be read and name an offered tool.
+
+    >>> read_written_calls('<tool_call>{"name": "look", "arguments": {"q": 1}}</tool_call>', ["look"])
+    (ToolCall(id='call_1', name='look', arguments='{"q": 1}'),)
+    """
+    calls = [_read(section) for section in _sections(strip_thinking(answer))]
+    if any(call is None or call[0] not in names for call in calls):
+        return ()
+    known = cast("list[tuple[str, str]]", calls)
+    return tuple(ToolCall(f"call_{number}", *call) for number, call in enumerate(known, 1))
+
+
+def find_unread_call(answer: str) -> str:
+    """Return the sign of a call that an answer contains as text, or ``""``."""
+    text = strip_thinking(answer)
+    if sign := next((sign for sign in _OTHER_SIGNS if sign in text), ""):
+        return sign
+    fenced = "".join(text.split()).startswith("".join(_FENCED.split())) and '"arguments"' in text
+    return "```json" if fenced else ""
+
+
+def _sections(text: str) -> Iterator[str]:
+    """Yield what stands between the tags. The last closing tag may be missing: it often ends an answer."""
+    at = 0
+    for _ in range(MAX_WRITTEN_CALLS):
+        start = text.find(OPENING, at)
+        if start < 0:
+            return
+        end = text.find(CLOSING, start)
+        at = end if end >= 0 else len(text)
+        yield text[start + len(OPENING) : at]
+
+
+def _read(section: str) -> tuple[str, str] | None:
+    value = read_arguments(section.strip() or "?")
+    if not isinstance(value, dict):
+        return None
+    call = cast("Mapping[str, Any]", value)
+    name, arguments = call.get("name"), call.get("arguments", call.get("parameters"))
+    if not isinstance(name, str):
+        return None
+    return name, arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+
+
+class WrittenCallFilter:
+    """Shows an answer, but holds back the part that may be a call until the answer is complete."""
+
+    def __init__(self, stream: AnswerSink, names: Collection[str]) -> None:
+        self._stream = stream
+        self._names = names
+        self._tail = ""
+        """The possible beginning of an opening tag."""
+        self._held: list[AnswerPart] = []
+        self._is_thinking = False
+
+    @property
+    def text(self) -> str:
+        """The text shown so far."""
+        return self._stream.text
+
+    def begin(self) -> None:
+        """Start another answer."""
+        self._stream.begin()
+        self._tail, self._held, self._is_thinking = "", [], False
+
+    async def write(self, parts: Iterable[AnswerPart]) -> None:
+        """Show parts of the answer, up to an opening tag."""
+        for part in parts:
+            if self._held:
+                self._held.append(part)
+            elif part.mark or self._is_thinking:
+                await self._show_tail()
+                self._is_thinking = part.mark == "start" if part.mark else True
+                await self._stream.write([part])
+            else:
+                await self._write_text(part)
+
+    async def _write_text(self, part: AnswerPart) -> None:
+        text, self._tail = self._tail + part.text, ""
+        start = text.find(OPENING)
+        if start < 0:
+            sizes = range(min(len(OPENING) - 1, len(text)), 0, -1)
+            start = len(text) - next((size for size in sizes if text.endswith(OPENING[:size])), 0)
+            self._tail = text[start:]
+        else:
+            self._held = [part._replace(text=text[start:])]
+        if start:
+            await self._stream.write([part._replace(text=text[:start])])
+
+    async def _show_tail(self) -> None:
+        tail, self._tail = self._tail, ""
+        if tail:
+            await self._stream.write([AnswerPart(tail)])
+
+    async def replay(self, text: str) -> None:
+        """Show a complete answer from before a crash."""
+        calls = read_written_calls(text, self._names)
+        await self._stream.replay(text[: text.rfind(OPENING)] if len(calls) == 1 else text if not calls else "")
+
+    async def release(self) -> None:
+        """Show what was held back: it is no call."""
+        await self._show_tail()
+        held, self._held = self._held, []
+        if held:
+            await self._stream.write(held)

@@ -1,0 +1,92 @@
+"""Tool calls that a model has written as text."""
+
+from typing import Any
+
+import pytest
+
+from ragflow_lg.agents.written_calls import find_unread_call, read_written_calls
+from ragflow_lg.services.chat import AnswerEnd
+from tests.fakes.agents import play_agent
+from tests.fakes.services import Reply
+
+CALL = '<tool_call>\n{"name": "wikipedia_search_0", "arguments": {"query": "Laos"}}\n</tool_call>'
+UNREAD = [
+    CALL.replace("wikipedia_search_0", "other"),
+    "<tool_call>\n<function=wikipedia_search_0>\n<parameter=query>Laos</parameter>\n</function>\n</tool_call>",
+    '[TOOL_CALLS][{"name": "wikipedia_search_0", "arguments": {"query": "Laos"}}]',
+    '<function=wikipedia_search_0>{"query": "Laos"}</function>',
+    '<|python_tag|>{"name": "wikipedia_search_0", "parameters": {"query": "Laos"}}',
+    '```json\n{"name": "wikipedia_search_0", "arguments": {"query": "Laos"}}\n```',
+    "<tool_call>",
+    "Use <tool_call> like this.",
+]
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+@pytest.mark.parametrize(
+    "text",
+    [
+        CALL,
+        f"Let me look.\n{CALL}",
+        f"<think>I need a {CALL}</think>{CALL}",
+        CALL.removesuffix("</tool_call>"),
+        CALL.replace('{"query": "Laos"}', '"{\\"query\\": \\"Laos\\"}"'),
+        CALL.replace('"arguments"', '"parameters"'),
+    ],
+)
+async def test_a_tagged_call_of_an_offered_tool_is_made(text: str, is_shown: bool) -> None:
+    turn = await play_agent([Reply(text), Reply("Vientiane.")], is_shown=is_shown)
+    assert turn.run.status == "succeeded"
+    assert "Vientiane is the capital." in turn.tool_results[0]
+    assert (turn.outputs["content"] or "").endswith("Vientiane.")
+    assert "tool_call" not in (turn.run.answer or "")
+    assert len(turn.http.requests) == 1
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+async def test_react_makes_a_tagged_call(is_shown: bool) -> None:
+    replies = [Reply(CALL), Reply("Thought: good\nFinal Answer: Vientiane.")]
+    turn = await play_agent(replies, {"strategy": "react"}, is_shown=is_shown)
+    assert len(turn.http.requests) == 1
+    assert (turn.outputs["content"] or "").endswith("Vientiane.")
+    assert "tool_call" not in (turn.outputs["content"] or "")
+
+
+async def test_several_tagged_calls_are_made_together() -> None:
+    turn = await play_agent([Reply(f"{CALL}\n{CALL.replace('Laos', 'Peru')}"), Reply("ok")])
+    assert (turn.run.answer, len(turn.http.requests), len(turn.tool_results)) == ("ok", 2, 2)
+
+
+@pytest.mark.parametrize("text", UNREAD, ids=[text[:16] for text in UNREAD])
+async def test_other_texts_that_look_like_calls_are_shown_and_reported(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    turn = await play_agent([Reply(text)])
+    assert (turn.run.status, turn.run.answer, turn.http.requests) == ("succeeded", text, [])
+    assert "looks like a tool call" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["1 < 2", "a <tool", "It is <b>far</b>.", '```json\n{"name": "Ada"}\n```'])
+async def test_plain_answers_are_shown_whole(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    turn = await play_agent([Reply(text)])
+    assert turn.run.answer == text
+    assert "looks like a tool call" not in caplog.text
+
+
+async def test_a_tagged_call_that_was_cut_off_is_not_made() -> None:
+    end: AnswerEnd = "length"
+    text = '<tool_call>\n{"name": "wikipedia_search_0", "arguments": {"query": "La'
+    turn = await play_agent([Reply(text, end=end)])
+    assert turn.http.requests == []
+    assert (turn.run.answer or "").startswith(text)
+
+
+def test_a_call_needs_a_name_and_an_object() -> None:
+    for text in ("<tool_call>[]</tool_call>", '<tool_call>{"arguments": {}}</tool_call>', "<tool_call></tool_call>"):
+        assert read_written_calls(text, ["look"]) == ()
+        assert find_unread_call(text)
+
+
+def test_many_tags_are_read_quickly() -> None:
+    text: Any = "<tool_call>" * 100_000
+    assert read_written_calls(text, ["look"]) == ()
