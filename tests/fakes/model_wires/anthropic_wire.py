@@ -93,7 +93,7 @@ class AnthropicWire:
         return {"id": "msg_01", "type": "message", "role": "assistant", "model": "claude", "stop_sequence": None}
 
     def _reason(self, reply: Reply) -> str:
-        return "tool_use" if reply.calls else "end_turn"
+        return reply.reason or ("tool_use" if reply.calls else "end_turn")
 
     def refusal(self, status: int, message: str) -> tuple[Mapping[str, str], Any]:
         """Return an error."""

@@ -96,7 +96,7 @@ class BedrockWire:
         return "application/vnd.amazon.eventstream", [encode_event(name, value) for name, value in events]
 
     def _reason(self, reply: Reply) -> str:
-        return "tool_use" if reply.calls else "end_turn"
+        return reply.reason or ("tool_use" if reply.calls else "end_turn")
 
     def _usage(self, reply: Reply) -> dict[str, int]:
         return {"inputTokens": reply.tokens[0], "outputTokens": reply.tokens[1], "totalTokens": sum(reply.tokens)}

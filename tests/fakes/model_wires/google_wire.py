@@ -62,7 +62,7 @@ class GoogleWire:
     def _answer(self, reply: Reply, parts: Sequence[Any], reason: str = "STOP") -> dict[str, Any]:
         candidate: dict[str, Any] = {"content": {"parts": list(parts), "role": "model"}, "index": 0}
         if reason:
-            candidate["finishReason"] = reason
+            candidate["finishReason"] = reply.reason or reason
         read, written = reply.tokens
         usage = {"promptTokenCount": read, "candidatesTokenCount": written, "totalTokenCount": read + written}
         return {

@@ -57,7 +57,7 @@ class OllamaWire:
         part: dict[str, Any] = {"model": "m", "created_at": "2026-01-01T00:00:00Z", "message": message, "done": False}
         if end is not None:
             counts = {"prompt_eval_count": end.tokens[0], "eval_count": end.tokens[1], "total_duration": 9}
-            part |= {"done": True, "done_reason": "stop", **counts}
+            part |= {"done": True, "done_reason": end.reason or "stop", **counts}
         return part
 
     def refusal(self, status: int, message: str) -> tuple[Mapping[str, str], Any]:

@@ -83,7 +83,7 @@ class OpenAIWire:
         ]
 
     def _reason(self, reply: Reply) -> str:
-        return "tool_calls" if reply.calls else "stop"
+        return reply.reason or ("tool_calls" if reply.calls else "stop")
 
     def _usage(self, reply: Reply) -> dict[str, Any]:
         read, written = reply.tokens

@@ -17,6 +17,8 @@ class Reply(NamedTuple):
     thinking: str = ""
     calls: tuple[tuple[str, str, dict[str, Any]], ...] = ()
     tokens: tuple[int, int] = (7, 5)
+    reason: str = ""
+    """Why the answer ends, in the API's own word; ``""`` for the usual one."""
 
 
 class Fault(NamedTuple):

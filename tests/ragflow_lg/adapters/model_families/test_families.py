@@ -69,6 +69,23 @@ async def test_tools_are_offered_called_and_answered(case: Case, streamed: bool)
     assert "Bonn" in second
 
 
+ENDS = {
+    "anthropic": ("max_tokens", "refusal"),
+    "azure": ("length", ""),  # LangChain's client raises an error for a blocked answer
+    "bedrock": ("max_tokens", "guardrail_intervened"),
+    "google": ("MAX_TOKENS", "SAFETY"),
+    "ollama": ("length", ""),
+}
+
+
+async def test_an_answer_says_why_it_ended(case: Case) -> None:
+    for reason, end in zip(("", *ENDS[case.client]), ("stop", "length", "content_filter"), strict=True):
+        expected = end if reason or end == "stop" else "stop"
+        async with model_of(case, Reply(reason=reason)) as (_, model):
+            assert (await model.complete(HELLO)).end == expected
+            assert (await read(model))[2].end == expected
+
+
 async def test_several_calls_in_one_answer(case: Case) -> None:
     calls = (CALL, ("call_2", "look_up", {"city": "Köln"}))
     async with model_of(case, Reply(("I ", "look."), calls=calls)) as (_, model):
