@@ -183,6 +183,10 @@ class _Protocol(H11Protocol):
         if self._has_unread_body():
             self._ensure_timer()
 
+    def abort(self) -> None:
+        """End the connection at once, without what has not been sent."""
+        self.transport.abort()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         super().connection_lost(exc)

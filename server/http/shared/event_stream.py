@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -12,6 +13,7 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, SettingsError
 from ragflow_lg.base.long_timers import LongTimer, call_later
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.tasks import RETRY_S, end_task
 from ragflow_lg.server.http.shared.described_routes import describe_header, describe_query
 from ragflow_lg.server.http.shared.request_parsing import parse_flag
@@ -25,10 +27,15 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
 
+logger = logging.getLogger(__name__)
+
 LATER = "ragflow_lg.streams"
 """The key of a scope whose list gets the responses whose bodies are still to be sent."""
 CONNECTION = "ragflow_lg.connection"
 """The key of a scope for its `Connection`, if the server has one. Otherwise, a task waits for the disconnection."""
+MAX_UNSENT_BYTES = 64 * 1024 * 1024
+"""How many bytes of long frames the streams of a tenant may hold for clients that do not read."""
+STALLED_S = 2.0
 PART_BYTES = 64 * 1024
 """A longer frame is sent in parts of this size: others need not wait while megabytes are copied."""
 IDS_HEADER = "x-ragflow-event-ids"
@@ -63,6 +70,60 @@ class Connection(Protocol):
     on_lost: Callable[[], object] | None
     """Called when the client disconnects."""
 
+    def abort(self) -> None:
+        """End the connection at once, without what has not been sent."""
+        ...
+
+
+class UnsentBytes:
+    """What the streams of each tenant still have to send of long frames.
+
+    If it is too much, those whose clients have read nothing for longest end as if their clients had disconnected.
+    """
+
+    def __init__(self, most: int = MAX_UNSENT_BYTES, stalled_s: float = STALLED_S) -> None:
+        """Initialize. ``most`` is the limit for a tenant; no stream ends that was read within ``stalled_s``."""
+        self._most = most
+        self._stalled_s = stalled_s
+        self._held: dict[str, dict[EventStream, tuple[int, float]]] = {}
+        """The bytes of each stream, and when its client last read some; longest ago first."""
+        self._watched: set[str] = set()
+        """The tenants whose slowest streams may end soon."""
+
+    def hold(self, tenant: str, stream: EventStream, size: int) -> None:
+        """Note that a stream has so much to send; 0 if nothing."""
+        held = self._held.setdefault(tenant, {})
+        held.pop(stream, None)
+        if size:
+            held[stream] = size, asyncio.get_running_loop().time()
+            if tenant not in self._watched and self._size(held) > self._most:
+                self._watch_later(tenant, self._stalled_s)
+        elif not held:
+            del self._held[tenant]
+
+    def _watch_later(self, tenant: str, pause_s: float) -> None:
+        self._watched.add(tenant)
+        asyncio.get_running_loop().call_later(pause_s, self._end_slowest, tenant)
+
+    def _end_slowest(self, tenant: str) -> None:
+        self._watched.discard(tenant)
+        held, now = self._held.get(tenant, {}), asyncio.get_running_loop().time()
+        while len(held) > 1 and self._size(held) > self._most:
+            slowest, (_, read) = next(iter(held.items()))
+            if now - read < self._stalled_s:
+                self._watch_later(tenant, read + self._stalled_s - now)
+                return
+            del held[slowest]
+            slowest.end()
+            logger.warning("a stream has ended: its client reads nothing, and its tenant's others need the memory")
+
+    @staticmethod
+    def _size(held: Mapping[EventStream, tuple[int, float]]) -> int:
+        return sum(size for size, _ in held.values())
+
+
+UNSENT = UnsentBytes()
+
 
 class EventStream(Response):
     """A response that sends the frames of an event stream as they arrive.
@@ -89,6 +150,7 @@ class EventStream(Response):
         self._timer: asyncio.TimerHandle | LongTimer | None = None
         """The next look whether a comment is due or, once the client has left, whether the frames have ended."""
         self._beating: asyncio.Task[None] | None = None
+        self._connection: Connection | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the head, and all frames, or stop when the client disconnects."""
@@ -105,16 +167,12 @@ class EventStream(Response):
             self._send = send
             self._beat_later()
         connection: Connection | None = scope.get(CONNECTION)
+        self._connection, tenant = connection, current_notes().tenant
         watching = self._watch(connection, receive)
         try:
             async for frames in self._frames:
-                for start in range(0, len(frames), PART_BYTES):
-                    part = frames if len(frames) <= PART_BYTES else frames[start : start + PART_BYTES]
-                    async with self._socket:
-                        self._sent += 1
-                        await send({"type": "http.response.body", "body": part, "more_body": True})
-                        self._is_inside_frame = start + PART_BYTES < len(frames)
-                frames = part = b""  # not kept while the next ones are awaited
+                await self._send_frames(frames, tenant, send)
+                frames = b""  # not kept while the next ones are awaited
             async with self._socket:
                 self._has_ended_body = True
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -125,6 +183,7 @@ class EventStream(Response):
                 pass
         finally:
             self._sending = None
+            UNSENT.hold(tenant, self, 0)
             if connection is not None:
                 connection.on_lost = None
             if self._timer is not None:
@@ -133,6 +192,19 @@ class EventStream(Response):
                 if helper is not None:
                     await end_task(helper)
             await self._frames.aclose()
+
+    async def _send_frames(self, frames: bytes, tenant: str, send: Send) -> None:
+        for start in range(0, len(frames), PART_BYTES):
+            part = frames
+            if len(frames) > PART_BYTES:
+                part = frames[start : start + PART_BYTES]
+                UNSENT.hold(tenant, self, len(frames) - start)
+            async with self._socket:
+                self._sent += 1
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+                self._is_inside_frame = start + PART_BYTES < len(frames)
+        if len(frames) > PART_BYTES:
+            UNSENT.hold(tenant, self, 0)
 
     def _watch(self, connection: Connection | None, receive: Receive) -> asyncio.Task[None] | None:
         """Call `_leave` when the client disconnects. Return the task that waits for it, if one has to."""
@@ -144,6 +216,12 @@ class EventStream(Response):
         if connection.is_lost:
             self._leave()
         return None
+
+    def end(self) -> None:
+        """End the response as if the client had disconnected."""
+        if self._connection is not None:
+            self._connection.abort()
+        self._leave()
 
     def _leave(self, *_: object) -> None:
         """Stop sending. Cancels repeatedly, because redis-py can swallow a cancellation."""

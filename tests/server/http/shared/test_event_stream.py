@@ -9,9 +9,11 @@ import httpx
 import pytest
 from starlette.types import Message
 
+from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import RunRepository
-from ragflow_lg.server.http.shared.event_stream import CONNECTION, LATER, PART_BYTES, EventStream
+from ragflow_lg.server.http.shared import event_stream
+from ragflow_lg.server.http.shared.event_stream import CONNECTION, LATER, PART_BYTES, EventStream, UnsentBytes
 from ragflow_lg.server.streaming.sse import HEARTBEAT
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, start_app
@@ -116,7 +118,11 @@ class Connection:
 
     def __init__(self, *, is_lost: bool = False) -> None:
         self.is_lost = is_lost
+        self.is_aborted = False
         self.on_lost: Callable[[], object] | None = None
+
+    def abort(self) -> None:
+        self.is_aborted = True
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
@@ -321,3 +327,30 @@ async def test_a_quiet_stream_has_heartbeats_except_for_the_oldest_clients(tmp_p
                 except TimeoutError:
                     pass
             assert (b": ping\n\n" in seen) is expected
+
+
+async def test_streams_that_nobody_reads_end_when_their_tenant_holds_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = b"x" * (4 * PART_BYTES)
+    monkeypatch.setattr(event_stream, "UNSENT", UnsentBytes(10 * PART_BYTES, 0.05))
+
+    def play_of(tenant: str, stops_at: int) -> tuple[FrameSource, Client, Connection, asyncio.Task[None]]:
+        client, frames, connection = Client(), FrameSource(frame), Connection()
+        client.stops_at = stops_at
+        stream, scope = EventStream(frames.stream(), 0.0), {"type": "http", CONNECTION: connection}
+        with use_notes(RequestNotes(tenant=tenant)):
+            sending = asyncio.create_task(stream(scope, client.receive, client.send))
+        return frames, client, connection, sending
+
+    unread = [play_of("a", 1) for _ in range(5)]
+    read, other = play_of("a", 0), play_of("b", 1)
+    async with asyncio.timeout(5):
+        await read[3]
+        await asyncio.gather(*(sending for *_, sending in unread[:3]))
+    assert b"".join(read[1].bodies) == frame
+    assert [connection.is_aborted for _, _, connection, _ in unread] == [True, True, True, False, False]
+    assert all(frames.is_closed for frames, *_ in unread[:3])
+    for _, client, connection, sending in (*unread[3:], other):
+        assert not connection.is_aborted
+        client.is_reading.set()
+        await sending
+        assert b"".join(client.bodies) == frame
