@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from mimetypes import guess_extension
 from pathlib import Path
 from typing import Any, cast
 
-from ragflow_lg.adapters.knowledge.attachments import file_text, is_audio
-from ragflow_lg.adapters.system_services import InlineFiles, inline_content
+from ragflow_lg.adapters.knowledge.attachments import document_type, file_text, is_audio
+from ragflow_lg.adapters.system_services import InlineFiles, inline_bytes, inline_content
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.local_file_ids import local_file_id, local_path
 from ragflow_lg.base.similar_files import suggest_file
@@ -52,11 +53,28 @@ class LocalFiles(InlineFiles):
         return FileContent(path.name, content)
 
     async def _text(self, number: int, file: Any) -> str:
-        if inline_content(file) is not None or (loaded := await self.load(file)) is None:
+        if (content := inline_content(file)) is not None:
+            return await inline_document(self._workers, file, content)
+        if (loaded := await self.load(file)) is None:
             return self._content(number, file)
         if is_audio(loaded.name, "") and self._speech.can_transcribe:
             return await self._speech.transcribe(loaded.name, "", loaded.content)
         return await file_text(self._workers, loaded.name, "", loaded.content)
+
+
+async def inline_document(workers: Workers, file: Any, content: str) -> str:
+    """Return the content of a file that contains it: the text of a document's ``data:`` URI, or else the content.
+
+    Raises:
+        ServiceError: if the document cannot be read.
+    """
+    kind = document_type(content)
+    document = inline_bytes(file) if kind else None
+    if document is None:
+        return content
+    has_name = isinstance(file, Mapping) and bool(cast("Mapping[str, Any]", file).get("name"))
+    name = document.name if has_name else f"uploaded{guess_extension(kind) or '.txt'}"
+    return await file_text(workers, name, kind, document.content)
 
 
 def read_local_file(path: Path) -> bytes:

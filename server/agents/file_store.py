@@ -15,6 +15,7 @@ import orjson
 from msgspec import Struct
 
 from ragflow_lg.adapters.knowledge.attachments import file_text, is_audio
+from ragflow_lg.adapters.local_files import inline_document
 from ragflow_lg.adapters.system_services import INLINE_KEYS, inline_bytes, inline_content
 from ragflow_lg.base.errors import RequestError, ServiceError, SessionKeyError
 from ragflow_lg.checkpoints.key_ring import require_plain
@@ -322,7 +323,7 @@ class TenantFiles(Struct, frozen=True):
             audio = inline_bytes(file)
             if audio is not None:
                 return await self.speech.transcribe(audio.name, content[5:100].partition(";")[0], audio.content)
-        return content
+        return await inline_document(self.workers, file, content)
 
     async def _content(self, file_id: str) -> tuple[FileRow, bytes]:
         row = await self.store.find(file_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import PurePath
 
 from ragflow_lg.adapters.knowledge.file_text import SUFFIXES, read_blocks
@@ -15,6 +16,8 @@ IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gi
 """Content types of images, by suffix."""
 
 AUDIO_SUFFIXES = frozenset((".aac", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", ".wav", ".weba"))
+
+_DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.+-]+(?:=[^;,]*)?)*,")
 
 _DOCUMENTS = frozenset((".docx", ".pdf", ".xlsx", ".html", ".htm"))
 
@@ -33,6 +36,17 @@ def is_audio(name: str, mime_type: str) -> bool:
     (True, True, False)
     """
     return mime_type.startswith("audio/") or PurePath(name).suffix.lower() in AUDIO_SUFFIXES
+
+
+def document_type(content: str) -> str:
+    """Return the type of a ``data:`` URI whose text can be read; ``""`` for images, audio and plain text.
+
+    >>> document_type("data:text/plain;base64,SGk="), document_type("data:image/png;base64,"), document_type("data: 5")
+    ('text/plain', '', '')
+    """
+    found = _DATA_URI.match(content)
+    kind = found[1].lower() if found is not None else ""
+    return "" if kind.startswith(("image/", "audio/", "video/")) else kind
 
 
 async def file_text(workers: Workers, name: str, mime_type: str, content: bytes) -> str:

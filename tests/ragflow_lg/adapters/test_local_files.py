@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,22 @@ async def test_a_file_is_read_as_text_and_as_bytes(tmp_path: Path) -> None:
     assert await FILES.read([file], "") == ["a,b\n"]
     assert await FILES.load(file) == FileContent("a.csv", b"\xef\xbb\xbfa,b\n")
     assert await FILES.read([{**file, "content": "known"}], "") == ["known"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("data:text/plain;base64,SGVsbG8=", "Hello"),
+        ({"name": "a.txt", "content": "data:text/plain;charset=utf-8;base64,SGVsbG8="}, "Hello"),
+        ({"name": "a.csv", "content": "data:text/csv,a%2Cb"}, "a,b"),
+        ("data:application/json,%7B%7D", "{}"),
+        ("data: three numbers, 5", "data: three numbers, 5"),
+        ("data:image/png;base64,AA==", "data:image/png;base64,AA=="),
+        ("plain", "plain"),
+    ],
+)
+async def test_a_data_uri_is_read_as_its_text(file: Any, text: str) -> None:
+    assert await FILES.read([file], "") == [text]
 
 
 async def test_audio_is_transcribed(tmp_path: Path) -> None:
