@@ -173,9 +173,11 @@ class Scope(Struct, eq=False):
         return number % WAVE_ROUNDS == 0 and number < len(self.items or ())
 
     def _collect_rounds(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the collected values, with those of the last wave."""
+        """Return the collected values, with those of the last wave. A jump out of the body ends them, as in turn."""
         collected, rounds = dict(state.get("scope", {}).get("collected", {})), state.get("rounds", {})
         for key in sorted(rounds, key=int):
+            if not rounds[key]:
+                break  # a round that has left the region collects nothing
             for name in self.program.collects:
                 collected[name] = append_entry(collected.get(name, []), rounds[key].get(name, ""))
         return collected

@@ -149,3 +149,21 @@ def test_many_routers_are_not_multiplied() -> None:
     assert message.endswith("s39 (Else) → j."), "only the last of 40 routers matters"
     components["j"] = reads("a0")
     assert not findings(components), "all 40 matter, and have too many combinations"
+
+
+@pytest.mark.parametrize("region", ["loop", "iteration"])
+def test_only_a_loop_has_values_of_earlier_rounds(region: str) -> None:
+    body = {
+        "s": switch(["a"], ["b"]),
+        "a": reads("b", downstream=["c"]),
+        "b": text(["c"]),
+        "c": reads("d", downstream=["d"]),
+    }
+    body["d"] = text()
+    around = loop(body) if region == "loop" else iteration(body, {}, items="sys.files")
+    found = [
+        diagnostics_of(canvas({**around, **out("x")}), f"reference-{code}") for code in ("excluded", "not-upstream")
+    ]
+    texts = [diagnostic.message for diagnostics in found for diagnostic in diagnostics]
+    assert len(texts) == 2
+    assert all(("that of an earlier round" in message) == (region == "loop") for message in texts)

@@ -140,3 +140,16 @@ async def test_what_was_shown_of_an_answer_belongs_to_its_item(concurrency: int)
     runner = runner_of({**region, **out("{it@c}")}, services=services)
     answer, _ = await play_run(runner.start("s", {"query": "q", "inputs": {"items": {"value": ["x", "", "y", ""]}}}))
     assert answer.endswith('["0partdefault;", "1;", "2partdefault;", "3;"]')
+
+
+@pytest.mark.parametrize("concurrency", [0, 3])
+async def test_a_jump_out_of_an_iteration_ends_its_lists(concurrency: int) -> None:
+    leaving = {"exception_method": "goto", "exception_goto": ["escape"]}
+    body = {
+        "s": switch(["bad"], ["ok"], reference="ii@item"),
+        "ok": text(script="ok"),
+        "bad": node("ListOperations", {"query": "ii@item", "operations": "head", "n": 1, **leaving}),
+    }
+    region = iteration(body, {"r": "ok@result"}, max_concurrency=concurrency)
+    components = {**region, "escape": text(["out"], "left"), **out("{escape@result} {it@r}")}
+    assert await answer_of(components, inputs=["", "", "x", ""]) == 'left ["ok", "ok"]'
