@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,12 @@ DEFAULT_TENANT = "default"
 """Tenant of the first API key, and of the agents of canvas files."""
 
 PAGE_KEY_MS = 24 * 3600 * 1000
+
+
+_REMOTE = (
+    "Every machine that reaches this address can send requests, and they are not encrypted: use a firewall, or a proxy "
+    "with TLS (docs/operations.md). --host 127.0.0.1 accepts requests of this machine only."
+)
 
 
 def serve(
@@ -94,6 +101,8 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
         open_socket(section.host, section.port) as listener,
         loading_turn_code(partial(report_unknown_names, settings)) as start_loading,
     ):
+        if not ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback:
+            print_note(_REMOTE)
         async with open_app_state(settings, model=model) as app_state:
             app = make_app(app_state)
             files = CanvasFiles(app_state, DEFAULT_TENANT, canvases)

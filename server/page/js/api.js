@@ -1,5 +1,7 @@
 /** The server's APIs. The key is in memory and in the session storage, and goes into headers only. */
 
+import { t } from "./texts.js";
+
 const KEY = "ragflow-lg-key";
 const VISITOR = "ragflow-lg-visitor";
 const VISITOR_HEADER = "X-RAGFlow-Visitor";
@@ -15,14 +17,18 @@ export class ApiError extends Error {
   }
 }
 
-/** Return the stored key, or the one in the fragment of the address, which is then removed from the address. */
+/**
+ * Return the stored key, or the one in the fragment of the address, which is then removed from the address. A link may
+ * come from anybody: it replaces another key only if the reader agrees, who would else type into a foreign tenant.
+ */
 export function readKey() {
   const given = new URLSearchParams(location.hash.slice(1));
   const key = given.get("key");
   if (key) {
-    storeKey(key);
+    const stored = sessionStorage.getItem(KEY);
     const agent = given.get("agent");
     history.replaceState(null, "", location.pathname + location.search + (agent ? `#/${agent}` : ""));
+    if (!stored || stored === key || confirm(t("replaceKey"))) storeKey(key);
   }
   return sessionStorage.getItem(KEY) || "";
 }

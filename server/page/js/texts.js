@@ -12,6 +12,10 @@ const TEXTS = {
   key: ["API key", "API 密钥"],
   keyHint: ["To create an API key: ragflow-lg keys create NAME", "创建 API 密钥：ragflow-lg keys create NAME"],
   signIn: ["Sign in", "登录"],
+  replaceKey: [
+    "This link has another key than yours. Sign in with it? Its owner can read what you do here then.",
+    "此链接带有另一个密钥。要用它登录吗？登录后，密钥的所有者可以看到您在此处的操作。",
+  ],
   signOut: ["Sign out", "退出"],
   refused: ["The server does not accept this key.", "服务器不接受该密钥。"],
   newSession: ["New conversation", "新会话"],

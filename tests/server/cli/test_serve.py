@@ -180,3 +180,13 @@ def test_checkpoint_is_refused_with_the_name_of_the_setting(command: str) -> Non
     assert refused.exit_code == 2
     assert "`checkpoints` of the settings, or in RAGFLOW_LG_CHECKPOINTS" in one_line(refused.stderr)
     assert "--checkpoint" not in invoke(command, "--help").stdout
+
+
+@pytest.mark.parametrize(("host", "warns"), [("0.0.0.0", True), ("::", True), ("127.0.0.1", False), ("::1", False)])
+def test_it_says_who_can_reach_an_address_of_the_network(tmp_path: Path, host: str, *, warns: bool) -> None:
+    server = start(tmp_path, "--host", host)
+    assert server.stdout is not None
+    server.stdout.readline()
+    server.terminate()
+    said = server.communicate(timeout=60)[1]
+    assert ("Every machine that reaches this address can send requests" in said) == warns

@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from playwright.async_api import Browser, expect
 
+from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.services.code import Artifact, CodeResult
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.code import ScriptedSandbox
@@ -109,3 +110,22 @@ async def test_a_hundred_agents_are_listed_and_searched(browser: Browser, tmp_pa
         await page.get_by_role("button", name="Agent 077").click()
         await ask(page, "Hi")
         await expect(page.locator(".message.assistant")).to_contain_text("You said Hi")
+
+
+async def test_a_link_replaces_a_key_only_if_the_reader_agrees(browser: Browser, tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
+        page, asked = shown.page, list[str]()
+        stored = "sessionStorage.getItem('ragflow-lg-key')"
+        other = await KeyRepository(server.app_state.database).create("other", 1)
+        page.on("dialog", lambda dialog: asked.append(dialog.message))
+        page.once("dialog", lambda dialog: dialog.dismiss())
+        await page.goto(f"{server.url}/#key={other}")
+        await expect(page).to_have_url(f"{server.url}/")
+        assert await page.evaluate(stored) == server.key
+        await page.goto(f"{server.url}/#key={server.key}")  # it is the same
+        await expect(page).to_have_url(f"{server.url}/")
+        page.once("dialog", lambda dialog: dialog.accept())
+        await page.goto(f"{server.url}/#key={other}")
+        await expect(page).to_have_url(f"{server.url}/")
+        assert await page.evaluate(stored) == other
+        assert ["another key than yours" in text for text in asked] == [True, True]
