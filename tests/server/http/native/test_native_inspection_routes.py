@@ -80,7 +80,7 @@ async def test_a_run_without_models_has_no_list_and_strangers_see_nothing(tmp_pa
 
 
 async def test_a_step_shows_its_variables_and_what_has_changed(tmp_path: Path) -> None:
-    async with native_agent(tmp_path, CHAIN, [Reply("First"), Reply("S" * 30_000)]) as (_, client):
+    async with native_agent(tmp_path, CHAIN, [Reply("First"), Reply(" ".join(map(str, range(6_000))))]) as (_, client):
         run = (await client.post("/runs", json={"query": "ping"})).json()
         path = f"/sessions/{run['session_id']}/history"
         moment = (await client.get(f"{path}/{await find_moment(client, run, 'LLM:1')}")).json()
