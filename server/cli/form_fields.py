@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -13,19 +11,12 @@ import typer
 
 from ragflow_lg.base.errors import AnswerError
 from ragflow_lg.base.values import to_text
+from ragflow_lg.dsl.field_values import UnfitValueError, convert_value
 from ragflow_lg.dsl.forms import FormField, form_fields, form_problems, is_file
 from ragflow_lg.server.cli.file_attachments import describe_file
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.pauses import Pause
-
-_KINDS = {
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "object": "a JSON object",
-}
-_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def read_fields(form: Iterable[FormField], entries: Iterable[str], *, needs_all: bool = False) -> dict[str, Any]:
@@ -181,21 +172,12 @@ def parse_value(field: FormField, text: str) -> Any:
     Raises:
         AnswerError: If the text does not have that type, or the file cannot be read.
     """
-    kind = field.type.lower()
-    if is_file(kind) and text.startswith("@"):
+    if is_file(field.type) and text.startswith("@"):
         return describe_file(text[1:])
     try:
-        if kind in ("integer", "number"):
-            return int(text) if kind == "integer" else _require_finite(float(text))
-        if kind == "object":
-            return json.loads(text, parse_constant=lambda word: _require_finite(float(word)))
-    except (RecursionError, ValueError):
-        raise _type_error(field, kind, text) from None
-    if kind == "boolean":
-        if text.lower() not in _BOOLEANS:
-            raise _type_error(field, kind, text)
-        return _BOOLEANS[text.lower()]
-    return text
+        return convert_value(text, field.type, field.options)
+    except UnfitValueError as error:
+        raise AnswerError({"": f"{field.display_name} should be {error}, not {text!r:.80}."}) from None
 
 
 def read_value(field: FormField, text: str) -> Any:
@@ -214,10 +196,6 @@ def question_of(field: FormField) -> str:
     return f"{field.label} ({', '.join(map(str, field.options))})" if field.options else field.label
 
 
-def _type_error(field: FormField, kind: str, text: str) -> AnswerError:
-    return AnswerError({"": f"{field.display_name} should be {_KINDS[kind]}, not {text!r:.80}."})
-
-
 def is_interactive() -> bool:
     """Return whether standard input and output are terminals, so that a user can be prompted."""
     return sys.stdin.isatty() and sys.stdout.isatty()
@@ -229,12 +207,6 @@ def default_text(field: FormField) -> str:
     A field for files has none: a canvas must not name files of this machine.
     """
     return "" if is_file(field.type) or field.value in (None, "", [], {}) else to_text(field.value)
-
-
-def _require_finite(number: float) -> float:
-    if not math.isfinite(number):
-        raise ValueError("must be finite")
-    return number
 
 
 def prompt_fields(form: Iterable[FormField], values: Mapping[str, Any]) -> dict[str, Any]:

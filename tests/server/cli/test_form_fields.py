@@ -19,7 +19,15 @@ def test_values_are_parsed_by_the_type_of_the_field(kind: str, text: str, value:
     assert parse_value(FormField("f", "F", kind), text) == value
 
 
-@pytest.mark.parametrize(("kind", "text"), [("integer", "x"), ("number", ""), ("object", "{"), ("boolean", "maybe")])
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [("integer", " 7.0 ", 7), ("number", "7", 7), ("boolean", "NO", False), ("number", "", None), ("options", "5", 5)],
+)
+def test_a_value_is_read_as_by_every_other_way_in(kind: str, text: str, value: object) -> None:
+    assert parse_value(FormField("f", "F", kind, options=(5,)), text) == value
+
+
+@pytest.mark.parametrize(("kind", "text"), [("integer", "x"), ("number", "nan"), ("object", "{"), ("boolean", "maybe")])
 def test_values_of_another_type_are_refused(kind: str, text: str) -> None:
     with pytest.raises(AnswerError, match=r"'F' \(f\) should be"):
         parse_value(FormField("f", "F", kind), text)
