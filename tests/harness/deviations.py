@@ -106,6 +106,7 @@ DEVIATIONS: dict[str, Deviation] = {
     "fillup-tips-off": _deviation("fillup-checked", "inputs outputs", "", "5"),
     "fillup-turn-after-finish": _deviation("fillup-new-turn", f"{_MORE} globals end", "", "q1:Al", ""),
     "fillup-two-at-once": _deviation("fillup-own-fields", "outputs", "", "L+R"),
+    "iteration-categorize-inside": _deviation("iteration-items", f"{_TEXT} inputs", '["F:plum", "T:saw"]'),
     "iteration-empty": _deviation("iteration-lists", _TEXT, "[[]]"),
     "iteration-nested": _deviation("region-reentry", _LISTS, '["c1+c2", "c3+c4"]'),
     "iteration-not-a-list": _deviation("region-errors", "nodes outputs end", ""),
