@@ -132,7 +132,6 @@ DEVIATIONS: dict[str, Deviation] = {
     "shared-assign-append-empty-text": _deviation("assigner-errors", f"{_TEXT} inputs globals", "[]"),
     "shared-assign-set-object": _deviation("assigner-set", f"{_SUCCESS} inputs", '[["a"]]'),
     "shared-assign-set-template": _deviation("assigner-set", f"{_TEXT} inputs globals", "[str]"),
-    "shared-begin-one-file": _deviation("begin-one-file", f"{_TEXT} inputs", '[["hi"]]'),
     "shared-join-entries": _deviation("list-text", f"{_TEXT} inputs", "[,true,a]"),
     "shared-list-filter-template": _deviation("filter-references", f"{_TEXT} inputs", '["hi"]'),
     "shared-split-empty-delimiter": _deviation("split-empty-delimiter", f"{_TEXT} inputs", '["ab", "c"]'),
