@@ -171,7 +171,7 @@ def switch_items(canvas: Canvas) -> Iterator[tuple[Node, Path, Mapping[str, Any]
 def agent_tool_params_refused(canvas: Canvas) -> Iterator[Hit]:
     for tool in canvas.tools:
         if tool.component in _WITHOUT_PARAMS and tool.values:
-            yield tool.hit("", f"the tool {tool.component}")
+            yield tool.hit()
 
 
 def agent_retrieval_param_refused(canvas: Canvas) -> Iterator[Hit]:
@@ -193,7 +193,7 @@ def agent_akshare_param(canvas: Canvas) -> Iterator[Hit]:
 def agent_tool_unknown(canvas: Canvas) -> Iterator[Hit]:
     for tool in canvas.tools:
         if tool.component and tool.component.lower() not in TOOLS:
-            yield tool.hit("", f"the tool {tool.component}")
+            yield tool.hit()
 
 
 def agent_same_tool_twice(canvas: Canvas) -> Iterator[Hit]:
@@ -202,7 +202,7 @@ def agent_same_tool_twice(canvas: Canvas) -> Iterator[Hit]:
         name = tool.component.lower()
         key = (tool.path[:-2], name)
         if name != "agent" and key in seen:
-            yield tool.hit("", f"{tool.component} again")
+            yield tool.hit("", "a second one")
         seen.add(key)
 
 

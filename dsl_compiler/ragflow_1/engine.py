@@ -396,7 +396,7 @@ def faults_not_found(canvas: Canvas) -> Iterator[Hit]:
         if diagnostic.severity != "info" and diagnostic.code in _FAULTS and not is_noticed:
             segments = diagnostic.pointer.split("/")[1:]
             path = tuple(segment.replace("~1", "/").replace("~0", "~") for segment in segments)
-            yield Hit(path, diagnostic.message.rstrip("."), (), diagnostic.node)
+            yield Hit(path, diagnostic.message.partition(";")[0].rstrip("."), (), diagnostic.node)
 
 
 def no_message(canvas: Canvas) -> Iterator[Hit]:

@@ -55,10 +55,13 @@ class Params(Struct, frozen=True):
     copies: tuple[Path, ...] = ()
     """Where the editor's graph has the same parameters."""
     is_tool: bool = False
+    title: str = ""
+    """The title of a tool in the editor."""
 
     def hit(self, key: str = "", detail: str = "", edits: tuple[Edit, ...] = ()) -> Hit:
-        """Return a hit at a parameter, or at all of them."""
-        return Hit((*self.path, key) if key else self.path, detail, edits, self.node)
+        """Return a hit at a parameter, or at all of them. That of a tool names the tool."""
+        parts = (self.title or self.component if self.is_tool else "", detail)
+        return Hit((*self.path, key) if key else self.path, ": ".join(filter(None, parts)), edits, self.node)
 
     def set(self, key: str, value: Any) -> tuple[Edit, ...]:
         """Return the edits that set a parameter, also where the editor would write it back."""
@@ -273,6 +276,7 @@ def _tools_below(agent: Params) -> Iterator[Params]:
             (*agent.path, *below),
             tuple((*copy, *below) for copy in agent.copies),
             is_tool=True,
+            title=as_text(tool.get("name")),
         )
         yield params
         if params.component.lower() == "agent":

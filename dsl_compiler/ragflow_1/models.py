@@ -99,10 +99,14 @@ def agent_mcp(canvas: Canvas) -> Iterator[Hit]:
 
 
 def agent_cite_off(canvas: Canvas) -> Iterator[Hit]:
-    has_node = next(canvas.of("Retrieval"), None) is not None
     for params in canvas.params_of("Agent"):
-        if "cite" not in params.values and (has_node or _searches(params)):
+        if "cite" not in params.values and (_reads_chunks(canvas, params) or _searches(params)):
             yield params.hit("", "", params.set("cite", True))
+
+
+def _reads_chunks(canvas: Canvas, params: Params) -> bool:
+    """Return whether a Retrieval runs before a node."""
+    return any(canvas.follows(params.node, node.id) for node in canvas.of("Retrieval"))
 
 
 def _searches(params: Params) -> bool:
@@ -110,9 +114,8 @@ def _searches(params: Params) -> bool:
 
 
 def agent_cite_second_call(canvas: Canvas) -> Iterator[Hit]:
-    has_node = next(canvas.of("Retrieval"), None) is not None
     for params in canvas.params_of("Agent"):
-        if params.values.get("cite") is True and (has_node or _searches(params)):
+        if params.values.get("cite") is True and (_reads_chunks(canvas, params) or _searches(params)):
             yield params.hit("cite")
 
 
