@@ -67,6 +67,7 @@ CODES: dict[str, str] = {
     "failure-unhandled": "The turn fails if a service does not answer.",
     "many-calls": "A turn may call models very often.",
     "prompt-too-long": "A prompt cannot fit into the model's window.",
+    "param-not-sent": "A model does not get a parameter as the canvas says.",
     "template-invalid": "A Jinja template has a syntax error.",
     "eject-unsupported": "`ragflow-lg eject` cannot write the node as code.",
     # Differences from RAGFlow
@@ -139,6 +140,7 @@ ADVICE: dict[str, str] = {
     "failure-unhandled": "Set exception_method.",
     "many-calls": "Reduce the number of rounds.",
     "prompt-too-long": "Shorten it, or choose another model.",
+    "param-not-sent": "No action needed if the answers are as wanted; otherwise choose another model.",
     "template-invalid": "Fix the template.",
     "eject-unsupported": "Change the node, or run the canvas with load_canvas.",
     "compat-invalid": "Correct the name, or remove it.",

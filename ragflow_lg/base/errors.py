@@ -219,7 +219,7 @@ class CassetteError(ServiceError, code="cassette"):
     """A recording cannot be read or written, or lacks the requested exchange."""
 
 
-class ForeignJsonError(ServiceError):
+class ForeignJsonError(ServiceError, code="foreign-json"):
     """JSON from outside is not valid, or exceeds a limit. The message completes a sentence: ``is not valid``."""
 
 
