@@ -62,6 +62,22 @@ def probe_models(settings: Settings) -> list[CheckResult]:
     return results
 
 
+async def probe_window(settings: Settings) -> list[CheckResult]:
+    """Report the window of the default model, if its server tells it and the settings do not."""
+    from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
+    from ragflow_lg.adapters.chat.openai_chat import OpenAIChat
+
+    async with aclosing(ConfiguredModels(settings.chat_settings())) as models:
+        try:
+            model = models.model("")
+        except RagflowLgError:  # `probe_models` reports it
+            return []
+        if not isinstance(model, OpenAIChat) or (window := await model.learn_window()) is None:
+            return []
+    advice = f"To keep this number, set {model.window_setting(window)} in the settings."
+    return [CheckResult(True, f"{model.name} has a window of {window:,} tokens", advice)]
+
+
 def _probe_families(settings: Settings) -> list[CheckResult]:
     """Report providers whose packages are not installed, which is a failure only if the settings name them."""
     from ragflow_lg.adapters.model_families.families import FAMILIES, missing_packages
@@ -257,6 +273,7 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
     async def examine() -> list[CheckResult]:
         tools = [
             *probe_models(config),
+            *await probe_window(config),
             *probe_packages(catalog()),
             *probe_tool_keys(config),
             *find_unknown_names(config),

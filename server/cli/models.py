@@ -84,7 +84,8 @@ def ask_each(
 ) -> None:
     """Ask each model once, and show how long it takes or what is wrong. Exit code 1: a model does not work.
 
-    Each chat model gets a question of five words, each embedding model a text, each rerank model two.
+    Each chat model gets a question of five words, each embedding model a text, each rerank model two. The window of a
+    chat model is shown with its setting, if the server tells it.
 
     Example: ragflow-lg models test deepseek-chat@DeepSeek
     """
@@ -103,14 +104,18 @@ def ask_each(
 async def _test_all(settings: Settings, chosen: Sequence[ListedModel], timeout_s: float) -> bool:
     """Test models one after the other. Return whether all of them work."""
     from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
+    from ragflow_lg.adapters.chat.openai_chat import OpenAIChat
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.services.chat import ChatRequest
 
     chat, knowledge = ConfiguredModels(settings.chat_settings()), SettingsKnowledge(settings)
 
     async def ask(id_: str) -> str:
-        request = ChatRequest("", ({"role": "user", "content": QUESTION},))
-        return " ".join((await chat.model(id_).complete(request)).text.split())[:MAX_SHOWN_CHARS]
+        model, request = chat.model(id_), ChatRequest("", ({"role": "user", "content": QUESTION},))
+        text = " ".join((await model.complete(request)).text.split())[:MAX_SHOWN_CHARS]
+        if not isinstance(model, OpenAIChat) or (window := await model.learn_window()) is None:
+            return text
+        return f"{text}\n      window of {window:,} tokens; to keep it: {model.window_setting(window)}"
 
     async def embed(id_: str) -> str:
         return f"{len(await knowledge.embedders().embedder(id_).embed_question('ready'))} numbers"
@@ -135,10 +140,12 @@ async def _test(id_: str, kind: str, call: Callable[[str], Awaitable[str]], time
     began = time.monotonic()
     try:
         async with asyncio.timeout(timeout_s):
-            answer = await call(id_)
+            answer, *notes = (await call(id_)).splitlines() or [""]
     except (RagflowLgError, TimeoutError) as error:
         problem = str(error) or f"It did not answer in {timeout_s:g} s."
         print_line(f"{paint('fails', 'red')}  {id_}  {kind}  {problem}")
         return False
     print_line(f"{paint('ok', 'green')}  {id_}  {kind}  {time.monotonic() - began:.1f} s  {answer}")
+    for note in notes:
+        print_line(note)
     return True

@@ -1,13 +1,13 @@
 """The context window of a model, where its server or its refusal tells it.
 
 vLLM and others put it into ``/v1/models``; llama.cpp's ``/props`` has the one it runs with, its ``/v1/models`` the one
-that the model was trained with; Ollama has ``/api/show``.
+that the model was trained with. Ollama's ``/api/ps`` has that of a loaded model, and ``/api/show`` what its file says.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +52,13 @@ def find_window(refusal: str) -> int | None:
     return _window(next(int(number) for number in found.groups() if number)) if found else None
 
 
-async def ask_for_window(connections: httpx.AsyncClient, base_url: str, api_key: str, model: str) -> int | None:
-    """Return the window that the server names for a model; None if it names none or does not answer."""
+async def ask_for_window(
+    connections: httpx.AsyncClient, base_url: str, api_key: str, model: str, *, is_ollama: bool = False
+) -> int | None:
+    """Return the window that the server names for a model; None if it names none or does not answer.
+
+    ``is_ollama`` says that the address is that of Ollama's own API.
+    """
     base, headers = base_url.rstrip("/"), {"authorization": f"Bearer {api_key}"} if api_key else {}
     root = _VERSION.sub("", base)
 
@@ -67,19 +72,33 @@ async def ask_for_window(connections: httpx.AsyncClient, base_url: str, api_key:
     from ragflow_lg.adapters.http.answer_limits import AnswerTooLargeError
 
     with suppress(httpx.HTTPError, httpx.InvalidURL, ForeignJsonError, AnswerTooLargeError):
+        if is_ollama:
+            return await _ask_ollama(ask, root, model)
         rows = [as_map(row) for row in as_list((await ask("GET", f"{base}/models")).get("data"))]
-        row = next((row for row in rows if row.get("id") == model), rows[0] if len(rows) == 1 else {})
+        names = _ollama_names(model)
+        row = next((row for row in rows if row.get("id") in names), rows[0] if len(rows) == 1 else {})
         if window := next((found for name in _NAMES if (found := _window(row.get(name)))), None):
             return window
         if trained := _window(as_map(row.get("meta")).get("n_ctx_train")):
             props = await ask("GET", f"{root}/props")
             return _window(as_map(props.get("default_generation_settings")).get("n_ctx")) or trained
         if row.get("owned_by") == "library":
-            return _read_ollama(await ask("POST", f"{root}/api/show", {"model": model}))
+            return await _ask_ollama(ask, root, model)
     return None
 
 
-def _read_ollama(shown: Mapping[str, Any]) -> int | None:
+def _ollama_names(model: str) -> tuple[str, str]:
+    """Return the names by which Ollama lists a model."""
+    return model, f"{model}:latest"
+
+
+async def _ask_ollama(ask: Callable[..., Awaitable[Mapping[str, Any]]], root: str, model: str) -> int | None:
+    """Return the window of a loaded model, else what its file says. Ollama loads many with less."""
+    loaded = [as_map(row) for row in as_list((await ask("GET", f"{root}/api/ps")).get("models"))]
+    running = (row.get("context_length") for row in loaded if row.get("name") in _ollama_names(model))
+    if window := _window(next(running, None)):
+        return window
+    shown = await ask("POST", f"{root}/api/show", {"model": model})
     if found := _NUM_CTX.search(as_text(shown.get("parameters"))):
         return _window(int(found[1]))
     info = as_map(shown.get("model_info"))

@@ -127,16 +127,19 @@ class Endpoint:
                 self._chats[model] = await asyncio.to_thread(self._make_chat, model)
             return self._chats[model]
 
-    async def learn_window(self, model: str) -> None:
-        """Ask the server for the window of a model, if that has not been done."""
+    async def learn_window(self, model: str) -> int | None:
+        """Return the window that the server tells for a model. It is asked once, if it has an API that tells one."""
+        is_ollama = self.family is not None and self.family.is_ollama
         async with self._lock:
-            if model in self.windows:
-                return
+            if model in self.windows or not (self.is_openai_compatible or is_ollama):
+                return self.windows.get(model)
             if len(self.windows) >= _MAX_CHATS:
                 self.windows.clear()
             connections = self._connections or await asyncio.to_thread(self._open_connections)
             self._connections = connections
-            self.windows[model] = await ask_for_window(connections, self.base_url, self._api_key, model)
+            window = await ask_for_window(connections, self.base_url, self._api_key, model, is_ollama=is_ollama)
+            self.windows[model] = window
+            return window
 
     def _open_connections(self) -> httpx.AsyncClient:
         from ragflow_lg.adapters.chat.openai_client import open_connections
@@ -212,10 +215,13 @@ class OpenAIChat:
         known = self._capabilities.context_tokens or self.endpoint.windows.get(self.model)
         return known or DEFAULT_CONTEXT_TOKENS
 
-    async def learn_window(self) -> None:
-        """Ask the server for the window of this model, once for each endpoint, if the settings do not say it."""
-        if self._capabilities.context_tokens is None and self.endpoint.is_openai_compatible:
-            await self.endpoint.learn_window(self.model)
+    async def learn_window(self) -> int | None:
+        """Return the window that the server tells for this model; None if the settings say it, or nobody does."""
+        return None if self._capabilities.context_tokens else await self.endpoint.learn_window(self.model)
+
+    def window_setting(self, tokens: int | str) -> str:
+        """Return the setting for a window."""
+        return f'[models."{self.name}"] context_tokens = {tokens}'
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         """Return the whole answer, without the reasoning text.
@@ -436,7 +442,7 @@ class OpenAIChat:
         window = find_window(refusal)
         if window is not None:
             self.endpoint.windows[self.model] = window
-        setting = f'[models."{self.name}"] context_tokens = {window or "N, the number that the model accepts"}'
+        setting = self.window_setting(window or "N, the number that the model accepts")
         return f"{refusal[:_MAX_REFUSAL_CHARS]} Set {setting} in the settings."
 
     def failure(self, what: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> ServiceError:

@@ -31,6 +31,8 @@ class ModelFamily:
 
     end_reason: ClassVar[str] = "finish_reason"
     """The ``response_metadata`` that marks the end of a streamed answer; an answer without it was interrupted."""
+    is_ollama: ClassVar[bool] = False
+    """Whether its servers have the API of Ollama, which tells the windows of models."""
 
     def __init__(self, endpoint: FamilyEndpoint) -> None:
         self.endpoint = endpoint

@@ -50,6 +50,7 @@ class OllamaFamily(ModelFamily):
     """Models on an Ollama server."""
 
     end_reason = "done_reason"
+    is_ollama = True
 
     def make_chat(self, model: str) -> Any:
         """Return a ``ChatOllama`` whose HTTP client has our limits."""

@@ -18,6 +18,8 @@ class OllamaWire:
 
     def check(self, call: Call) -> None:
         """Check a request."""
+        if (call.method, call.path) == ("GET", "/api/ps"):
+            return
         assert call.method == "POST"
         assert call.path in ("/api/chat", "/api/embed"), call.path
         body = call.json
@@ -65,7 +67,9 @@ class OllamaWire:
         return {}, {"error": message}
 
     def vectors(self, call: Call) -> Any:
-        """Return embeddings: the length of the text and 1."""
+        """Return embeddings: the length of the text and 1; or the models that are loaded."""
+        if call.path == "/api/ps":
+            return {"models": [{"name": "qwen3:8b", "model": "qwen3:8b", "context_length": 4096}]}
         if call.path == "/api/embed":
             texts = call.json["input"]
             return {"model": "m", "embeddings": [[len(t), 1.0] for t in ([texts] if isinstance(texts, str) else texts)]}

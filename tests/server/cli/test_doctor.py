@@ -16,9 +16,12 @@ from ragflow_lg.server.cli.doctor import (
     probe_packages,
     probe_sandbox,
     probe_tools,
+    probe_window,
 )
 from ragflow_lg.server.settings import Settings, load_settings
 from tests.fakes.mcp_servers import REAL, TINY
+from tests.fakes.model_wires.ollama_wire import OllamaWire
+from tests.fakes.model_wires.wire import serving_wire
 from tests.ragflow_lg.adapters.code.sandboxes import require_deno
 from tests.server.cli.command import Cli, invoke
 
@@ -88,6 +91,19 @@ def test_models_and_keys_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyP
     settings.write_text("default_model = 'x@Nowhere'\n")
     result = invoke("doctor", "--settings", settings, "--checkpoint", "memory://")
     assert "FAIL  the default model x@Nowhere cannot be used\n" in result.stdout
+
+
+async def test_the_window_that_a_server_tells_is_reported_with_its_setting() -> None:
+    async with serving_wire(OllamaWire()) as (_, address):
+        providers = {"Ollama": {"base_url": address}}
+        settings = {"default_model": "qwen3:8b@Ollama", "providers": providers}
+        (told,) = await probe_window(Settings.model_validate(settings))
+        set_ = {**settings, "models": {"qwen3:8b@Ollama": {"context_tokens": 2048}}}
+        assert await probe_window(Settings.model_validate(set_)) == []
+    assert (told.is_well, told.what) == (True, "qwen3:8b@Ollama has a window of 4,096 tokens")
+    assert told.advice == 'To keep this number, set [models."qwen3:8b@Ollama"] context_tokens = 4096 in the settings.'
+    assert await probe_window(Settings()) == []
+    assert await probe_window(Settings.model_validate({"default_model": "x@Nowhere"})) == []
 
 
 def test_missing_packages_of_models_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,12 +68,14 @@ async def test_models_of_a_family_are_asked_once(tmp_path: Path) -> None:
             f"[embeddings.'nomic@Ollama']\nbase_url = '{address}'\n"
         )
         result = await asyncio.to_thread(invoke, "models", "test", environment={"RAGFLOW_LG_SETTINGS": str(path)})
-        assert [line.split("  ")[0:3] for line in result.stdout.splitlines()] == [
+        chat, window, *others = result.stdout.splitlines()
+        assert [line.split("  ")[0:3] for line in (chat, *others)] == [
             ["ok", "qwen3:8b@Ollama", "chat"],
             ["ok", "demo", "chat"],
             ["ok", "nomic@Ollama", "embedding"],
         ]
-        assert [call.path for call in stub.received] == ["/api/chat", "/api/embed"]
+        assert window.endswith('window of 4,096 tokens; to keep it: [models."qwen3:8b@Ollama"] context_tokens = 4096')
+        assert [call.path for call in stub.received] == ["/api/chat", "/api/ps", "/api/embed"]
 
 
 def test_a_model_that_does_not_work_is_reported(environment: dict[str, str]) -> None:
@@ -96,7 +98,7 @@ async def test_models_of_all_kinds_are_asked_once(tmp_path: Path) -> None:
             ["ok", "m@Local", "chat"],
             ["ok", "demo", "chat"],
         ]
-        assert len(llm.requests) == 1
+        assert [request.path for request in llm.requests] == ["/v1/chat/completions", "/v1/models"]
 
 
 async def test_a_silent_model_is_given_up(tmp_path: Path) -> None:

@@ -8,10 +8,13 @@ import pytest
 from ragflow_lg.adapters.chat.model_windows import ask_for_window, find_window, is_about_length
 
 OLLAMA = {"data": [{"id": "m", "owned_by": "library"}]}
+LOADED = {"models": [{"name": "x", "context_length": 4096}, {"name": "m:latest", "context_length": 2048}]}
 LLAMA = {"data": [{"id": "m", "meta": {"n_ctx_train": 8192}}]}
 
 
-async def ask(answers: Mapping[str, Any], base_url: str = "http://server.test/v1") -> tuple[int | None, list[str]]:
+async def ask(
+    answers: Mapping[str, Any], base_url: str = "http://server.test/v1", *, is_ollama: bool = False
+) -> tuple[int | None, list[str]]:
     asked: list[str] = []
 
     def respond(request: httpx.Request) -> httpx.Response:
@@ -24,7 +27,7 @@ async def ask(answers: Mapping[str, Any], base_url: str = "http://server.test/v1
         return httpx.Response(404 if answer is None else 200, text=text)
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(respond)) as connections:
-        return await ask_for_window(connections, base_url, "k", "m"), asked
+        return await ask_for_window(connections, base_url, "k", "m", is_ollama=is_ollama), asked
 
 
 @pytest.mark.parametrize(
@@ -39,6 +42,8 @@ async def ask(answers: Mapping[str, Any], base_url: str = "http://server.test/v1
             {"/v1/models": OLLAMA, "/api/show": {"parameters": 'stop "x"\nnum_ctx    4096', "model_info": {}}},
             4096,
         ),
+        ({"/v1/models": OLLAMA, "/api/ps": LOADED, "/api/show": {"parameters": "num_ctx 8192"}}, 2048),
+        ({"/v1/models": OLLAMA, "/api/ps": {"models": [1]}, "/api/show": {"parameters": "num_ctx 8192"}}, 8192),
         ({"/v1/models": {"data": [{"id": "m"}]}}, None),
         ({"/v1/models": {"data": [{"id": "a", "max_model_len": 4096}, {"id": "b"}]}}, None),
         ({"/v1/models": {"data": [{"id": "m", "max_model_len": "4096"}]}}, None),
@@ -53,6 +58,18 @@ async def ask(answers: Mapping[str, Any], base_url: str = "http://server.test/v1
 )
 async def test_the_server_tells_the_window(answers: dict[str, Any], window: int | None) -> None:
     assert (await ask(answers))[0] == window
+
+
+@pytest.mark.parametrize(
+    ("answers", "window", "asked"),
+    [
+        ({"/api/ps": LOADED}, 2048, ["/api/ps"]),
+        ({"/api/show": {"parameters": "num_ctx 4096"}}, 4096, ["/api/ps", "/api/show"]),
+        ({}, None, ["/api/ps", "/api/show"]),
+    ],
+)
+async def test_ollamas_own_api_is_asked_directly(answers: dict[str, Any], window: int | None, asked: list[str]) -> None:
+    assert await ask(answers, "http://server.test", is_ollama=True) == (window, asked)
 
 
 async def test_other_addresses_are_those_of_the_same_server() -> None:
