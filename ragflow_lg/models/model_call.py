@@ -8,6 +8,8 @@ from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from msgspec.structs import replace
+
 from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.thinking import (
     AnswerPart,
@@ -391,14 +393,33 @@ async def ask_for_answer(
 ) -> ChatAnswer:
     """Call the model as `ask` does, and once more if its answer is empty.
 
+    A request that is refused as too long for a window, which becomes known by this, is cut and sent once more.
+
     Raises:
         ServiceError: if a call fails, or the answer stays empty.
     """
+    window = model.context_tokens
     for _ in range(EMPTY_TRIES):
-        answer = await ask(ctx, model, request, show)
+        try:
+            answer = await ask(ctx, model, request, show)
+        except ServiceError as error:
+            is_learned = error.status and model.context_tokens < window
+            shorter = _fit_request(ctx, request, model.context_tokens) if is_learned else request
+            if shorter == request:
+                raise
+            answer = await ask(ctx, model, request := shorter, show)
         if not is_empty(answer):
             return answer
     raise empty_answer_error(ctx)
+
+
+def _fit_request(ctx: RunContext, request: ChatRequest, context_tokens: int) -> ChatRequest:
+    """Return a request without tools that fits into a window."""
+    whole = (request.system, cast("tuple[ChatMessage, ...]", request.messages))
+    system, messages = fitted = fit_context(*whole, context_tokens)
+    if left_out := describe_left_out(whole, fitted, context_tokens):
+        ctx.notice(left_out)
+    return replace(request, system=system, messages=tuple(messages))
 
 
 async def _show_parts(show: AnswerSink, texts: list[str], parts: Iterable[AnswerPart]) -> None:

@@ -1,15 +1,24 @@
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.events import Delta, EngineEvent, EventSink
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.components.llm import llm
-from ragflow_lg.models.model_call import AnswerStream, ask, build_fitted_request, build_request, find_guidelines
-from ragflow_lg.services.chat import ChatRequest, ToolCall
+from ragflow_lg.models.model_call import (
+    AnswerStream,
+    ask,
+    ask_for_answer,
+    build_fitted_request,
+    build_request,
+    find_guidelines,
+)
+from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, ToolCall, estimate_usage
 from tests.fakes.prompts import GUIDELINES
 from tests.fakes.run import bind
 from tests.fakes.services import Reply, ScriptedModel, fake_services
@@ -125,6 +134,53 @@ async def test_the_server_is_asked_for_the_window_before_a_long_request() -> Non
         assert model.asked == asked
         assert len(request.messages[0]["content"]) == min(length, 4 * 1940)
         assert len(ctx.notices) == asked
+
+
+class RefusingModel(ScriptedModel):
+    """Refuses long requests. The first refusal names the window."""
+
+    window = 1000
+
+    async def complete(self, request: ChatRequest) -> ChatAnswer:
+        self._refuse(request)
+        return await super().complete(request)
+
+    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
+        self._refuse(request)
+        async for delta in super().stream(request):
+            yield delta
+
+    def _refuse(self, request: ChatRequest) -> None:
+        if estimate_usage(request, "").prompt_tokens > self.window:
+            self.requests.append((False, request))
+            self.context_tokens = self.window
+            error = ServiceError("The request is too long.")
+            error.status = 400
+            raise error
+
+
+OLD, LATER = {"role": "user", "content": "o" * 4000}, {"role": "assistant", "content": "a" * 400}
+CONVERSATION = ChatRequest("Be kind.", (OLD, LATER, *HELLO.messages))
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_request_that_is_refused_for_its_length_is_cut_and_sent_once_more(is_streamed: bool) -> None:
+    ctx, sink = context()
+    model = RefusingModel([Reply(""), Reply("hi")])
+    show = AnswerStream(ctx) if is_streamed else None
+    assert (await ask_for_answer(ctx, model, CONVERSATION, show)).text == "hi"
+    assert [len(request.messages) for _, request in model.requests] == [3, 1, 1]
+    assert [request.system for _, request in model.requests] == ["Be kind."] * 3
+    assert ["the 2 oldest messages" in notice for notice in ctx.notices] == [True]
+    assert await read_deltas(sink) == [("hi", "")] * is_streamed
+
+
+async def test_a_request_that_is_refused_although_its_window_was_known_is_not_sent_again() -> None:
+    ctx, _ = context()
+    model = RefusingModel(context_tokens=RefusingModel.window)
+    with pytest.raises(ServiceError, match="too long"):
+        await ask_for_answer(ctx, model, CONVERSATION)
+    assert len(model.requests) == 1
 
 
 async def test_what_was_left_out_is_said_at_the_end_of_the_node() -> None:
