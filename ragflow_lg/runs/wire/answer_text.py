@@ -22,7 +22,7 @@ class AnswerText:
     A `MessageReset` replaces the text of the Message that is being sent.
 
     ``thinking`` determines what becomes of thinking sections: they are ``omitted``, ``tagged`` with ``<think>``, or
-    kept as plain ``text``.
+    kept as plain ``text``, without those that are no part of the stored text.
     """
 
     def __init__(self, thinking: Literal["omitted", "tagged", "text"] = "omitted") -> None:
@@ -53,7 +53,7 @@ class AnswerText:
                 text = ("<think>" if event.start_to_think else "</think>" if event.end_to_think else "") + text
             else:
                 self._is_thinking = (self._is_thinking or event.start_to_think) and not event.end_to_think
-                text = "" if self._is_thinking and self._thinking == "omitted" else text
+                text = "" if event.is_aside or (self._is_thinking and self._thinking == "omitted") else text
             self._pieces.append(text)
             return text
         if isinstance(event, MessageEnd):

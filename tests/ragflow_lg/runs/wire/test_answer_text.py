@@ -2,7 +2,7 @@ from typing import Literal
 
 import pytest
 
-from ragflow_lg.runs.wire.answer_text import AnswerText
+from ragflow_lg.runs.wire.answer_text import AnswerText, message_frames
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs
 
 EVENTS = (
@@ -30,6 +30,18 @@ def test_a_reset_replaces_the_text_of_the_current_message(
     answer = AnswerText(thinking)
     for event in EVENTS:
         answer.feed(event)
+    assert answer.text == text
+
+
+@pytest.mark.parametrize(
+    ("thinking", "text"), [("omitted", "Yes"), ("tagged", "<think>Hm</think>Yes"), ("text", "Yes")]
+)
+def test_thinking_that_is_not_stored_is_no_part_of_the_plain_text(
+    thinking: Literal["omitted", "tagged", "text"], text: str
+) -> None:
+    answer = AnswerText(thinking)
+    for frame in (*message_frames("Hm</think>"), Message("Yes")):
+        answer.feed(frame)
     assert answer.text == text
 
 

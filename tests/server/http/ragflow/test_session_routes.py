@@ -6,7 +6,7 @@ from ragflow_lg.server.http.shared.row_loading import (
 )
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import Reply
-from tests.server.http.app_server import CITING, ECHO, FORM, canvas, start_app
+from tests.server.http.app_server import CITING, ECHO, FORM, MODEL, canvas, start_app
 
 MISSING = "0" * 32
 
@@ -42,6 +42,22 @@ async def test_a_session_is_created_listed_and_deleted(tmp_path: Path) -> None:
         }
         gone = (await server.client.get(f"/agents/{agent_id}/sessions/{row['id']}")).json()
         assert gone == {"code": 102, "message": "Session not found!"}
+
+
+async def test_the_messages_of_a_session_have_no_thinking_without_an_opening_tag(tmp_path: Path) -> None:
+    thought = "Let me think.\n</think>\n\n"
+    async with start_app(tmp_path, [Reply(f"{thought}{text}") for text in ("Yes.", "No.", "So.")]) as server:
+        agent_id = await server.agent(MODEL)
+        session = await server.session(agent_id)
+        assert (await server.ask(agent_id, "one", session_id=session))["data"]["data"]["content"].strip() == "Yes."
+        await server.stream(agent_id, "two", session_id=session)
+        openai = {"model": "m", "messages": [{"role": "user", "content": "three"}], "stream": False}
+        path = f"/agents_openai/{agent_id}/chat/completions"
+        await server.client.post(path, json={**openai, "session_id": session})
+        row = (await server.client.get(f"/agents/{agent_id}/sessions/{session}")).json()["data"]
+        assert [m["content"].strip() for m in row["message"][1:]] == ["one", "Yes.", "two", "No.", "three", "So."]
+        listed = (await server.client.get(f"/agents/{agent_id}/sessions")).json()
+        assert "Let me think" not in str(listed)
 
 
 async def test_a_page_of_sessions_omits_large_canvases(tmp_path: Path) -> None:
