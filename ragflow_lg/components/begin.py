@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from ragflow_lg.dsl.forms import begin_answer, form_fields, is_file, layout_findings
 from ragflow_lg.dsl.value_types import schemas_of_fields
+from ragflow_lg.dsl.webhook_configuration import webhook_findings
 
 _MODES = {"conversational": "conversational", "task": "task", "webhook": "Webhook"}
 
@@ -55,6 +57,12 @@ def _names(params: Params) -> Iterable[str]:
     return (*params.inputs, *(_SECTIONS if params.mode == "Webhook" else ()))
 
 
+def _lint(params: Params) -> Iterator[Finding]:
+    yield from layout_findings(params.layout_recognize)
+    if params.mode == "Webhook":
+        yield from webhook_findings(params.model_dump(by_alias=True, exclude_none=True))
+
+
 @component(
     "Begin",
     kind="entry",
@@ -62,7 +70,7 @@ def _names(params: Params) -> Iterable[str]:
     outputs=Outputs,
     output_names=_names,
     output_schemas=lambda params: schemas_of_fields(form_fields(params.inputs)),
-    lint=lambda params: layout_findings(params.layout_recognize),
+    lint=_lint,
     timeout_s=None,
     effects="none",
     description="Start of every turn. Its form fields become outputs.",

@@ -241,6 +241,19 @@ class WebhookBucketRow(Row):
     update_ms: Mapped[int] = mapped_column(BigInteger)
 
 
+class WebhookDeliveryRow(Row):
+    """A call to an agent's webhook that is not accepted again."""
+
+    __tablename__ = "webhook_deliveries"
+    __table_args__ = (Index(None, "tenant", "agent_id", "expire_ms"),)
+
+    agent_id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
+    digest: Mapped[str] = mapped_column(LineText(64), primary_key=True)
+    """The digest of its signature or of its token's id."""
+    expire_ms: Mapped[int] = mapped_column(BigInteger)
+    """When it may be forgotten."""
+
+
 class WebhookTestRow(Row):
     """A test call to a webhook that its owner is watching."""
 

@@ -1,4 +1,4 @@
-"""Webhook calls: finds the agent, limits the rate, and stores test events."""
+"""Webhook calls: finds the agent, limits the rate, remembers what is accepted only once, and stores test events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, delete, func, select
 
 from ragflow_lg.base.errors import DatabaseError
-from ragflow_lg.server.database.tables import AgentRow, WebhookBucketRow, WebhookEventRow, WebhookTestRow
+from ragflow_lg.server.database.tables import (
+    AgentRow,
+    WebhookBucketRow,
+    WebhookDeliveryRow,
+    WebhookEventRow,
+    WebhookTestRow,
+)
 
 if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
@@ -25,7 +31,7 @@ async def find_agent(database: Database, agent_id: str) -> AgentRow | None:
 
 
 class WebhookRepository:
-    """The rate limit for one agent's webhook, shared by all servers that use the database."""
+    """The rate limit and the remembered calls of one agent's webhook, shared by all servers that use the database."""
 
     def __init__(self, database: Database, tenant: str, agent_id: str) -> None:
         self._database = database
@@ -58,6 +64,34 @@ class WebhookRepository:
             has_token = tokens >= _TOKEN
             bucket.micro_tokens = tokens - _TOKEN if has_token else tokens
             return 0.0 if has_token else max(1.0, (_TOKEN - tokens) * period_s / limit / _TOKEN)
+
+    async def remember(self, digest: str, expire_ms: int, now_ms: int) -> bool:
+        """Remember a call until a time. Return whether it was new. Expired ones are forgotten."""
+        try:
+            return await self._remember(digest, expire_ms, now_ms)
+        except DatabaseError:
+            return await self._remember(digest, expire_ms, now_ms)  # another server has just remembered it
+
+    async def _remember(self, digest: str, expire_ms: int, now_ms: int) -> bool:
+        table = WebhookDeliveryRow
+        statement = select(table.digest).where(*self._deliveries(), table.digest == digest)
+        async with self._database.writing() as db:
+            await db.execute(delete(table).where(*self._deliveries(), table.expire_ms < now_ms))
+            if await db.scalar(statement) is not None:
+                return False
+            row = table(agent_id=self._agent_id, digest=digest, expire_ms=expire_ms)
+            row.tenant = self._tenant
+            db.add(row)
+            return True
+
+    async def forget(self, digest: str) -> None:
+        """Forget a remembered call."""
+        await self._database.execute(
+            delete(WebhookDeliveryRow).where(*self._deliveries(), WebhookDeliveryRow.digest == digest)
+        )
+
+    def _deliveries(self) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+        return WebhookDeliveryRow.tenant == self._tenant, WebhookDeliveryRow.agent_id == self._agent_id
 
 
 class WebhookTests(Struct, frozen=True):
@@ -112,9 +146,8 @@ class WebhookTests(Struct, frozen=True):
         return await self.database.all(statement)
 
     async def delete_all(self) -> None:
-        """Delete the agent's tests and rate limit."""
+        """Delete the agent's tests, rate limit and remembered calls."""
         ids = select(WebhookTestRow.id).where(*self._tests())
-        of_bucket = (WebhookBucketRow.tenant == self.tenant, WebhookBucketRow.agent_id == self.agent_id)
         async with self.database.writing() as db:
             expired = list(await db.scalars(ids))
             await db.execute(
@@ -123,7 +156,8 @@ class WebhookTests(Struct, frozen=True):
                 )
             )
             await db.execute(delete(WebhookTestRow).where(*self._tests()))
-            await db.execute(delete(WebhookBucketRow).where(*of_bucket))
+            for table in (WebhookBucketRow, WebhookDeliveryRow):
+                await db.execute(delete(table).where(table.tenant == self.tenant, table.agent_id == self.agent_id))
 
     def _tests(self) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
         return WebhookTestRow.tenant == self.tenant, WebhookTestRow.agent_id == self.agent_id

@@ -14,11 +14,11 @@ from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.base.json_scanner import scan_slices
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.base.worker_tasks import measure
+from ragflow_lg.dsl.webhook_configuration import Security, WebhookConfiguration, as_mapping
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES
 from ragflow_lg.server.http.shared.body_limits import limit_body
 from ragflow_lg.server.http.shared.body_reading import FormScanner, JsonBodyScanner, parse_form
 from ragflow_lg.server.http.shared.request_parsing import Upload, read_parts
-from ragflow_lg.server.http.webhooks.webhook_configuration import WebhookConfiguration, as_mapping
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
 from ragflow_lg.services.workers import Workers
 
@@ -163,6 +163,21 @@ def _name_type(value: object) -> str:
         list: "array",
     }
     return names.get(type(value), "null")
+
+
+async def read_signed_body(request: Request, security: Security) -> bytes:
+    """Return the body as received. The request keeps it, so that it can be read again after its signature is checked.
+
+    Raises:
+        RequestError: if it is too large.
+    """
+    limit_body(request, "webhook")
+    raw = bytearray()
+    async for chunk in request.stream():
+        raw += chunk
+        check_body_size(security, len(raw))
+    request._body = bytes(raw)  # pyright: ignore[reportPrivateUsage]  # Starlette's own cache of the body
+    return request._body  # pyright: ignore[reportPrivateUsage]
 
 
 async def read_payload(request: Request, configuration: WebhookConfiguration, workers: Workers) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -14,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import BusyError, CompileError, RagflowLgError, RequestError
+from ragflow_lg.dsl.webhook_configuration import WebhookConfiguration, find_webhook_params, read_configuration
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_operations, get_turns
@@ -22,13 +25,7 @@ from ragflow_lg.server.http.shared.request_parsing import to_text
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.http.shared.route_schemas import Answer, LazyModel
 from ragflow_lg.server.http.shared.row_loading import load_agent
-from ragflow_lg.server.http.webhooks.webhook_configuration import (
-    RateLimit,
-    WebhookConfiguration,
-    find_webhook_params,
-    read_configuration,
-)
-from ragflow_lg.server.http.webhooks.webhook_request import read_payload
+from ragflow_lg.server.http.webhooks.webhook_request import read_payload, read_signed_body
 from ragflow_lg.server.http.webhooks.webhook_runs import (
     TurnOutcome,
     WebhookTestRecorder,
@@ -37,7 +34,7 @@ from ragflow_lg.server.http.webhooks.webhook_runs import (
     follow_turn,
     trim_in_background,
 )
-from ragflow_lg.server.http.webhooks.webhook_security import check_caller
+from ragflow_lg.server.http.webhooks.webhook_security import Delivery, check_caller
 from ragflow_lg.server.observability.audit import audit
 
 if TYPE_CHECKING:
@@ -172,23 +169,49 @@ async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder
     if configuration.methods and request.method not in configuration.methods:
         allowed = " or ".join(sorted(configuration.methods))
         raise RequestError(f"The method {request.method} is not allowed; use {allowed}.", 400)
-    app_state = get_app_state(request)
-
-    async def take_call(rate: RateLimit) -> float:
-        rates = WebhookRepository(app_state.database, agent.tenant, agent.id)
-        return await rates.take(rate.limit, rate.period_s, app_state.now_ms())
-
+    app_state, security, is_test = get_app_state(request), configuration.security, recorder is not None
     host = request.client.host if request.client is not None else ""
     headers = {name.lower(): value for name, value in request.headers.items()}
-    await check_caller(configuration.security, headers, host, take_call, is_owner=recorder is not None)
-    workers = app_state.workers_of(agent.tenant)
-    payload = await read_payload(request, configuration, workers)
-    turn = await begin_turn(turns, agent, payload)
+    now_ms = app_state.now_ms()
+    delivery = await check_caller(
+        security, headers, host, lambda: read_signed_body(request, security), now_ms, is_owner=is_test
+    )
+    calls = WebhookRepository(app_state.database, agent.tenant, agent.id)
+    async with _accept_once(calls, delivery, now_ms, is_test=is_test):
+        # Counted last: otherwise callers without the secret could exhaust the limit.
+        if (rate := security.rate) is not None and (wait_s := await calls.take(rate.limit, rate.period_s, now_ms)) > 0:
+            raise RequestError(f"Too many calls; try again in {wait_s:.0f} s.", 400)
+        payload = await read_payload(request, configuration, app_state.workers_of(agent.tenant))
+        turn = await begin_turn(turns, agent, payload)
     trim_in_background(app_state, agent)
     if configuration.is_immediate:
         follow_in_background(turn, recorder)
         return _respond_template(configuration)
-    return _respond_outcome(await follow_turn(turn, recorder), turn, is_test=recorder is not None)
+    return _respond_outcome(await follow_turn(turn, recorder), turn, is_test=is_test)
+
+
+@asynccontextmanager
+async def _accept_once(
+    calls: WebhookRepository, delivery: Delivery | None, now_ms: int, *, is_test: bool
+) -> AsyncGenerator[None]:
+    """Remember a call. If the block refuses it, it is forgotten, so that its sender may try again.
+
+    Raises:
+        RequestError: if the call is remembered already. The owner may repeat a test.
+    """
+    if delivery is None:
+        yield
+        return
+    if not await calls.remember(delivery.digest, delivery.expire_ms, now_ms):
+        if not is_test:
+            raise RequestError("The call has been received before: its signature or token is accepted only once.", 400)
+        yield
+        return
+    try:
+        yield
+    except RagflowLgError:
+        await calls.forget(delivery.digest)
+        raise
 
 
 def _respond_template(configuration: WebhookConfiguration) -> Response:

@@ -79,12 +79,15 @@ def test_only_the_first_problems_of_a_played_canvas_are_reported() -> None:
     assert len(check(canvas_with_tools("broken"), broken=broken)[1]) <= 20
 
 
+WEBHOOK = {"mode": "Webhook", "security": {"auth_type": "none", "allow_anonymous": True}}
+
+
 @pytest.mark.parametrize(
     ("inner", "message"),
     [
         (canvas({"f": form("name")}), "'f' asks the user for input"),
         (
-            canvas({"begin": node("Begin", {"mode": "Webhook"}, ["m"]), "m": node("Message", {"content": "x"})}),
+            canvas({"begin": node("Begin", WEBHOOK, ["m"]), "m": node("Message", {"content": "x"})}),
             "webhook",
         ),
         (

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.components.begin import begin
-from tests.fakes.run import run_component
+from tests.fakes.run import bind, run_component
 
 FORM = {"inputs": {"n": {"type": "integer"}, "f": {"type": "file"}, "o": {"type": "object"}}}
 
@@ -45,3 +45,11 @@ async def test_the_payload_of_a_webhook_becomes_outputs() -> None:
     result = await run_component(begin, {"mode": "webhook"}, request={"payload": payload})
     assert result.outputs == {"body": {"event": "push"}, "headers": {"h": "1"}}
     assert result.inputs == {"request": {"method": "POST"}}
+
+
+def test_a_webhook_without_a_secret_is_reported() -> None:
+    security = {"auth_type": "hmac", "hmac": {"secret": ""}}
+    (finding,) = begin.lint(bind(begin, {"mode": "webhook", "security": security}))
+    assert (finding.path, finding.message) == (("security", "hmac", "secret"), "`security.hmac.secret` is not set.")
+    assert not list(begin.lint(bind(begin, {"mode": "conversational", "security": security})))
+    assert not list(begin.lint(bind(begin, {"mode": "webhook", "security": {**security, "hmac": {"secret": "s"}}})))

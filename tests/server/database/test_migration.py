@@ -76,6 +76,7 @@ async def test_a_database_of_the_first_version_is_migrated(database_url: str) ->
             "pause_timeouts",
             "schedules",
             "usage_days",
+            "webhook_deliveries",
             "webhook_events",
             "webhook_tests",
             "webhook_buckets",

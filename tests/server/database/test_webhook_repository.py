@@ -34,6 +34,31 @@ async def test_concurrent_calls_are_all_counted(database_url: str) -> None:
         assert sorted(wait > 0 for wait in await asyncio.gather(*takes)) == [False] * 3 + [True] * 5
 
 
+async def test_a_call_is_new_once_until_it_expires(database_url: str) -> None:
+    async with open_database(database_url) as database:
+        calls = WebhookRepository(database, "us", "a1")
+        digest, other = "0" * 64, "1" * 64
+        assert [await calls.remember(digest, 2000, now_ms) for now_ms in (1000, 1500, 2000, 2001)] == [
+            True,
+            False,
+            False,
+            True,
+        ]
+        assert await calls.remember(other, 5000, 1000)
+        assert await WebhookRepository(database, "us", "a2").remember(other, 5000, 1000)
+        await calls.forget(other)
+        assert await calls.remember(other, 5000, 1000)
+        await WebhookTests(database, "us", "a1").delete_all()
+        assert await calls.remember(other, 5000, 1000)
+        assert not await WebhookRepository(database, "us", "a2").remember(other, 5000, 1000)
+
+
+async def test_of_concurrent_calls_one_is_new(database_url: str) -> None:
+    async with open_database(database_url) as database:
+        calls = (WebhookRepository(database, "us", "a1").remember("0" * 64, 2000, 1000) for _ in range(8))
+        assert sum(await asyncio.gather(*calls)) == 1
+
+
 async def test_tests_are_read_by_time_and_expire(database_url: str) -> None:
     async with open_database(database_url) as database:
         ours, theirs = WebhookTests(database, "us", "a1"), WebhookTests(database, "them", "a1")

@@ -5,8 +5,8 @@ import pytest
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.dsl.webhook_configuration import WebhookConfiguration, read_configuration
 from ragflow_lg.server.http.shared.body_reading import MAX_ENTRIES, MAX_FIELDS
-from ragflow_lg.server.http.webhooks.webhook_configuration import WebhookConfiguration, read_configuration
 from ragflow_lg.server.http.webhooks.webhook_request import (
     MAX_UNDECLARED,
     read_payload,

@@ -1,5 +1,6 @@
 import asyncio
 import base64
+import hmac
 import json
 from pathlib import Path
 from typing import Any
@@ -224,6 +225,121 @@ async def test_servers_with_one_database_share_the_rate_limit(tmp_path: Path) ->
             assert (await other.post(path, json={"event": "x"})).status_code == 200
             answer = await other.post(path, json={"event": "x"})
         assert (answer.status_code, "Too many calls" in answer.json()["message"]) == (400, True)
+
+
+def signed(body: bytes, secret: str = "geheim") -> dict[str, Any]:
+    signature = hmac.new(secret.encode(), body, "sha256").hexdigest()
+    return {
+        "content": body,
+        "headers": {"Content-Type": "application/json", "X-Hub-Signature-256": f"sha256={signature}"},
+    }
+
+
+SIGNED = {"auth_type": "hmac", "hmac": {"secret": "geheim"}}
+
+
+async def test_a_signed_body_is_accepted_once(tmp_path: Path) -> None:
+    headers: dict[str, Any] = {"properties": {"X-Hub-Signature-256": {}}}
+    async with start_app(tmp_path) as server:
+        agent_id = await server.agent(
+            hook("{begin@body.event}{begin@headers}", security=SIGNED, schema={**BODY, "headers": headers})
+        )
+        first = signed(b'{"event": "push"}')
+        answer = await call(server, agent_id, **first)
+        assert (answer.status_code, answer.json()["message"]) == (200, 'push{"X-Hub-Signature-256": ""}')
+        second = httpx.ASGITransport(make_app(server.app_state))
+        async with httpx.AsyncClient(transport=second, base_url="http://other") as other:
+            repeated = await other.post(f"/api/v1/agents/{agent_id}/webhook?more=1", **first)
+        assert (repeated.status_code, "received before" in repeated.json()["message"]) == (400, True)
+        assert (await call(server, agent_id, **signed(b'{"event": "tag"}'))).status_code == 200
+        copy = await server.agent(hook(security=SIGNED), "Copy")
+        assert (await call(server, copy, **first)).status_code == 200, "each webhook remembers its own calls"
+        assert (await server.client.get(f"/agents/{agent_id}/sessions")).json()["total"] == 2
+
+
+async def test_bodies_without_the_right_signature_are_not_parsed(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        security = {**SIGNED, "max_body_size": "1kb", "rate_limit": {"limit": 1, "per": "hour"}}
+        agent_id = await server.agent(hook(security=security))
+        unauthenticated: list[dict[str, Any]] = [
+            {"json": {"event": "push"}},
+            {**signed(b"{"), "content": b"{ "},
+            signed(b'{"event": "push"}', "other"),
+            {"files": {"f": ("a.txt", b"text")}, "headers": {"X-Hub-Signature-256": f"sha256={'0' * 64}"}},
+        ]
+        for values in unauthenticated:
+            answer = await call(server, agent_id, **values)
+            assert answer.json() == {"code": 400, "message": "The call is not authenticated."}
+
+        async def pieces() -> Any:
+            for _ in range(100):
+                yield b"x" * 1000
+
+        large = await call(server, agent_id, content=pieces(), headers=signed(b"")["headers"])
+        assert "larger than 1,024" in large.json()["message"]
+        good = signed(b'{"event": "push"}')
+        assert (await call(server, agent_id, **good)).status_code == 200, "refused calls did not count"
+        late = signed(b'{"event": "tag"}')
+        for _ in range(2):
+            assert "Too many calls" in (await call(server, agent_id, **late)).json()["message"], "it may try again"
+
+
+async def test_a_signed_call_that_was_refused_may_be_repeated(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = await server.agent(hook(security=SIGNED))
+        for _ in range(2):
+            answer = await call(server, agent_id, **signed(b"{}"))
+            assert answer.json()["message"] == "body missing required field: event"
+        for _ in range(2):
+            tested = await server.client.post(f"/agents/{agent_id}/webhook/test", **signed(b'{"event": "x"}'))
+            assert tested.status_code == 200, "the owner may repeat a test"
+        answer = await call(server, agent_id, **signed(b'{"event": "x"}'))
+        assert "received before" in answer.json()["message"], "whoever has seen the test may not"
+        unsigned = await server.client.post(f"/agents/{agent_id}/webhook/test", json={"event": "x"})
+        assert unsigned.json()["message"] == "The call is not authenticated."
+
+
+async def test_signed_forms_and_files_are_read(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        agent_id = await server.agent(hook("{begin@body}", security=SIGNED))
+        sent_bodies: list[dict[str, Any]] = [
+            {"data": {"event": "a b"}},
+            {"files": {"f": ("a.txt", b"text")}, "data": {"event": "a b"}},
+        ]
+        for values in sent_bodies:
+            request = httpx.Request("POST", "http://x", **values)
+            body = request.read()
+            sent: dict[str, Any] = {**signed(body)["headers"], "Content-Type": request.headers["Content-Type"]}
+            answer = await call(server, agent_id, content=body, headers=sent)
+            assert json.loads(answer.json()["message"])["event"] == "a b"
+
+
+async def test_a_token_for_one_call_is_accepted_once(tmp_path: Path) -> None:
+    secret = "s" * 32
+    settings = {"auth_type": "jwt", "jwt": {"secret": secret, "single_use": True}}
+    async with start_app(tmp_path) as server:
+        agent_id = await server.agent(hook(security=settings))
+
+        async def send(token_id: str) -> str:
+            token = jwt.encode({"jti": token_id, "exp": 9_999_999_999}, secret, algorithm="HS256")
+            return (await call(server, agent_id, headers={"Authorization": f"Bearer {token}"})).json()["message"]
+
+        assert [await send("a"), await send("b")] == ["push {}"] * 2
+        assert "received before" in await send("a")
+
+
+async def test_calls_without_the_secret_do_not_count(tmp_path: Path) -> None:
+    rate = {"rate_limit": {"limit": 1, "per": "hour"}}
+    kinds: list[dict[str, Any]] = [
+        {"auth_type": "token", "token": {"token_header": "X-Token", "token_value": "v"}},
+        {"auth_type": "basic", "basic_auth": {"username": "u", "password": "v"}},
+        {"auth_type": "jwt", "jwt": {"secret": "s" * 32}},
+    ]
+    async with start_app(tmp_path) as server:
+        for kind in kinds:
+            agent_id = await server.agent(hook(security={**kind, **rate}), kind["auth_type"])
+            for _ in range(2):
+                assert (await call(server, agent_id)).json()["message"] == "The call is not authenticated."
 
 
 async def test_only_the_owner_sees_reasons_of_failures(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
+from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import RequestError
 
 MAX_BODY_BYTES = 10 * 1024 * 1024
@@ -16,6 +17,9 @@ MAX_BODY_BYTES = 10 * 1024 * 1024
 _UNITS = {"kb": 1024, "mb": 1024**2}
 _PERIODS_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
 _ALGORITHMS = frozenset(f"{kind}{size}" for kind in ("HS", "RS", "ES", "PS") for size in (256, 384, 512)) | {"EdDSA"}
+_DIGESTS = ("sha256", "sha384", "sha512", "sha1")
+_SIGNED_WINDOW_S, _UNSIGNED_WINDOW_S, _MAX_WINDOW_S = 300, 86_400, 30 * 86_400
+_BODY, _TIMESTAMP = "{body}", "{timestamp}"
 _STANDARD_CLAIMS = frozenset({"sub", "aud", "iss", "nbf", "iat"})
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -49,6 +53,25 @@ class JwtAuth(Struct, frozen=True):
     required_claims: tuple[str, ...]
     must_expire: bool = True
     """Whether a token without the claim ``exp`` is refused."""
+    is_single_use: bool = False
+    """Whether a token, by its claim ``jti``, is accepted only once."""
+
+
+class HmacAuth(Struct, frozen=True):
+    """Authentication with a signature of the body. The same signature is accepted only once."""
+
+    secret: str
+    header: str
+    algorithm: str
+    timestamp_header: str
+    """The header with the time in epoch seconds, or ``""`` if no time is signed."""
+    signed: str
+    """What is signed: a text with ``{body}`` and, if a time is signed, ``{timestamp}``."""
+    window_s: int
+    """How far the signed time may be from the current one, or how long signatures without a time are remembered."""
+
+
+Auth: TypeAlias = Anonymous | TokenAuth | BasicAuth | JwtAuth | HmacAuth
 
 
 class RateLimit(Struct, frozen=True):
@@ -61,7 +84,7 @@ class RateLimit(Struct, frozen=True):
 class Security(Struct, frozen=True):
     """The restrictions on callers."""
 
-    auth: Anonymous | TokenAuth | BasicAuth | JwtAuth
+    auth: Auth
     max_body_bytes: int = MAX_BODY_BYTES
     networks: tuple[Network, ...] | None = None
     """Addresses that are allowed to call; None for all."""
@@ -119,6 +142,28 @@ def read_configuration(params: Mapping[str, Any]) -> WebhookConfiguration:
         _parse_status(response.get("status")) if is_immediate else 200,
         template if isinstance(template, str) else "",
     )
+
+
+def webhook_findings(params: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield a finding if the webhook of a Begin component would refuse every call, for example without a secret."""
+    try:
+        read_configuration(params)
+    except RequestError as error:
+        hint = "The server refuses every call of the webhook until this is set right."
+        yield Finding("params-invalid", "warning", _locate(str(error), params), str(error), hint)
+
+
+def _locate(message: str, params: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the path of the parameter that a message names, as far as the parameters have it."""
+    _, _, rest = message.partition("`")
+    path: list[str] = []
+    fields = params
+    for name in rest.partition("`")[0].split("."):
+        if name not in fields:
+            break
+        path.append(name)
+        fields = as_mapping(fields[name])
+    return tuple(path)
 
 
 def _parse_content_type(value: Any) -> str:
@@ -182,7 +227,7 @@ def _parse_rate(value: Any) -> RateLimit | None:
     return RateLimit(limit, period)
 
 
-def _parse_auth(settings: Mapping[str, Any]) -> Anonymous | TokenAuth | BasicAuth | JwtAuth:
+def _parse_auth(settings: Mapping[str, Any]) -> Auth:
     kind = str(settings.get("auth_type") or "none").lower()
     if kind == "none":
         if not _is_true(settings.get("allow_anonymous")):
@@ -198,7 +243,9 @@ def _parse_auth(settings: Mapping[str, Any]) -> Anonymous | TokenAuth | BasicAut
         return BasicAuth(_read_text(fields, "basic_auth.username"), _read_text(fields, "basic_auth.password"))
     if kind == "jwt":
         return _parse_jwt(as_mapping(settings.get("jwt")))
-    raise _build_refusal("`security.auth_type` must be one of none, token, basic, jwt.")
+    if kind == "hmac":
+        return _parse_hmac(as_mapping(settings.get("hmac")))
+    raise _build_refusal("`security.auth_type` must be one of none, token, basic, jwt, hmac.")
 
 
 def _parse_jwt(fields: Mapping[str, Any]) -> JwtAuth:
@@ -216,7 +263,28 @@ def _parse_jwt(fields: Mapping[str, Any]) -> JwtAuth:
         issuer if isinstance(issuer, str) else "",
         tuple(claim for claim in claims if claim != "exp"),
         "exp" in claims or not _is_false(fields.get("require_exp")),
+        _is_true(fields.get("single_use")),
     )
+
+
+def _parse_hmac(fields: Mapping[str, Any]) -> HmacAuth:
+    algorithm = str(fields.get("algorithm") or "sha256").lower()
+    if algorithm not in _DIGESTS:
+        raise _build_refusal(f"`security.hmac.algorithm` must be one of {', '.join(_DIGESTS)}.")
+    timestamp_header = str(fields.get("timestamp_header") or "").strip()
+    signed = str(fields.get("signed") or (f"{_TIMESTAMP}.{_BODY}" if timestamp_header else _BODY))
+    if signed.count(_BODY) != 1:
+        raise _build_refusal("`security.hmac.signed` must contain {body} once.")
+    if (_TIMESTAMP in signed) is not bool(timestamp_header):
+        raise _build_refusal(
+            "`security.hmac.signed` must contain {timestamp} if, and only if, `security.hmac.timestamp_header` is set."
+        )
+    default_s = _SIGNED_WINDOW_S if timestamp_header else _UNSIGNED_WINDOW_S
+    window_s = _parse_int(default_s if fields.get("window_s") in (None, "") else fields["window_s"])
+    if window_s is None or not 0 < window_s <= _MAX_WINDOW_S:
+        raise _build_refusal(f"`security.hmac.window_s` must be a whole number from 1 to {_MAX_WINDOW_S:,}.")
+    header = str(fields.get("header") or "X-Hub-Signature-256").strip()
+    return HmacAuth(_read_text(fields, "hmac.secret"), header, algorithm, timestamp_header, signed, window_s)
 
 
 def _read_text(fields: Mapping[str, Any], path: str) -> str:

@@ -4,16 +4,18 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.webhooks.webhook_configuration import (
+from ragflow_lg.dsl.webhook_configuration import (
     MAX_BODY_BYTES,
     Anonymous,
     BasicAuth,
+    HmacAuth,
     JwtAuth,
     RateLimit,
     Security,
     TokenAuth,
     find_webhook_params,
     read_configuration,
+    webhook_findings,
 )
 
 OPEN = {"auth_type": "none", "allow_anonymous": True}
@@ -78,6 +80,17 @@ def test_all_settings_are_parsed() -> None:
     [
         ({"auth_type": "token", "token": {"token_header": "X", "token_value": "v"}}, TokenAuth("X", "v")),
         ({"auth_type": "basic", "basic_auth": {"username": "u", "password": "p"}}, BasicAuth("u", "p")),
+        (
+            {"auth_type": "hmac", "hmac": {"secret": "s"}},
+            HmacAuth("s", "X-Hub-Signature-256", "sha256", "", "{body}", 86_400),
+        ),
+        (
+            {
+                "auth_type": "HMAC",
+                "hmac": {"secret": "s", "header": "X", "algorithm": "SHA512", "timestamp_header": "T"},
+            },
+            HmacAuth("s", "X", "sha512", "T", "{timestamp}.{body}", 300),
+        ),
         ({"allow_anonymous": "yes"}, Anonymous()),
         ({"allow_anonymous": 1}, Anonymous()),
     ],
@@ -99,6 +112,17 @@ def test_authentication_is_parsed(settings: dict[str, Any], expected: object) ->
         ({"auth_type": "jwt", "jwt": {"secret": ""}}, "jwt.secret"),
         ({"auth_type": "jwt", "jwt": {"secret": "s", "algorithm": "none"}}, "jwt.algorithm"),
         ({"auth_type": "jwt", "jwt": {"secret": "s", "required_claims": "role,sub"}}, "must not name sub"),
+        ({"auth_type": "hmac"}, "hmac.secret"),
+        ({"auth_type": "hmac", "hmac": {"secret": " "}}, "hmac.secret"),
+        ({"auth_type": "hmac", "hmac": {"secret": "s", "algorithm": "md5"}}, "hmac.algorithm"),
+        ({"auth_type": "hmac", "hmac": {"secret": "s", "signed": "x"}}, "must contain {body} once"),
+        ({"auth_type": "hmac", "hmac": {"secret": "s", "signed": "{timestamp}.{body}"}}, "if, and only if"),
+        (
+            {"auth_type": "hmac", "hmac": {"secret": "s", "timestamp_header": "T", "signed": "{body}"}},
+            "if, and only if",
+        ),
+        ({"auth_type": "hmac", "hmac": {"secret": "s", "window_s": 0}}, "hmac.window_s"),
+        ({"auth_type": "hmac", "hmac": {"secret": "s", "window_s": 2_592_001}}, "hmac.window_s"),
         ({"ip_whitelist": ["nonsense"]}, "ip_whitelist"),
         ({"ip_whitelist": [None]}, "ip_whitelist"),
         ({"max_body_size": "10"}, "max_body_size"),
@@ -128,3 +152,24 @@ def test_a_webhook_without_security_is_refused(value: Any) -> None:
 def test_invalid_statuses_of_immediate_responses_are_refused(status: Any) -> None:
     with pytest.raises(RequestError, match=r"response\.status"):
         read_configuration({"security": OPEN, "response": {"status": status}})
+
+
+@pytest.mark.parametrize(
+    ("params", "path"),
+    [
+        ({}, ()),
+        ({"security": {"auth_type": "none"}}, ("security",)),
+        ({"security": {"auth_type": "hmac"}}, ("security",)),
+        ({"security": {"auth_type": "hmac", "hmac": {"secret": ""}}}, ("security", "hmac", "secret")),
+        ({"security": {"auth_type": "jwt", "jwt": {}}}, ("security", "jwt")),
+        ({"security": {"auth_type": "basic", "basic_auth": {"username": "u"}}}, ("security", "basic_auth")),
+        ({"security": OPEN, "response": {"status": 500}}, ("response", "status")),
+    ],
+)
+def test_what_refuses_every_call_is_found(params: dict[str, Any], path: tuple[str, ...]) -> None:
+    (finding,) = webhook_findings(params)
+    assert (finding.code, finding.severity, finding.path) == ("params-invalid", "warning", path)
+
+
+def test_a_webhook_that_accepts_calls_has_no_findings() -> None:
+    assert not list(webhook_findings({"security": OPEN}))
