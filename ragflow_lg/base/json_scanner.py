@@ -5,7 +5,6 @@ A megabyte of empty lists takes a parser a hundred times as long, and as much me
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import re
@@ -125,6 +124,8 @@ async def scan_slices(text: bytes, scanner: Scanner) -> None:
     Raises:
         RagflowLgError: if there is too much: the scanner's error.
     """
+    import asyncio  # here, as `check` reads JSON without a loop
+
     for start in range(0, len(text), SLICE_BYTES):
         if start:
             await asyncio.sleep(0)

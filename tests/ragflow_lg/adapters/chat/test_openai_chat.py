@@ -15,6 +15,7 @@ from ragflow_lg.services.chat import ChatDelta, ChatRequest, ToolCall, ToolSchem
 from tests.fakes.mock_llm import MockLLM, reply
 
 KEY = "sk-0123456789abcdef"
+ODD = "returned an answer that is not in OpenAI's format: "
 HELLO = ChatRequest("Be kind.", ({"role": "user", "content": "hello"},))
 
 
@@ -157,11 +158,14 @@ def raw_stream(*chunks: dict[str, Any], end: str = "data: [DONE]\n\n") -> Reply:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (reply(garbage="[" * 4_000), "it is nested too deeply"),
-        (reply(garbage="{"), "it is not JSON|it ends before the first choice"),
+        (
+            reply(garbage="[" * 4_000),
+            f"sent an answer that is nested more than 100 levels deep|{ODD}it is nested too deeply",
+        ),
+        (reply(garbage="{"), f"{ODD}(it is not JSON|it ends before the first choice)"),
         (
             reply(garbage='{"choices": [{"message": {"content": 5}, "delta": {"content": 5}}]}'),
-            "its content is a number",
+            f"{ODD}its content is a number",
         ),
     ],
 )
@@ -173,7 +177,7 @@ async def test_an_invalid_answer_is_reported_in_one_sentence(answer: Reply, mess
             with pytest.raises(ServiceError) as caught:
                 await call
             assert re.fullmatch(
-                f"The model 'm' of Test returned an answer that is not in OpenAI's format: ({message})",
+                f"The model 'm' of Test ({message})",
                 str(caught.value),
             )
 
