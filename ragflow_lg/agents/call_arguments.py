@@ -28,7 +28,13 @@ _MAX_SHOWN_CHARS = 200
 _MAX_WRAPPERS = 3
 """How often an object may be wrapped in text or in a list of one entry."""
 _FENCE = re.compile(r"\A\s*`{3,}\w{0,16}\s*|\s*`{3,}\s*\Z")
-_WHOLE_END = re.compile(r"""(?:[}\]"']|\b(?:true|false|null|True|False|None))\Z""")
+_AFTER = re.compile(r"(?<=\})\s*(?://[^\n]*|</\w{1,16}>)\Z")
+"""A comment or a closing tag after the arguments."""
+_UNCLEAR = re.compile(r"""\\(?!["'\\/bfnrt]|u[0-9a-fA-F]{4})|["']\s*\+\s*["']""")
+"""A backslash that JSON does not know, such as those of a path, and texts that are added up."""
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_WORD = re.compile(r"""-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\w)|\w+|[^\w\s"'“”‘’,:;{}\[\]\\]""")
+_EMPTY_TEXT = re.compile(r"""(?<!["'])(?:""|''|“”)(?!["'])""")
 _BETWEEN = re.compile(r"[\s,;]*")
 _NO_ARGUMENTS = ("null", "None")
 _NOT_UTF8 = re.compile(r"\\u[dD][89a-fA-F]|NaN|Infinity")
@@ -58,10 +64,12 @@ def describe_unreadable(name: str, text: str) -> str:
     value = read_arguments(text)
     needed = f"Tool arguments for {name} must be a JSON object, "
     shown = text if len(text) <= _MAX_SHOWN_CHARS else text[:_MAX_SHOWN_CHARS] + "…"
-    if isinstance(value, str) and text.count("{") > text.count("}"):
+    if isinstance(value, str) and _is_unclosed(text):
         return f"{needed}but they were cut off, so the call was not made. Repeat it with complete arguments: {shown}"
     if isinstance(value, str) and len(_objects(text)) > 1:
         return f"{needed}but they are several, so the call was not made. Make one call for each: {shown}"
+    if isinstance(value, str) and text.lstrip().startswith("{"):
+        return f"{needed}but they are not valid JSON, so the call was not made. Repeat it with valid JSON: {shown}"
     return f"{needed}got {type(value).__name__}: {shown}"
 
 
@@ -106,12 +114,15 @@ async def _repair(text: str, workers: Workers) -> str:
     if isinstance(value, dict):
         return text if _is_plain_object(text) else json.dumps(value, ensure_ascii=False)
     is_short = len(text) <= MAX_REPAIRED_CHARS and text.count("{") + text.count("[") <= MAX_REPAIRED_BRACKETS
-    if not is_short or not isinstance(value, str) or _is_cut(text):
+    if not is_short or not isinstance(value, str):
         return text
     if objects := _objects(text):
         value = objects[0] if all(other == objects[0] for other in objects) else text
+    elif _is_unclosed(text) or not _FENCE.sub("", text).rstrip().endswith(("}", "]")):
+        return text
     else:
         value = _unwrap(await workers.run(repair_json, text))
+        value = value if _keeps_all(text, value) else text
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else text
 
 
@@ -141,22 +152,59 @@ def _is_plain_object(text: str) -> bool:
     return text.lstrip().startswith("{") and not _NOT_UTF8.search(text)
 
 
-def _is_cut(text: str) -> bool:
-    """Return whether text that is not JSON ends inside a value.
+def _is_unclosed(text: str) -> bool:
+    """Return whether a closing bracket is missing: more may have followed, even after a whole value."""
+    return text.count("{") + text.count("[") > text.count("}") + text.count("]")
 
-    A missing bracket after a whole value is a mistake that can be repaired.
-    """
-    text = _FENCE.sub("", text).strip()
-    if not text.startswith(("{", "[")) or text.count("{") + text.count("[") <= text.count("}") + text.count("]"):
-        return False
-    has_open_text = (text.count('"') - text.count('\\"')) % 2 == 1
-    return has_open_text or not _WHOLE_END.search(text)
+
+def _keeps_all(text: str, value: JsonValue) -> bool:
+    """Return whether a repaired value has every word of the text, in its order, and nothing else."""
+    text = _FENCE.sub("", text)
+    plain = text.replace("\\\\", "")
+    texts = list(_leaves(value))
+    has_added = texts.count("") > len(_EMPTY_TEXT.findall(text))
+    return (
+        not _UNCLEAR.search(plain) and not has_added and _words(_ESCAPE.sub(_unescape, text)) == _words(" ".join(texts))
+    )
+
+
+def _leaves(value: JsonValue) -> Iterator[str]:
+    """Yield the keys and values of all levels as text."""
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            yield key
+            yield from _leaves(entry)
+    elif isinstance(value, list):
+        for entry in value:
+            yield from _leaves(entry)
+    else:
+        yield value if isinstance(value, str) else json.dumps(value)
+
+
+def _words(text: str) -> list[str]:
+    """Return words, numbers and signs, without what only separates them; Python's None is null."""
+    words = (
+        word.casefold() for word in _WORD.findall(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    )
+    return [_plain_number(word) if word[-1:].isdigit() else "null" if word == "none" else word for word in words]
+
+
+def _plain_number(word: str) -> str:
+    """Return a number that has a fraction or exponent as JSON would write it, or the word."""
+    with suppress(ValueError):
+        return str(float(word)) if "." in word or "e" in word else word
+    return word
+
+
+def _unescape(escape: re.Match[str]) -> str:
+    code = escape[1]
+    return chr(int(code[1:], 16)) if len(code) > 1 else " " if code in "bfnrt" else code
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
     """Return the objects that a text consists of, one after the other; none if there is anything else in it."""
     try:
-        return list(_decode_objects(_FENCE.sub("", text).strip()))
+        return list(_decode_objects(_AFTER.sub("", _FENCE.sub("", text).strip())))
     except (ValueError, RecursionError):
         return []
 

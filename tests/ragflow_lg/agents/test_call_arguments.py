@@ -18,7 +18,6 @@ READABLE = [
     '```\n{"query": "Laos",}\n```',
     '{"query": "Laos"}{"query": "Laos"}',
     '{"query": "Laos"}\n{"query": "Laos"}',
-    '{"query": "Laos"',
     "{query: Laos}",
     '{"query": "Laos"}}',
     '{"query": "Laos"} // done',
@@ -27,9 +26,17 @@ READABLE = [
     "{'query': 'Laos', 'exact': True, 'lang': None}",
     '{"query": "Laos", "score": NaN}',
     '{"query": "Laos", "x": "\\ud83d"}',
-    'Sure: {"query": "Laos"}',
+    '{"query": "Laos"}</tool_call>',
     "{\u201cquery\u201d: \u201cLaos\u201d}",
 ]
+KEPT = {
+    '{"query": "say "hi" now",}': {"query": 'say "hi" now'},
+    '{"query": "line 1\n- "item"", "n": 3}': {"query": 'line 1\n- "item"', "n": 3},
+    '{"query": "a\\nb caf\\u00e9", "price": 0.10, "n": -5,}': {"query": "a\nb café", "price": 0.1, "n": -5},
+    '{"query": "C:\\\\new\\\\dir",}': {"query": "C:\\new\\dir"},
+    "{'query': 'it\\'s', 'tags': ['a', ''], 'exact': TRUE}": {"query": "it's", "tags": ["a", ""], "exact": True},
+    '{"query": "http://h/a // b # 5",}': {"query": "http://h/a // b # 5"},
+}
 UNREADABLE = [
     ("[]", "got list"),
     ("[1, 2]", "got list"),
@@ -46,6 +53,26 @@ UNREADABLE = [
     ('{"query": "Laos"}{"query": "Peru"}', "several"),
     ('{"query": "Laos"}, {"query": "Peru"}', "several"),
     ("{" * 10_000, "cut off"),
+    ('{"query": "Laos"', "cut off"),
+    ('{"query": "x", "tags": ["npm install", "npm test"', "cut off"),
+    ('{"query": "x", "tags": ["npm install", "npm test"]', "cut off"),
+    ('{"query": "x", "filter": {"a": 1}', "cut off"),
+    ('{"query": """several\nlines""", "n": 3}', "not valid JSON"),
+    ('{\'query\': """x"""}', "not valid JSON"),
+    ('{"query": , "n": 3}', "not valid JSON"),
+    ('{"query": "x", "n": }', "not valid JSON"),
+    ('{"query": "x", "n": 10 + 5}', "not valid JSON"),
+    ('{"query": "a" + "b"}', "not valid JSON"),
+    ('{"query": "x", n=3}', "not valid JSON"),
+    ('{"query": "x", "n": 3 items}', "not valid JSON"),
+    ('{"query": "x", "n": 007}', "not valid JSON"),
+    ('{"query": f"x", "n": 3}', "not valid JSON"),
+    ('{"query": `a b`, "n": 3}', "not valid JSON"),
+    ('{"query": "x", "tags": ["a", ...]}', "not valid JSON"),
+    ('{"query": "x" /* why */, "n": 3,}', "not valid JSON"),
+    ('{"query": "x", "query": "y",}', "not valid JSON"),
+    ('{"query": "C:\\new\\dir"}', "not valid JSON"),
+    ('Sure: {"query": "Laos"}', "must be a JSON object"),
     ('{"query": ' + "[" * 5_000 + "]" * 5_000 + "}", "must be a JSON object"),
 ]
 
@@ -69,6 +96,12 @@ async def test_almost_json_is_repaired_for_the_tool_and_for_the_conversation(tex
     assert "Vientiane is the capital." in turn.tool_results[0]
     (sent,) = arguments_sent(turn.model.requests)
     assert sent["query"] == "Laos"
+
+
+@pytest.mark.parametrize("text", KEPT)
+async def test_a_repair_keeps_every_word(text: str) -> None:
+    (call,) = await repair_calls([ToolCall("a", "x", text)], fake_services().workers)
+    assert json.loads(call.arguments) == KEPT[text]
 
 
 @pytest.mark.parametrize(("text", "says"), UNREADABLE, ids=[text[:24] for text, _ in UNREADABLE])
