@@ -92,15 +92,21 @@ async def find_graph_input(
     answers = match_answers(pauses, request, is_strict=intent == "resume", refuses_unknown=refuses_unknown)
     if not answers:
         return GraphInput(unanswered=pauses)
-    update: dict[str, Any] = {}
+    is_talk = bool(request.get("query")) or belong_to_conversation(canvas.plan, [p for p in pauses if p.id in answers])
+    update = await resume_turn(snapshot.values, turn, request) if is_talk else {}
+    return await _answered(canvas, config, snapshot.config, answers, update, request.get("inputs") if is_talk else None)
+
+
+async def _answered(
+    canvas: CompiledCanvas, config: Any, found: Any, answers: Any, update: dict[str, Any], inputs: Any
+) -> GraphInput:
+    """Return the input that answers pauses, with the changes of the turn. ``inputs`` are new ones of the request."""
     # LangGraph's own record of the answers belongs to the node, and exists only once that has finished.
     progress = await read_progress(canvas, config)
     record: dict[str, Any] = {"answers": to_json(answers), "usage_before": list(progress.usage)}
-    if request.get("query") or belong_to_conversation(canvas.plan, [p for p in pauses if p.id in answers]):
-        update = await resume_turn(snapshot.values, turn, request)
-        record["inputs"] = to_json(request.get("inputs") or {})
+    if update:
+        record["inputs"] = to_json(inputs or {})
     update["turn"] = {**update.get("turn", {}), **record}
-    found: Any = snapshot.config
     place = {**config, "configurable": {**config["configurable"], **found["configurable"]}}
     changes = [*await _earlier_changes(canvas, place), *update.items()]
     answered = _command({pause: {"inputs": fields} for pause, fields in answers.items()})

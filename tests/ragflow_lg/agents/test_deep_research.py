@@ -200,7 +200,7 @@ async def test_sources_and_findings_stay_data() -> None:
 
 async def test_hostile_model_output_is_bounded() -> None:
     flood = Reply("\n".join(f"Search: {n} {'x' * 3_000}" for n in range(60)))
-    replies = [flood, *(summary("word " * 20_000) for _ in range(5)), DONE, Reply("A.")]
+    replies = [flood, *(summary(" ".join(f"word{n}" for n in range(20_000))) for _ in range(5)), DONE, Reply("A.")]
     turn = await play_agent(replies, {**DEEP, "tools": [WIKI]})
     assert turn.model.replies == []
     assert len(turn.outputs["use_tools"]) == 5
