@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 
     from ragflow_lg.runs.wire.wire_events import WireEvent
     from ragflow_lg.server.database.tables import SessionRow, VersionRow
+    from ragflow_lg.server.runs.turn_session import TurnSession
+    from ragflow_lg.server.runs.turns import Turns
     from ragflow_lg.server.streaming.run_manager import EventPage
 
 
@@ -127,29 +129,24 @@ async def complete_with(
         request: The request.
         caller: Its sender.
         agent_id: The agent.
-        body: The fields of the request.
+        body: The fields of the request; a `RequestError` says what is wrong with them.
         is_old_path: Whether the client reads only the events of RAGFlow's oldest path.
         source: Source of a new session.
         conversation: Key of the conversation that a request without a session continues, or ``""``.
         end: Last frame of a stream.
         models: Bodies with more fields than those of ``CompletionBody``.
-
-    Raises:
-        RequestError: if the request is invalid.
     """
     session_id = to_text(body.get("session_id"))
-    rows = await load_turn_rows(request, caller, agent_id, session_id)
-    agent = rows.agent
+    agent = (rows := await load_turn_rows(request, caller, agent_id, session_id)).agent
     if parse_flag(body.get("openai-compatible")):
         return await run_openai_turn(request, caller, agent, body)
-    position, turns = read_position(request), get_turns(request)
-    forwarding: Forwarding
+    is_streamed = parse_flag(body.get("stream"), default=is_old_path and caller.is_old)
+    position, turns, forwarding = read_position(request), get_turns(request), "all"
     ignored = unknown_fields(body, CompletionBody, *models)
     if position.run_id:
         turn, forwarding = await rejoin_run(request, caller, agent, position.run_id, body)
-        begun = follow_turn(turn)
+        begun: Coroutine[Any, Any, Turn] = follow_turn(turn)
     else:
-        policy = read_disconnect_policy(request)
         user_id = to_text(body.get("user_id")) or caller.tenant
         session = await open_turn_session(
             request,
@@ -165,16 +162,20 @@ async def complete_with(
             source=source,
             conversation=conversation,
         )
-        forwarding = "session" if session.row.source == "agent" else "all"
-        if body.get("inputs"):
-            ignored += unread_inputs((await turns.runner(agent, session.row, session.version)).plan, body["inputs"])
-        begun = turns.begin(agent, session, build_turn_request(caller, session.row, body), policy)
-    shown = "messages" if is_old_path else forwarding
-    responder = TurnResponder(
-        shown, position, has_trace=parse_flag(body.get("return_trace")), end=end, is_old=caller.is_old
-    )
-    is_streamed = parse_flag(body.get("stream"), default=is_old_path and caller.is_old)
+        if session.row.source == "agent":
+            forwarding = "session"
+        ignored += await _unread_inputs(turns, agent, session, body.get("inputs"))
+        asked = build_turn_request(caller, session.row, body)
+        begun = turns.begin(agent, session, asked, read_disconnect_policy(request))
+    forwarding = "messages" if is_old_path else forwarding
+    has_trace = parse_flag(body.get("return_trace"))
+    responder = TurnResponder(forwarding, position, has_trace=has_trace, end=end, is_old=caller.is_old)
     return name_ignored(await responder.respond(request, caller, begun, is_streamed=is_streamed), ignored)
+
+
+async def _unread_inputs(turns: Turns, agent: AgentRow, session: TurnSession, inputs: Any) -> list[str]:
+    """Return the names of the inputs of a request that nothing in the canvas reads."""
+    return unread_inputs((await turns.runner(agent, session.row, session.version)).plan, inputs) if inputs else []
 
 
 async def follow_turn(turn: Turn) -> Turn:
