@@ -25,7 +25,7 @@ from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ToolEntry, ToolResult, ToolRules
-from ragflow_lg.models.answer_checks import cut_notice, empty_answer_error
+from ragflow_lg.models.answer_checks import cut_notice, empty_answer_error, refuse_cut_sql
 from ragflow_lg.models.chat_params import (
     GO_NAMES,
     PromptedParams,
@@ -297,6 +297,7 @@ async def _outputs(run: AgentRun, params: Params, text: str) -> Outputs:
     if not text.strip():
         ctx.refusals += 1
         raise empty_answer_error(ctx)
+    refuse_cut_sql(ctx)
     if params.requires_evidence:
         text = await require_citations(ctx, run.model, run.request, text, ask_again)
     if params.json_schema is not None:

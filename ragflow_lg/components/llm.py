@@ -5,7 +5,7 @@ from __future__ import annotations
 from ragflow_lg.base.thinking import AnswerPart
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs
-from ragflow_lg.models.answer_checks import cut_notice
+from ragflow_lg.models.answer_checks import cut_notice, refuse_cut_sql
 from ragflow_lg.models.chat_params import (
     GO_NAMES,
     PromptedParams,
@@ -74,6 +74,7 @@ async def llm(ctx: RunContext, params: Params) -> Outputs:
     request = await build_fitted_request(ctx, params, model, schema=schema, guidelines=guidelines)
     stream = AnswerStream(ctx, cites=has_citations(ctx, params)) if ctx.is_streaming and _streams(params) else None
     text = (await ask_for_answer(ctx, model, request, stream)).text
+    refuse_cut_sql(ctx)
     if stream is not None:
         if notice := cut_notice(ctx, params, text):
             stream.begin()

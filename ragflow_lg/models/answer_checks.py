@@ -72,12 +72,22 @@ def check_end(ctx: RunContext, answer: ChatAnswer) -> None:
     )
 
 
-def cut_data_error() -> ComponentError:
+def cut_data_error(kind: str = "JSON") -> ComponentError:
     """Return the error for data that was cut off."""
     return ComponentError(
-        "The model's answer was cut off at its limit of tokens (finish_reason: length), so its JSON is not complete "
+        f"The model's answer was cut off at its limit of tokens (finish_reason: length), so its {kind} is not complete "
         "and is not used. Raise max_tokens, or ask for a shorter answer."
     )
+
+
+def refuse_cut_sql(ctx: RunContext) -> None:
+    """Raise a ComponentError if this answer was cut off and an ExeSQL would run it: half a query has other results."""
+    if ctx.finish_reason != "length" or ctx.compatibility.unchecked_answers:
+        return
+    readers = (node for node in ctx.plan.nodes.values() if node.spec.name == "ExeSQL")
+    if any(r.node == ctx.node.id and is_answer(r) for node in readers for r, _ in node.references):
+        ctx.refusals += 1
+        raise cut_data_error("SQL")
 
 
 MAX_PERIOD_CHARS = 400

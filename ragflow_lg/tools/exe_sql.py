@@ -186,9 +186,12 @@ def _entry(result: StatementResult) -> JsonValue:
 MIN_PADDING = 2
 """How much wider than its title a column is at least, as in the library that RAGFlow uses."""
 
+MAX_DECIMAL_CHARS = 24
+"""Longer numbers are written with an exponent."""
+
 
 def aligned_table(columns: Sequence[str], rows: Sequence[Sequence[JsonValue]]) -> str:
-    """Return a table. Columns of numbers are aligned to the right, and floats have 6 decimals.
+    """Return a table. Columns of numbers are aligned to the right, and floats have 6 decimals or what they need.
 
     >>> print(aligned_table(["name", "price"], [["tea", 2.5], ["jam", None]]))
     | name   |    price |
@@ -220,8 +223,14 @@ def _cell(value: JsonValue, *, has_floats: bool) -> str:
     if value is None:
         return ""
     if has_floats and isinstance(value, int | float):
-        return f"{value:.6f}"
+        return _number(value)
     return _one_line(str(value) if isinstance(value, bool) else to_text(value))
+
+
+def _number(value: float) -> str:
+    """Return a number with 6 decimals, as RAGFlow writes it, or with all of its digits if that would change it."""
+    text = f"{value}.000000" if isinstance(value, int) else f"{value:.6f}"
+    return text if float(text) == value and len(text) <= MAX_DECIMAL_CHARS else to_text(value)
 
 
 def _one_line(text: str) -> str:

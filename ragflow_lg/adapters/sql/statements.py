@@ -24,6 +24,7 @@ SMALL_CHARS = 300
 SMALL_DEPTH = 3
 """SQL that is longer, or nested more deeply, is read in a worker process."""
 _CITATION = re.compile(r"\[ID:[0-9]+\]")
+_QUOTED_OR_CITATION = re.compile(r"""('[^']*'|"[^"]*"|`[^`]*`)|\[ID:[0-9]+\]""")
 _BLOCK = re.compile(
     r"(?P<fence>`{3,}|^[ \t]*~{3,})"
     r"[ \t]*(?:(?!(?:select|with|values|table|show|explain|desc|describe|pragma)\b)(?P<language>[\w+#.-]*)[^\S\n]*\n"
@@ -66,19 +67,24 @@ def clean(sql: str) -> str:
     """
     if len(sql) > MAX_SQL_CHARS:
         return sql
-    text = _CITATION.sub("", strip_thinking(sql) if CLOSING in sql else sql)
+    text = strip_thinking(sql) if CLOSING in sql else sql
     blocks = [block for block in _BLOCK.finditer(text) if block["sql"].strip()]
     around = _BLOCK.sub(lambda block: " " if block["sql"].strip() else "", text)
     if not blocks:
-        return around.strip()
-    if re.search(r"\w", around) and len(blocks) > 1:
+        return _without_citations(around)
+    if re.search(r"\w", _CITATION.sub("", around)) and len(blocks) > 1:
         of_sql = [block for block in blocks if "sql" in (block["language"] or block["dialect"] or "").lower()]
         if len(of_sql) != 1:
             raise NotSqlError(
                 f"It is a text with {len(blocks)} fenced blocks. Write the SQL into a single block, or nothing but SQL."
             )
         blocks = of_sql
-    return "\n;\n".join(block["sql"].strip() for block in blocks)
+    return "\n;\n".join(_without_citations(block["sql"]) for block in blocks)
+
+
+def _without_citations(sql: str) -> str:
+    """Remove citations, but not from what is quoted, where they are a value to look for."""
+    return _QUOTED_OR_CITATION.sub(lambda match: match[1] or "", sql).strip()
 
 
 def _size(sql: str, dialect: str, marks: list[str]) -> int:

@@ -1,6 +1,7 @@
 """Answers that are cut off, blocked, empty or endless, in LLM and Agent."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,10 @@ from ragflow_lg.models.answer_checks import LENGTH_NOTICE, LENGTH_NOTICE_CHINESE
 from ragflow_lg.runs.wire.wire_events import WireNodeFinished
 from ragflow_lg.services.chat import AnswerEnd
 from tests.fakes.agents import AgentTurn, play_agent, tool_calls
-from tests.fakes.services import Reply
+from tests.fakes.canvas import node
+from tests.fakes.databases import SHOP, execute, new_database, open_databases
+from tests.fakes.regions import runner_of
+from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
 CUT = "First, switch off the mains. Second, do not"
 SCHEMA = {"structured": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
@@ -86,6 +90,33 @@ async def test_structured_data_that_was_cut_off_is_never_repaired() -> None:
     assert "cut off" in turn.outputs["_ERROR"]
     whole = Reply('{"city": "Paris"}' + " " * 50, end="length")
     assert (await play(whole, outputs=SCHEMA)).outputs["structured"] == {"city": "Paris"}
+
+
+@pytest.mark.parametrize("kind", ["LLM", "Agent"])
+@pytest.mark.parametrize("is_shown", [True, False])
+async def test_sql_that_was_cut_off_is_not_run(tmp_path: Path, kind: str, is_shown: bool) -> None:
+    with new_database("sqlite", tmp_path) as account:
+        execute(account, SHOP)
+        model = ScriptedModel([Reply("SELECT id FROM goods", end="length")])
+        params = {"llm_id": "m@Test", "prompts": "{sys.query}", "max_retries": 0, "cite": False}
+        show = {"m": node("Message", {"content": ["{a@content}"]})} if is_shown else {}
+        databases = open_databases(account)
+        runner = runner_of(
+            {
+                "a": node(kind, params, ["sql", *show]),
+                "sql": node("ExeSQL", {"connection": "reader", "sql": "{a@content}"}),
+                **show,
+            },
+            services=fake_services(models=OneModel(model), databases=databases),
+        )
+        ends: list[tuple[AnswerEnd, str]] = [("length", "failed"), ("stop", "succeeded")]
+        for end, status in ends:
+            model.replies = [Reply("SELECT id FROM goods", end=end)]
+            run = runner.start(end, {"query": "q"})
+            [_ async for _ in run]
+            assert run.status == status
+            assert ("SQL is not complete" in str(run.error)) == (end == "length")
+        await databases.aclose()
 
 
 @pytest.mark.parametrize("text", ['{"query": "vacation da', '{"query": "vacation"', "", '{"query": "a", "n": 1'])

@@ -147,6 +147,24 @@ async def test_infinity_becomes_null(file: DatabaseAccount) -> None:
     assert result.outputs["json"] == [[{"a": None, "b": None, "c": 1.5}]]
 
 
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        ("2.5", "2.500000"),
+        ("0.1", "0.100000"),
+        ("0.00000012", "1.2e-07"),
+        ("-0.1234567", "-0.1234567"),
+        ("12345678901.125", "12345678901.125000"),
+        ("1e300", "1e+300"),
+        ("9007199254740993", "9007199254740993"),
+        ("7", "7.000000"),
+    ],
+)
+async def test_no_digit_of_a_number_is_lost_in_the_table(number: str, shown: str, file: DatabaseAccount) -> None:
+    result = await run(file, {"sql": f"SELECT 0.5 AS n UNION ALL SELECT {number}"})
+    assert result.outputs["formalized_content"].splitlines()[-1].strip("| ") == shown
+
+
 async def test_references_become_text_as_in_ragflow(file: DatabaseAccount) -> None:
     sql = "SELECT id FROM goods WHERE name = '{begin@name}' ORDER BY {begin@column}"
     outputs = {"begin": {"name": "x' OR '1' = '1", "column": "id"}}

@@ -179,6 +179,8 @@ def test_deep_nesting_and_endless_lists_are_refused_in_bounded_time() -> None:
     assert "more than 200,000 characters" in read("SELECT 1," + "1," * 100_000)[0]["error"]
 
 
+QUOTED = "SELECT \"[ID:1]\", `[ID:2]`, 'it''s [ID:3]' FROM t"
+
 ANSWERS = [
     ("```sql\nSELECT 1 [ID:12]\n```", "SELECT 1"),
     ("```SELECT 1```", "SELECT 1"),
@@ -197,6 +199,9 @@ ANSWERS = [
     ("Perhaps\n```sql\nSELECT 0\n```\n</think>\nSELECT 1", "SELECT 1"),
     ("This is it:\n```sql\nSELECT 1\n```\nIt gives:\n```\n| 1 |\n```", "SELECT 1"),
     ("```sql\nSELECT 1\n```\n\n```sql\nSELECT 2\n``` [ID:0]", "SELECT 1\n;\nSELECT 2"),
+    ("SELECT 1 FROM t WHERE a LIKE '%[ID:3]%' [ID:4]", "SELECT 1 FROM t WHERE a LIKE '%[ID:3]%'"),
+    ("It is:\n```sql\nSELECT \"[ID:1]\", `[ID:2]`, 'it''s [ID:3]' FROM t [ID:4]\n```\nThat's it [ID:5].", QUOTED),
+    ("It's this [ID:0]:\n```\nSELECT 1\n```", "SELECT 1"),
 ]
 
 
