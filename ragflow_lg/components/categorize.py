@@ -10,7 +10,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from ragflow_lg.base.thinking import strip_thinking
+from ragflow_lg.base.thinking import split_thoughts
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.decorator import RunContext, component
@@ -19,7 +19,7 @@ from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.models.chat_params import ChatParams, WholeNumber
 from ragflow_lg.models.classification import NamedCategory, describe_categories, format_conversation, match_category
 from ragflow_lg.models.engine_prompts import engine_prompt
-from ragflow_lg.models.model_call import ask_for_answer
+from ragflow_lg.models.model_call import ask_for_answer, strip_checked_thinking
 from ragflow_lg.models.prompts import ChatMessage, PromptRenderer, chat_template_kwargs, fit_context, read_history
 from ragflow_lg.services.chat import ChatRequest
 
@@ -146,8 +146,12 @@ async def categorize(ctx: RunContext, params: Params) -> Outputs:
     request = ChatRequest(
         system, tuple(fitted), params.sampling, params.thinking_mode, template_kwargs=chat_template_kwargs(ctx)
     )
-    text = strip_thinking((await ask_for_answer(ctx, model, request)).text)
+    text = strip_checked_thinking((await ask_for_answer(ctx, model, request)).text)
+    _, text = split_thoughts(text)  # thinking that does not end is no answer either
     name = match_category(text, list(categories))
+    if ctx.finish_reason == "length":
+        shown = text.strip()[:MAX_UNMATCHED_CHARS]
+        ctx.notice(f"The model's answer was cut off at its limit of tokens, so the category may be wrong: {shown}")
     if name is not None:
         return Outputs(category_name=name, **{"_next": list(categories[name].to)})
     name = list(categories)[-1]

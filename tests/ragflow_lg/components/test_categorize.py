@@ -52,6 +52,24 @@ async def test_an_empty_answer_is_requested_again_and_then_an_error() -> None:
     assert "empty answer" in str((await ask(ScriptedModel([Reply(""), Reply(" ")]))).error)
 
 
+@pytest.mark.parametrize("text", ["<think>Billing? Billing?", "<think>It is billing.</think>"])
+async def test_thinking_does_not_decide(text: str) -> None:
+    result = await ask(ScriptedModel([Reply(text)]))
+    assert "only thinking" in str(result.error)
+
+
+async def test_thinking_that_does_not_end_does_not_decide(caplog: pytest.LogCaptureFixture) -> None:
+    result = await ask(ScriptedModel([Reply("Well. <think>billing, billing")]))
+    assert (result.targets, "named no category" in caplog.text) == (("misc",), True)
+
+
+@pytest.mark.parametrize("text", ["Not billing, but", "tech"])
+async def test_an_answer_that_was_cut_off_is_reported(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    await ask(ScriptedModel([Reply(text, end="length")]))
+    assert "was cut off" in caplog.text
+    assert text in caplog.text
+
+
 async def test_the_model_sees_the_categories() -> None:
     model = ScriptedModel([Reply("tech")])
     await ask(model, {"temperature": "0.1", "temperatureEnabled": True, "thinking": "disabled"})
