@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from ragflow_lg.agents.call_arguments import read_arguments
-from ragflow_lg.base.thinking import AnswerPart, strip_thinking
+from ragflow_lg.base.thinking import AnswerPart, is_shown, strip_thinking
 from ragflow_lg.models.model_call import AnswerSink
 from ragflow_lg.services.chat import ToolCall
 
@@ -53,7 +53,10 @@ def find_unread_call(answer: str) -> str:
 
 
 def _sections(text: str) -> Iterator[str]:
-    """Yield what stands between the tags. The last closing tag may be missing: it often ends an answer."""
+    """Yield what stands between the tags. The last closing tag may be missing: it often ends an answer.
+
+    Tags in code or in quotes are left out: they show a call.
+    """
     at = 0
     for _ in range(MAX_WRITTEN_CALLS):
         start = text.find(OPENING, at)
@@ -61,7 +64,8 @@ def _sections(text: str) -> Iterator[str]:
             return
         end = text.find(CLOSING, start)
         at = end if end >= 0 else len(text)
-        yield text[start + len(OPENING) : at]
+        if not is_shown(text, start, at + len(CLOSING)):
+            yield text[start + len(OPENING) : at]
 
 
 def _read(section: str) -> tuple[str, str] | None:

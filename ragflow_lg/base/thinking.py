@@ -19,10 +19,13 @@ CLOSING = "</think>"
 
 _TAG = re.compile(f"{OPENING}|{CLOSING}")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
+_FENCES = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _FENCE_CHARS = 6
 _QUOTES = frozenset("`\"'“‘«")
 _CODE_QUOTES = frozenset("`")
 _CLOSING_QUOTES = {"“": "”", "‘": "’", "«": "»"}
+_PAIRS = (("“", "”"), ("«", "»"))
+"""Quotes that cannot be apostrophes."""
 _MAX_UNOPENED = 8
 """How often a closing tag may withdraw what was shown, since all of it is sent again; further ones are dropped."""
 
@@ -227,6 +230,22 @@ def find_thinking_problem(answer: str) -> str:
         return ""
     last = next(part.mark for part in reversed(split_thinking(answer)) if part.mark)
     return "The answer of the model is only thinking" + (", which it did not end" if last == "start" else "")
+
+
+def is_shown(text: str, start: int, end: int) -> bool:
+    """Return whether a piece of a text stands in a block of code or in quotes: the text is then about it.
+
+    >>> is_shown("Write `<a>` here", 7, 10), is_shown("Write <a> here", 6, 9)
+    (True, False)
+    """
+    if len(_FENCES.findall(text, 0, start)) % 2:
+        return True
+    before, after = text[text.rfind("\n", 0, start) + 1 : start], text[end:].split("\n", 1)[0]
+    if before.lstrip().startswith(">"):
+        return True
+    is_held = before[-1:] in _QUOTES and after[:1] == _CLOSING_QUOTES.get(before[-1:], before[-1:])
+    is_open = any(before.count(quote) % 2 and quote in after for quote in '`"')
+    return is_held or is_open or any(before.rfind(a) > before.rfind(b) and b in after for a, b in _PAIRS)
 
 
 def strip_tags(text: str) -> str:
