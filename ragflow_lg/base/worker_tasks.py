@@ -37,6 +37,8 @@ class WorkerTask(Generic[P, T]):
         small_size: int,
         size: Callable[P, int] | None,
         loads: Sequence[str] = (),
+        *,
+        is_long: bool = False,
     ) -> None:
         self.function = function
         self.activity = activity
@@ -46,6 +48,8 @@ class WorkerTask(Generic[P, T]):
         self.small_size = small_size
         self.loads = loads
         """The modules that the function imports."""
+        self.is_long = is_long
+        """Whether users may let it run for long, so that it takes no process from other tasks."""
         self._size = size
         self.module = function.__module__
         self.name = function.__qualname__

@@ -49,7 +49,7 @@ async def query_file(
     arguments = (uri, [dict(one) for one in statements], limits.rows, limits.bytes, timeout_s)
     if not isinstance(workers, NoWorkers):
         seconds = timeout_s * len(statements) + GRACE_S
-        task = WorkerTask(run_statements.function, run_statements.activity, seconds, 0, None)
+        task = WorkerTask(run_statements.function, run_statements.activity, seconds, 0, None, is_long=True)
         try:
             return await workers.run(task, *arguments)
         except WorkLimitError as error:
@@ -68,9 +68,9 @@ def run_statements(
     max_rows: int,
     max_bytes: int,
     timeout_s: float,
-    is_stopped: Callable[[], bool] = bool,
+    is_stopped: Callable[[], bool] | None = None,
 ) -> list[dict[str, Any]]:
-    """Run statements; see `query_file`."""
+    """Run statements; see `query_file`. In a worker process, nothing else stops them."""
     limits = RowLimits(max_rows, max_bytes)
     results: list[dict[str, Any]] = []
     try:
@@ -81,8 +81,10 @@ def run_statements(
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(MAX_VALUE_BYTES, max_bytes))
         if "mode=ro" in uri:
             connection.execute("PRAGMA query_only = ON")
+        if is_stopped is None:  # files have no limit, but the memory of a worker process has
+            connection.execute("PRAGMA temp_store = MEMORY")
         for statement in statements:
-            results.append(_run_one(connection, statement, limits, timeout_s, is_stopped))
+            results.append(_run_one(connection, statement, limits, timeout_s, is_stopped or bool))
             if results[-1].get("columns") and not results[-1]["rows"]:
                 break
     return results

@@ -33,7 +33,10 @@ class WorkerPool:
         """Initialize. ``size`` is the maximum number of processes: 0 means as many as processors, but at least 2."""
         self.size = size or max(2, os.cpu_count() or 1)
         self._memory_bytes = memory_bytes
+        self._max_waiting = max_waiting
         self._slots = FairSlots(self.size, max_waiting)
+        self._long: WorkerPool | None = None
+        """The processes of long tasks, as many again."""
         self._idle: list[WorkerProcess] = []
         self._all: set[WorkerProcess] = set()
         self._modules: set[str] = set()
@@ -52,6 +55,8 @@ class WorkerPool:
 
     async def aclose(self) -> None:
         """Kill all processes."""
+        if self._long is not None:
+            await self._long.aclose()
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -74,6 +79,15 @@ class WorkerPool:
         """Run a task for a tenant."""
         if task.is_small(*args, **kwargs):
             return task.function(*args, **kwargs)
+        if not task.is_long:
+            return await self._run_in_process(tenant, task, args, kwargs)
+        if self._long is None:
+            self._long = WorkerPool(self.size, self._memory_bytes, self._max_waiting)
+        return await self._long._run_in_process(tenant, task, args, kwargs)
+
+    async def _run_in_process(
+        self, tenant: str, task: WorkerTask[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> T:
         self._modules |= {task.module, *task.loads}
         process, ticket = None, self._slots.request(tenant)
         try:

@@ -2,8 +2,10 @@
 
 import asyncio
 import resource
+import sys
 import time
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -95,3 +97,30 @@ async def test_the_path_of_the_file_is_not_shown(sql: str, file: DatabaseAccount
     (result,) = await ask(open_databases(file), sql)
     assert result.is_refused
     assert str(Path(file.database).parent) not in str(result)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="others do not list open files")
+async def test_sorting_takes_no_space_on_the_disk(databases: ConfiguredDatabases) -> None:
+    sort = f"SELECT count(*) FROM (SELECT zeroblob(1000000) AS r FROM ({ENDLESS.replace('count(*)', 'x')}) ORDER BY r)"
+    asking = asyncio.ensure_future(ask(databases, sort))
+    used = 0
+    while not asking.done():
+        used = max(used, sum(map(_deleted_bytes, _children())))
+        await asyncio.sleep(0.02)
+    assert asking.result()[0].error == "It needs too much memory. Select less."
+    assert used < 1_000_000
+
+
+def _children() -> list[int]:
+    return [int(pid) for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()]
+
+
+def _deleted_bytes(pid: int) -> int:
+    """Return the size of the open files that have no name, as those that SQLite sorts with."""
+    size = 0
+    with suppress(OSError):
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                if str(link.readlink()).endswith(" (deleted)"):
+                    size += link.stat().st_size
+    return size

@@ -205,3 +205,18 @@ async def test_a_process_that_has_started_ends_if_its_caller_is_cancelled_before
     if not ended:
         processes[0].kill()
     assert ended
+
+
+async def test_long_tasks_of_many_tenants_take_no_process_from_others(pool: WorkerPool) -> None:
+    sleep = tasks.sleep_long
+    long = WorkerTask(sleep.function, sleep.activity, sleep.seconds, 0, None, is_long=True)
+    crowd = [asyncio.create_task(pool.for_tenant(str(n)).run(long, 20)) for n in range(5)]
+    await asyncio.sleep(0)
+
+    async with asyncio.timeout(10):
+        assert await pool.for_tenant("quiet").run(tasks.process_id) > 0
+    assert not any(task.done() for task in crowd)
+
+    for task in crowd:
+        task.cancel()
+    await asyncio.gather(*crowd, return_exceptions=True)
