@@ -272,7 +272,7 @@ class AgentRun(Struct, frozen=True):
             return calls
         if held is not None:
             await held.release()
-        if sign := find_unread_call(text):
+        if sign := find_unread_call(text, names):
             self.ctx.notice(
                 f"The model's answer contains {sign}, which looks like a tool call that its server did not read. "
                 "Enable the server's parser for tool calls, or set has_tools = false for this model."

@@ -7,6 +7,7 @@ offered tool. Other notations are only reported: a text that merely shows a call
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
@@ -27,7 +28,20 @@ _OTHER_SIGNS = (
     "<invoke name=",
     "<｜tool▁call",
 )
-_FENCED = '```json\n{"name":'
+_NAMED_SIGNS = r"""
+    ["'](?:name|tool|tool_name|function|action)["']\s*:\s*["']NAME["']
+    | \bto=(?:functions\.)?NAME
+    | \bfunctions\.NAME
+    | ^\W{0,4}Action\W{1,6}NAME
+    | ^[ `\[]*(?:print\()?(?:\w{1,32}\.)?NAME\(
+    | <NAME>
+    | <\w{1,32}\ name="NAME"
+"""
+"""Notations that are a sign only with the name of an offered tool."""
+_ARGUMENTS = re.compile(r"""["'](?:arguments|parameters|args|\w{0,32}input|kwargs)["']\s*:""")
+_MAX_SIGN_CHARS = 100
+_MAX_SEARCHED_CHARS = 100_000
+"""Calls stand at the end of an answer."""
 
 
 def read_written_calls(answer: str, names: Collection[str]) -> tuple[ToolCall, ...]:
@@ -43,13 +57,22 @@ def read_written_calls(answer: str, names: Collection[str]) -> tuple[ToolCall, .
     return tuple(ToolCall(f"call_{number}", *call) for number, call in enumerate(known, 1))
 
 
-def find_unread_call(answer: str) -> str:
-    """Return the sign of a call that an answer contains as text, or ``""``."""
+def find_unread_call(answer: str, names: Collection[str]) -> str:
+    """Return the sign of a call that an answer contains as text, or ``""``.
+
+    >>> find_unread_call('{"name": "look", "parameters": {}}', ["look"]), find_unread_call('{"name": "Ada"}', ["look"])
+    ('"name": "look"', '')
+    """
     text = strip_thinking(answer)
     if sign := next((sign for sign in _OTHER_SIGNS if sign in text), ""):
         return sign
-    fenced = "".join(text.split()).startswith("".join(_FENCED.split())) and '"arguments"' in text
-    return "```json" if fenced else ""
+    either = "|".join(re.escape(name) for name in names)
+    signs = re.compile(_NAMED_SIGNS.replace("NAME", rf"(?:{either})(?![\w-])"), re.MULTILINE | re.VERBOSE)
+    text = text[-_MAX_SEARCHED_CHARS:]
+    found = signs.search(text) if names else None
+    if found is None or (found[0][0] in "\"'" and not _ARGUMENTS.search(text)):
+        return ""
+    return found[0].strip()[:_MAX_SIGN_CHARS]
 
 
 def _sections(text: str) -> Iterator[str]:

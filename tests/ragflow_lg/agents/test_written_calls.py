@@ -17,6 +17,22 @@ UNREAD = [
     '<function=wikipedia_search_0>{"query": "Laos"}</function>',
     '<|python_tag|>{"name": "wikipedia_search_0", "parameters": {"query": "Laos"}}',
     '```json\n{"name": "wikipedia_search_0", "arguments": {"query": "Laos"}}\n```',
+    '{"name": "wikipedia_search_0", "arguments": {"query": "Laos"}}',
+    'Let me look.\n{"name": "wikipedia_search_0", "parameters": {"query": "Laos"}}',
+    '```json\n{"name": "wikipedia_search_0", "parameters": {"query": "Laos"}}\n```',
+    '```\n{"name": "wikipedia_search_0", "arguments": {"query": "Laos"}}\n```',
+    '{"type": "function", "function": {"name": "wikipedia_search_0", "arguments": {"query": "Laos"}}}',
+    '{"parameters": {"query": "Laos"}, "name": "wikipedia_search_0"}',
+    "{'tool': 'wikipedia_search_0', 'args': {'query': 'Laos'}}",
+    '{"action": "wikipedia_search_0", "action_input": {"query": "Laos"}}',
+    '<tools>{"name": "wikipedia_search_0", "arguments": {"query": "Laos"}}</tools>',
+    '[wikipedia_search_0(query="Laos")]',
+    '```python\nprint(default_api.wikipedia_search_0(query="Laos"))\n```',
+    '<|channel|>commentary to=functions.wikipedia_search_0 <|message|>{"query": "Laos"}<|call|>',
+    'Action: wikipedia_search_0\nAction Input: {"query": "Laos"}',
+    "**Action:** `wikipedia_search_0`",
+    "<wikipedia_search_0><query>Laos</query></wikipedia_search_0>",
+    '<tool name="wikipedia_search_0">Laos</tool>',
     f"To call it, write `{CALL}`.",
     f"`call: {CALL} now`",
     f"For example:\n```xml\n{CALL}\n```\nThat is all.",
@@ -28,6 +44,17 @@ UNREAD = [
     "> " + CALL.replace("\n", ""),
     "<tool_call>",
     "Use <tool_call> like this.",
+]
+
+
+PLAIN = [
+    "It is <b>far</b>.",
+    '```json\n{"name": "Ada"}\n```',
+    '{"name": "Ada", "arguments": {"query": "Laos"}}',
+    '{"name": "wikipedia_search_0", "year": 1990}',
+    "I asked wikipedia_search_0 (twice).",
+    "Action: wait for wikipedia_search_01",
+    "[other(x=1)]",
 ]
 
 
@@ -77,7 +104,7 @@ async def test_other_texts_that_look_like_calls_are_shown_and_reported(
     assert "looks like a tool call" in caplog.text
 
 
-@pytest.mark.parametrize("text", ["1 < 2", "a <tool", "It is <b>far</b>.", '```json\n{"name": "Ada"}\n```'])
+@pytest.mark.parametrize("text", ["1 < 2", "a <tool", *PLAIN])
 async def test_plain_answers_are_shown_whole(text: str, caplog: pytest.LogCaptureFixture) -> None:
     turn = await play_agent([Reply(text)])
     assert turn.run.answer == text
@@ -95,7 +122,7 @@ async def test_a_tagged_call_that_was_cut_off_is_not_made() -> None:
 def test_a_call_needs_a_name_and_an_object() -> None:
     for text in ("<tool_call>[]</tool_call>", '<tool_call>{"arguments": {}}</tool_call>', "<tool_call></tool_call>"):
         assert read_written_calls(text, ["look"]) == ()
-        assert find_unread_call(text)
+        assert find_unread_call(text, ["look"])
 
 
 def test_many_tags_are_read_quickly() -> None:
