@@ -163,13 +163,19 @@ def _count_renamings(maps: Maps, names: Sequence[tuple[str, str]]) -> int:
 
 @worker_task("Renaming the keys", seconds=5.0, small_size=MAX_STEPS, size=_count_renamings)
 def rename_keys(maps: Maps, names: Sequence[tuple[str, str]]) -> Maps:
-    """Rename keys, each to the end of its map."""
+    """Rename keys, each to the end of its map. Two keys can swap their names."""
     results: Maps = []
+    renamed = {old for old, _ in names}
     for entry in maps:
         result = dict(entry)
+        waiting: dict[str, JsonValue] = {}  # values whose key another one has taken before their own turn
         for old, new in names:
-            if old in result:
-                result[new] = result.pop(old)
+            if old not in result and old not in waiting:
+                continue
+            value = waiting.pop(old) if old in waiting else result.pop(old)
+            if new in result and new in renamed:
+                waiting[new] = result[new]
+            result[new] = value
         results.append(result)
     return results
 

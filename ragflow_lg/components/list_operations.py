@@ -18,13 +18,13 @@ from pydantic import (
 )
 
 from ragflow_lg.base.errors import ComponentError
-from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.values import JsonValue, to_number, to_text
 from ragflow_lg.base.worker_tasks import measure, worker_task
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, TemplateOrValue, default_unless_read
 from ragflow_lg.dsl.conditions import FILTERS, TextRule, filter_name, filter_text
 from ragflow_lg.dsl.value_types import ExpectedType
-from ragflow_lg.dsl.variable_references import Reference
+from ragflow_lg.dsl.variable_references import Reference, parse_reference
 
 Operation: TypeAlias = Literal["nth", "head", "tail", "filter", "sort", "drop_duplicates"]
 
@@ -48,6 +48,11 @@ def _whole_number(value: Any) -> int:
     except (TypeError, ValueError, OverflowError):
         return 0
     return int(number) if math.isfinite(number) else 0
+
+
+def _count(value: Any) -> Any:
+    """Read a reference or a whole number."""
+    return (parse_reference(value) if isinstance(value, str) else None) or _whole_number(value)
 
 
 def _truth(value: Any) -> bool:
@@ -77,8 +82,8 @@ class Params(ComponentParams):
     query: Reference
     """The list."""
     operations: Annotated[Operation, BeforeValidator(_operation)] = "nth"
-    n: Annotated[int, BeforeValidator(_whole_number)] = 0
-    """1-based index of the item (negative: from the end), or the number of items."""
+    n: Annotated[int | Reference, BeforeValidator(_count)] = 0
+    """1-based index of the item (negative: from the end), or the number of items; also a reference to it."""
     strict: Annotated[bool, BeforeValidator(_truth)] = False
     """Whether an ``n`` outside the list is an error."""
     sort_method: Annotated[Literal["asc", "desc"], BeforeValidator(lambda value: value or "asc")] = "asc"
@@ -124,28 +129,40 @@ async def list_operations(ctx: RunContext, params: Params) -> Outputs:
 
 
 async def _nth(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
-    index = params.n - 1 if params.n > 0 else params.n + len(values)
-    if params.n == 0 or not 0 <= index < len(values):
-        _raise_if_strict(ctx, params, values)
+    n = _read_n(ctx, params)
+    index = n - 1 if n > 0 else n + len(values)
+    if n == 0 or not 0 <= index < len(values):
+        _raise_if_strict(ctx, params, n, values)
         return []
     return [values[index]]
 
 
 async def _head(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
-    if not 1 <= params.n <= len(values):
-        _raise_if_strict(ctx, params, values)
-    return values[: max(params.n, 0)]
+    n = _read_n(ctx, params)
+    if not 1 <= n <= len(values):
+        _raise_if_strict(ctx, params, n, values)
+    return values[: max(n, 0)]
 
 
 async def _tail(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
-    if not 1 <= params.n <= len(values):
-        _raise_if_strict(ctx, params, values)
-    return values[-params.n :] if params.n > 0 else []
+    n = _read_n(ctx, params)
+    if not 1 <= n <= len(values):
+        _raise_if_strict(ctx, params, n, values)
+    return values[-n:] if n > 0 else []
 
 
-def _raise_if_strict(ctx: RunContext, params: Params, values: list[Any]) -> None:
+def _read_n(ctx: RunContext, params: Params) -> int:
+    if not isinstance(params.n, Reference):
+        return params.n
+    number = to_number(value := ctx.value(params.n))
+    if number is None or not math.isfinite(number):
+        raise ComponentError(f"n should be a number, but {params.n.text} is {to_text(value)!r:.80}.", node=ctx.node.id)
+    return int(number)
+
+
+def _raise_if_strict(ctx: RunContext, params: Params, n: int, values: list[Any]) -> None:
     if params.strict:
-        raise ComponentError(f"n is {params.n}, but the list has {len(values)} items.", node=ctx.node.id)
+        raise ComponentError(f"n is {n}, but the list has {len(values)} items.", node=ctx.node.id)
 
 
 async def _filter(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:

@@ -164,11 +164,27 @@ def _has_next_round(ctx: RunContext, params: Params) -> bool:
     An empty list of conditions never ends it. In RAGFlow ``all`` of no conditions are met before the first round.
     """
     if ctx.round.index >= params.maximum_loop_count:
+        _note_limit(ctx, params)
         return False
     if not params.loop_termination_condition:
         return params.logical_operator == "or" or not ctx.compatibility.skip_unconditional_loops
+    return not _is_done(ctx, params)
+
+
+def _is_done(ctx: RunContext, params: Params) -> bool:
     results = _results(ctx, params.loop_termination_condition)
-    return not (any(results) if params.logical_operator == "or" else all(results))
+    return any(results) if params.logical_operator == "or" else all(results)
+
+
+def _note_limit(ctx: RunContext, params: Params) -> None:
+    """Say that the count ends the Loop, not its conditions: what follows may expect that they are met."""
+    try:
+        is_done = not params.loop_termination_condition or _is_done(ctx, params)
+    except ComponentError:
+        is_done = False
+    if not is_done and params.maximum_loop_count:
+        rounds = params.maximum_loop_count
+        ctx.notice(f"The Loop ends after {rounds} rounds (maximum_loop_count), before its conditions are met.")
 
 
 def _results(ctx: RunContext, rows: Iterable[LoopCondition]) -> Iterator[bool]:

@@ -181,9 +181,14 @@ def _new_items(name: Operator, values: Sequence[Any], parameter: JsonValue) -> l
     new_items = [parameter] if name == "append" else parameter
     if not isinstance(new_items, list):
         raise _InvalidChangeError(PARAMETER_NOT_LIST)
-    if values and not all(isinstance(item, type(values[0])) for item in new_items):
+    if values and not all(_is_alike(item, values[0]) for item in new_items):
         raise _InvalidChangeError(OTHER_ELEMENT_TYPE)
     return new_items
+
+
+def _is_alike(item: Any, first: Any) -> bool:
+    """Return whether an item has the type of the first one. ``9`` and ``9.5`` are both numbers."""
+    return isinstance(item, type(first)) or {type(item), type(first)} == {int, float}
 
 
 def _grow(name: Operator) -> Callable[[JsonValue, JsonValue], JsonValue]:

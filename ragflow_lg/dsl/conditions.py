@@ -83,8 +83,10 @@ class TextRule(NamedTuple):
     expected: str
 
     def matches(self, value: JsonValue) -> bool:
-        """Return whether a value matches."""
-        return FILTERS[self.operator](filter_text(value), self.expected)
+        """Return whether a value matches. For a boolean, ``true`` means the same as ``True``."""
+        is_truth = isinstance(value, bool) and self.expected.lower() in ("true", "false")
+        expected = self.expected.capitalize() if is_truth else self.expected
+        return FILTERS[self.operator](filter_text(value), expected)
 
 
 SYNONYMS = {

@@ -232,7 +232,7 @@ class Scope(Struct, eq=False):
         except ComponentError as error:
             return Step({"scope": {"failure": str(error)}})
         if not has_next_round:
-            return Step({"scope": {"round": index}, "outputs": await self._end_item(view, write)})
+            return Step({"scope": {"round": index}, "outputs": await self._end_item(view, write, ctx.notices)})
         begun = Step({"scope": {"round": index, "exit": False, "settled": 0}})
         if old := program.find_old(preview.get("outputs", {})):
             begun.update["outputs"] = output_patch(remove=old)
@@ -242,7 +242,7 @@ class Scope(Struct, eq=False):
         update, goto = await visit_item(program.item, ctx, view, self.turn, write)
         return begun.then(Step(update, goto, begins_round=bool(update.get("outputs"))))
 
-    async def _end_item(self, view: Mapping[str, Any], write: Write | None) -> dict[str, Any]:
+    async def _end_item(self, view: Mapping[str, Any], write: Write | None, notices: Sequence[str]) -> dict[str, Any]:
         """Start the item node again after the last item, as RAGFlow does. Return its outputs, by node."""
         if self.program.item is None:
             return {}
@@ -250,7 +250,7 @@ class Scope(Struct, eq=False):
         outputs = view["outputs"].get(item, {})
         place = ".".join(map(str, view["place"]))
         await self.turn.emit(NodeStarted(item, now, place=place), write)
-        await self.turn.emit(NodeFinished(item, now, 0.0, {}, outputs, place=place), write)
+        await self.turn.emit(NodeFinished(item, now, 0.0, {}, outputs, place=place, notices=tuple(notices)), write)
         return {item: outputs}
 
     def _collect(self, preview: Mapping[str, Any]) -> dict[str, Any]:

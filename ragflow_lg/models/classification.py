@@ -76,9 +76,12 @@ _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\ua4cf\u
 """Scripts without spaces between words, or, as Hangul, with endings right after them."""
 _LETTER = rf"[^\W{_UNSPACED}\U00020000-\U0003ffff]"
 
+_SOLID = _LETTER.replace("\\W", "\\W_")
+"""A letter or digit, but no underscore."""
+
 
 def _word_pattern(name: str) -> re.Pattern[str]:
-    """Return an expression that finds a name, but not inside a longer word."""
-    before = rf"(?<!{_LETTER})" if re.match(_LETTER, name) else ""
-    after = rf"(?!{_LETTER})" if re.match(_LETTER, name[-1:]) else ""
+    """Return an expression that finds a name, but not inside a longer word. ``_name_`` is emphasis in Markdown."""
+    before = rf"(?<!{_SOLID})(?<!{_SOLID}_)(?<!{_SOLID}__)" if re.match(_LETTER, name) else ""
+    after = rf"(?!_{{0,2}}{_SOLID})" if re.match(_LETTER, name[-1:]) else ""
     return re.compile(before + re.escape(name) + after)

@@ -54,6 +54,21 @@ async def test_rename_keys_moves_them_to_the_end() -> None:
     assert list(renamed.items()) == [("b", 2), ("z", 1)]
 
 
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ("ab ba", {"b": 1, "a": 2, "c": 3}),
+        ("ab bc ca", {"b": 1, "c": 2, "a": 3}),
+        ("ab bc", {"b": 1, "c": 2}),
+        ("ax xb", {"b": 1, "c": 3}),
+        ("ab", {"b": 1, "c": 3}),
+    ],
+)
+async def test_renamed_keys_do_not_overwrite_each_other(pairs: str, expected: dict[str, int]) -> None:
+    names = [{"old_key": old, "new_key": new} for old, new in pairs.split()]
+    assert await operate("rename_keys", {"a": 1, "b": 2, "c": 3}, rename_keys=names) == [expected]
+
+
 async def test_combine_joins_several_values_into_a_list() -> None:
     values = [1]
     maps = [{"a": 1, "b": values, "c": "x", "d": [0]}, {"a": 2, "b": 2, "c": ["y"]}, {"a": 3}]

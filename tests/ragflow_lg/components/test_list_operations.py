@@ -46,6 +46,21 @@ async def test_nth_head_and_tail_pick_items(operation: str, n: Any, expected: li
     assert await operate([1, 2, 3], operation, n=n) == expected
 
 
+@pytest.mark.parametrize("n", ["{env.n}", "env.n"])
+@pytest.mark.parametrize("value", [2, "2", 2.0])
+async def test_n_may_be_a_reference(n: str, value: Any) -> None:
+    for operation, expected in (("nth", [2]), ("head", [1, 2]), ("tail", [2, 3])):
+        params = {"query": "env.v", "operations": operation, "n": n}
+        result = await run_component(list_operations, params, globals={"env.v": [1, 2, 3], "env.n": value})
+        assert result.outputs["result"] == expected
+
+
+async def test_a_reference_for_n_that_is_no_number_is_an_error() -> None:
+    params = {"query": "env.v", "operations": "head", "n": "{env.n}"}
+    result = await run_component(list_operations, params, globals={"env.v": [1, 2, 3], "env.n": "two"})
+    assert result.error == "n should be a number, but env.n is 'two'."
+
+
 @pytest.mark.parametrize(
     ("operation", "n"), [("nth", 0), ("nth", 4), ("nth", -4), ("head", 0), ("head", 4), ("tail", 4)]
 )
@@ -82,6 +97,10 @@ async def test_anything_but_a_list_is_an_error(value: Any) -> None:
         ("not empty", "", ["ab", "b", 1, True, ["b"]]),
         ("=", 1, [1]),
         ("=", True, [True]),
+        ("=", "true", [True]),
+        ("=", "True", [True]),
+        ("=", "false", []),
+        ("≠", "true", ["ab", "b", None, 1, ["b"]]),
     ],
 )
 async def test_filter_selects_items(operator: Any, value: Any, expected: list[Any]) -> None:

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.runs.wire.wire_events import WireNodeFinished
 from tests.fakes.canvas import canvas, diagnostics_of
 from tests.fakes.regions import answer_of, assign, form, loop, node, out, play_run, runner_of, text
 
@@ -161,3 +162,14 @@ async def test_a_pause_in_a_loop_in_an_iteration_preserves_every_counter() -> No
 def test_certain_failures_are_reported(params: dict[str, Any], code: str) -> None:
     components = {"l": node("Loop", {"maximum_loop_count": 1, **params}), "b": text(parent_id="l")}
     assert [d.severity for d in diagnostics_of(canvas(components), code)] == ["warning"]
+
+
+@pytest.mark.parametrize(
+    ("value", "count", "is_noted"), [(3, 9, False), (3, 3, False), (100, 3, True), ("x", 3, True), (None, 3, False)]
+)
+async def test_a_loop_that_its_count_ends_says_so(value: Any, count: int, is_noted: bool) -> None:
+    conditions = [] if value is None else [{"variable": "lp@n", "operator": "≥", "value": value}]
+    run = runner_of(counting(*conditions, count=count)).start("s", {"query": "q"})
+    notices = [note async for e in run if isinstance(e, WireNodeFinished) for note in e.notices]
+    limit = f"The Loop ends after {count} rounds (maximum_loop_count), before its conditions are met."
+    assert notices == ([limit] if is_noted else [])

@@ -24,7 +24,7 @@ async def assign(*changes: tuple[Any, ...], **globals_: Any) -> Result:
     return await run_component(
         variable_assigner,
         {"variables": variables},
-        outputs={"a": {"n": 1, "list": [1], "map": {"k": 1}, "true": True, "flags": [True, False]}},
+        outputs={"a": {"n": 1, "half": 0.5, "list": [1], "map": {"k": 1}, "true": True, "flags": [True, False]}},
         globals={f"env.{name}": value for name, value in globals_.items()},
     )
 
@@ -54,6 +54,8 @@ def test_every_operator_has_an_operation() -> None:
         ([1], "append", "a@n", [1, 1]),
         (None, "append", "a@map", [{"k": 1}]),
         ([1], "append", "a@true", [1, True]),
+        ([1], "append", "a@half", [1, 0.5]),
+        ([1.5], "append", "a@n", [1.5, 1]),
         ([2], "extend", "a@flags", [2, True, False]),
         ("", "remove_first", None, ""),
         ({}, "remove_last", None, {}),

@@ -45,6 +45,15 @@ from ragflow_lg.models.prompt_texts import PROMPTS
         ("e-mail", ["mail", "post"], "mail"),
         ("2nd", ["2", "other"], None),
         ("Class 2.", ["2", "other"], "2"),
+        ("_Billing_", ["Billing", "Other"], "Billing"),
+        ("It is __Billing__.", ["Billing", "Other"], "Billing"),
+        ("**_Order status_**!", ["order", "order status"], "order status"),
+        ("~~Other~~ <b>Billing</b>.", ["Billing", "x"], "Billing"),
+        ("It is _re_billing", ["billing", "other"], None),
+        ("order_status", ["order", "other"], None),
+        ("order__status", ["status", "other"], None),
+        ("Take my_order_", ["my_order", "order"], "my_order"),
+        ("Returns", ["Return", "other"], None),
     ],
 )
 def test_an_answer_is_matched_to_a_category(answer: str, names: list[str], expected: str | None) -> None:
