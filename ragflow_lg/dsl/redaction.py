@@ -38,21 +38,23 @@ MAX_FORMS = 4000
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SECRET_WORDS = (
-    "accesskey accesstoken apikey apitoken authorization authtoken bearer connectionstring connstr connstring cookie "
-    "cookies credential credentials dsn otpcode passcode passphrase passwd password passwords pincode privatekey pwd "
-    "secret secretkey secrets"
+    "accesscode accesskey accesstoken apikey apitoken authcode authorization authtoken bearer connectionstring connstr "
+    "connstring cookie cookies credential credentials dsn kennwort otpcode passcode passphrase passwd password "
+    "passwords passwort pincode privatekey pwd secret secretkey secrets"
 )
 _ALWAYS = frozenset(_SECRET_WORDS.split())
 """Words that make a name secret wherever they appear in it."""
 _AT_END = frozenset(
-    ["auth", "jwt", "key", "otp", "pass", "pin", "sas", "sessionid", "sig", "signature", "token", "totp"]
+    ["auth", "jwt", "key", "otp", "pass", "pat", "pin", "sas", "sessionid", "sig", "signature", "token", "totp"]
 )
 """Words that make a name secret if it ends with them: ``api_key``, but not ``key_count``; ``access_token``, but not
 ``max_tokens``."""
 _VALUE_WORDS = frozenset(["text", "value"])
 """Words that say nothing about a name: ``token_value`` is a token."""
-_LABELS = ("key", "name", "header")
-"""Fields that name the ``value`` beside them, as in ``{"key": "password", "value": "…"}``."""
+_LABELS = ("key", "name", "header", "field")
+"""Fields that name the value beside them, as in ``{"key": "password", "value": "…"}``."""
+VALUE_FIELDS = frozenset(["default", "text", "val", "value"])
+"""Fields with the value that another field names."""
 _HARMLESS_ENDS = frozenset(
     ["count", "env", "expires", "expiry", "field", "header", "hint", "length", "name", "required", "type"]
 )
@@ -62,9 +64,9 @@ _JSON_PAIR = re.compile(
     re.DOTALL,
 )
 _NESTED_PAIR = re.compile(r'\\"(?P<name>[^"\\]{1,80})\\"\s{0,20}:\s{0,20}\\"(?P<text>[^"\\]*)(?:\\"|\\?\Z)')
-_LABEL = r'"(?:key|name|header)"\s{0,20}:\s{0,20}"(?P<name>[^"\\]{1,80})"'
+_LABEL = r'"(?:key|name|header|field)"\s{0,20}:\s{0,20}"(?P<name>[^"\\]{1,80})"'
 _LABELLED = r'"value"\s{0,20}:\s{0,20}"(?P<text>(?:[^"\\]|\\.)*+)(?:"|\\?\Z)'
-_NESTED_LABEL = r'\\"(?:key|name|header)\\"\s{0,20}:\s{0,20}\\"(?P<name>[^"\\]{1,80})\\"'
+_NESTED_LABEL = r'\\"(?:key|name|header|field)\\"\s{0,20}:\s{0,20}\\"(?P<name>[^"\\]{1,80})\\"'
 _NESTED_LABELLED = r'\\"value\\"\s{0,20}:\s{0,20}\\"(?P<text>[^"\\]*)(?:\\"|\\?\Z)'
 _LABELLED_VALUES = tuple(
     re.compile(f"{first}[^{{}}]{{0,200}}?{second}", re.DOTALL)
@@ -124,6 +126,8 @@ def is_secret_name(name: str) -> bool:
     [False, False, False, False, False]
     >>> [is_secret_name(n) for n in ("token_value", "dsn", "connectionString", "pin", "spin", "key_value")]
     [True, True, True, True, False, False]
+    >>> [is_secret_name(n) for n in ("token2", "API_KEY_1", "pat", "auth_code", "passwort", "pattern")]
+    [True, True, True, True, True, False]
     """
     words = _find_words(name)
     return bool(words) and (words[-1] in _AT_END or _is_always_secret(name))
@@ -131,20 +135,22 @@ def is_secret_name(name: str) -> bool:
 
 def _find_words(name: str) -> list[str]:
     words = [word.lower() for word in _WORDS.findall(name)]
+    while len(words) > 1 and words[-1].isdigit():
+        words.pop()  # ``token2`` is a token
     if len(words) > 1 and words[-1] in _VALUE_WORDS and words[:-1] != ["key"]:
         words.pop()
     return words
 
 
 def find_field_name(entries: Mapping[Any, Any], name: str) -> str:
-    """Return the name that says whether a field is secret: that of a ``value`` is the one beside it, if it is secret.
+    """Return the name that says whether a field is secret: that of a value is the one beside it, if it is secret.
 
     >>> find_field_name({"key": "password", "value": "x"}, "value"), find_field_name({"value": "x"}, "value")
     ('password', 'value')
     """
     if name in _LABELS and "value" in entries:
         return ""  # a label is shown
-    if name != "value":
+    if name not in VALUE_FIELDS:
         return name
     labels = (_literal_text(entries.get(label)) for label in _LABELS)
     return next((label for label in labels if is_secret_name(label)), name)

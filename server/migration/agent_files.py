@@ -10,7 +10,15 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ragflow_lg.base.errors import CompileError, ServiceError
-from ragflow_lg.dsl.redaction import REDACTED, Redactor, find_field_name, hides_all, is_secret_name
+from ragflow_lg.dsl.redaction import (
+    REDACTED,
+    VALUE_FIELDS,
+    Redactor,
+    find_field_name,
+    hides_all,
+    is_secret_name,
+)
+from ragflow_lg.dsl.variable_references import parse_template
 from ragflow_lg.dsl_compiler.canvas_format import format_canvas
 
 if TYPE_CHECKING:
@@ -24,7 +32,13 @@ ABOUT = ("id", "title", "description", "avatar", "canvas_type", "canvas_category
 """The fields beside the canvas, as in RAGFlow's templates."""
 
 _NOT_SECRET = ("key", "auth", "pass", "sig", "token")
-"""Names that are more often those of fields and columns than of secrets."""
+"""Names that are more often those of fields and columns than of secrets, unless they name a value beside or in them."""
+
+_DESCRIBES = frozenset(["description", "label", "name", "optional", "required", "title", "type"])
+"""What describes a field of a form, also one whose name is that of a secret."""
+
+_SCHEMES = ("", "apikey", "basic", "bearer", "token")
+"""What may be beside the references in a value without a secret."""
 
 
 class AgentFile(NamedTuple):
@@ -67,12 +81,9 @@ def without_secrets(canvas: Mapping[str, Any], blanked: dict[str, None]) -> dict
         if depth > MAX_DEPTH:
             raise ServiceError("The canvas is nested too deeply.")
         if isinstance(value, Mapping):
-            inside, entries = is_inside or hides_all(name), cast("Mapping[str, Any]", value)
             return {
-                key: walk(
-                    entry, find_field_name(entries, key), _place(place, name, key), is_inside=inside, depth=depth + 1
-                )
-                for key, entry in entries.items()
+                key: walk(entry, field, _place(place, name, key), is_inside=inside, depth=depth + 1)
+                for key, entry, field, inside in _fields(cast("object", value), name, is_inside=is_inside)
             }
         if isinstance(value, list):
             items = cast("list[Any]", value)
@@ -90,13 +101,30 @@ def _place(place: str, name: str, key: str) -> str:
     return key if name == "components" and not place else place
 
 
+def _fields(value: object, name: str, *, is_inside: bool) -> Iterator[tuple[str, Any, str, bool]]:
+    """Yield the key, the entry, and the name of each field of an object, and whether everything in it is secret."""
+    entries = cast("Mapping[str, Any]", value)
+    hides, names_value = is_inside or hides_all(name), is_secret_name(name)
+    is_form_field = "type" in entries and not is_inside
+    for key, entry in entries.items():
+        field = find_field_name(entries, key)
+        is_named = field not in ("", key) or (names_value and key in VALUE_FIELDS)
+        yield key, entry, field, is_named or (hides and not (is_form_field and key in _DESCRIBES))
+
+
 def _clean(value: Any, name: str, *, is_inside: bool) -> Any:
-    if not isinstance(value, str) or not value:
+    if not value or isinstance(value, bool):
         return value
-    is_secret = is_inside or (is_secret_name(name) and name.lower() not in _NOT_SECRET)
-    if is_secret:
-        return value if "{" in value and "}" in value else ""
-    return _REDACTOR.text(value)
+    if is_inside or (is_secret_name(name) and name.lower() not in _NOT_SECRET):
+        return value if isinstance(value, str) and _only_refers(value) else ""
+    return _REDACTOR.text(value) if isinstance(value, str) else value
+
+
+def _only_refers(text: str) -> bool:
+    """Return whether a text is references, at most after the name of a scheme, as in ``Bearer {env.token}``."""
+    template = parse_template(text)
+    literals = "".join(part for part in template.segments if isinstance(part, str))
+    return bool(template.references) and literals.strip().lower() in _SCHEMES
 
 
 _REDACTOR = Redactor()
@@ -106,10 +134,9 @@ def restore_secrets(own: Any, theirs: Any, name: str = "", *, is_inside: bool = 
     """Return a canvas with the keys that another one has at the same places and that were left out here."""
     if isinstance(own, Mapping):
         other: Mapping[str, Any] = cast("Mapping[str, Any]", theirs) if isinstance(theirs, Mapping) else {}
-        inside, entries = is_inside or hides_all(name), cast("Mapping[str, Any]", own)
         return {
-            key: restore_secrets(entry, other.get(key), find_field_name(entries, key), is_inside=inside)
-            for key, entry in entries.items()
+            key: restore_secrets(entry, other.get(key), field, is_inside=inside)
+            for key, entry, field, inside in _fields(cast("object", own), name, is_inside=is_inside)
         }
     if isinstance(own, list):
         others = cast("list[Any]", theirs) if isinstance(theirs, list) else []
@@ -117,7 +144,10 @@ def restore_secrets(own: Any, theirs: Any, name: str = "", *, is_inside: bool = 
             restore_secrets(entry, others[at] if at < len(others) else None, name, is_inside=is_inside)
             for at, entry in enumerate(cast("list[Any]", own))
         ]
-    return theirs if isinstance(theirs, str) and own == _clean(theirs, name, is_inside=is_inside) else own
+    if isinstance(theirs, Mapping | list):
+        return own
+    clean = _clean(theirs, name, is_inside=is_inside)
+    return theirs if own == clean and clean != theirs else own
 
 
 def find_lost_secrets(canvas: Any, place: str = "", name: str = "") -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Visitors of embedded pages: each has a secret of its own, because all of them have the key of the page.
 
-The server makes the secret at the first contact and stores a digest of it with the sessions, uploads and artifacts of
-the visitor. Clients that send none, such as RAGFlow's own pages, are one visitor together: they reach what they know
+The server makes the secret at the first contact, signs it for the key of the page, so that nobody makes up visitors, and
+stores a digest of it with the sessions, uploads and artifacts of the visitor. Clients that send none, such as RAGFlow's own pages, are one visitor together: they reach what they know
 the id of, and nothing is listed for them.
 """
 

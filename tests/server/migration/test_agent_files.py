@@ -41,12 +41,36 @@ def test_keys_are_left_out_and_put_back(params: dict[str, Any], kept: dict[str, 
     [
         {"api_key": "{env.key}"},
         {"updates": [{"key": "name", "value": "x"}]},
+        {"variables": [{"key": "token", "value": "{sys.query}"}, {"key": "Authorization", "value": "Bearer {env.t}"}]},
+        {"path": "a.key", "filter": [{"key": "pattern", "value": "x"}], "signed": True},
         {"max_tokens": 7, "token": "string"},
         {"prompt": "Say the password policy."},
     ],
 )
 def test_other_values_stay(params: dict[str, Any]) -> None:
     assert stored(canvas(**params)) == (params, ())
+
+
+@pytest.mark.parametrize("label", ["token", "Token", "auth", "pass", "key", "password ", "token2", "pat", "auth_code"])
+@pytest.mark.parametrize("secret", ["LEAK", 12345678, ["LEAK"], {"a": "LEAK"}, "a{b}LEAK", "LEAK{sys.query}"])
+def test_values_that_a_label_names_as_secrets_are_left_out(label: str, secret: Any) -> None:
+    for at, by in (("key", "value"), ("field", "value"), ("name", "default"), ("key", "text"), ("header", "val")):
+        theirs = canvas(variables=[{at: label, by: secret}])
+        here, blanked = stored(theirs)
+        assert "LEAK" not in str(here)
+        assert "12345678" not in str(here)
+        assert here["variables"][0][at] == label
+        assert blanked
+        assert restore_secrets(canvas(**here), theirs) == theirs
+
+
+@pytest.mark.parametrize("name", ["token", "password", "sig", "passwort"])
+def test_a_field_with_the_name_of_a_secret_loses_only_its_value(name: str) -> None:
+    field = {"name": "Name", "type": "line", "optional": True, "value": "LEAK", "extra": 7}
+    here, _ = stored(canvas(inputs={name: field}))
+    kept = here["inputs"][name]
+    assert (kept["name"], kept["type"], kept["optional"], kept["value"]) == ("Name", "line", True, "")
+    assert restore_secrets(canvas(**here), canvas(inputs={name: field})) == canvas(inputs={name: field})
 
 
 def test_a_key_that_was_changed_here_is_sent() -> None:
