@@ -6,6 +6,7 @@ that is split between two pieces.
 
 Some models send only the closing tag, because the prompt already contains the opening one. What stands before such a
 tag is thinking, and is not stored at all. A tag in quotes or in a fenced block of code is text: the answer is about it.
+Some models have marks of their own, which count if they open an answer.
 """
 
 from __future__ import annotations
@@ -17,6 +18,14 @@ from typing import Literal, NamedTuple, TypeAlias
 OPENING = "<think>"
 CLOSING = "</think>"
 
+_OTHER_MARKS = {
+    "<thinking>": "</thinking>",
+    "<seed:think>": "</seed:think>",
+    "[THINK]": "[/THINK]",
+    "◁think▷": "◁/think▷",
+    "<|channel|>analysis<|message|>": "<|channel|>final<|message|>",
+}
+"""How other models open and close the thinking at the beginning of an answer."""
 _TAG = re.compile(f"{OPENING}|{CLOSING}")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 _FENCES = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
@@ -53,6 +62,49 @@ class AnswerPart(NamedTuple):
         return {"": self.text, "start": OPENING, "end": CLOSING, "unopened": CLOSING}[self.mark]
 
 
+class _MarkReader:
+    """Replaces the other marks of a thinking section that opens an answer by the usual tags."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        """Text that may be the beginning of a mark."""
+        self._has_begun = False
+        self._closing = ""
+
+    def feed(self, text: str) -> str:
+        """Return the text so far, apart from what must be held back."""
+        text, self._held = self._held + text, ""
+        if not self._has_begun:
+            text = self._open(text)
+        if not self._closing:
+            return text
+        thought, closing, rest = text.partition(self._closing)
+        if closing:
+            self._closing = ""
+            return f"{thought}{CLOSING}{rest}"
+        sizes = range(min(len(self._closing) - 1, len(text)), 0, -1)
+        size = next((size for size in sizes if text.endswith(self._closing[:size])), 0)
+        self._held = text[len(text) - size :]
+        return text[: len(text) - size]
+
+    def _open(self, text: str) -> str:
+        answer = text.lstrip()
+        space = text[: len(text) - len(answer)]
+        if not answer or any(opening.startswith(answer) and opening != answer for opening in _OTHER_MARKS):
+            self._held = answer
+            return space
+        self._has_begun = True
+        opening = next((opening for opening in _OTHER_MARKS if answer.startswith(opening)), "")
+        self._closing = _OTHER_MARKS.get(opening, "")
+        return f"{space}{OPENING}{answer[len(opening) :]}" if opening else text
+
+    def finish(self) -> str:
+        """Return the text that was held back."""
+        held, self._held = self._held, ""
+        self._has_begun = self._has_begun or bool(held)
+        return held
+
+
 class ThinkingSplitter:
     """Splits an answer that arrives in pieces.
 
@@ -66,6 +118,7 @@ class ThinkingSplitter:
         """The character before the pending text."""
         self._is_thinking = False
         self._is_reasoning = False
+        self._marks = _MarkReader()
         self._is_fenced = False
         self._line = ""
         """The beginning of the current line, outside thinking sections."""
@@ -86,11 +139,11 @@ class ThinkingSplitter:
             if text:
                 yield AnswerPart(text)
             return
-        yield from self._split(self._pending + text, is_last=False)
+        yield from self._split(self._pending + self._marks.feed(text), is_last=False)
 
     def finish(self) -> Iterator[AnswerPart]:
         """Yield the text that was held back, at the end of the answer."""
-        yield from self._split(self._pending, is_last=True)
+        yield from self._split(self._pending + self._marks.finish(), is_last=True)
 
     def _split(self, whole: str, *, is_last: bool) -> Iterator[AnswerPart]:
         self._pending = ""

@@ -3,6 +3,7 @@ import pytest
 from ragflow_lg.base.thinking import (
     AnswerPart,
     ThinkingSplitter,
+    find_thinking_problem,
     split_thinking,
     split_thoughts,
     strip_tags,
@@ -41,6 +42,36 @@ def split(*pieces: str) -> list[AnswerPart]:
 )
 def test_pieces_are_split_at_the_tags(pieces: list[str], expected: list[AnswerPart]) -> None:
     assert split(*pieces) == expected
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "<thinking>why [not]</thinking>Yes",
+        "\n[THINK]why [not][/THINK]Yes",
+        "◁think▷why [not]◁/think▷Yes",
+        "<seed:think>why [not]</seed:think>Yes",
+        "<|channel|>analysis<|message|>why [not]<|channel|>final<|message|>Yes",
+    ],
+)
+def test_other_marks_that_open_an_answer_are_thinking(answer: str) -> None:
+    assert split_thoughts(answer) == ("why [not]", "\nYes" if answer[0] == "\n" else "Yes")
+    for size in (1, 2, 3, 7):
+        parts = split(*(answer[i : i + size] for i in range(0, len(answer), size)))
+        assert "".join(part.source for part in parts).strip() == "<think>why [not]</think>Yes"
+
+
+@pytest.mark.parametrize(
+    "answer", ["Use <thinking>a</thinking>.", "`[THINK]`", "<thinkers>", "<thinkin", "[", "[THIN", "A ◁think▷b◁/think▷"]
+)
+def test_other_marks_elsewhere_are_text(answer: str) -> None:
+    assert strip_thinking(answer) == answer
+    assert "".join(part.text for part in split(*answer)) == answer
+
+
+def test_another_section_that_does_not_end_is_only_thinking() -> None:
+    for opening in ("<thinking>", "[THINK]", "◁think▷"):
+        assert "did not end" in find_thinking_problem(f"{opening}hm, [/")
 
 
 QUOTED = [

@@ -58,6 +58,11 @@ async def test_thinking_does_not_decide(text: str) -> None:
     assert "only thinking" in str(result.error)
 
 
+async def test_thinking_with_other_marks_does_not_decide() -> None:
+    result = await ask(ScriptedModel([Reply("<thinking>Billing? Billing?</thinking>Tech")]))
+    assert result.targets == ("fix", "log")
+
+
 async def test_thinking_that_does_not_end_does_not_decide(caplog: pytest.LogCaptureFixture) -> None:
     result = await ask(ScriptedModel([Reply("Well. <think>billing, billing")]))
     assert (result.targets, "named no category" in caplog.text) == (("misc",), True)
