@@ -277,17 +277,8 @@ class _Encoding:
         return blob_mark(digest)
 
     def _dump(self, value: Any) -> bytes:
-        def encode_frozen(part: Any) -> Any:
-            if type(part) is LongList:
-                return orjson.Fragment(self._long_list(part))
-            if not isinstance(part, FrozenList):
-                raise TypeError
-            if not part.digest or not self._has(part.digest):
-                part.digest = self._blob(self._frozen_text(part, encode_frozen))[1:-1].decode()
-            return orjson.Fragment(blob_mark(part.digest))
-
         try:
-            text = orjson.dumps(value, default=encode_frozen, option=OPTIONS)
+            text = orjson.dumps(value, default=self._encode_frozen, option=OPTIONS)
             return bytes(memoryview(text)) if len(text) < BLOB_BYTES else text  # orjson's own occupies kilobytes
         except (TypeError, ValueError, RecursionError) as error:
             if isinstance(error.__cause__, UnreadBlockError | LongTextError):
@@ -297,9 +288,19 @@ class _Encoding:
         except ComponentError as error:
             raise CheckpointError(f"A value cannot be stored: {error}") from None
 
-    def _frozen_text(self, part: FrozenList, encode_frozen: Callable[[Any], Any]) -> bytes:
+    def _encode_frozen(self, part: Any) -> Any:
+        """Encode a list that `orjson` does not know. A function that calls itself would keep all blobs in a cycle."""
+        if type(part) is LongList:
+            return orjson.Fragment(self._long_list(part))
+        if not isinstance(part, FrozenList):
+            raise TypeError
+        if not part.digest or not self._has(part.digest):
+            part.digest = self._blob(self._frozen_text(part))[1:-1].decode()
+        return orjson.Fragment(blob_mark(part.digest))
+
+    def _frozen_text(self, part: FrozenList) -> bytes:
         try:
-            return orjson.dumps(list(part), default=encode_frozen, option=OPTIONS)
+            return orjson.dumps(list(part), default=self._encode_frozen, option=OPTIONS)
         except (TypeError, ValueError, RecursionError) as error:
             if isinstance(error.__cause__, UnreadBlockError | LongTextError):
                 raise error.__cause__ from None

@@ -1,6 +1,8 @@
 import asyncio
+import gc
 import sys
 import tracemalloc
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -307,3 +309,17 @@ def test_small_values_have_the_same_text_as_when_they_are_encoded_part_by_part(v
 )
 def test_large_and_special_values_are_encoded_part_by_part(value: Any) -> None:
     assert small_groups.encode_small(value, BLOB_BYTES) == b""
+
+
+def test_blobs_that_have_been_stored_are_free_at_once() -> None:
+    value = {"a": "x" * 100_000, "b": [FrozenList([{"c": "y" * 10_000}])]}
+    gc.disable()  # the server collects garbage rarely
+    try:
+        blobs = Blobs()
+        Encoder().encode(value, "t", blobs)
+        kept = weakref.ref(blobs)
+        assert blobs
+        del blobs
+        assert kept() is None
+    finally:
+        gc.enable()
