@@ -32,8 +32,9 @@ from ragflow_lg.server.http.shared.request_parsing import build_turn_request, pa
 from ragflow_lg.server.http.shared.responses import respond_plain, to_request_error
 from ragflow_lg.server.http.shared.route_schemas import Answer
 from ragflow_lg.server.http.shared.row_loading import require_own
+from ragflow_lg.server.http.shared.signed_tokens import make_visitor_secret
 from ragflow_lg.server.http.shared.turn_sessions import open_turn_session
-from ragflow_lg.server.http.shared.visitor_header import VISITOR, VISITOR_HEADER, make_secret
+from ragflow_lg.server.http.shared.visitor_header import VISITOR, VISITOR_HEADER
 from ragflow_lg.server.observability.audit import audit
 
 router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"], route_class=DescribedRoute)
@@ -84,7 +85,7 @@ async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
     )
     response = respond_plain(shown)
     if not has_secret(caller.visitor):
-        response.headers[VISITOR_HEADER] = make_secret()
+        response.headers[VISITOR_HEADER] = await make_visitor_secret(get_app_state(request), caller.owner)
     return response
 
 

@@ -126,12 +126,13 @@ async def authenticate_beta(request: Request) -> ApiCaller:
     key = _read_key(request)
     if not key:
         raise RequestError(_BETA_HEADER_MISSING, 102, has_data=True)
-    owner = await _find_owner(get_app_state(request), key, "page")
+    app_state = get_app_state(request)
+    owner = await _find_owner(app_state, key, "page")
     if owner is None:
         _audit_refusal(request, key, ("beta-", "ragflow-"))
         raise RequestError(_BETA_KEY_INVALID, 102, has_data=True)
     _admit(request, owner)
-    return ApiCaller(owner.tenant, owner=owner, visitor=read_visitor(request, owner.id))
+    return ApiCaller(owner.tenant, owner=owner, visitor=await read_visitor(app_state, request, owner))
 
 
 async def authenticate_any(request: Request) -> ApiCaller:
@@ -147,11 +148,12 @@ async def authenticate_any(request: Request) -> ApiCaller:
 
 
 async def _authenticate_any(request: Request) -> ApiCaller:
-    owner = await _find_owner(get_app_state(request), _read_key(request), "page")
+    app_state = get_app_state(request)
+    owner = await _find_owner(app_state, _read_key(request), "page")
     if owner is None:
         return await authenticate(request)
     _admit(request, owner)
-    return ApiCaller(owner.tenant, owner=owner, visitor=read_visitor(request, owner.id))
+    return ApiCaller(owner.tenant, owner=owner, visitor=await read_visitor(app_state, request, owner))
 
 
 Authenticated = Annotated[ApiCaller, Depends(authenticate)]

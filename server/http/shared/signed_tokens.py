@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -22,6 +24,8 @@ Purpose: TypeAlias = Literal["session", "page"]
 
 _ALGORITHM = "HS256"
 _MAX_CHARS = 2048
+_VISITOR_BYTES = 16
+"""Bytes of a visitor's random number, and of its signature."""
 
 
 class KeyOwner(NamedTuple):
@@ -88,6 +92,28 @@ async def read_token(app_state: AppState, token: str, purpose: Purpose) -> KeyOw
     except jwt.PyJWTError:
         return None
     return found[0]
+
+
+async def make_visitor_secret(app_state: AppState, owner: KeyOwner) -> str:
+    """Return a new secret for a visitor of the page with a key or token: random bytes and their signature."""
+    return await _sign_visitor(app_state, owner, secrets.token_bytes(_VISITOR_BYTES))
+
+
+async def is_visitor_secret(app_state: AppState, owner: KeyOwner, secret: str) -> bool:
+    """Return whether `make_visitor_secret` has made a secret, which has 43 characters of base64."""
+    random = urlsafe_b64decode(f"{secret}=")[:_VISITOR_BYTES]
+    return hmac.compare_digest(await _sign_visitor(app_state, owner, random), secret)
+
+
+async def _sign_visitor(app_state: AppState, owner: KeyOwner, random: bytes) -> str:
+    """Return random bytes with their signature.
+
+    Visitors can read the key of their page and compute its digest, but not its id, which the server made.
+    """
+    found = await _load(app_state, owner.id)
+    signer = f"visitor\0{owner.id}\0{found[1]}" if found else secrets.token_hex()
+    signature = hmac.digest(signer.encode("utf-8", "replace"), random, "sha256")[:_VISITOR_BYTES]
+    return urlsafe_b64encode(random + signature).rstrip(b"=").decode()
 
 
 async def _load(app_state: AppState, owner_id: str) -> tuple[KeyOwner, str] | None:

@@ -39,19 +39,22 @@ export function storeKey(key) {
   else sessionStorage.removeItem(KEY);
 }
 
-/** @returns {string} The secret of the visitor of an embedded page, or "" at the first contact. */
-export function readVisitor() {
+/**
+ * @param {string} key The key of an embedded page, for which the server signs the secrets.
+ * @returns {string} The secret of the page's visitor, or "" at the first contact.
+ */
+export function readVisitor(key) {
   try {
-    return sessionStorage.getItem(VISITOR) || "";
+    return sessionStorage.getItem(`${VISITOR} ${key}`) || "";
   } catch {
     return ""; // a browser may keep nothing for frames of other sites
   }
 }
 
-/** @param {string} visitor @returns {string} */
-function keepVisitor(visitor) {
+/** @param {string} key @param {string} visitor @returns {string} */
+function keepVisitor(key, visitor) {
   try {
-    sessionStorage.setItem(VISITOR, visitor);
+    sessionStorage.setItem(`${VISITOR} ${key}`, visitor);
   } catch {
     // then it is known until the page is closed
   }
@@ -111,7 +114,7 @@ export class Api {
     if (response.status === 401) this.onRefused();
     if (!response.ok) throw await readProblem(response);
     const visitor = response.headers.get(VISITOR_HEADER);
-    if (visitor) this.visitor = keepVisitor(visitor);
+    if (visitor) this.visitor = keepVisitor(this.key, visitor);
     return response;
   }
 

@@ -20,7 +20,7 @@ function readAddress() {
 
 /** @param {{agent: string, apiKey: string}} props */
 function EmbeddedChat({ agent, apiKey }) {
-  const api = useMemo(() => Object.assign(new Api(apiKey, "../"), { visitor: readVisitor() }), [apiKey]);
+  const api = useMemo(() => Object.assign(new Api(apiKey, "../"), { visitor: readVisitor(apiKey) }), [apiKey]);
   const contact = useRef(/** @type {Promise<any> | null} */ (null));
   const [messages, setMessages] = useState(/** @type {any[]} */ ([]));
   const [turn, setTurn] = useState(/** @type {import("./turn.js").Turn | null} */ (null));

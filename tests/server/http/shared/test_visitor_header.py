@@ -1,6 +1,10 @@
 """Two visitors of one embedded page have the same key: each reaches what it has made, and nothing of the other."""
 
+import base64
+import hashlib
+import hmac
 import re
+import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -92,9 +96,25 @@ async def test_every_visitor_gets_a_secret_once(tmp_path: Path) -> None:
         again = await one.send("GET", f"/agentbots/{shop.agent}/inputs", headers={"Origin": "https://shop.example"})
         assert VISITOR not in again.headers
         assert again.headers["access-control-expose-headers"] == VISITOR
-        for odd in ("guess", "a" * 44, "../" * 14 + "a"):
+        for odd in ("guess", "a" * 44, "../" * 14 + "a", "a" * 43, one.headers[VISITOR][::-1]):
             refused = await one.send("GET", f"/agentbots/{shop.agent}/inputs", headers={VISITOR: odd})
             assert "must be the secret that" in refused.json()["message"]
+
+
+async def test_made_up_secrets_do_not_fill_the_page(tmp_path: Path) -> None:
+    async with open_shop(tmp_path, sections={"quotas": {"pages": {"files": 2}}}) as shop:
+        digest = hashlib.sha256(shop.key.encode()).hexdigest()  # what visitors can compute
+        for signer in ("", digest, f"visitor\0\0{digest}"):
+            random = secrets.token_bytes(16)
+            signed = random + hmac.digest(signer.encode(), random, "sha256")[:16]
+            made_up = base64.urlsafe_b64encode(signed).rstrip(b"=").decode()
+            visitor = Visitor(shop.server, shop.agent, {"Authorization": f"Bearer {shop.key}", VISITOR: made_up})
+            assert "must be the secret that" in (await visitor.upload()).json()["message"]
+        other = await shop.visit(await shop.other_key())
+        stolen = Visitor(shop.server, shop.agent, {**other.headers, "Authorization": f"Bearer {shop.key}"})
+        assert "must be the secret that" in (await stolen.upload()).json()["message"]
+        honest = await shop.visit()
+        assert [(await honest.upload()).status_code for _ in range(2)] == [200, 200]
 
 
 async def test_visitors_do_not_reach_uploads_of_others(tmp_path: Path) -> None:
@@ -102,7 +122,6 @@ async def test_visitors_do_not_reach_uploads_of_others(tmp_path: Path) -> None:
         one = await shop.visit()
         file = await one.file(b"VISITOR-1")
         others = [await shop.visit(), shop.visit_without_secret(), await shop.visit(await shop.other_key())]
-        others.append(Visitor(shop.server, shop.agent, {**others[2].headers, VISITOR: one.headers[VISITOR]}))
         for other in others:
             assert await other.listed() == []
             for path in READING:
