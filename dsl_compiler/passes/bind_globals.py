@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from ragflow_lg.base.diagnostics import Fix
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.lenient_values import as_list, as_map, as_text
-from ragflow_lg.base.values import JsonValue, empty_like, empty_of_type, to_json
-from ragflow_lg.dsl.forms import FormField, form_fields
+from ragflow_lg.base.values import JsonValue, empty_like, empty_of_type, to_json, to_text
+from ragflow_lg.dsl.field_values import parse_object
+from ragflow_lg.dsl.forms import FormField, form_fields, read_value
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
 
@@ -63,14 +64,30 @@ def _variables(draft: Draft, reporter: Reporter) -> Iterable[tuple[str, JsonValu
         name = as_text(variable.get("name")) or (key if isinstance(key, str) else "")
         if not name:
             continue
-        value: JsonValue = variable.get("value")
+        value, type_name = variable.get("value"), as_text(variable.get("type"))
         try:
-            value = empty_of_type(as_text(variable.get("type"))) if value is None else to_json(value)
+            value = empty_of_type(type_name) if value is None else to_json(_typed(value, type_name))
         except ComponentError as error:
             pointer = extend_pointer(draft.base, ["variables", key, "value"])
             reporter.report("document-too-large", "error", pointer, f"The value of the variable {name!r}: {error}")
             value = ""
         yield f"env.{name.removeprefix('env.')}", value
+
+
+def _typed(value: JsonValue, type_name: str) -> JsonValue:
+    """Return the text of a variable as the type that it is declared to have. A text that looks otherwise stays.
+
+    >>> _typed("false", "boolean"), _typed("7", "number"), _typed("[1]", "array<number>"), _typed("007", "number")
+    (False, 7, [1], '007')
+    """
+    kind = type_name.strip().lower()
+    if not isinstance(value, str):
+        return value
+    if kind == "object" or kind.startswith("array"):
+        parsed = parse_object(value)
+        return parsed if isinstance(parsed, dict if kind == "object" else list) else value
+    typed = read_value(value, kind) if kind in ("boolean", "number") else value
+    return typed if typed is not None and to_text(typed) == value.strip().lower() else value
 
 
 def _form_fields(draft: Draft) -> Iterable[FormField]:

@@ -233,9 +233,15 @@ def _as_number(value: JsonValue) -> JsonValue:
     return value if number is None else number
 
 
+def _set(current: JsonValue, parameter: JsonValue) -> JsonValue:
+    """Return the parameter; a boolean stays one, although a canvas can only write ``true`` as text."""
+    truth = {"true": True, "false": False}.get(parameter.strip().lower()) if isinstance(parameter, str) else None
+    return truth if isinstance(current, bool) and truth is not None else parameter
+
+
 OPERATIONS: Mapping[Operator, Callable[[JsonValue, JsonValue], JsonValue]] = {
     "overwrite": lambda current, parameter: parameter,
-    "set": lambda current, parameter: parameter,
+    "set": _set,
     "clear": lambda current, parameter: empty_like(current),
     "append": _grow("append"),
     "extend": _grow("extend"),
