@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from ragflow_lg.agents.call_arguments import read_arguments
-from ragflow_lg.base.thinking import AnswerPart, is_shown, strip_thinking
+from ragflow_lg.base.thinking import AnswerPart, is_shown, split_thoughts, strip_thinking
 from ragflow_lg.models.model_call import AnswerSink
 from ragflow_lg.services.chat import ToolCall
 
@@ -50,7 +50,7 @@ def read_written_calls(answer: str, names: Collection[str]) -> tuple[ToolCall, .
     >>> read_written_calls('<tool_call>{"name": "look", "arguments": {"q": 1}}</tool_call>', ["look"])
     (ToolCall(id='call_1', name='look', arguments='{"q": 1}'),)
     """
-    calls = [_read(section) for section in _sections(strip_thinking(answer))]
+    calls = [_read(section) for section in _sections(split_thoughts(answer)[1])]
     if any(call is None or call[0] not in names for call in calls):
         return ()
     known = cast("list[tuple[str, str]]", calls)

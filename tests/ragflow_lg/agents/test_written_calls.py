@@ -111,6 +111,12 @@ async def test_plain_answers_are_shown_whole(text: str, caplog: pytest.LogCaptur
     assert "looks like a tool call" not in caplog.text
 
 
+async def test_a_call_in_thinking_that_does_not_end_is_not_made(caplog: pytest.LogCaptureFixture) -> None:
+    turn = await play_agent([Reply(f"<think>Perhaps {CALL}")])
+    assert turn.http.requests == []
+    assert "looks like a tool call" in caplog.text
+
+
 async def test_a_tagged_call_that_was_cut_off_is_not_made() -> None:
     end: AnswerEnd = "length"
     text = '<tool_call>\n{"name": "wikipedia_search_0", "arguments": {"query": "La'
