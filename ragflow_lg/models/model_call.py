@@ -487,6 +487,9 @@ async def read_structured(ctx: RunContext, model: ChatModel, answer: str, schema
     if ctx.finish_reason == "length" and not is_whole_json(answer):
         ctx.refusals += 1
         raise cut_data_error()
+    if problem := find_thinking_problem(answer):
+        ctx.refusals += 1
+        raise ComponentError(f"{problem}. {_THINKING_ADVICE}")
     value, problems = await ctx.services.workers.run(read_and_check, answer, schema)
     if problems:
         ctx.refusals += 1

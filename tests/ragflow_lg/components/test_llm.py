@@ -254,6 +254,11 @@ async def test_a_structured_answer_is_the_output_structured() -> None:
     assert model.requests[0][1].system == append_schema("S", SCHEMA)
 
 
+async def test_thinking_that_does_not_end_is_no_structured_answer() -> None:
+    result = await ask(ScriptedModel([Reply('<think>Perhaps {"a": "x"}')]), STRUCTURED)
+    assert "only thinking" in str(result.error)
+
+
 async def test_an_invalid_structured_answer_is_requested_again_with_its_problems() -> None:
     model = ScriptedModel([Reply("sorry, no"), Reply(error="busy"), Reply('{"a": "late"}')])
     result = await ask(model, {"max_retries": 2, "delay_after_error": 0, **STRUCTURED})
