@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
@@ -127,6 +127,18 @@ def _lint(params: Params) -> Iterable[Finding]:
             message = f"The request is sent without {name!r}, which only RAGFlow 1.0 reads."
             hint = "Put the fields of the body into variables, and set datatype to json or formdata."
             yield Finding("params-unsupported", "warning", (name,), message, hint)
+    if params.datatype == "json" and params.method not in ("GET", "HEAD"):
+        yield from _lint_keys(params)
+
+
+def _lint_keys(params: Params) -> Iterable[Finding]:
+    """Report keys that the JSON body has only once."""
+    last = {variable.key: index for index, variable in enumerate(params.variables)}
+    for index, variable in enumerate(params.variables):
+        if variable.key and index != last[variable.key]:
+            message = f"The key {variable.key!r} is there again below: the JSON body has only the last value."
+            hint = "Use another key, or a list as the value."
+            yield Finding("params-invalid", "warning", ("variables", index, "key"), message, hint)
 
 
 @component(
@@ -165,19 +177,19 @@ def page_text(page: str) -> str:
 
 def _request(ctx: RunContext, params: Params) -> HttpRequest:
     ctx.report_inputs({})  # only the variables: URLs and headers often contain keys
-    arguments = {v.key: _argument(ctx, v) for v in params.variables if v.key}
-    ctx.charge_chars(measure(arguments, MAX_CHARS))
+    pairs = [(v.key, _argument(ctx, v)) for v in params.variables if v.key]
+    ctx.charge_chars(measure(pairs, MAX_CHARS))
     in_url = params.method in ("GET", "HEAD")
     in_form = not in_url and params.datatype == "formdata"
     # A DELETE without arguments has no body: some servers reject an empty one.
-    in_body = not in_url and not in_form and (bool(arguments) or params.method != "DELETE")
-    texts = {} if in_body else {key: _texts(value) for key, value in arguments.items()}
+    in_body = not in_url and not in_form and (bool(pairs) or params.method != "DELETE")
+    texts = {} if in_body else _texts_by_key(pairs)
     return HttpRequest(
         params.method,
         _address(ctx, params.url),
         {name: _header(ctx, name, value) for name, value in params.headers.items()},
         query=texts if in_url else {},
-        json=_read_body(ctx, arguments) if in_body else None,
+        json=_read_body(ctx, dict(pairs)) if in_body else None,
         form=texts if in_form else None,
         proxy=params.proxy,
         timeout_s=params.timeout,
@@ -204,6 +216,19 @@ def _address(ctx: RunContext, template: Template) -> str:
 def _check_length(what: str, length: int, limit: int) -> None:
     if length > limit:
         raise ComponentError(f"The {what} has more than {limit:,} characters.")
+
+
+def _texts_by_key(pairs: Sequence[tuple[str, JsonValue]]) -> dict[str, str | list[str]]:
+    """Return the texts of a query or a form. A key of several variables is repeated, as for the items of a list."""
+    texts: dict[str, str | list[str]] = {}
+    for key, value in pairs:
+        added = _texts(value)
+        texts[key] = added if key not in texts else [*_as_list(texts[key]), *_as_list(added)]
+    return texts
+
+
+def _as_list(texts: str | list[str]) -> list[str]:
+    return [texts] if isinstance(texts, str) else texts
 
 
 def _texts(value: JsonValue) -> str | list[str]:

@@ -135,8 +135,26 @@ async def test_text_that_is_json_becomes_its_value_in_a_body(value: Any, expecte
 async def test_forms_are_text(method: str) -> None:
     value = [variable("a", value="7"), variable("b", ref="env.map"), variable("", value="x"), variable("a", value="8")]
     request = await send({"method": method, "datatype": "FormData", "variables": value})
-    assert request.form == {"a": "8", "b": '{"a": "", "b": [1]}'}
+    assert request.form == {"a": ["7", "8"], "b": '{"a": "", "b": [1]}'}
     assert (request.json, request.query) == (None, {})
+
+
+@pytest.mark.parametrize(("method", "datatype", "part"), [("GET", "json", "query"), ("POST", "formdata", "form")])
+async def test_variables_with_one_key_are_all_sent(method: str, datatype: str, part: str) -> None:
+    rows = [variable(value="1"), variable("b", value="x"), variable(value="2"), variable(ref="env.map.b")]
+    request = await send({"method": method, "datatype": datatype, "variables": rows})
+    assert getattr(request, part) == {"a": ["1", "2", "1"], "b": "x"}
+
+
+def test_a_key_that_a_body_would_lose_is_reported() -> None:
+    rows = [variable(value="1"), variable("b"), variable(value="2"), variable("")]
+    found = {
+        method: [
+            finding.path for finding in invoke.lint(bind(invoke, {"url": URL, "method": method, "variables": rows}))
+        ]
+        for method in ("GET", "POST")
+    }
+    assert found == {"GET": [], "POST": [("variables", 0, "key")]}
 
 
 async def test_requests_without_arguments() -> None:
