@@ -33,8 +33,9 @@ _BOOK_SUFFIXES = frozenset({".xlsx", ".xlsm"})
 _ERROR_VALUES = frozenset({"#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!"})
 """Results of formulas that have failed, which are read as null."""
 
-_WHOLE = re.compile(r"[+-]?(0|[1-9]\d{0,14})", re.ASCII)
-_DECIMAL = re.compile(r"[+-]?(0|[1-9]\d{0,14})?(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
+_WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})", re.ASCII)
+_DECIMAL = re.compile(r"-?(0|[1-9]\d{0,14})?(\.\d{0,20})?([eE][+-]\d{1,3})?", re.ASCII)
+"""Programs write ``1E+05``; ``1E5`` is a code, and ``+49`` a telephone number."""
 
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 """The beginning of files of older Office programs, and of encrypted ones of today."""

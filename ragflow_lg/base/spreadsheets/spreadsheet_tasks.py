@@ -241,8 +241,12 @@ def _join_two(
 
 
 def _key(value: Cell) -> Hashable:
-    """Return what is compared. ``1`` and ``true`` are different values, although they are equal in Python."""
-    return ("bool", value) if isinstance(value, bool) else cast("Hashable", value)
+    """Return what is compared. ``1`` is not ``true``, but the same as the text ``1``: CSV files have no types."""
+    if isinstance(value, bool):
+        return "bool", value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value) if isinstance(value, int | float) else cast("Hashable", value)
 
 
 def _order(value: Cell) -> tuple[int, float, str]:

@@ -164,6 +164,28 @@ def test_files_are_joined_as_pandas_does() -> None:
         merge_spreadsheets(reading, Merging("q"))
 
 
+def test_a_text_meets_the_number_that_it_shows() -> None:
+    texts = book({"S": [["k", "v"], ["1", "a"], ["02", "b"], ["2.5", "c"]]})
+    result: Any = merge_spreadsheets(Reading([("a.xlsx", texts), ("b.csv", b"k,w\n1,x\n2,y\n2.5,z\n")]), Merging("k"))
+    found = [(row["v"], row["w"]) for row in result["data"]["merged"]]
+    assert set(found) == {("a", "x"), ("b", None), (None, "y"), ("c", "z")}
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        (["1E5", "2"], ["1E5", "2"]),
+        (["+4912", "5"], ["+4912", "5"]),
+        (["007", "1"], ["007", "1"]),
+        (["1e-07", "-2", "3.50", "1.5E+05"], [1e-07, -2, 3.5, 150000.0]),
+        (["-3", "4"], [-3, 4]),
+    ],
+)
+def test_codes_in_a_csv_file_stay_texts(texts: list[str], values: list[Any]) -> None:
+    result: Any = read("\n".join(["n", *texts]).encode(), "t.csv")
+    assert [row["n"] for row in result["data"]["t.csv"]] == values
+
+
 HOSTILE = ["=HYPERLINK(1)", "+1+1", "-1+1", "@SUM(1)", "\t=1", "http://a.b", "-5", "+49", "{=1}"]
 
 
