@@ -6,10 +6,10 @@ import asyncio
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import orjson
 from msgspec import Struct
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 MAX_READ_BYTES = 10 * 1024 * 1024
 """Maximum size of a file that a run can read, since its text is stored in the session and sent to the model."""
 
+
+SLICE_BYTES = 64 * 1024
+"""A larger file is downloaded in slices of this size, so that slow clients take no memory for the rest."""
 
 ID_KEYS = ("id", "file_id", "doc_id")
 """Keys of the id in the description of a file: an upload's, RAGFlow's, and that of a file that a run has written."""
@@ -145,6 +148,12 @@ class FileStore(Struct, frozen=True):
         except OSError as error:
             raise ServiceError(f"The file {file.name!r} cannot be read: {error.strerror}.") from error
 
+    async def open_plain(self, file: FileRow) -> BinaryIO | None:
+        """Open a large file for `read_slices`. Return None if it has to be read whole: it is small, or encrypted."""
+        if file.size_bytes <= SLICE_BYTES:
+            return None
+        return await asyncio.to_thread(_open_plain, self._path(file.id), file.size_bytes)
+
     async def list(self, query: FileQuery, page: int, page_size: int) -> tuple[list[FileRow], int, int]:
         """Return a page of files, newest first, with the number of all files and their total size."""
         return await self._files.find(query, page, page_size)
@@ -239,6 +248,25 @@ def _write(path: Path, content: bytes) -> None:
     handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
+
+
+def _open_plain(path: Path, size: int) -> BinaryIO | None:
+    """Open a file unless it is encrypted, missing or of another size."""
+    with suppress(OSError):
+        content = path.open("rb")
+        is_plain = content.read(len(_ENCRYPTED)) != _ENCRYPTED and content.seek(0, os.SEEK_END) == size
+        content.seek(0)
+        if is_plain:
+            return content
+        content.close()
+    return None
+
+
+async def read_slices(content: BinaryIO) -> AsyncGenerator[bytes]:
+    """Yield the content of a file in slices, and close it."""
+    with content:
+        while part := await asyncio.to_thread(content.read, SLICE_BYTES):
+            yield part
 
 
 def _make_private_folders(folder: Path) -> None:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.http.shared.body_limits import GENERAL_LIMITS, BodyLimits, LimitedBody
-from ragflow_lg.server.http.shared.event_stream import LATER, EventStream
+from ragflow_lg.server.http.shared.event_stream import CONNECTION, LATER, PART_BYTES, Connection, EventStream, send_long
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.operations import client_network
 
@@ -78,7 +78,7 @@ class RequestObserver:
         method, path = scope["method"], scope["path"]
         network = client_network(scope["client"][0]) if scope.get("client") else ""
         notes = RequestNotes(_read_request_id(headers), scope["client"][0] if network else "")
-        recorder = _ResponseRecorder(self._operations, send, notes.request_id)
+        recorder = _ResponseRecorder(self._operations, send, notes.request_id, scope.get(CONNECTION))
         if path not in UNLIMITED:  # probes do not wait for others
             credential = headers.get(b"authorization", b"").decode("latin-1")
             notes.queue = self._operations.tenants.find(credential) or f"address {network or 'unknown'}"
@@ -108,7 +108,7 @@ class RequestObserver:
                 await self._refuse(Request(scope), error)(scope, receive, recorder.send)
             finally:
                 route = route or _get_route_path(inner)
-                recorder.end(method, route)
+                recorder.record_end(method, route)
                 span.end(method, route, recorder.status)
                 logger.info("%s %s %s %.3f s", method, path, recorder.status, recorder.seconds)
 
@@ -130,10 +130,13 @@ class RequestObserver:
 
 
 class _ResponseRecorder:
-    def __init__(self, operations: Operations, send: Send, request_id: str) -> None:
+    def __init__(
+        self, operations: Operations, send: Send, request_id: str, connection: Connection | None = None
+    ) -> None:
         self._operations = operations
         self._send = send
         self._request_id = request_id
+        self._connection = connection
         self._began_s = time.monotonic()
         self._is_stream = False
         self._has_events = False
@@ -153,7 +156,10 @@ class _ResponseRecorder:
             message = {**message, "headers": [*headers, (REQUEST_ID, self._request_id.encode()), *missing]}
         elif self._is_stream and message.get("body"):
             self.begin_events()
-        await self._send(message)
+        if len(message.get("body", b"")) > PART_BYTES:
+            await send_long(message, self, self._send)
+        else:
+            await self._send(message)
 
     def begin_events(self) -> None:
         """Record that the first event of a stream is sent."""
@@ -161,7 +167,12 @@ class _ResponseRecorder:
             self._has_events = True
             self._operations.metrics.begin_stream(time.monotonic() - self._began_s)
 
-    def end(self, method: str, route: str) -> None:
+    def end(self) -> None:
+        """End the response as if the client had disconnected."""
+        if self._connection is not None:
+            self._connection.abort()
+
+    def record_end(self, method: str, route: str) -> None:
         """Record the end of the response."""
         self.seconds = time.monotonic() - self._began_s
         self._operations.metrics.count_request(method, route, self.status, self.seconds)

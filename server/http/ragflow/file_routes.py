@@ -9,10 +9,10 @@ from urllib.parse import quote, unquote, urlsplit
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from ragflow_lg.base.errors import RequestError, ServiceError
-from ragflow_lg.server.agents.file_store import file_store, normalize_mime_type, safe_file_name
+from ragflow_lg.server.agents.file_store import file_store, normalize_mime_type, read_slices, safe_file_name
 from ragflow_lg.server.database.tables import FileRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, WithAnyKey, get_app_state
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
@@ -133,11 +133,11 @@ async def _download(request: Request, caller: ApiCaller, file_id: str, *, is_pre
     name = safe_file_name(query.get("filename") or _add_extension(file.name, query.get("ext", "")))
     kind = normalize_mime_type(query.get("mime_type") or file.mime_type)
     is_inline = is_preview and _is_viewable(kind)
-    return Response(
-        await store.content(file),
-        media_type=_get_media_type(kind),
-        headers={"Content-Disposition": _format_disposition(name, is_inline=is_inline), "Cache-Control": "private"},
-    )
+    headers = {"Content-Disposition": _format_disposition(name, is_inline=is_inline), "Cache-Control": "private"}
+    if (content := await store.open_plain(file)) is None:
+        return Response(await store.content(file), media_type=_get_media_type(kind), headers=headers)
+    headers["Content-Length"] = str(file.size_bytes)
+    return StreamingResponse(read_slices(content), media_type=_get_media_type(kind), headers=headers)
 
 
 async def _read_uploads(request: Request) -> list[Upload]:

@@ -22,7 +22,7 @@ from ragflow_lg.server.streaming.sse import HEARTBEAT, SSE_HEADERS, parse_event_
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
@@ -34,7 +34,7 @@ LATER = "ragflow_lg.streams"
 CONNECTION = "ragflow_lg.connection"
 """The key of a scope for its `Connection`, if the server has one. Otherwise, a task waits for the disconnection."""
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
-"""How many bytes of long frames the streams of a tenant may hold for clients that do not read."""
+"""How many bytes of long frames and answers a tenant may hold for clients that do not read."""
 STALLED_S = 2.0
 PART_BYTES = 64 * 1024
 """A longer frame is sent in parts of this size: others need not wait while megabytes are copied."""
@@ -75,27 +75,35 @@ class Connection(Protocol):
         ...
 
 
+class Sending(Protocol):
+    """A response whose body is being sent."""
+
+    def end(self) -> None:
+        """End the response as if the client had disconnected."""
+        ...
+
+
 class UnsentBytes:
-    """What the streams of each tenant still have to send of long frames.
+    """The long frames and answers of each tenant that have not been sent.
 
     If it is too much, those whose clients have read nothing for longest end as if their clients had disconnected.
     """
 
     def __init__(self, most: int = MAX_UNSENT_BYTES, stalled_s: float = STALLED_S) -> None:
-        """Initialize. ``most`` is the limit for a tenant; no stream ends that was read within ``stalled_s``."""
+        """Initialize. ``most`` is the limit for a tenant; no response ends that was read within ``stalled_s``."""
         self._most = most
         self._stalled_s = stalled_s
-        self._held: dict[str, dict[EventStream, tuple[int, float]]] = {}
-        """The bytes of each stream, and when its client last read some; longest ago first."""
+        self._held: dict[str, dict[Sending, tuple[int, float]]] = {}
+        """The bytes of each response, and when its client last read some; longest ago first."""
         self._watched: set[str] = set()
-        """The tenants whose slowest streams may end soon."""
+        """The tenants whose slowest responses may end soon."""
 
-    def hold(self, tenant: str, stream: EventStream, size: int) -> None:
-        """Note that a stream has so much to send; 0 if nothing."""
+    def hold(self, tenant: str, response: Sending, size: int) -> None:
+        """Note that a response keeps so many bytes until all are sent; 0 if none."""
         held = self._held.setdefault(tenant, {})
-        held.pop(stream, None)
+        held.pop(response, None)
         if size:
-            held[stream] = size, asyncio.get_running_loop().time()
+            held[response] = size, asyncio.get_running_loop().time()
             if tenant not in self._watched and self._size(held) > self._most:
                 self._watch_later(tenant, self._stalled_s)
         elif not held:
@@ -115,14 +123,26 @@ class UnsentBytes:
                 return
             del held[slowest]
             slowest.end()
-            logger.warning("a stream has ended: its client reads nothing, and its tenant's others need the memory")
+            logger.warning("a response has ended: its client reads nothing, and its tenant's others need the memory")
 
     @staticmethod
-    def _size(held: Mapping[EventStream, tuple[int, float]]) -> int:
+    def _size(held: Mapping[Sending, tuple[int, float]]) -> int:
         return sum(size for size, _ in held.values())
 
 
 UNSENT = UnsentBytes()
+
+
+async def send_long(message: Message, response: Sending, send: Send) -> None:
+    """Send a body that may be long in parts. It counts for the tenant of the request until all are sent."""
+    body, tenant = message["body"], current_notes().tenant
+    try:
+        for start in range(0, len(body), PART_BYTES):
+            UNSENT.hold(tenant, response, len(body))
+            has_more = start + PART_BYTES < len(body) or message.get("more_body", False)
+            await send({**message, "body": body[start : start + PART_BYTES], "more_body": has_more})
+    finally:
+        UNSENT.hold(tenant, response, 0)
 
 
 class EventStream(Response):
@@ -198,7 +218,7 @@ class EventStream(Response):
             part = frames
             if len(frames) > PART_BYTES:
                 part = frames[start : start + PART_BYTES]
-                UNSENT.hold(tenant, self, len(frames) - start)
+                UNSENT.hold(tenant, self, len(frames))
             async with self._socket:
                 self._sent += 1
                 await send({"type": "http.response.body", "body": part, "more_body": True})

@@ -17,10 +17,13 @@ from ragflow_lg.base.request_notes import current_notes, find_tenant
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
 from ragflow_lg.server.http.edge.request_observer import RequestObserver
+from ragflow_lg.server.http.shared import event_stream
+from ragflow_lg.server.http.shared.event_stream import CONNECTION, PART_BYTES, UnsentBytes
 from ragflow_lg.server.observability.operations import Operations, RecentTenants
 from ragflow_lg.server.settings.server_section import ServerSection
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, canvas, start_app
+from tests.server.http.shared.test_event_stream import Client, Connection
 
 
 async def test_every_response_has_a_request_id(tmp_path: Path) -> None:
@@ -295,3 +298,28 @@ def test_credentials_are_forgotten_in_the_order_of_their_use() -> None:
     for credential in ("a", "b", "a", "c"):
         tenants.remember(credential, f"tenant of {credential}")
     assert [tenants.find(credential) for credential in ("a", "b", "c")] == ["tenant of a", "", "tenant of c"]
+
+
+async def test_long_answers_that_nobody_reads_end_when_their_tenant_holds_too_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_stream, "UNSENT", UnsentBytes(10 * PART_BYTES, 0.05))
+    answer = bytes(range(256)) * (PART_BYTES // 64)
+    observer = RequestObserver(Response(answer), Operations(ServerSection()), lambda request, error: Response())
+
+    def ask() -> tuple[Client, Connection, asyncio.Task[None]]:
+        client, connection = Client(), Connection()
+        client.stops_at = 2
+        scope = {**_scope("/long", "10.0.0.1"), CONNECTION: connection}
+        return client, connection, asyncio.create_task(observer(scope, client.receive, client.send))
+
+    async with asyncio.timeout(5):
+        unread = [ask() for _ in range(4)]
+        while not unread[1][1].is_aborted:
+            await asyncio.sleep(0.01)
+        assert [connection.is_aborted for _, connection, _ in unread] == [True, True, False, False]
+        for client, _, sending in unread:
+            client.is_reading.set()
+            await sending
+            assert b"".join(client.bodies) == answer
+            assert max(map(len, client.bodies)) == PART_BYTES
