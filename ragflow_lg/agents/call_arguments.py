@@ -1,4 +1,4 @@
-"""The arguments of a tool call: parsing, repair, and what a model is told about those that cannot be read.
+"""The arguments of a tool call: parsing, repair, and what a model reads about those that cannot be read.
 
 Models write almost-JSON, and servers cut it off. What could be read is what goes back into the conversation, because
 clients and servers refuse a conversation with anything else.
@@ -60,7 +60,7 @@ def read_arguments(text: str) -> JsonValue:
 
 
 def describe_unreadable(name: str, text: str) -> str:
-    """Return what the model is told about arguments that are not an object."""
+    """Return what the model reads about arguments that are not an object."""
     value = read_arguments(text)
     needed = f"Tool arguments for {name} must be a JSON object, "
     shown = text if len(text) <= _MAX_SHOWN_CHARS else text[:_MAX_SHOWN_CHARS] + "…"

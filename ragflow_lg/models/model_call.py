@@ -238,7 +238,7 @@ def keep_known_citations(ctx: RunContext, params: PromptedParams, answer: str) -
 
 
 def note_thinking(ctx: RunContext, answer: str) -> None:
-    """Say that a streamed answer is only thinking, which readers do not see as an answer."""
+    """Report that a streamed answer is only thinking, which readers do not see as an answer."""
     if problem := find_thinking_problem(answer):
         ctx.notice(f"{problem}. {_THINKING_ADVICE}")
 

@@ -261,7 +261,7 @@ def _cut_between(text: str, opening: str, closing: str) -> str:
 
 
 def _of_text(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a filter for texts the text of every other value, as elsewhere in the project: null is empty."""
+    """Return a filter for texts that takes the text of any other value, as elsewhere: null is empty."""
     is_passed = hasattr(function, "jinja_pass_arg")
 
     @functools.wraps(function)  # keep the mark that tells Jinja which argument to pass

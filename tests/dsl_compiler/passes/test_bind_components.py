@@ -112,7 +112,7 @@ def test_an_invalid_value_is_shown_once() -> None:
     (diagnostic,) = diagnostics_of(document, "params-invalid")
     assert diagnostic.message.count("'is_so'") == 1
     (other,) = diagnostics_of(
-        canvas({"a": node("ListOperations", {"query": "sys.query", "sort_method": 5})}), "params-invalid"
+        canvas({"a": node("ListOperations", {"query": "sys.query", "operations": 5})}), "params-invalid"
     )
     assert other.message.endswith("It is 5.")
 

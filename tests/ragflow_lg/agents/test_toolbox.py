@@ -126,7 +126,7 @@ async def test_a_result_that_cannot_be_stored_is_an_error_result() -> None:
     body = HttpResponse(200, {}, json.dumps({"results": pages}), "")
     tool = {"component_name": "TavilyExtract", "name": "Reader", "params": {"api_key": "k"}}
     answers = {"http://t/extract": body}
-    assert "exceeds the limit" in await call_result(
+    assert "more than 8,388,608 bytes" in await call_result(
         "tavily_extract_0", {"urls": ["http://e"]}, (tool,), answers=answers
     )
 

@@ -11,6 +11,7 @@ from ragflow_lg.adapters.code.pyodide_folder import VERSION
 from ragflow_lg.adapters.code.sandbox_choice import ChosenSandbox, FoundSandbox, find_sandbox
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.code import CodeRequest, CodeResult
+from tests.fakes.counted_workers import CountedWorkers
 from tests.fakes.services import ScriptedHttp
 from tests.harness import pyodide_package
 from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap, require_deno
@@ -19,7 +20,7 @@ REQUEST = CodeRequest("python", "def main(): return 1")
 
 
 async def test_auto_takes_bubblewrap_if_it_works() -> None:
-    found = await find_sandbox(CodeSettings(bubblewrap=require_bubblewrap()), ScriptedHttp())
+    found = await find_sandbox(CodeSettings(bubblewrap=require_bubblewrap()), ScriptedHttp(), CountedWorkers())
     assert found.is_working
     assert found.description.startswith("Bubblewrap (/")
     assert (await found.sandbox.run(REQUEST)).value == 1
@@ -27,7 +28,7 @@ async def test_auto_takes_bubblewrap_if_it_works() -> None:
 
 async def test_auto_takes_deno_if_bubblewrap_does_not_work() -> None:
     settings = CodeSettings(bubblewrap="/nowhere", deno=require_deno(), pyodide=str(pyodide_package.FOLDER))
-    found = await find_sandbox(settings, ScriptedHttp())
+    found = await find_sandbox(settings, ScriptedHttp(), CountedWorkers())
     assert found.is_working
     assert found.description == f"Deno ({settings.deno}): JavaScript, Python (Pyodide {VERSION})"
     assert (await found.sandbox.run(REQUEST)).value == 1
@@ -36,7 +37,8 @@ async def test_auto_takes_deno_if_bubblewrap_does_not_work() -> None:
 
 async def test_the_advice_says_why_bubblewrap_is_not_used() -> None:
     settings = CodeSettings(bubblewrap="/nowhere", deno=require_deno(), pyodide="/nowhere")
-    assert "bwrap" in (await find_sandbox(settings, ScriptedHttp())).advice.partition("or install Bubblewrap")[2]
+    found = await find_sandbox(settings, ScriptedHttp(), CountedWorkers())
+    assert "bwrap" in found.advice.partition("or install Bubblewrap")[2]
 
 
 async def test_deno_without_pyodide_runs_javascript() -> None:
@@ -52,7 +54,7 @@ async def test_deno_without_pyodide_runs_javascript() -> None:
 
 
 async def test_auto_takes_the_service_if_its_address_is_set() -> None:
-    found = await find_sandbox(CodeSettings(url="http://sandbox.test:9385"), ScriptedHttp())
+    found = await find_sandbox(CodeSettings(url="http://sandbox.test:9385"), ScriptedHttp(), CountedWorkers())
     assert (found.is_working, found.description) == (True, "the service at http://sandbox.test:9385")
 
 

@@ -197,7 +197,7 @@ async def test_an_imported_page_is_named_after_its_address(tmp_path: Path, url: 
             moved = (await client.post(path, params={"url": "https://moved.example"})).json()
             assert (moved["code"], "302" in moved["message"]) == (102, True)
         answer = await server.ask(agent_id, files=[file])
-        assert answer["data"]["data"]["content"] == '["Hi"] ["hello"]'
+        assert answer["data"]["data"]["content"] == '["Hi"] hello'
 
 
 async def test_files_are_stored_without_an_agent(tmp_path: Path) -> None:

@@ -294,7 +294,7 @@ async def test_a_signed_call_that_was_refused_may_be_repeated(tmp_path: Path) ->
             tested = await server.client.post(f"/agents/{agent_id}/webhook/test", **signed(b'{"event": "x"}'))
             assert tested.status_code == 200, "the owner may repeat a test"
         answer = await call(server, agent_id, **signed(b'{"event": "x"}'))
-        assert "received before" in answer.json()["message"], "whoever has seen the test may not"
+        assert "received before" in answer.json()["message"], "anyone who has seen the test may not"
         unsigned = await server.client.post(f"/agents/{agent_id}/webhook/test", json={"event": "x"})
         assert unsigned.json()["message"] == "The call is not authenticated."
 
