@@ -45,7 +45,9 @@ def _list_result(writer: NodeWriter) -> str | None:
     if params.operations == "drop_duplicates":
         writer.module.use_public("drop_duplicates")
         return "drop_duplicates(items)"
-    if params.operations not in _PICKS or params.strict or (params.operations == "nth" and params.n == 0):
+    if params.operations not in _PICKS or params.strict or not isinstance(params.n, int):
+        return None
+    if params.operations == "nth" and params.n == 0:
         return None
     return _PICKS[params.operations](params.n)
 
