@@ -37,6 +37,8 @@ PLACES: dict[str, dict[str, Any]] = {
     "webhook password": begin(auth_type="basic", basic_auth={"username": "u", "password": HIDDEN}),
     "pair of key and value": variable(key="password", value=HIDDEN),
     "pair in other words": variable(key="clientSecret", value=HIDDEN),
+    **{f"pair of {key} and value": variable(key=key, value=HIDDEN) for key in ("token", "Token2", "pat", "auth_code")},
+    "field and value": variable(field="password", value=HIDDEN),
     "authorization header": invoke(headers=json.dumps({"Authorization": f"Bearer {HIDDEN}"})),
     "cookie header": invoke(headers=json.dumps({"Cookie": HIDDEN})),
     "header in a list": invoke(headers=json.dumps({"more": [{"name": "X-Api-Key", "value": HIDDEN}]})),

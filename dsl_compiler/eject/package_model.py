@@ -13,7 +13,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.plan import Plan, PlanNode, Region
 from ragflow_lg.component.spec import key_in_canvas
-from ragflow_lg.dsl.redaction import REDACTED, Redactor, find_field_name
+from ragflow_lg.dsl.redaction import REDACTED, Redactor, find_field_name, is_secret_name
 from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Template, parse_template
 from ragflow_lg.dsl_compiler.eject.flow_shape import NotEjectable
 from ragflow_lg.dsl_compiler.eject.python_literals import Code, literal, quoted
@@ -21,6 +21,12 @@ from ragflow_lg.dsl_compiler.passes.bind_components import EDITOR_KEYS
 
 _KEY_OF_MAP = "key"
 """A field of this name is the key of an entry in a map, such as those that DataOperations updates."""
+
+_ASSIGNED = re.compile(
+    r"""(?P<before>\b(?P<name>[A-Za-z_]\w{0,79})["']?\]?[ \t]{0,5}(?::[ \t]{0,5}\w{1,20}[ \t]{0,5})?"""
+    r"""[=:][ \t]{0,5}(?P<quote>["']))[^"'\\\n]{1,2000}(?P=quote)"""
+)
+"""A text that a program assigns to a name or a key: ``API_KEY = "…"``, ``{"token": "…"}``."""
 
 
 class Environment:
@@ -48,6 +54,8 @@ class Environment:
         if not isinstance(value, str) or not key_in_canvas(value) or parse_template(value).sole_reference is not None:
             return value
         redacted = self._redactor.value(value, "" if name == _KEY_OF_MAP else name)
+        if name == "script":
+            redacted = _ASSIGNED.sub(_hide_assigned, str(redacted))
         return value if redacted == value else self._read(value, str(redacted), f"{prefix}_{name}")
 
     def _read(self, text: str, redacted: str, name: str) -> Code:
@@ -70,6 +78,10 @@ class Environment:
             variable = f"{base}_{number}"
         self.secrets[variable] = secret
         return Code(f'os.environ.get({quoted(variable)}, "")')
+
+
+def _hide_assigned(match: re.Match[str]) -> str:
+    return f"{match['before']}{REDACTED}{match['quote']}" if is_secret_name(match["name"]) else match[0]
 
 
 _POLICY = ("exception_method", "exception_default_value", "exception_goto")

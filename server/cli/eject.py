@@ -41,4 +41,5 @@ def eject(
     lines = sum(text.count("\n") for path, text in package.files.items() if path.endswith(".py"))
     print_line(f"{output}: the package {package.name}, {len(package.files)} files, {lines} lines of Python.")
     if package.secrets:
-        print_note(f"Secrets of the canvas are not in the code. Set {', '.join(sorted(package.secrets))}.")
+        names = ", ".join(sorted(package.secrets))
+        print_note(f"Secrets in fields and assignments of the canvas are not in the code. Set {names}.")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import orjson
 from sqlalchemy import BigInteger, TypeDecorator, select
 
+from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import ConflictError, DatabaseError, RequestError
 from ragflow_lg.checkpoints.records.run_records import MAX_TIME_MS
 from ragflow_lg.checkpoints.sessions.session_lines import FileLine, ServerLine
@@ -175,10 +176,12 @@ class SessionRows:
             )
         if not self._rights.has_agents:
             return
+        now_ms = int(SystemClock().now() * 1000)  # a date in the future would make a version the latest for long
         if known is None:
             db.add(agent)
         for version in missing:
             version.is_released = version.is_released and known is None  # it must not replace the published version
+            version.create_ms, version.update_ms = min(version.create_ms, now_ms), min(version.update_ms, now_ms)
             db.add(version)
         self.added += [AddedVersion(session.tenant, agent.id, agent.title, version.dsl) for version in missing]
 

@@ -74,6 +74,28 @@ def test_secrets_are_read_from_the_environment() -> None:
     assert "TAVILY_SEARCH_A_API_KEY" in package.files["README.md"].replace("\\", "")
 
 
+@pytest.mark.parametrize(
+    ("line", "is_secret"),
+    [
+        ("API_KEY = 'LEAK me'", True),
+        ('password: str = "LEAK"', True),
+        ('headers = {"accept": "x", "token": "LEAK"}', True),
+        ("os.environ['DB_PASSWORD']='LEAK'", True),
+        ('const apiKey = "LEAK";', True),
+        ('name = "LEAK"', False),
+        ('max_tokens = "LEAK"', False),
+    ],
+)
+def test_secrets_that_a_script_assigns_are_read_from_the_environment(line: str, is_secret: bool) -> None:
+    script = f"def main() -> dict:\n    {line}\n    return {{}}"
+    package = eject(canvas({"CodeExec:A": node("CodeExec", {"lang": "python", "script": script, "arguments": {}})}))
+    assert any("LEAK" in text for text in package.files.values()) is not is_secret
+    if is_secret:
+        (variable,) = package.secrets
+        assert package.secrets[variable].startswith("LEAK")
+        assert f'os.environ.get("{variable}", "")' in package.files["shop/nodes/code_exec_a.py"]
+
+
 def test_prompts_stand_in_the_code_as_text() -> None:
     document = canvas({"LLM:A": node("LLM", {"llm_id": "m", "sys_prompt": "You are kind.\nAnswer {sys.query}."})})
     module = eject(document).files["shop/nodes/llm_a.py"]

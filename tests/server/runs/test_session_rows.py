@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import sqlite3
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,7 @@ async def plant(folder: Path, agent_id: str = PLANTED_AGENT) -> str:
             run["id"] = uuid.uuid4().hex
         tables["agents"][0] |= {"id": agent_id or agent, "title": "planted", "title_key": "planted"}
         tables["versions"][0] |= {"id": PLANTED_VERSION, "dsl": json.dumps(WEBHOOK), "is_released": True}
+        tables["versions"][0] |= {"create_ms": 2**42, "update_ms": 2**42}  # in the year 2109
         tables["sessions"][0] |= {"visitor": "v" * 32, "stored_bytes": 2**40}
     (folder / "planted.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     return agent
@@ -329,3 +331,5 @@ async def test_a_file_publishes_no_version_of_an_agent_that_exists(tmp_path: Pat
     assert status == 0, said
     assert select(here, "SELECT title FROM agents") == [("Helper",)]
     assert select(here, "SELECT id FROM versions WHERE is_released") == []
+    late = f"SELECT id FROM versions WHERE max(create_ms, update_ms) > {int(time.time() * 1000)}"
+    assert select(here, late) == []
