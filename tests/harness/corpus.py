@@ -40,7 +40,7 @@ from tests.fakes.services import fake_services
 
 MAX_ANSWERS = 10
 LIMIT_S = 30
-EXAMPLES: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "object": {}, "file": []}
+EXAMPLES: dict[str, Any] = {"integer": 1, "number": 1, "boolean": True, "object": {}, "file": ["notes.txt"]}
 
 REFUSAL_CODES: dict[str, frozenset[str]] = {
     "agent": frozenset({"component-unknown"}),

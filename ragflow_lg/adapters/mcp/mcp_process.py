@@ -137,6 +137,8 @@ async def _read(
         if not line:
             await on_exit(await _exit_reason(process))
             break
+        line = line.lstrip()
+        line = line if line.startswith(b"{") else line[:80]  # the rest is no message
         try:
             await scan_slices(line, JsonScanner(MESSAGE_LIMITS))
         except ForeignJsonError as error:
