@@ -179,7 +179,12 @@ def test_invalid_answers_do_not_match_the_schema(answer: dict[str, Any]) -> None
         {},
         optional={
             name: st.one_of(
-                st.none(), st.integers(), st.floats(allow_nan=False), st.booleans(), st.text(), st.just(list[Any]())
+                st.none(),
+                st.integers(),
+                st.floats(allow_nan=False, allow_infinity=False),
+                st.booleans(),
+                st.text(),
+                st.just(list[Any]()),
             )
             | st.just(dict[str, Any]())
             | st.sampled_from(["red", "blue", "dark"])
