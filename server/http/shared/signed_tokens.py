@@ -85,7 +85,9 @@ async def read_token(app_state: AppState, token: str, purpose: Purpose) -> KeyOw
 
     try:
         owner_id: Any = jwt.get_unverified_header(token).get("kid")
-        found = await _load(app_state, owner_id) if isinstance(owner_id, str) else None
+        # The key of a page is public, so that anyone could sign with its digest.
+        kind = "api" if purpose == "session" else ""
+        found = await _load(app_state, owner_id, kind) if isinstance(owner_id, str) else None
         if found is None:
             return None
         jwt.decode(token, found[1], [_ALGORITHM], audience=purpose, options={"require": ["aud", "iat"]})
@@ -116,13 +118,13 @@ async def _sign_visitor(app_state: AppState, owner: KeyOwner, random: bytes) -> 
     return urlsafe_b64encode(random + signature).rstrip(b"=").decode()
 
 
-async def _load(app_state: AppState, owner_id: str) -> tuple[KeyOwner, str] | None:
-    """Return an owner and the secret that signs its tokens."""
+async def _load(app_state: AppState, owner_id: str, kind: str = "") -> tuple[KeyOwner, str] | None:
+    """Return an owner and the secret that signs its tokens, if it is a user or has a key of a kind."""
     if owner_id.startswith("user:"):
         user = _find_user(app_state, owner_id.removeprefix("user:"))
         return (user[0], _derive_secret(*user)) if user else None
     row = await KeyRepository(app_state.database).get(owner_id, app_state.now_ms())
-    return (describe_key(row), row.digest) if row is not None else None
+    return (describe_key(row), row.digest) if row is not None and kind in ("", row.kind) else None
 
 
 def _find_user(app_state: AppState, email: str) -> tuple[KeyOwner, str] | None:

@@ -72,3 +72,12 @@ async def test_a_token_expires_with_its_key(tmp_path: Path) -> None:
         ):
             claims = jwt.decode(token, options={"verify_signature": False})
             assert claims["exp"] == row.expire_ms // 1000
+
+
+async def test_the_public_key_of_a_page_signs_no_session(tmp_path: Path) -> None:
+    async with start_ui(tmp_path, users=USERS) as server:
+        keys, now_ms = KeyRepository(server.app_state.database), server.app_state.now_ms()
+        row = await keys.find(await keys.create("default", 1, kind="beta"), now_ms, "beta")
+        assert row is not None
+        forged = jwt.encode({"aud": "session", "iat": 1}, row.digest, "HS256", headers={"kid": row.id})
+        assert await read_token(server.app_state, forged, "session") is None
