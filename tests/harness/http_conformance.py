@@ -140,9 +140,9 @@ def judge(case: Case) -> str:
     for number, (result, sent_frames) in enumerate(zip(direct, sent_turns, strict=True), 1):
         here: Any = json.loads(json.dumps(drop_times(result.frames)))
         sent = [drop_times({"event": frame.get("event"), **(frame.get("data") or {})}) for frame in sent_frames]
-        if result.error:  # the server also sends the reason, as a message and as a frame with a code
-            shown = [frame for frame in sent if frame["event"]]
-            sent = [frame for frame in shown if not str(frame.get("content", "")).startswith("**ERROR**")]
+        if result.error:  # the server also sends the reason, as a message with its end and as a frame with a code
+            at = next((i for i, f in enumerate(sent) if str(f.get("content", "")).startswith("**ERROR**")), len(sent))
+            sent = sent[:at]
         if here != sent:
             pairs = enumerate(zip(here, sent, strict=False))
             at = next((i for i, (mine, theirs) in pairs if mine != theirs), min(len(here), len(sent)))

@@ -253,9 +253,11 @@ class TurnResponder(Struct, frozen=True):
         except RagflowLgError as error:
             if caller.is_old:
                 return respond_plain(f"**ERROR**: {error}")
-            session = {"session_id": turn.envelope.session_id}
             message, number = describe_failure(error, self.forwarding), to_request_error(error).number
-            raise RequestError(message, number, status=409, data=session, has_data=True) from error
+            data: dict[str, Any] = {"session_id": turn.envelope.session_id}
+            if isinstance(error, RunFailedError):  # RAGFlow's SDK reads the content whatever the code is
+                data["data"] = {"content": f"{self.error_prefix}{message}"}
+            raise RequestError(message, number, status=409, data=data, has_data=True) from error
         return respond_plain(collector.build_answer())
 
     async def _find_failure(self, turn: Turn) -> RunFailedError | None:
@@ -315,8 +317,8 @@ class TurnResponder(Struct, frozen=True):
                 return  # no end event, so that the client reconnects and resumes
             message = describe_failure(error, self.forwarding)
             yield ragflow_frame(envelope.wrap(Message(f"{self.error_prefix}{message}")))
-            # The oldest clients fail on error frames, but understand the end of a message.
-            is_oldest = self.forwarding == "messages"
-            yield ragflow_frame(envelope.wrap(MessageEnd()) if is_oldest else build_error_frame(message))
+            # RAGFlow's SDK and the oldest clients fail on error frames, but understand the end of a message.
+            is_read = self.forwarding == "messages" or isinstance(error, RunFailedError)
+            yield ragflow_frame(envelope.wrap(MessageEnd()) if is_read else build_error_frame(message))
         if self.end:
             yield self.end

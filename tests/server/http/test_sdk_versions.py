@@ -54,6 +54,9 @@ async def call_surface(server: Any, version: str) -> dict[str, Any]:
     return json.loads(await run_program(server, version, "-m", "tests.harness.sdk_surface", server.url, dsls))
 
 
+ERROR = "**ERROR**: The input of List Operations should be an array."
+
+
 @pytest.mark.parametrize("version", [*LIST_SHAPE, *CANVAS_SHAPE])
 async def test_every_sdk_version_can_use_agents(version: str, tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
@@ -75,12 +78,12 @@ async def test_every_sdk_version_can_use_agents(version: str, tmp_path: Path) ->
         "second, whole": ["Hello"],
         "pause, whole": whole,
         "answer, whole": ["Size 42"],
-        "error, whole": [""],
+        "error, whole": [ERROR],
         "first, stream": ["Hell", "o"],
         "second, stream": ["Hell", "o"],
         "pause, stream": streamed,
         "answer, stream": ["Size ", "42"],
-        "error, stream": [],
+        "error, stream": [ERROR],
     }
     assert answer["refused"] == ["Exception", "<Unauthorized '401: Unauthorized'>"]
 
