@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.base.errors import RunError
+from ragflow_lg.base.errors import AnswerError, RunError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.lower import lower_plan
@@ -35,6 +35,8 @@ async def play(document: Any) -> str:
         async with asyncio.timeout(LIMIT_S):
             async for frame in run:
                 json.dumps(frame.data())
+    except AnswerError:  # Begin's form requires values
+        return "refused"
     except RunError as error:
         # Only a run can detect a cycle that never ends.
         return run.status if "cycle" in str(error) else f"error: {error}"
