@@ -116,7 +116,7 @@ ATTACKS: dict[str, tuple[str, dict[str, Any], Any, str]] = {
         "VariableAggregator",
         {"groups": [{"group_name": "g", "variables": [f"env.v.{i % 9}.x" for i in range(3_000)]}]},
         ["[" + "1," * 500_000 + f"{i}]" for i in range(9)],
-        "The node reads parts of JSON texts with more than",
+        "The node reads parts of a JSON text that has more than",
     ),
     "show downloads many times": ("Message", {"content": "{env.v}" * 2_000}, DOWNLOADS, ""),
     "show many tags": ("Message", {"content": "{env.v}"}, "<think></think>" * 60_000, ""),
