@@ -102,23 +102,7 @@ def reserved_id(canvas: Canvas) -> Iterator[Hit]:
     for id_ in ("start", "end"):
         node = canvas.nodes.get(id_)
         if node is not None:
-            new = f"{node.component}:{id_.capitalize()}"
-            renamed = _rename(canvas.document, id_, new)
-            yield node.hit(f"the id {id_}", () if new in canvas.nodes else (Edit((), renamed),))
-
-
-def _rename(value: Any, old: str, new: str) -> Any:
-    """Return a value in which an id has another name, as a text, as a key and in references."""
-    if isinstance(value, Mapping):
-        entries = as_map(value).items()
-        return {(new if key == old else key): _rename(entry, old, new) for key, entry in entries}
-    if isinstance(value, list):
-        return [_rename(entry, old, new) for entry in as_list(value)]
-    if not isinstance(value, str):
-        return value
-    if value == old or value.startswith(f"{old}@"):
-        return new + value[len(old) :]
-    return value.replace(f"{{{old}@", f"{{{new}@")
+            yield node.hit(f"the id {id_}")
 
 
 def unknown_upstream(canvas: Canvas) -> Iterator[Hit]:

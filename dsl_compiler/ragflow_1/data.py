@@ -120,7 +120,7 @@ def assigner_errors(canvas: Canvas) -> Iterator[Hit]:
 def assigner_operation_unknown(canvas: Canvas) -> Iterator[Hit]:
     for node in canvas.of("VariableAssigner"):
         for index, row in enumerate(node.params.entries("variables")):
-            if row.get("operator") not in _OPERATIONS:
+            if as_text(row.get("operator")) not in _OPERATIONS:
                 path = (*node.params.path, "variables", index, "operator")
                 yield Hit(path, f"the operation {row.get('operator')!r}", (), node.id)
 

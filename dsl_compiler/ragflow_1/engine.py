@@ -123,7 +123,7 @@ def _has_text_output(canvas: Canvas, node: Node) -> bool:
     if node.component in ("UserFillUp", "Fillup"):
         return bool(names & as_map(node.params.values.get("inputs")).keys())
     groups = node.params.entries("groups") if node.component == "VariableAggregator" else []
-    return any(group.get("group_name") in names for group in groups)
+    return any(as_text(group.get("group_name")) in names for group in groups)
 
 
 def query_captured_by_begin(canvas: Canvas) -> Iterator[Hit]:
@@ -242,7 +242,8 @@ def braces_with_spaces(canvas: Canvas) -> Iterator[Hit]:
 
 def _texts(canvas: Canvas) -> Iterator[tuple[tuple[str | int, ...], str, Node]]:
     for node in canvas.nodes.values():
-        values = {key: value for key, value in node.params.values.items() if key not in ("outputs", "tools")}
+        left_out = ("outputs", "tools", "script") if node.component == "CodeExec" else ("outputs", "tools")
+        values = {key: value for key, value in node.params.values.items() if key not in left_out}
         for path, text in texts_at(values, node.params.path):
             yield path, text, node
 
@@ -250,7 +251,8 @@ def _texts(canvas: Canvas) -> Iterator[tuple[tuple[str | int, ...], str, Node]]:
 def result_alias(canvas: Canvas) -> Iterator[Hit]:
     for params, path, reference in canvas.references():
         source = canvas.nodes.get(reference.node)
-        if reference.kind == "alias" and reference.key == "result":
+        reader = canvas.nodes[params.node]
+        if reference.kind == "alias" and reference.key == "result" and reader.parent and params.component != "CodeExec":
             yield Hit(path, "{result}", _replace_text(canvas, params.node, path, "{result}", "{item}"), params.node)
         elif source is not None and source.component == "IterationItem" and reference.key == "result":
             old, new = f"{source.id}@result", f"{source.id}@item"
@@ -263,6 +265,9 @@ def result_alias(canvas: Canvas) -> Iterator[Hit]:
 def _replace_text(canvas: Canvas, id_: str, path: tuple[str | int, ...], old: str, new: str) -> tuple[Edit, ...]:
     value: Any = canvas.document
     for key in path:
+        is_there = (isinstance(value, dict) and key in value) or (isinstance(value, list) and isinstance(key, int))
+        if not is_there:
+            return ()
         value = value[key]
     params = canvas.nodes[id_].params
     copies = [(*copy, *path[len(params.path) :]) for copy in params.copies]
@@ -327,7 +332,7 @@ def _is_met_at_start(loop: Node, row: Mapping[str, Any]) -> bool | None:
         return is_empty == (operator == "empty")
     try:
         number, limit = float(start), float(as_text(wanted) or str(wanted))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     results = {">": number > limit, "≥": number >= limit, "<": number < limit, "≤": number <= limit}
     return results.get(as_text(operator))
@@ -341,7 +346,10 @@ def loop_count_zero(canvas: Canvas) -> Iterator[Hit]:
 
 def loop_bool_empty(canvas: Canvas) -> Iterator[Hit]:
     for node in canvas.of("Loop"):
-        types = {row.get("variable"): as_text(row.get("type")).lower() for row in node.params.entries("loop_variables")}
+        types = {
+            as_text(row.get("variable")): as_text(row.get("type")).lower()
+            for row in node.params.entries("loop_variables")
+        }
         for index, row in enumerate(node.params.entries("loop_termination_condition")):
             reference = parse_reference(as_text(row.get("variable")))
             kind = types.get(reference.key, "") if reference is not None else ""

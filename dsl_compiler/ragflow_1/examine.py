@@ -14,12 +14,16 @@ from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler.compiler import Source, add_positions, read_document
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft
+from ragflow_lg.dsl_compiler.dsl_v2 import is_v2
+from ragflow_lg.dsl_compiler.passes.collect_components import classify_document
 from ragflow_lg.dsl_compiler.ragflow_1 import breaks, data, engine, looks, models
 from ragflow_lg.dsl_compiler.ragflow_1.examined_canvas import REMOVED, Canvas, Edit, Hit
 from ragflow_lg.dsl_compiler.ragflow_1.rules import RULES, Rule
 from ragflow_lg.dsl_compiler.source import locate
 
 Condition: TypeAlias = Callable[[Canvas], Iterator[Hit]]
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _MODULES = (breaks, engine, models, data, looks)
 
@@ -88,7 +92,14 @@ def fix_canvas(source: Source, catalog: Registry) -> tuple[str, tuple[Finding, .
     Raises:
         CompileError: if the source is no canvas.
     """
-    text = source if isinstance(source, str) else source.decode() if isinstance(source, bytes) else json.dumps(source)
+    draft, text, _ = _read(source, catalog)
+    text = text or json.dumps(source)
+    try:
+        written = json.loads(text)
+    except ValueError:  # the compiler reads more than JSON, such as Python's words
+        return text, ()
+    if is_v2(written):
+        return text, ()  # it is written in another form than the rules read
     mended: list[Finding] = []
     for rule in [rule for rule in RULES.values() if rule.fix]:
         draft, _, _ = _read(text, catalog)
@@ -96,7 +107,7 @@ def fix_canvas(source: Source, catalog: Registry) -> tuple[str, tuple[Finding, .
         hits = [hit for hit in CONDITIONS[rule.id](canvas) if hit.edits]
         if not hits:
             continue
-        mended += [finding for finding in examine(text, catalog, every_rule=True) if finding.rule is rule]
+        before = [finding for finding in examine(text, catalog, every_rule=True) if finding.rule is rule]
         document = json.loads(text)
         inner = document["dsl"] if draft.base else document
         is_text = isinstance(inner, str)
@@ -105,7 +116,9 @@ def fix_canvas(source: Source, catalog: Registry) -> tuple[str, tuple[Finding, .
             inner = _apply(inner, edit)
         document = {**document, "dsl": _dump(inner, None) if is_text else inner} if draft.base else inner
         text = _dump(document, _indentation(text))
-    return text, tuple(finding for finding in mended if finding.is_fixable)
+        left = {f.pointer for f in examine(text, catalog, every_rule=True) if f.rule is rule and f.is_fixable}
+        mended += [finding for finding in before if finding.is_fixable and finding.pointer not in left]
+    return text, tuple(mended)
 
 
 def as_diagnostic(finding: Finding) -> Diagnostic:
@@ -127,7 +140,8 @@ def as_diagnostic(finding: Finding) -> Diagnostic:
 
 def _read(source: Source, catalog: Registry) -> tuple[Draft, str, Reporter]:
     draft, text, reporter = read_document(source, catalog)
-    if draft is None:
+    draft = None if draft is None else classify_document(draft, reporter)
+    if draft is None or any(d.code == "pipeline-document" for d in reporter.diagnostics):
         raise CompileError(add_positions(reporter.diagnostics, text))
     return draft, text, reporter
 
@@ -173,11 +187,12 @@ def _entry(value: Any, key: str | int) -> Any:
     return entries[key] if isinstance(key, int) and key < len(entries) else None
 
 
-def _indentation(text: str) -> int | None:
-    """Return by how much a JSON text is indented; None if it is one line."""
-    match = re.match(r"\s*\{\s*\n( *)", text)
-    return len(match[1]) if match else None
+def _indentation(text: str) -> str | None:
+    """Return what indents the first level of a JSON text; None if it is one line."""
+    match = re.match(r"\s*\{\s*\n([ \t]*)", text)
+    return match[1] if match else None
 
 
-def _dump(value: Any, indent: int | None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent) + ("\n" if indent is not None else "")
+def _dump(value: Any, indent: str | None) -> str:
+    text = json.dumps(value, ensure_ascii=False, indent=indent) + ("\n" if indent is not None else "")
+    return text if not _SURROGATE.search(text) else json.dumps(value, indent=indent) + "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -21,8 +20,6 @@ Path: TypeAlias = tuple[str | int, ...]
 
 REMOVED = object()
 """The value of an edit that removes an entry."""
-
-_ONLY_BRACED = re.compile(r"\s*\{+\s*([^{}]+?)\s*\}+\s*")
 
 
 class Edit(NamedTuple):
@@ -72,8 +69,8 @@ class Params(Struct, frozen=True):
         return as_text(self.values.get(key))
 
     def entries(self, key: str) -> list[Mapping[str, Any]]:
-        """Return the maps in a list."""
-        return [as_map(entry) for entry in as_list(self.values.get(key)) if isinstance(entry, Mapping)]
+        """Return the entries of a list, each as a map; one of another type is empty."""
+        return [as_map(entry) for entry in as_list(self.values.get(key))]
 
 
 class Node(Struct, frozen=True):
@@ -227,8 +224,9 @@ def texts_at(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 def without_braces(text: str) -> str | None:
     """Return the reference of a text that is just a reference between braces, or None."""
-    match = _ONLY_BRACED.fullmatch(text)
-    return match[1] if match and parse_reference(match[1]) is not None else None
+    inner = text.strip().removeprefix("{").removesuffix("}").strip("{} ")
+    is_braced = text.strip()[:1] == "{" and text.strip()[-1:] == "}" and "{" not in inner and "}" not in inner
+    return inner if is_braced and parse_reference(inner) is not None else None
 
 
 def _read_node(id_: str, value: Mapping[str, Any], drawn: tuple[int, Mapping[str, Any]] | None) -> Node:
@@ -238,13 +236,15 @@ def _read_node(id_: str, value: Mapping[str, Any], drawn: tuple[int, Mapping[str
     index = -1 if drawn is None else drawn[0]
     graph_node = as_map(None if drawn is None else drawn[1])
     data = as_map(graph_node.get("data"))
+    values = as_map(inner.get("params"))
     form: Path = ("graph", "nodes", index, "data", "form")
     params = Params(
         id_,
         as_text(inner.get("component_name")) or as_text(inner.get("name")),
-        as_map(inner.get("params")),
+        values,
         params_path,
-        (form,) if isinstance(data.get("form"), Mapping) else (),
+        # Only a form with the same values is changed as well: in another one, entries may stand in another order.
+        (form,) if all(as_map(data.get("form")).get(key) == value for key, value in values.items()) else (),
     )
     return Node(
         id_,

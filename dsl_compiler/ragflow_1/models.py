@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,9 +38,9 @@ def sampling_flags_ignored(canvas: Canvas) -> Iterator[Hit]:
 
 def sampling_as_text(canvas: Canvas) -> Iterator[Hit]:
     for params in canvas.params_of("LLM", "Agent"):
-        for key in (*_SWITCHES, *_PENALTIES):
+        for key, switch in (_SWITCHES | _PENALTIES).items():
             number = _as_number(params.values.get(key))
-            if number is not None:
+            if number is not None and params.values.get(switch) is True:
                 yield params.hit(key, f'{key} is "{params.values[key]}"', params.set(key, number))
 
 
@@ -47,8 +48,9 @@ def _as_number(value: Any) -> int | float | None:
     if not isinstance(value, str):
         return None
     try:
-        return int(value) if value.strip().isdigit() else float(value)
-    except ValueError:
+        number = int(value) if value.strip().isdigit() else float(value)
+        return number if math.isfinite(number) else None
+    except (ValueError, OverflowError):
         return None
 
 
@@ -71,7 +73,9 @@ def _prompts(params: Params) -> list[tuple[str, str]]:
     value = params.values.get("prompts")
     if isinstance(value, str):
         return [("user", value)]
-    return [(as_text(entry.get("role")), as_text(entry.get("content"))) for entry in params.entries("prompts")]
+    return [
+        (as_text(entry.get("role")) or "user", as_text(entry.get("content"))) for entry in params.entries("prompts")
+    ]
 
 
 def agent_user_prompt_wins(canvas: Canvas) -> Iterator[Hit]:
