@@ -61,7 +61,9 @@ def _stops(length: int, variant: int) -> range:
 
 
 def _start(runner: Runner, session: str) -> Run:
-    return runner.start(session, {"query": "question", "inputs": {"items": {"value": ["a", "b"]}}}, ignores_unknown=True)
+    return runner.start(
+        session, {"query": "question", "inputs": {"items": {"value": ["a", "b"]}}}, ignores_unknown=True
+    )
 
 
 async def _published() -> None:

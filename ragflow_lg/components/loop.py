@@ -177,7 +177,7 @@ def _is_done(ctx: RunContext, params: Params) -> bool:
 
 
 def _note_limit(ctx: RunContext, params: Params) -> None:
-    """Say that the count ends the Loop, not its conditions: what follows may expect that they are met."""
+    """Report that the count ends the Loop, not its conditions: what follows may expect that they are met."""
     try:
         is_done = not params.loop_termination_condition or _is_done(ctx, params)
     except ComponentError:

@@ -304,7 +304,10 @@ async def test_a_refused_copy_with_a_draft_leaves_no_version(tmp_path: Path) -> 
 
 
 async def test_the_bytes_of_copied_sessions_count(tmp_path: Path) -> None:
-    async with native_agent(tmp_path, CHAIN, [Reply(" ".join(map(str, range(12_000)))), Reply("b"), Reply("c")]) as (server, client):
+    async with native_agent(tmp_path, CHAIN, [Reply(" ".join(map(str, range(12_000)))), Reply("b"), Reply("c")]) as (
+        server,
+        client,
+    ):
 
         async def stored_bytes() -> int:
             quotas = (await client.get(f"{server.url}/native/v1/quotas")).json()["quotas"]
