@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ragflow_lg.base.lenient_values import as_list, as_map, as_text, as_texts
 from ragflow_lg.dsl.variable_references import Reference, find_references, parse_reference
@@ -265,10 +265,10 @@ def result_alias(canvas: Canvas) -> Iterator[Hit]:
 def _replace_text(canvas: Canvas, id_: str, path: tuple[str | int, ...], old: str, new: str) -> tuple[Edit, ...]:
     value: Any = canvas.document
     for key in path:
-        is_there = (isinstance(value, dict) and key in value) or (isinstance(value, list) and isinstance(key, int))
-        if not is_there:
+        entries = as_map(value) or dict(enumerate(as_list(value)))
+        if key not in entries:
             return ()
-        value = value[key]
+        value = entries.get(cast("Any", key))
     params = canvas.nodes[id_].params
     copies = [(*copy, *path[len(params.path) :]) for copy in params.copies]
     return tuple(Edit(place, as_text(value).replace(old, new)) for place in (path, *copies))

@@ -11,25 +11,25 @@ from tests.dsl_compiler.ragflow_1.short_canvas import expand
 MESSAGE: list[Any] = ["Message", {"content": ["x"]}, []]
 
 
+ODD: list[dict[str, Any]] = [
+    {"__graph_only__": True, "m": ["Message", {"content": ["{result}"]}, []]},
+    {"v": ["VariableAssigner", {"variables": [{"operator": ["x"], "variable": {}}, None, 5]}, ["m"]], "m": MESSAGE},
+    {"v": ["VariableAggregator", {"groups": [{"group_name": []}]}, ["m"]], "m": MESSAGE},
+    {
+        "Loop:A": ["Loop", {"loop_variables": [{"variable": []}], "loop_termination_condition": 5}, ["m"]],
+        "m": MESSAGE,
+    },
+    {"w": ["Switch", {"conditions": [None, 5, {"items": "x"}], "end_cpn_ids": {}}, ["m"]], "m": MESSAGE},
+    {"l": ["LLM", {"temperature": "1e999", "temperatureEnabled": True, "prompts": [5]}, ["m"]], "m": MESSAGE},
+    {"i": ["Invoke", None, ["m"]], "m": ["Message", {"content": "\ud800 { sys.query }"}, []]},
+]
+
+
 def rules_of(source: Any) -> set[str]:
     return {finding.rule.id for finding in examine(source, catalog(), every_rule=True)}
 
 
-@pytest.mark.parametrize(
-    "short",
-    [
-        {"__graph_only__": True, "m": ["Message", {"content": ["{result}"]}, []]},
-        {"v": ["VariableAssigner", {"variables": [{"operator": ["x"], "variable": {}}, None, 5]}, ["m"]], "m": MESSAGE},
-        {"v": ["VariableAggregator", {"groups": [{"group_name": []}]}, ["m"]], "m": MESSAGE},
-        {
-            "Loop:A": ["Loop", {"loop_variables": [{"variable": []}], "loop_termination_condition": 5}, ["m"]],
-            "m": MESSAGE,
-        },
-        {"w": ["Switch", {"conditions": [None, 5, {"items": "x"}], "end_cpn_ids": {}}, ["m"]], "m": MESSAGE},
-        {"l": ["LLM", {"temperature": "1e999", "temperatureEnabled": True, "prompts": [5]}, ["m"]], "m": MESSAGE},
-        {"i": ["Invoke", None, ["m"]], "m": ["Message", {"content": "\ud800 { sys.query }"}, []]},
-    ],
-)
+@pytest.mark.parametrize("short", ODD)
 def test_values_of_odd_types_are_examined_and_fixed(short: dict[str, Any]) -> None:
     document = expand(short)
     assert examine(document, catalog(), every_rule=True)
@@ -56,7 +56,9 @@ def test_programs_and_texts_outside_of_an_iteration_stay_as_they_are() -> None:
 
 
 def test_a_pipeline_is_no_canvas_of_an_agent() -> None:
-    document = {"components": {"File": {"obj": {"component_name": "File", "params": {}}, "downstream": []}}}
+    document: dict[str, Any] = {
+        "components": {"File": {"obj": {"component_name": "File", "params": {}}, "downstream": []}}
+    }
     with pytest.raises(CompileError, match="ingestion pipeline"):
         examine({**document, "canvas_category": "dataflow_canvas"}, catalog())
 
