@@ -98,7 +98,7 @@ class CanvasApplication(CanvasGraph):
             return state
         if self.raises_errors:
             raise RunFailedError(failure["cause"], node=failure["node"], title=failure["title"])
-        return {**state, "error": failure}
+        return cast("CanvasState", {**state, "error": failure})
 
     def astream(  # pyright: ignore[reportIncompatibleMethodOverride] - the overloads only list the stream modes
         self, input: Any, config: RunnableConfig | None = None, *, context: Any = None, **options: Any
@@ -185,7 +185,7 @@ class CanvasApplication(CanvasGraph):
         configurable = config.get("configurable", {})
         if is_new and not configurable.get("checkpoint_ns"):  # an enclosing graph passes all of its state
             _check_keys(input, self.channels)
-        graph_input = _request(input) if is_new else input
+        graph_input: Any = _request(input) if is_new else input
         if is_new:
             check_begin(self.plan, graph_input)
         await self._check_checkpoint(config)

@@ -39,6 +39,7 @@ from ragflow_lg.runs.wire.wire_events import Message
 from ragflow_lg.server.devtools.mock_llm.rules import Rule, Rules
 from ragflow_lg.services.services import Services
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolSettings
+from ragflow_lg.services.workers import NoWorkers
 from tests.conftest import FIXTURES
 from tests.fakes.databases import SHOP, execute, new_database, open_databases
 from tests.fakes.http_server import HttpServer, Route
@@ -199,7 +200,7 @@ async def _services(model: MockLLM, script: Script) -> AsyncGenerator[Services]:
         host = f"127.0.0.1:{server.port}"
         http = GuardedHttpClient(HttpSettings(allow=(host,)))
         endpoints = {tool.service: f"http://{host}/{tool.service}" for tool in TOOLS}
-        found = await find_sandbox(CodeSettings(bubblewrap=bubblewrap_package.find()[0]), http)
+        found = await find_sandbox(CodeSettings(bubblewrap=bubblewrap_package.find()[0]), http, NoWorkers())
         with tempfile.TemporaryDirectory() as folder, new_database("sqlite", Path(folder)) as account:
             execute(account, SHOP)
             databases = open_databases(account)

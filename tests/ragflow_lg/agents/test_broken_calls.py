@@ -49,7 +49,9 @@ def broken_reply(random_: random.Random, strategy: str) -> Reply:
 def check_request(request: ChatRequest) -> None:
     """Convert a request as the client does, and check it against the rules of OpenAI's API."""
     from langchain_core.messages import convert_to_messages
-    from langchain_openai.chat_models.base import _convert_message_to_dict
+    from langchain_openai.chat_models.base import (
+        _convert_message_to_dict,  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType] - what ChatOpenAI sends
+    )
 
     converted: list[dict[str, Any]] = [
         _convert_message_to_dict(m) for m in convert_to_messages(write_messages(request))

@@ -80,7 +80,9 @@ UNREADABLE = [
 def arguments_sent(requests: list[tuple[bool, ChatRequest]]) -> list[Any]:
     """Convert every request as the client for OpenAI does; return the arguments of the calls in the last one."""
     from langchain_core.messages import convert_to_messages
-    from langchain_openai.chat_models.base import _convert_message_to_dict
+    from langchain_openai.chat_models.base import (
+        _convert_message_to_dict,  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType] - what ChatOpenAI sends
+    )
 
     converted: list[dict[str, Any]] = []
     for _, request in requests:
