@@ -28,6 +28,7 @@ export function readKey() {
     const stored = sessionStorage.getItem(KEY);
     const agent = given.get("agent");
     history.replaceState(null, "", location.pathname + location.search + (agent ? `#/${agent}` : ""));
+    // eslint-disable-next-line no-alert -- nothing is drawn yet, and nothing may be before the reader has decided
     if (!stored || stored === key || confirm(t("replaceKey"))) storeKey(key);
   }
   return sessionStorage.getItem(KEY) || "";
