@@ -107,13 +107,14 @@ def reserved_id(canvas: Canvas) -> Iterator[Hit]:
 
 def unknown_upstream(canvas: Canvas) -> Iterator[Hit]:
     for node in canvas.nodes.values():
-        wrong = [id_ for id_ in dict.fromkeys(node.upstream or ()) if not _may_precede(canvas, node, id_)]
+        wrong = [id_ for id_ in dict.fromkeys(node.upstream or ()) if not may_precede(canvas, node, id_)]
         if wrong:
             kept = [id_ for id_ in node.upstream or () if id_ not in wrong]
             yield node.hit(", ".join(wrong), (Edit((*node.path, "upstream"), kept),), "upstream")
 
 
-def _may_precede(canvas: Canvas, node: Node, id_: str) -> bool:
+def may_precede(canvas: Canvas, node: Node, id_: str) -> bool:
+    """Return whether RAGFlow 1.0 finds the node of an id at the level of another one."""
     other = canvas.nodes.get(id_)
     return other is not None and (not other.parent or bool(node.parent))
 

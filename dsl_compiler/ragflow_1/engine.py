@@ -10,6 +10,7 @@ from ragflow_lg.base.lenient_values import as_list, as_map, as_text, as_texts
 from ragflow_lg.dsl.variable_references import Reference, find_references, parse_reference
 from ragflow_lg.dsl_compiler.compiler import check_canvas
 from ragflow_lg.dsl_compiler.flow import find_predecessors
+from ragflow_lg.dsl_compiler.ragflow_1.breaks import may_precede
 from ragflow_lg.dsl_compiler.ragflow_1.examined_canvas import Canvas, Edit, Hit, Node, texts_at
 
 _JINJA = re.compile(r"\{%|\{#|\{\{(?!\s*[\w:\-]+@[\w.\-]+\s*\}\}|\s*(?:sys|env)\.[\w.]+\s*\}\})")
@@ -40,7 +41,7 @@ def edges_from_upstream(canvas: Canvas) -> Iterator[Hit]:
     followers = {node.id: (*node.downstream, *_targets(node)) for node in canvas.nodes.values()}
     before = find_predecessors(followers)
     for node in canvas.nodes.values():
-        wanted = [id_ for id_ in before[node.id] if canvas.nodes[id_].parent == node.parent or not node.parent]
+        wanted = [id_ for id_ in before[node.id] if may_precede(canvas, node, id_)]
         listed = node.upstream or ()
         lacking = [id_ for id_ in wanted if id_ not in listed]
         extra = [id_ for id_ in listed if id_ in canvas.nodes and node.id not in followers[id_]]

@@ -55,6 +55,13 @@ def test_programs_and_texts_outside_of_an_iteration_stay_as_they_are() -> None:
     assert fixed["components"] == document["components"]
 
 
+def test_one_change_does_not_undo_another() -> None:
+    inside = ["StringTransform", {"method": "merge", "script": "x"}, ["m"], {"parent_id": "Loop:A"}]
+    short = {"Loop:A": ["Loop", {"maximum_loop_count": 2}, []], "s": inside, "m": [*MESSAGE, {"upstream": ["s"]}]}
+    text, _ = fix_canvas(json.dumps(expand(short)), catalog())
+    assert rules_of(text) & {"unknown-upstream", "edges-from-upstream"} == set()
+
+
 def test_a_pipeline_is_no_canvas_of_an_agent() -> None:
     document: dict[str, Any] = {
         "components": {"File": {"obj": {"component_name": "File", "params": {}}, "downstream": []}}
