@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ragflow_lg.base.garbage_collector import collect_rarely
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler.analysis import ANALYSES, AnalysedCanvas
 from ragflow_lg.dsl_compiler.compiler import check_canvas, run_passes
@@ -63,8 +62,7 @@ def _median_ms(work: Callable[[], object]) -> float:
 
 
 def main(sizes: list[int]) -> None:
-    """Print a row for each size. Garbage is collected as in the command."""
-    collect_rarely()
+    """Print a row for each size."""
     print(f"{'nodes':>6} {'check ms':>9} {'per node µs':>12} {'analyses ms':>12} {'share':>6} {'findings':>9}")
     for size in sizes:
         document = build(size)

@@ -32,7 +32,7 @@ from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.tables import MessageRow
 from ragflow_lg.server.http.app import make_app
 from ragflow_lg.server.http.edge.listening_socket import open_socket
-from ragflow_lg.server.http.edge.uvicorn_server import freeze_objects, run, start_server
+from ragflow_lg.server.http.edge.uvicorn_server import run, start_server
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.server_section import ServerSection
 from ragflow_lg.services.chat import ChatDelta, ChatRequest
@@ -177,7 +177,6 @@ async def _serve(which: str, folder: Path) -> None:
     else:
         opened = ours(folder, SlowModel(IDLE_S) if which == "idle" else None)
     async with opened as (app, drain, key), start_server(app, open_socket("127.0.0.1", 0), drain, 1) as url:
-        freeze_objects()
         sys.stdout.write(f"{url} {key}\n")
         sys.stdout.flush()
         await asyncio.to_thread(sys.stdin.read)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
-import time
 from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -17,9 +14,7 @@ from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError, ResponseError
 
-from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.base.shared_resources import undelayed
 from ragflow_lg.checkpoints.failures import plain_reason
 from ragflow_lg.checkpoints.redis.managed_connections import ManagedPool
 from ragflow_lg.checkpoints.redis.redis_modules import missing_modules
@@ -69,8 +64,7 @@ class CollectingPipeline(Pipeline):
         """Execute all commands, or collect them."""
         commands, stack = _collected.get(), cast("list[Any]", self.command_stack)
         if commands is None or not any(command[0] in _WRITE_COMMANDS for command, _ in stack):
-            async with undelayed():
-                return await super().execute(raise_on_error)
+            return await super().execute(raise_on_error)
         commands += [command for command, _ in stack]
         await self.reset()
         return [True] * len(stack)
@@ -83,8 +77,7 @@ class CollectingRedis(Redis):
         """Execute a command, or collect it."""
         commands = _collected.get()
         if commands is None or args[0] not in _WRITE_COMMANDS:
-            async with undelayed():  # it holds a connection of the pool
-                return await cast("Any", super()).execute_command(*args, **options)
+            return await cast("Any", super()).execute_command(*args, **options)
         commands.append(args)
         return True
 
@@ -143,39 +136,3 @@ async def _refuse_cluster(client: CollectingRedis) -> None:
 def lacks_index(error: ResponseError) -> bool:
     """Return whether a command has failed because its index does not exist. Versions of Redis say it differently."""
     return any(text in str(error).lower() for text in ("no such index", "unknown index name"))
-
-
-REST = 2.0
-"""How long a tenant has to wait after a search, as a multiple of the time that it took."""
-
-MAX_REST_S = 0.5
-"""The longest wait. A search also takes long if Redis or this process is busy with others."""
-
-
-class SearchSlots:
-    """The slots of a process for searches of checkpoints. A tenant has one.
-
-    Redis executes one command at a time, and a search sorts all checkpoints of a session: in a long one, that takes as
-    long as a hundred other commands. With the slots, Redis is free for others most of the time.
-    """
-
-    def __init__(self) -> None:
-        self._slots = FairSlots(2, sys.maxsize, "for a search in Redis")  # no tenant has all of them
-
-    @asynccontextmanager
-    async def slot(self, tenant: str) -> AsyncGenerator[None]:
-        """Hold a slot for a search in the block. Work for no tenant does not wait after it."""
-        ticket = self._slots.request(tenant)
-        rest_s = 0.0
-        try:
-            await ticket
-            began_s = time.monotonic()
-            try:
-                yield
-            finally:
-                rest_s = min(REST * (time.monotonic() - began_s), MAX_REST_S) if tenant else 0.0
-        finally:
-            if rest_s:
-                asyncio.get_running_loop().call_later(rest_s, self._slots.give_back, tenant, ticket)
-            else:
-                self._slots.give_back(tenant, ticket)

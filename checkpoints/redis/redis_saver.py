@@ -26,8 +26,7 @@ from redisvl.query.filter import FilterExpression, Tag
 from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.packed_bytes import LARGE_BYTES, is_packed, pack, unpack
-from ragflow_lg.base.request_notes import current_notes
-from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, SearchSlots, collect, collecting_writes
+from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, collect, collecting_writes
 from ragflow_lg.checkpoints.redis.redis_documents import dump_checkpoint, dump_write, read_checkpoint, read_tuple
 from ragflow_lg.checkpoints.redis.redis_sessions import CHECKPOINTS, RedisSessions
 from ragflow_lg.checkpoints.steps.langgraph_internals import redis_key_of, redis_pointer_of, redis_write_key_of
@@ -124,7 +123,6 @@ class RedisSaver(AsyncRedisSaver):
         self.serde = PlainSerializer(is_json=True)
         self._client = cast("Any", client)
         self._sessions = sessions
-        self._searches = SearchSlots()
         self._registry = _PrefixedRegistry(client, prefix) if has_one_slot else AsyncCheckpointKeyRegistry(client)
 
     async def asetup(self) -> None:
@@ -251,10 +249,6 @@ class RedisSaver(AsyncRedisSaver):
 
     async def _search(self, query: Any) -> list[Any]:
         """Search the checkpoints. Recreate the indexes if FLUSHALL has removed them."""
-        async with self._searches.slot(current_notes().tenant):
-            return await self._search_now(query)
-
-    async def _search_now(self, query: Any) -> list[Any]:
         index: Any = self.checkpoints_index
         try:
             return (await index.search(query)).docs

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
-from ragflow_lg.base.request_notes import find_tenant
+from ragflow_lg.base.request_notes import current_notes
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,7 +97,7 @@ class ComputingThreads(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Return the future of a call for the tenant of the current context."""
-        tenant = find_tenant(None)
+        tenant = current_notes().tenant
         if not tenant:
             return super().submit(fn, *args, **kwargs)
         call = _Call(partial(fn, *args, **kwargs), Future())

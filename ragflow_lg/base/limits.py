@@ -12,15 +12,13 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from ragflow_lg.base.long_timers import LongTimer, call_at
-
 
 class Limits:
     """The limits of all running nodes. An instance belongs to one event loop."""
 
     def __init__(self) -> None:
         self._running: list[Limit] = []
-        self._timer: LongTimer | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
         """The time at which the timer fires, on the loop's clock."""
 
@@ -53,7 +51,7 @@ class Limits:
         if due < self._due:
             self.close()
             self._due = due
-            self._timer = call_at(due, self._on_timer)
+            self._timer = asyncio.get_running_loop().call_at(due, self._on_timer)
 
     def _on_timer(self) -> None:
         now = asyncio.get_running_loop().time()

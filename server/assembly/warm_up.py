@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cache
@@ -76,7 +75,6 @@ def load_turn_code() -> None:
     for _ in catalog():
         pass
     asyncio.run(_create_client())
-    gc.freeze()  # as `freeze_objects` does when the server starts; imports leave no garbage
 
 
 async def _create_client() -> None:

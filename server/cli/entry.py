@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 # Pydantic would search every installed distribution for plugins, which are not used here.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
-from ragflow_lg.base.deferred_imports import defer_imports
 from ragflow_lg.base.errors import CompileError, RagflowLgError, SessionBusyError
-from ragflow_lg.base.garbage_collector import collect_rarely
 from ragflow_lg.server.cli.terminal import print_line, print_note, use_utf8
 
 if TYPE_CHECKING:
@@ -22,8 +20,6 @@ USAGE_ERROR = 2
 
 def main() -> None:
     """Run the command. User errors print one message and exit with code 2; a closed pipe is ignored."""
-    collect_rarely()
-    defer_imports()
     use_utf8()
     try:
         _run(sys.argv[1:])

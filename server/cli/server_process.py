@@ -51,16 +51,14 @@ def writing_logs(settings: Settings) -> Generator[None]:
 
 @asynccontextmanager
 async def looking_after(app_state: AppState, operations: Operations) -> AsyncGenerator[None]:
-    """Inside the context, measure the process and the queue, return memory, and look for the sandbox."""
+    """Inside the context, measure the process and the queue, and look for the sandbox."""
     from ragflow_lg.server.assembly.code_sandbox import finding_sandbox
-    from ragflow_lg.server.observability.memory_return import returning_memory
     from ragflow_lg.server.runs.queue_metrics import measuring_queue
 
     async with (
         operations.metrics.measure_loop_lag(),
         operations.loop_watch.watching(),
         measuring_queue(app_state.queue, operations.metrics, app_state.now_ms),
-        returning_memory(),
         finding_sandbox(app_state.services.code),
         _serve_metrics(app_state.settings.server, operations),
     ):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
@@ -16,10 +15,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, func, insp
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
-from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import DatabaseError
-from ragflow_lg.base.request_notes import current_notes
-from ragflow_lg.base.shared_resources import undelayed
 from ragflow_lg.base.work_thread import WorkThread
 from ragflow_lg.server.database.text_types import use_keys
 
@@ -125,11 +121,9 @@ class Database:
         self._threads = threads
         self._sessions = async_sessionmaker(engine, expire_on_commit=False)
         # SQLite allows one writer at a time. It lets others try again at intervals, so that with many of them some
-        # never succeed; this slot serves the tenants in turn.
+        # never succeed; with this lock, they write in order.
         self._is_sqlite = engine.dialect.name == "sqlite"
-        self._writer = FairSlots(1 if self._is_sqlite else sys.maxsize, sys.maxsize, "for the database")
-        # One thread reads. A second read waits in it, so that it is not idle between two.
-        self._reader = FairSlots(2, sys.maxsize, "for the database")
+        self._writer: AbstractAsyncContextManager[Any] = asyncio.Lock() if self._is_sqlite else nullcontext()
 
     async def read(self, work: Callable[[Connection], _T]) -> _T:
         """Run a read-only function, which may be called in another thread.
@@ -138,12 +132,10 @@ class Database:
             DatabaseError: If the database fails.
         """
         try:
-            async with undelayed():
-                if self._threads is not None:
-                    async with self._reader.slot(current_notes().tenant):
-                        return await self._threads.reading.run(work)
-                async with self._engine.connect() as connection:
-                    return await connection.run_sync(work)
+            if self._threads is not None:
+                return await self._threads.reading.run(work)
+            async with self._engine.connect() as connection:
+                return await connection.run_sync(work)
         except SQLAlchemyError as error:
             raise _to_database_error(error) from error
 
@@ -154,12 +146,11 @@ class Database:
             DatabaseError: If the database fails. Nothing is written in that case.
         """
         try:
-            async with undelayed():
-                if self._threads is not None:
-                    async with self._writer.slot(current_notes().tenant):
-                        return await self._threads.writing.run(work)
-                async with self._engine.begin() as connection:
-                    return await connection.run_sync(work)
+            if self._threads is not None:
+                async with self._writer:
+                    return await self._threads.writing.run(work)
+            async with self._engine.begin() as connection:
+                return await connection.run_sync(work)
         except SQLAlchemyError as error:
             raise _to_database_error(error) from error
 
@@ -171,7 +162,7 @@ class Database:
             DatabaseError: If the database fails.
         """
         try:
-            async with undelayed(), self._sessions() as session:
+            async with self._sessions() as session:
                 yield session
         except SQLAlchemyError as error:
             raise _to_database_error(error) from error
@@ -208,8 +199,7 @@ class Database:
             DatabaseError: If the database fails.
         """
         try:
-            slot = self._writer.slot(current_notes().tenant)
-            async with undelayed(), slot, self._sessions() as session, session.begin():
+            async with self._writer, self._sessions() as session, session.begin():
                 if self._is_sqlite:
                     # A transaction that starts with a read fails as soon as another writer commits.
                     await session.execute(text("BEGIN IMMEDIATE"))

@@ -125,25 +125,6 @@ class RateLimiter:
         return 0.0 if passes else (1 - tokens) / rate
 
 
-class RecentTenants:
-    """Which tenants have used which credentials lately. Only hashes of the credentials are kept."""
-
-    def __init__(self, max_credentials: int = MAX_CLIENTS) -> None:
-        self._max_credentials = max_credentials
-        self._tenants: OrderedDict[int, str] = OrderedDict()
-
-    def remember(self, credential: str, tenant: str) -> None:
-        """Store the tenant of a valid credential, the value of the header ``Authorization``."""
-        self._tenants[hash(credential)] = tenant
-        self._tenants.move_to_end(hash(credential))
-        if len(self._tenants) > self._max_credentials:
-            self._tenants.popitem(last=False)
-
-    def find(self, credential: str) -> str:
-        """Return the tenant that has used a credential, or ``""``. It proves nothing: the credential may be revoked."""
-        return self._tenants.get(hash(credential), "")
-
-
 def find_tenant_slots(section: ServerSection) -> int:
     """Return how many runs of a tenant without a quota of its own may be in progress; 0 for all."""
     return -(-section.max_runs * 3 // 4) if section.max_runs_tenant is None else section.max_runs_tenant
@@ -164,7 +145,6 @@ class Operations:
         )
         self.metrics = Metrics(self.slots)
         self.loop_watch = LoopWatch(limits.loop_late_s, self.metrics.count_late_loop)
-        self.tenants = RecentTenants()
         self.keys = RateLimiter(section.requests_per_minute, time.monotonic)
         self.sign_ins = RateLimiter(SIGN_INS_PER_MINUTE, time.monotonic)
         self.addresses = RateLimiter(section.requests_per_minute_address, time.monotonic)

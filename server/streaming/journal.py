@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 from ragflow_lg.base.errors import RunUnknownError, StreamGapError
-from ragflow_lg.base.long_timers import LongTimer, call_later
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.streaming.event_codec import EntryData, RunEnd, StreamEvent, count_bytes, decode_entry
 
@@ -154,7 +153,7 @@ class Feed:
         self._quiet_s = quiet_s
         self._waiters: list[asyncio.Future[bool]] = []
         self._rung_s = 0.0
-        self._timer: LongTimer | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._pace: asyncio.TimerHandle | None = None
 
     def ring(self, *, is_last: bool = False) -> None:
@@ -174,7 +173,7 @@ class Feed:
         if additions != self.additions:
             return True
         if self._timer is None:
-            self._timer = call_later(self._quiet_s, self.ring_quietly)
+            self._timer = asyncio.get_running_loop().call_later(self._quiet_s, self.ring_quietly)
         self._waiters.append(waiter := asyncio.get_running_loop().create_future())
         return await waiter
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 _BACKLOG = 1024
 _KEEP_ALIVE_S = 75
-ACCEPTED_AT_ONCE = 16
-"""How many connections are accepted in one iteration of the event loop."""
 
 
 def open_socket(host: str, port: int, option: str = "--port") -> socket.socket:
@@ -40,15 +38,6 @@ def open_socket(host: str, port: int, option: str = "--port") -> socket.socket:
     # it, the second part of a response waits until the client has acknowledged the first one: for 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
-
-
-def duplicate_socket(listener: socket.socket) -> list[socket.socket]:
-    """Return a listening socket and duplicates of it, all of which a server listens on.
-
-    In one iteration, uvloop accepts one connection from each socket. With a single socket, a health check would wait
-    for the work on every connection that was opened before it.
-    """
-    return [listener, *(listener.dup() for _ in range(ACCEPTED_AT_ONCE - 1))]
 
 
 def get_url(listener: socket.socket) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import secrets
@@ -79,17 +78,12 @@ class RequestObserver:
         network = client_network(scope["client"][0]) if scope.get("client") else ""
         notes = RequestNotes(_read_request_id(headers), scope["client"][0] if network else "")
         recorder = _ResponseRecorder(self._operations, send, notes.request_id, scope.get(CONNECTION))
-        if path not in UNLIMITED:  # probes do not wait for others
-            credential = headers.get(b"authorization", b"").decode("latin-1")
-            notes.queue = self._operations.tenants.find(credential) or f"address {network or 'unknown'}"
         streams: list[EventStream] = []
         length = headers.get(b"content-length", b"")
         body = LimitedBody(receive, self._limits, int(length[:20]) if length.isdigit() else 0)
         inner, route = {**scope, LATER: streams, **body.scope()}, ""
         with use_notes(notes), self._operations.spans.span(method, scope["headers"]) as span:
             try:
-                if notes.queue:
-                    await asyncio.sleep(0)  # it waits in this queue before anything is computed for it
                 await self._select_app(inner, network)(inner, body.receive, recorder.send)
                 route, inner = _get_route_path(inner), scope  # what was put into the scope is not needed any more
                 for stream in streams:
@@ -122,6 +116,10 @@ class RequestObserver:
                 f"The headers and the address are larger than {self._max_header_bytes:,} bytes.", 431, status=431
             )
             return self._refuse(Request(scope), error)
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+            # Another server may see two requests in it.
+            message = "A request cannot have both Content-Length and Transfer-Encoding."
+            return Response(message, 400, {"connection": "close"}, "text/plain")
         if scope["path"] not in UNLIMITED and (wait_s := self._operations.addresses.wait_s(network)):
             self._operations.metrics.count_refusal("rate")
             audit("request.too_often", whose="address")

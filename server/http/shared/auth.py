@@ -186,7 +186,6 @@ def _admit(request: Request, owner: KeyOwner) -> None:
     notes = current_notes()
     notes.tenant, notes.key = owner.tenant, owner.id
     operations = get_operations(request)
-    operations.tenants.remember(request.headers.get("authorization", ""), owner.tenant)
     if wait_s := operations.keys.wait_s(owner.id):
         audit("request.too_often", whose="key")
         raise RateError("Too many requests from this key.", wait_s)

@@ -12,7 +12,6 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, SettingsError
-from ragflow_lg.base.long_timers import LongTimer, call_later
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.tasks import RETRY_S, end_task
 from ragflow_lg.server.http.shared.described_routes import describe_header, describe_query
@@ -167,7 +166,7 @@ class EventStream(Response):
         self._is_inside_frame = self._has_ended_body = self._has_left = False
         self._sending: asyncio.Task[Any] | None = None
         """The task that sends the frames, until all are sent."""
-        self._timer: asyncio.TimerHandle | LongTimer | None = None
+        self._timer: asyncio.TimerHandle | None = None
         """The next look whether a comment is due or, once the client has left, whether the frames have ended."""
         self._beating: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
@@ -254,7 +253,7 @@ class EventStream(Response):
         self._timer = asyncio.get_running_loop().call_later(RETRY_S, self._leave)
 
     def _beat_later(self) -> None:
-        self._timer = call_later(self._heartbeat_s, self._beat)
+        self._timer = asyncio.get_running_loop().call_later(self._heartbeat_s, self._beat)
         self._sent_before = self._sent
 
     def _beat(self) -> None:

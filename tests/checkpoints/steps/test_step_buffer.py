@@ -13,7 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
-from ragflow_lg.base.request_notes import RequestNotes, find_tenant, use_notes
 from ragflow_lg.checkpoints import Store
 from ragflow_lg.checkpoints.memory.memory_store import MemoryBlobs, MemorySaver, memory_store
 from ragflow_lg.checkpoints.steps import step_buffer
@@ -56,7 +55,6 @@ class Recorder:
 
     def __init__(self) -> None:
         self.written: list[list[Part]] = []
-        self.tenants: list[str] = []
         self.may_end = asyncio.Event()
         self.may_end.set()
         self.error: Exception | None = None
@@ -69,9 +67,6 @@ class Recorder:
         if self.error is not None:
             raise self.error
         self.written.append(list(parts))
-
-    async def note_tenant(self, _: Sequence[Part]) -> None:
-        self.tenants.append(find_tenant(None))
 
     def _close(self) -> None:
         self.is_closed = True
@@ -106,14 +101,6 @@ async def test_steps_wait_until_they_are_needed(recorder: Recorder) -> None:
     await _add(recorder, 4)
     await recorder.steps.close()
     assert (recorder.counts, recorder.is_closed) == ([3, 1], True)
-
-
-async def test_writes_take_the_turns_of_their_tenant(recorder: Recorder) -> None:
-    with use_notes(RequestNotes(tenant="ann")):
-        steps = StepBuffer(recorder.note_tenant, lambda: None, lambda _: None)
-    assert steps.take_writes(*_result(checkpoint_config("t"), 1))
-    await steps.settle()
-    assert recorder.tenants == ["ann"]
 
 
 async def test_steps_in_memory_wait_for_a_reader_or_the_end(recorder: Recorder) -> None:

@@ -1,4 +1,3 @@
-import asyncio
 import os
 import sys
 import threading
@@ -8,7 +7,6 @@ import pytest
 
 from ragflow_lg.base.computing_threads import PRIORITY, ComputingThreads, compute_in_thread
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
-from ragflow_lg.base.shared_resources import undelayed
 
 LIMIT_S = 20.0
 
@@ -137,17 +135,6 @@ async def test_an_error_is_the_callers_and_the_next_call_runs() -> None:
         with pytest.raises(ValueError, match="invalid literal"):
             await compute_in_thread(int, "no number")
         assert await compute_in_thread(int, "12", base=8) == 10
-
-
-async def test_a_call_that_holds_what_all_share_waits_for_no_other_call_of_its_tenant() -> None:
-    gate = Gate()
-    with use_notes(RequestNotes(tenant="busy")):
-        held = asyncio.create_task(compute_in_thread(gate.enter, "held"))
-        await asyncio.to_thread(gate.wait_for, 1)
-        async with undelayed():
-            assert await asyncio.wait_for(compute_in_thread(str, 1), LIMIT_S) == "1"
-        gate.opened.set()
-        assert await held == "held"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="others have no priorities of threads")

@@ -2,7 +2,6 @@ import asyncio
 import socket
 import sqlite3
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from ragflow_lg.base.errors import DatabaseError
-from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.database.database import Database, SqliteThreads, database_file, open_database
 from ragflow_lg.server.database.prepared_statements import insert_rows
 from ragflow_lg.server.database.tables import VersionRow
@@ -116,22 +114,6 @@ async def test_orm_and_core_writers_wait_for_each_other(database_url: str) -> No
 
         await asyncio.gather(*(way() for way in (write_by_orm, write_by_core) * 5))
         assert await database.read(lambda connection: connection.scalar(select(VersionRow.create_ms))) == 10
-
-
-async def test_the_readers_of_a_tenant_do_not_delay_another(tmp_path: Path) -> None:
-    ended: list[str] = []
-    async with open_database(f"sqlite:///{tmp_path}/server.db") as database:
-
-        async def read(tenant: str) -> None:
-            with use_notes(RequestNotes(tenant=tenant)):
-                await database.read(lambda _: time.sleep(0.002))
-            ended.append(tenant)
-
-        busy = [asyncio.create_task(read("busy")) for _ in range(50)]
-        await asyncio.sleep(0)
-        await read("quiet")
-        await asyncio.gather(*busy)
-    assert ended.index("quiet") < 5
 
 
 async def test_errors_of_functions_contain_no_values(database_url: str) -> None:

@@ -1,7 +1,6 @@
 import asyncio
 import json
 import logging
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from starlette.responses import Response
 
 from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
-from ragflow_lg.base.request_notes import current_notes, find_tenant
+from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.edge.fair_loop import make_fair_loop
 from ragflow_lg.server.http.edge.request_observer import RequestObserver
 from ragflow_lg.server.http.shared import event_stream
 from ragflow_lg.server.http.shared.event_stream import CONNECTION, PART_BYTES, UnsentBytes
-from ragflow_lg.server.observability.operations import Operations, RecentTenants
+from ragflow_lg.server.observability.operations import Operations
 from ragflow_lg.server.settings.server_section import ServerSection
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, canvas, start_app
@@ -269,35 +267,6 @@ def _scope(path: str, address: str, key: str = "") -> dict[str, Any]:
         "headers": headers,
         "client": (address, 1),
     }
-
-
-def test_a_burst_of_requests_delays_neither_probes_nor_known_tenants_nor_other_addresses() -> None:
-    operations, ended = Operations(ServerSection()), list[str]()
-    operations.tenants.remember("Bearer known", "quiet")
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        until = time.perf_counter() + 0.002
-        while time.perf_counter() < until:
-            pass
-        ended.append(scope["path"] if scope["client"][0] == "10.0.0.1" else scope["client"][0])
-
-    async def main() -> None:
-        observer = RequestObserver(app, operations, lambda request, error: Response(str(error)))
-        burst = [_scope("/burst", "10.0.0.1", f"invented-{number}") for number in range(50)]
-        others = [_scope("/health", "10.0.0.1"), _scope("/known", "10.0.0.1", "known"), _scope("/own", "10.0.0.2")]
-        await asyncio.gather(*(observer(scope, NotImplemented, NotImplemented) for scope in (*burst, *others)))
-
-    with asyncio.Runner(loop_factory=lambda: make_fair_loop(asyncio.SelectorEventLoop, find_tenant)) as runner:
-        runner.run(main())
-    assert set(ended[:6]) >= {"/health", "/known", "10.0.0.2"}
-    assert len(ended) == 53
-
-
-def test_credentials_are_forgotten_in_the_order_of_their_use() -> None:
-    tenants = RecentTenants(max_credentials=2)
-    for credential in ("a", "b", "a", "c"):
-        tenants.remember(credential, f"tenant of {credential}")
-    assert [tenants.find(credential) for credential in ("a", "b", "c")] == ["tenant of a", "", "tenant of c"]
 
 
 async def test_long_answers_that_nobody_reads_end_when_their_tenant_holds_too_much(

@@ -1,22 +1,14 @@
 import asyncio
-import inspect
 import json
 import logging
-import re
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvloop
-from uvicorn.protocols.http import flow_control, h11_impl
 
-from ragflow_lg.server.http.edge import uvicorn_server
 from ragflow_lg.server.http.edge.listening_socket import open_socket
-from ragflow_lg.server.http.edge.uvicorn_server import count_chunks, start_server
+from ragflow_lg.server.http.edge.uvicorn_server import start_server
 from tests.fakes.services import Reply
 from tests.server.http.app_server import MODEL, AppServer, start_app
 
@@ -52,43 +44,6 @@ async def test_a_request_with_two_lengths_is_refused_and_nothing_behind_it_is_re
         writer.close()
 
 
-@pytest.mark.parametrize("new_loop", [asyncio.SelectorEventLoop, uvloop.Loop])
-def test_a_refused_body_arrives_slowly(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    async def main() -> None:
-        async with start_server(_app, open_socket("127.0.0.1", 0), _end_at_once, 1) as url:
-            reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
-            writer.write(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 100000000\r\n\r\n")
-            assert (await reader.readline()).startswith(b"HTTP/1.1 204")
-            writer.write(bytes(50_000_000))  # more than the buffers of both ends hold
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(writer.drain(), 0.5)
-            writer.transport.abort()
-
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(main())
-
-
-async def test_a_body_of_many_small_chunks_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with start_app(tmp_path) as server:
-        head = (
-            b"POST /api/v1/agents HTTP/1.1\r\nhost: a\r\nauthorization: Bearer %b\r\ntransfer-encoding: chunked\r\n\r\n"
-        )
-        for chunk, answer in ((b" ", b"HTTP/1.1 400 "), (b" " * 100, b"HTTP/1.1 200 ")):
-            reader, writer = await connect(server)
-            chunks = b"%x\r\n%b\r\n" % (len(chunk), chunk) * 2_000
-            writer.write(head % server.key.encode() + chunks + b"2\r\n{}\r\n0\r\n\r\n")
-            async with asyncio.timeout(10):
-                assert (await reader.readline()).startswith(answer)
-                if answer.endswith(b"400 "):
-                    assert b"too many small chunks" in await reader.read()
-            writer.close()
-    assert "Fatal error" not in caplog.text
-
-
-async def _end_at_once() -> None:
-    pass
-
-
 @pytest.mark.parametrize(("drain_s", "is_stopped"), [(0.05, False), (60, True)])
 async def test_the_draining_is_limited_in_time(drain_s: float, is_stopped: bool) -> None:
     stop_now = asyncio.Event()
@@ -115,19 +70,6 @@ async def test_a_drained_server_refuses_runs(tmp_path: Path) -> None:
         assert server.model.requests == []
 
 
-def test_run_tunes_the_interpreter_for_latency() -> None:
-    program = (
-        "import asyncio, gc, sys\nfrom ragflow_lg.server.http.edge.uvicorn_server import freeze_objects, run\n"
-        "async def main():\n    freeze_objects()\n"
-        "    print([base.__module__ for base in type(asyncio.get_running_loop()).__mro__][2])\n"
-        "    print(gc.get_threshold()[0], gc.get_freeze_count() > 10_000)\n"
-        "    print(sys.getswitchinterval() < 0.005)\nrun(main())"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.split()[-3:] == ["20000", "True", "True"]
-    assert sys.platform == "win32" or done.stdout.startswith("uvloop")
-
-
 async def connect(server: AppServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
 
@@ -144,21 +86,6 @@ async def test_a_connection_with_an_incomplete_head_is_closed(
         writer.close()
         assert (await server.client.get("/agents")).status_code == 200
     assert any("incomplete request after 0.1 s" in message for message in caplog.messages)
-
-
-async def test_connections_that_were_opened_together_are_not_closed_in_one_moment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shares = iter([0.0, 0.0, 0.0, 1.0])  # each connection has two limits: idle, and with an incomplete request
-    monkeypatch.setattr(uvicorn_server, "random", lambda: next(shares, 0.0))
-    monkeypatch.setattr(uvicorn_server, "SPREAD", 1_000)
-    async with start_app(tmp_path, header_timeout_s=0.1) as server:
-        first, _ = await connect(server)
-        second, writer = await connect(server)
-        assert await asyncio.wait_for(first.read(), 5) == b""
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(second.read(), 0.3)
-        writer.close()
 
 
 async def test_a_slow_second_request_closes_the_connection(tmp_path: Path) -> None:
@@ -243,25 +170,3 @@ async def test_an_agent_of_another_tenant_is_refused_and_logged(
     (event,) = [json.loads(message) for message in caplog.messages if '"agent.refused"' in message]
     assert (event["tenant"], event["agent"]) == ("tenant", "abc\u2028\nforged")
     assert "\n" not in caplog.messages[-1]
-
-
-@pytest.mark.parametrize(
-    ("data", "counted"),
-    [
-        (b"1\r\n \r\n" * 1000, (65, 65)),
-        (b"1;name=value\r\n \r\nA\r\n0123456789\r\n0\r\n\r\n", (3, 11)),
-        (b"400\r\nonly its beginning has arrived", (1, 1024)),
-        (b"no chunk\r\n" * 100, (0, 0)),
-        (b"", (0, 0)),
-    ],
-)
-def test_chunks_are_counted_up_to_the_limit(data: bytes, counted: tuple[int, int]) -> None:
-    assert count_chunks(data) == counted
-
-
-def test_uvicorn_has_the_events_that_a_connection_replaces() -> None:
-    """A failure means that an upgrade of uvicorn needs more of `asyncio.Event` than its replacement has."""
-    source = "".join(inspect.getsource(module) for module in (flow_control, h11_impl))
-    for name in ("_is_writable_event", "message_event"):
-        assert set(re.findall(rf"\b{name}\.(\w+)", source)) == {"set", "clear", "wait"}
-    assert "message_event" in inspect.signature(h11_impl.RequestResponseCycle).parameters
