@@ -118,8 +118,6 @@ class TurnContext(Struct, eq=False):
     """The number of running calls to services."""
     has_no_calls: asyncio.Event | None = None
     """Set when the last running call has ended; created for the first who waits for that."""
-    held: asyncio.Future[None] | None = None
-    """What the turn waits for after its first event."""
     outer: TurnContext | None = None
     """The context of the turn that contains this one, for a nested turn."""
     limits: Limits = field(default_factory=Limits)
@@ -147,8 +145,6 @@ class TurnContext(Struct, eq=False):
         """Stop all running nodes at once, and prevent further nodes from starting."""
         self.is_cancelled = True
         self.limits.end_all()
-        if self.held is not None and not self.held.done():
-            self.held.set_result(None)
 
     def interrupt(self) -> None:
         """Stop soon, so that the turn can continue elsewhere: models at once, calls to services when they have ended.
@@ -168,10 +164,8 @@ class TurnContext(Struct, eq=False):
         return turn
 
     async def begin(self) -> None:
-        """Let a reader take the first event, and wait if the reader has asked for it."""
+        """Let a reader take the first event."""
         await asyncio.sleep(0)
-        if self.held is not None:
-            await self.held
 
     async def check_interruption(self) -> None:
         """Raise RunCancelled if the turn is being interrupted, after its running calls have ended."""

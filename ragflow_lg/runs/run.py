@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -172,10 +171,6 @@ class Run:
     def cancel(self) -> None:
         """Cancel the turn: running nodes stop at once, and the iteration ends soon after."""
         self._turn.cancel()
-
-    def hold(self, until: asyncio.Future[None]) -> None:
-        """Wait before the nodes, if they have not begun, until the future is done or the run is cancelled."""
-        self._turn.held = until
 
     def drain(self) -> None:
         """Stop at the end of the current superstep, so that the turn can continue elsewhere."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import RunRow
     from ragflow_lg.server.runs.failover import Continuation, Failover
-    from ragflow_lg.server.runs.turn_starts import TurnStart
     from ragflow_lg.server.streaming.event_codec import StreamEvent
     from ragflow_lg.server.streaming.journal import RunHead
     from ragflow_lg.server.streaming.run_manager import EventPage
@@ -62,10 +61,9 @@ class PlayedRuns:
         request_hash: str = "",
         takeovers: int = 0,
         replay: Continuation | None = None,
-        start: TurnStart | None = None,
         free_slot: Callable[[], None] = do_not_release,
     ) -> None:
-        """Start a run. Its ``start`` begins with its first event, and ends when its end is stored, as does its slot.
+        """Start a run. ``free_slot`` is called when its end is stored.
 
         ``previous``, ``request_hash``, ``takeovers`` and ``replay`` are the same as in `RunSpec`.
 
@@ -74,9 +72,9 @@ class PlayedRuns:
         """
         voice, is_taken_over = RunVoice(run), previous not in ("", QUEUED)
         place = (self._app_state, self.quotas, run, voice, tenant, question, start_ms)
-        ending = Ending(*place, is_taken_over, replay, start, free_slot)
+        ending = Ending(*place, is_taken_over, replay, free_slot)
         identity = (tenant, request_hash, takeovers, previous)
-        spec = RunSpec(run, policy or self._policy, *identity, replay, ending.store, voice.open, ending.begin)
+        spec = RunSpec(run, policy or self._policy, *identity, replay, ending.store, voice.open)
         await self._app_state.run_manager.start(spec)
 
     async def result(self, tenant: str, run_id: str) -> tuple[str, str]:

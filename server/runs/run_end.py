@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.runs.failover import Continuation, EndedRun
     from ragflow_lg.server.runs.run_voice import RunVoice
-    from ragflow_lg.server.runs.turn_starts import TurnStart
 
 PAUSES_S = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """How long to wait before the end of a run is stored again: longer than a database takes to restart."""
@@ -33,7 +32,7 @@ def do_not_release() -> None:
 
 
 class Ending(Struct, eq=False):
-    """What the end of a run needs. It takes less memory than a function inside a function."""
+    """What the end of a run needs."""
 
     app_state: AppState
     quotas: Quotas
@@ -45,13 +44,7 @@ class Ending(Struct, eq=False):
     is_taken_over: bool
     """Whether another process started the run and may have stored part of it."""
     replay: Continuation | None = None
-    start: TurnStart | None = None
     free_slot: Callable[[], None] = do_not_release
-
-    def begin(self) -> None:
-        """Report the first event of the turn, after which others may begin."""
-        if self.start is not None:
-            self.start.begin(self.run.hold if isinstance(self.run, Run) else None)
 
     async def store(self, has_begun: bool, is_interrupted: bool) -> None:
         """Store the end of the run, and release what it holds. The run does not fail if the database does.
@@ -59,7 +52,6 @@ class Ending(Struct, eq=False):
         A run that is stopped by force is cancelled. If it ``is_interrupted``, it may go on in another process.
         What the run has stored in a session that was deleted before it began is deleted as well.
         """
-        self.begin()
         self.run.usage = self.run.usage.plus(self.voice.usage)
         try:
             had_begun = self.replay is not None and self.replay.has_begun
@@ -72,8 +64,6 @@ class Ending(Struct, eq=False):
         except RagflowLgError as failure:
             logger.error("the end of run %s cannot be stored: %s", self.run.envelope.message_id, failure)
         finally:
-            if self.start is not None:
-                self.start.end()
             self.free_slot()
 
     async def _write(self, turn: EndedTurn) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import Unpack
@@ -28,7 +27,6 @@ from ragflow_lg.server.runs.run_end import do_not_release
 from ragflow_lg.server.runs.server_queue import BACKGROUND_SOURCES
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.runs.turn_session import SessionFields, TurnSession
-from ragflow_lg.server.runs.turn_starts import TurnStarts
 from ragflow_lg.server.streaming.run_manager import each_event
 from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
 from ragflow_lg.services.chat import Usage
@@ -94,7 +92,6 @@ class Turns(PlayedRuns):
         self._slots = slots or RunSlots(sys.maxsize)
         self.canvases = AgentCanvases(app_state)
         self.quotas = quotas or Quotas(app_state)
-        self._starts = TurnStarts()
         self._runners = SizedCache[tuple[str, str, int], Runner](MAX_CACHED_BYTES)
         """The runners of the versions used last, by tenant, version and its time. Those of visitors are not kept."""
 
@@ -256,11 +253,7 @@ class Turns(PlayedRuns):
         }
         row = make_row(RunRow, values)
         row.asked = question or ""
-        start, free_slot = None, release
         try:
-            if self._orders is None:
-                start = await self._starts.enter(agent.tenant)
-                release = partial(start.end, free_slot)
             await self.quotas.begin_turn(agent.tenant, page_key, *session.new_rows, row)
             session.reservation.release()
             try:
@@ -270,7 +263,7 @@ class Turns(PlayedRuns):
                     await self._orders.put(*order, is_background=is_background)
                     return Turn(run.envelope, self, agent.tenant)
                 place = (run, agent.tenant, question, start_ms, policy)
-                await self.start_run(*place, request_hash=request_hash, start=start, free_slot=free_slot)
+                await self.start_run(*place, request_hash=request_hash, free_slot=release)
             except RagflowLgError as error:
                 status = "failed" if isinstance(error, StreamError) else "refused"
                 await RunRepository(app_state.database, agent.tenant).end(run_id, status, str(error), Usage(), start_ms)

@@ -151,10 +151,6 @@ async def do_nothing(has_begun: bool, is_interrupted: bool) -> None:
     """Store nothing."""
 
 
-def report_nothing() -> None:
-    """Do nothing."""
-
-
 class RunSpec(Struct, frozen=True):
     """A run to start, and what is known about it."""
 
@@ -173,8 +169,6 @@ class RunSpec(Struct, frozen=True):
     on_finished: OnFinished = do_nothing
     """Called once after the run's last event, before followers learn that it has ended."""
     open_voice: OpenVoice = open_no_voice
-    on_begun: Callable[[], None] = report_nothing
-    """Called with the run's first event."""
 
 
 class RunTask:
@@ -328,9 +322,7 @@ class RunTask:
                 await voice.aclose()
 
     async def _publish(self, event: StreamEvent) -> None:
-        if not self.has_begun:
-            self.has_begun = True
-            self._spec.on_begun()
+        self.has_begun = True
         data = keep_entry(event)
         if self._backlog is None:
             await self._journal.append(self.head.run_id, (data,))
