@@ -162,11 +162,10 @@ async def _main(provider: str, runs: int) -> int:
         print(f"Programs cannot be measured: {settings}")
         return 1
     sandbox = ChosenSandbox(settings, GuardedHttpClient())
-    tenants = sandbox.for_tenant("bench")
-    await _print_starts(tenants)
-    await _print_many(tenants)
-    await _print_iteration(tenants)
-    await _print_memory(tenants, runs)
+    await _print_starts(sandbox)
+    await _print_many(sandbox)
+    await _print_iteration(sandbox)
+    await _print_memory(sandbox, runs)
     await sandbox.aclose()
     return 0
 

@@ -11,8 +11,7 @@ A function becomes a task with `worker_task`. Calling the task runs it in this t
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
@@ -36,7 +35,6 @@ class WorkerTask(Generic[P, T]):
         seconds: float,
         small_size: int,
         size: Callable[P, int] | None,
-        loads: Sequence[str] = (),
         *,
         is_long: bool = False,
     ) -> None:
@@ -46,8 +44,6 @@ class WorkerTask(Generic[P, T]):
         self.seconds = seconds
         """Maximum duration, which is also the maximum processor time."""
         self.small_size = small_size
-        self.loads = loads
-        """The modules that the function imports."""
         self.is_long = is_long
         """Whether users may let it run for long, so that it takes no process from other tasks."""
         self._size = size
@@ -74,27 +70,18 @@ def worker_task(
     seconds: float = 10.0,
     small_size: int = SMALL_SIZE,
     size: Callable[P, int] | None = None,
-    loads: Sequence[str] = (),
 ) -> Callable[[Callable[P, T]], WorkerTask[P, T]]:
     """Return a decorator that turns a module-level function into a task.
 
     ``small_size`` is the size of arguments up to which the task runs in the event loop, which should take less than a
     few milliseconds; 0 means that it never does. ``size`` measures the arguments of a task whose cost is not linear; by
-    default, `measure` does. ``loads`` names modules that the function imports when it runs; a worker process that
-    replaces another one loads them before its first task.
+    default, `measure` does.
     """
 
     def decorate(function: Callable[P, T]) -> WorkerTask[P, T]:
-        return WorkerTask(function, activity, seconds, small_size, size, loads)
+        return WorkerTask(function, activity, seconds, small_size, size)
 
     return decorate
-
-
-@worker_task("Loading the code of tasks", seconds=60.0, small_size=0)
-def load_modules(names: list[str]) -> None:
-    """Import the modules of tasks."""
-    for name in names:
-        importlib.import_module(name)
 
 
 def measure(value: Any, limit: int) -> int:

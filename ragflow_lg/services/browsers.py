@@ -96,10 +96,6 @@ class Browsers(Protocol):
         """
         ...
 
-    def for_tenant(self, tenant: str) -> Browsers:
-        """Return the same source with a queue of the tenant's own."""
-        ...
-
 
 class NoBrowsers:
     """The `Browsers` that refuses; ``reason`` says why, and what to do."""
@@ -116,7 +112,3 @@ class NoBrowsers:
         """Refuse."""
         self.check()
         yield  # pyright: ignore[reportReturnType] - never reached
-
-    def for_tenant(self, tenant: str) -> Browsers:
-        """Return this object."""
-        return self

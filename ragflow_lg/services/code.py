@@ -66,10 +66,6 @@ class CodeSandbox(Protocol):
         """
         ...
 
-    def for_tenant(self, tenant: str) -> CodeSandbox:
-        """Return the same sandbox with a queue of the tenant's own."""
-        ...
-
 
 class StoredArtifact(Struct, frozen=True):
     """Where an artifact can be downloaded, and its text."""
@@ -110,10 +106,6 @@ class NoSandbox:
     async def run(self, request: CodeRequest) -> CodeResult:
         """Refuse the program."""
         raise SettingsError(self.reason)
-
-    def for_tenant(self, tenant: str) -> CodeSandbox:
-        """Return this object."""
-        return self
 
 
 class NoArtifacts:

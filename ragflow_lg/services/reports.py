@@ -74,10 +74,6 @@ class Reports(Protocol):
         """
         ...
 
-    def for_tenant(self, tenant: str) -> Reports:
-        """Return the same writer with worker processes as one tenant uses them."""
-        ...
-
 
 class NoReports:
     """The `Reports` of programs without a writer: every request is refused."""
@@ -88,7 +84,3 @@ class NoReports:
     async def write(self, request: ReportRequest, load_image: ImageLoader) -> WrittenReport:
         """Refuse the request."""
         raise SettingsError("This program cannot write documents. Open its services with open_services.")
-
-    def for_tenant(self, tenant: str) -> Reports:
-        """Return this object."""
-        return self

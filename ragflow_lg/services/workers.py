@@ -22,10 +22,6 @@ class Workers(Protocol):
         """
         ...
 
-    def for_tenant(self, tenant: str) -> Workers:
-        """Return the same workers with a queue of the tenant's own."""
-        ...
-
 
 class NoWorkers:
     """The `Workers` of programs that trust their input: every task runs in the event loop."""
@@ -33,7 +29,3 @@ class NoWorkers:
     async def run(self, task: WorkerTask[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a task."""
         return task(*args, **kwargs)
-
-    def for_tenant(self, tenant: str) -> Workers:
-        """Return this object."""
-        return self

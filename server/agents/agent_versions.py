@@ -165,7 +165,7 @@ async def publish(
     """
     agents, now = AgentRepository(app_state.database, agent.tenant), app_state.now_ms()
     draft = await find_version(app_state.database, agent, DRAFT)
-    settings, workers = app_state.settings_of(agent.tenant), app_state.workers_of(agent.tenant)
+    settings, workers = app_state.settings_of(agent.tenant), app_state.services.workers
     text = draft.dsl if dsl is None else await check_draft(settings, workers, dsl)
     await check_release(settings, workers, text)
     if text != draft.dsl:
@@ -207,7 +207,7 @@ async def stored_trial(app_state: AppState, agent: AgentRow, dsl: Any) -> AsyncG
     Raises:
         RequestError: If the canvas cannot run, or takes too much time or memory to check.
     """
-    settings, workers = app_state.settings_of(agent.tenant), app_state.workers_of(agent.tenant)
+    settings, workers = app_state.settings_of(agent.tenant), app_state.services.workers
     text = await check_draft(settings, workers, dsl, is_released=True)
     draft = await find_version(app_state.database, agent, DRAFT)
     if text == draft.dsl:

@@ -130,7 +130,7 @@ class CanvasFiles:
 
     async def _check(self, file: Path, text: str) -> str:
         """Return a canvas in its stored form. Errors have positions in the file, not in that form."""
-        settings, workers = self._app_state.settings_of(self._tenant), self._app_state.workers_of(self._tenant)
+        settings, workers = self._app_state.settings_of(self._tenant), self._app_state.services.workers
         _, diagnostics = await find_diagnostics(workers, settings, text.encode())
         error = CompileError(diagnostics, file=str(file))
         has_errors = any(diagnostic.severity == "error" for diagnostic in diagnostics)

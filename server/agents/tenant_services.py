@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from ragflow_lg.server.agents.artifact_files import TenantArtifacts
 from ragflow_lg.server.agents.file_store import TenantFiles, file_store
 from ragflow_lg.server.agents.visitors import has_secret
-from ragflow_lg.server.assembly.tenant_knowledge import FairKnowledge
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
@@ -25,20 +24,11 @@ def tenant_services(
     they have access only to files of the visitor for the agent and, if it has a secret, to memories of its own.
     """
     services = app_state.services_of(tenant)
-    workers = services.workers.for_tenant(tenant)
-    knowledge = services.knowledge
-    if knowledge is not None and app_state.searches is not None:
-        knowledge = FairKnowledge(knowledge, app_state.searches, tenant)
-    store = file_store(app_state, tenant)
+    workers, store = services.workers, file_store(app_state, tenant)
     return replace(
         services,
         files=TenantFiles(store, workers, services.speech, *((agent, visitor) if is_page else ())),
-        workers=workers,
-        knowledge=knowledge,
-        code=services.code.for_tenant(tenant),
-        browsers=services.browsers.for_tenant(tenant),
         artifacts=TenantArtifacts(app_state, store, workers, agent, visitor, is_page),
-        reports=services.reports.for_tenant(tenant),
         memories=services.memories.for_agent(agent, _find_realm(agent, visitor) if is_page else ""),
     )
 

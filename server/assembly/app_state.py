@@ -6,10 +6,9 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints import open_store
@@ -31,15 +30,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.server.streaming.run_queue.open_queue import RunQueue
     from ragflow_lg.services.services import Services
-    from ragflow_lg.services.workers import Workers
 
-
-MAX_WAITING_SEARCHES = 1_000
-"""How many of a tenant's searches may wait."""
-
-
-MAX_WAITING_RUN_FILES = 4
-"""How many of a tenant's run files may wait."""
 
 QUEUE_ARRIVAL_S = 5.0
 """How long the first follower of a run may take to arrive. Its clients have been waiting since it was queued."""
@@ -56,10 +47,6 @@ class AppState(Struct, frozen=True):
     callbacks: Sequence[RunCallbacks] = ()
     resources: TenantResources | None = None
     """What each tenant may use; None if all tenants may use everything."""
-    searches: FairSlots | None = None
-    """Slots for searches in datasets; None if there is no limit."""
-    run_files: FairSlots = field(default_factory=lambda: FairSlots(2, MAX_WAITING_RUN_FILES, "for a run file"))
-    """Slots for building run files."""
     queue: RunQueue | None = None
     """From which workers play all runs; None if each server plays its own."""
     model: str = ""
@@ -72,10 +59,6 @@ class AppState(Struct, frozen=True):
     def services_of(self, tenant: str) -> Services:
         """Return the services that a tenant may use."""
         return self.services if self.resources is None else self.resources.services(tenant)
-
-    def workers_of(self, tenant: str) -> Workers:
-        """Return the worker processes as a tenant uses them."""
-        return self.services.workers.for_tenant(tenant)
 
     def now_ms(self) -> int:
         """Return the current time in epoch milliseconds."""
@@ -112,8 +95,7 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
         only_tenant = tenants.pop() if len(tenants) == 1 else ""
         resources = TenantResources(settings, services, only_tenant=only_tenant, model=model)
         try:
-            searches = FairSlots(settings.limits.searches, MAX_WAITING_SEARCHES, "for a search")
-            parts = (settings, database, store, services, run_manager, callbacks, resources, searches)
+            parts = (settings, database, store, services, run_manager, callbacks, resources)
             yield AppState(*parts, queue=queue, model=model)
         finally:
             await resources.aclose()

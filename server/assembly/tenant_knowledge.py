@@ -1,11 +1,9 @@
-"""The datasets of a server as one tenant uses them: those that it may search, in turn with other tenants."""
+"""The datasets of a server as one tenant uses them: those that it may search."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.assembly.tenant_settings import describe_unshared_dataset, is_named
@@ -23,7 +21,6 @@ from ragflow_lg.services.knowledge import (
 )
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.workers.fair_slots import FairSlots
     from ragflow_lg.server.settings.limits_section import TenantSection
 
 
@@ -106,33 +103,3 @@ class TenantKnowledge:
 
     def _is_shared(self, dataset: Dataset) -> bool:
         return is_named(dataset.id, self._section.datasets) or is_named(dataset.name, self._section.datasets)
-
-
-class FairKnowledge(Struct, frozen=True):
-    """A dataset store as one tenant uses it: its searches wait for slots that all tenants share fairly."""
-
-    knowledge: Knowledge
-    slots: FairSlots
-    tenant: str
-
-    async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
-        """Return datasets by requested name or id."""
-        return await self.knowledge.datasets(names_or_ids)
-
-    async def search(self, search: DatasetSearch) -> SearchResult:
-        """Search datasets.
-
-        Raises:
-            WorkLimitError: if too many of the tenant's searches are waiting.
-        """
-        async with self.slots.slot(self.tenant):
-            return await self.knowledge.search(search)
-
-    async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
-        """Return the metadata of all documents.
-
-        Raises:
-            WorkLimitError: if too many of the tenant's searches are waiting.
-        """
-        async with self.slots.slot(self.tenant):
-            return await self.knowledge.metadata(datasets)

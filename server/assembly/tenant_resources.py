@@ -68,11 +68,11 @@ class TenantResources:
         base, settings = self._services, self.settings(tenant)
         http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)
         servers = McpServers(settings.mcp_settings(), server_http)
-        databases, mailer = connect_accounts(settings, base.workers.for_tenant(tenant))
+        databases, mailer = connect_accounts(settings, base.workers)
         self._close += [databases.aclose, servers.aclose, server_http.aclose, http.aclose]
         models = base.models
-        if isinstance(models, ConfiguredModels):
-            models = models.for_tenant(tenant) if self._model else models.restrict(settings.chat_settings())
+        if isinstance(models, ConfiguredModels) and not self._model:
+            models = models.restrict(settings.chat_settings())
         browsers = base.browsers
         if isinstance(browsers, ChromiumBrowsers):
             browsers = browsers.allowing(settings.http.allow)
@@ -87,7 +87,7 @@ class TenantResources:
             databases=databases,
             mailer=mailer,
             speech=restrict_speech(base.speech, settings),
-            memories=restrict_memories(base.memories, settings, tenant, models, base.workers.for_tenant(tenant)),
+            memories=restrict_memories(base.memories, settings, tenant, models, base.workers),
             knowledge=None if base.knowledge is None else TenantKnowledge(base.knowledge, tenant, section),
         )
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ragflow_lg.adapters.workers.fair_slots import FairSlots
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CompileError, RequestError
 from ragflow_lg.server.agents.canvas_checks import SMALL_BYTES, find_diagnostics, without_position
 from ragflow_lg.server.assembly.canvas_needs import describe_missing
@@ -23,16 +22,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_WAITING = 1_000
-"""How many of a tenant's canvases may wait to be compiled."""
-
 
 class AgentCanvases:
-    """The canvases of all tenants' agents. Tenants take turns at the compiler."""
+    """The canvases of all tenants' agents."""
 
     def __init__(self, app_state: AppState) -> None:
         self._app_state = app_state
-        self._compiling = FairSlots(app_state.settings.limits.compiles, MAX_WAITING, "for the compiler")
 
     async def compile(self, version: VersionRow) -> CompiledCanvas:
         """Compile a canvas in a thread, so that other requests can proceed. A cached one is returned immediately.
@@ -44,15 +39,11 @@ class AgentCanvases:
         content, settings = version.dsl.encode(), self._app_state.settings_of(version.tenant)
         if (canvas := cached_canvas(content, settings)) is not None:
             return canvas
-        async with self._compiling.slot(version.tenant):
-            if len(content) > SMALL_BYTES:
-                # Where it can be stopped, because compiling checks it again in a thread.
-                await find_diagnostics(self._app_state.workers_of(version.tenant), settings, content)
-            canvas = await compute_in_thread(_compile, content, settings)
-            missing = await compute_in_thread(
-                describe_missing, canvas.plan, settings, has_model=bool(self._app_state.model)
-            )
-        if missing:
+        if len(content) > SMALL_BYTES:
+            # Where it can be stopped, because compiling checks it again in a thread.
+            await find_diagnostics(self._app_state.services.workers, settings, content)
+        canvas = await asyncio.to_thread(_compile, content, settings)
+        if missing := describe_missing(canvas.plan, settings, has_model=bool(self._app_state.model)):
             logger.warning("agent %s: %s", version.agent_id, missing)
         return canvas
 

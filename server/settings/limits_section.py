@@ -147,10 +147,6 @@ class LimitsSection(Section):
     """Maximum number of characters in all values of a turn."""
     state_entries: Annotated[int, Field(gt=0)] = _STATE.state_entries
     """Maximum number of list entries and map keys in all values of a turn."""
-    compiles: Annotated[int, Field(gt=0)] = 4
-    """How many canvases are compiled concurrently. No tenant uses all of these slots."""
-    searches: Annotated[int, Field(gt=0)] = 16
-    """How many searches in datasets run concurrently. No tenant uses all of these slots."""
     takeovers: Annotated[int, Field(ge=0, le=100)] = 2
     """How often another server continues a run whose server has died. After that, the run has failed."""
     loop_late_s: Annotated[float, Field(gt=0, le=60)] = 2.0

@@ -1,10 +1,9 @@
-"""Sends the journal's commands to Redis: a few at a time, of all tenants in turn, and again if Redis is silent."""
+"""Sends the journal's commands to Redis: a few at a time, and again if Redis is silent."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -13,9 +12,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from ragflow_lg.adapters.workers.fair_slots import FairSlots
 from ragflow_lg.base.errors import StreamError
-from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.checkpoints.failures import plain_reason
 
 MAX_CONNECTIONS = 16
@@ -34,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class RedisCommands:
-    """Commands that wait for their turn. Tenants take turns; each tenant's commands keep their order.
+    """Commands that wait for their turn, in the order in which they come.
 
     A command fails when Redis has not answered any command for as long as its patience lasts. With many runs a command
     may wait longer than that for its turn, but not for a server that is silent.
@@ -42,7 +39,7 @@ class RedisCommands:
 
     def __init__(self, *, at_once: int = MAX_CONNECTIONS, timeout_s: float = 0.0) -> None:
         """Initialize. ``timeout_s`` is the client's timeout for a command."""
-        self._slots = FairSlots(at_once, sys.maxsize, "for Redis")
+        self._slots = asyncio.Semaphore(at_once)
         self._timeout_s = timeout_s
         self._answered_s = 0.0
         """When Redis last answered."""
@@ -53,18 +50,16 @@ class RedisCommands:
         Raises:
             StreamError: If Redis refuses the command, or has not answered any for ``patience_s`` seconds.
         """
-        began_s, tenant = time.monotonic(), current_notes().tenant
-        turn = self._slots.request(tenant)
-        try:
-            await self._wait(turn, began_s, patience_s)
+        began_s = time.monotonic()
+        async with self._slots:
             return await self._repeat(call, began_s, patience_s)
-        finally:
-            self._slots.give_back(tenant, turn)
 
     async def _repeat(self, call: Callable[[], Awaitable[_T]], began_s: float, patience_s: float) -> _T:
         pause_s = PAUSE_S
         while True:
             sent_s = time.monotonic()
+            if sent_s > self._deadline_s(began_s, patience_s):  # it has waited for its turn for too long
+                raise _failure(TimeoutError())
             try:
                 answer = await call()
             except _PASSING as error:
@@ -84,15 +79,6 @@ class RedisCommands:
 
     def _deadline_s(self, began_s: float, patience_s: float) -> float:
         return min(max(began_s, self._answered_s) + patience_s, began_s + max(patience_s, MAX_WAIT_S))
-
-    async def _wait(self, turn: asyncio.Future[None], began_s: float, patience_s: float) -> None:
-        """Wait for this command's turn."""
-        while not turn.done():
-            left_s = self._deadline_s(began_s, patience_s) - time.monotonic()
-            if left_s <= 0:
-                raise _failure(TimeoutError())
-            # This timeout applies only to the wait: the client may swallow a cancellation and has its own timeout.
-            await asyncio.wait([turn], timeout=left_s)
 
 
 def _failure(error: Exception) -> StreamError:

@@ -20,6 +20,3 @@ class ScriptedSandbox:
         if self.error is not None:
             raise self.error
         return self.result
-
-    def for_tenant(self, tenant: str) -> ScriptedSandbox:
-        return self

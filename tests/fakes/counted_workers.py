@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ParamSpec, TypeVar
 
 from ragflow_lg.base.worker_tasks import WorkerTask
-from ragflow_lg.services.workers import Workers
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,6 +20,3 @@ class CountedWorkers:
         if not task.is_small(*args, **kwargs):
             self.names.append(task.name)
         return task(*args, **kwargs)
-
-    def for_tenant(self, tenant: str) -> Workers:
-        return self

@@ -51,12 +51,6 @@ def compute(is_long: bool) -> tuple[int, int]:
     return os.getpid(), policy
 
 
-@worker_task("Looking for a module", small_size=0, loads=("wave",))
-def is_loaded(name: str) -> bool:
-    """Return whether the process has imported a module."""
-    return name in sys.modules
-
-
 @worker_task("Searching", seconds=1, small_size=0)
 def search() -> int:
     """Hold the interpreter's lock in a single call for minutes."""

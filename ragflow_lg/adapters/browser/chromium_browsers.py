@@ -10,7 +10,7 @@ from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
 from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowser
 from ragflow_lg.adapters.browser.chromium_process import check_user, find_chromium
 from ragflow_lg.adapters.http.address_guard import AddressGuard, Resolver, resolve_host
-from ragflow_lg.adapters.workers.fair_slots import FairSlots
+from ragflow_lg.adapters.workers.slots import Slots
 from ragflow_lg.base.extras import require
 from ragflow_lg.services.browsers import Browser
 
@@ -27,8 +27,7 @@ class ChromiumBrowsers:
         self._settings = settings
         self._resolve = resolve
         self._guard = AddressGuard(allow, resolve=resolve)
-        self._tenant = ""
-        self._slots = FairSlots(settings.slots, settings.queue, "for a browser")
+        self._slots = Slots(settings.slots, settings.queue, "for a browser")
 
     def allowing(self, allow: Iterable[str]) -> ChromiumBrowsers:
         """Return browsers that share these slots, but can reach other internal addresses."""
@@ -52,21 +51,15 @@ class ChromiumBrowsers:
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Browser]:
-        """Open a browser when it is the tenant's turn.
+        """Open a browser as soon as a slot is free.
 
         Raises:
             SettingsError: if there is no browser.
         """
         self.find()
-        async with self._slots.slot(self._tenant):
+        async with self._slots.slot():
             browser = ChromiumBrowser(self._settings, self._guard)
             try:
                 yield browser
             finally:
                 await browser.aclose()
-
-    def for_tenant(self, tenant: str) -> ChromiumBrowsers:
-        """Return the browsers as one tenant uses them."""
-        browsers = copy(self)
-        browsers._tenant = tenant
-        return browsers

@@ -114,10 +114,10 @@ class FamilyChat(LangChainChat):
 
     requires_finish_reason = True
 
-    def __init__(self, model: str, endpoint: Endpoint, capabilities: Capabilities, tenant: str = "") -> None:
+    def __init__(self, model: str, endpoint: Endpoint, capabilities: Capabilities) -> None:
         """Initialize. The endpoint must have a family."""
         assert endpoint.family is not None
-        super().__init__(model, endpoint, capabilities, tenant)
+        super().__init__(model, endpoint, capabilities)
         self._family = endpoint.family
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:

@@ -106,12 +106,9 @@ class ChatModelSettings:
 class ConfiguredModels:
     """A `ragflow_lg.services.chat.ChatModels` with models from settings. Close it to close its connections."""
 
-    def __init__(
-        self, settings: ChatModelSettings, endpoints: dict[str, Endpoint] | None = None, tenant: str = ""
-    ) -> None:
-        """Initialize. ``endpoints`` are shared with other models, by provider, and fairly with other tenants."""
+    def __init__(self, settings: ChatModelSettings, endpoints: dict[str, Endpoint] | None = None) -> None:
+        """Initialize. ``endpoints`` are shared with other models, by provider."""
         self._settings = settings
-        self._tenant = tenant or settings.tenant
         self._providers = _by_name(settings.providers)
         self._all_providers = {**_by_name(settings.known_providers), **self._providers}
         self._demo = DemoChat()
@@ -120,10 +117,6 @@ class ConfiguredModels:
     def restrict(self, settings: ChatModelSettings) -> ConfiguredModels:
         """Return some of these models. They share connections and limits; closing these models closes both."""
         return ConfiguredModels(settings, self._endpoints)
-
-    def for_tenant(self, tenant: str) -> ConfiguredModels:
-        """Return the same models for one tenant. They share connections and limits, as with `restrict`."""
-        return ConfiguredModels(self._settings, self._endpoints, tenant)
 
     def model(self, llm_id: str) -> ChatModel:
         """Return the model for an ``llm_id``; ``""`` means the default model.
@@ -150,9 +143,7 @@ class ConfiguredModels:
             input_price=model.input_price,
             output_price=model.output_price,
         )
-        return _chat_class(self._endpoints[provider_name])(
-            name.model, self._endpoints[provider_name], capabilities, self._tenant
-        )
+        return _chat_class(self._endpoints[provider_name])(name.model, self._endpoints[provider_name], capabilities)
 
     async def aclose(self) -> None:
         """Close all connections."""

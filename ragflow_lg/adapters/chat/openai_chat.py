@@ -25,7 +25,6 @@ from ragflow_lg.adapters.chat.openai_messages import (
     tool_definition,
     write_messages,
 )
-from ragflow_lg.adapters.workers.fair_slots import FairPermits
 from ragflow_lg.base.errors import ServiceError, parse_retry_after
 from ragflow_lg.base.thinking import CLOSING, OPENING
 from ragflow_lg.services.chat import AnswerEnd, ChatAnswer, ChatDelta, ChatRequest, Usage
@@ -105,7 +104,7 @@ class Endpoint:
         self.timeout_s = timeout_s
         self.idle_timeout_s = idle_timeout_s
         self.max_retries = max_retries
-        self.permits = FairPermits(concurrency)
+        self.permits = asyncio.Semaphore(concurrency)
         self._counts_streams = counts_streams
         self.family = family
         self._make = make_chat
@@ -195,10 +194,7 @@ class OpenAIChat:
     requires_finish_reason = True
     """Whether a streamed answer without a finish reason counts as interrupted."""
 
-    def __init__(self, model: str, endpoint: Endpoint, capabilities: Capabilities, tenant: str = "") -> None:
-        """Initialize. The calls of each ``tenant`` wait for the endpoint in a queue of their own."""
-        self._tenant = tenant
-        endpoint.permits.add(tenant)
+    def __init__(self, model: str, endpoint: Endpoint, capabilities: Capabilities) -> None:
         self.model = model
         self.name = f"{model}@{endpoint.provider}"
         self.has_vision = capabilities.has_vision
@@ -249,7 +245,7 @@ class OpenAIChat:
         chat = await self.chat(request)
         for attempt in range(self.endpoint.max_retries + 1):
             try:
-                async with self.endpoint.permits.hold(self._tenant):
+                async with self.endpoint.permits:
                     with self.failures():
                         async with asyncio.timeout(self.endpoint.timeout_s):
                             answer: Any = await chat.ainvoke(self.messages(request), **self.options(request))
@@ -273,7 +269,7 @@ class OpenAIChat:
         for attempt in range(self.endpoint.max_retries + 1):
             has_begun = False
             try:
-                async with self.endpoint.permits.hold(self._tenant), aclosing(self._pieces(chat, request)) as pieces:
+                async with self.endpoint.permits, aclosing(self._pieces(chat, request)) as pieces:
                     async for delta in pieces:
                         has_begun = True
                         yield delta

@@ -93,10 +93,6 @@ class Bubblewrap:
         _check_ending(ending, limits)
         return await read_ending(ending, limits, self._workers)
 
-    def for_tenant(self, tenant: str) -> Bubblewrap:
-        """Return this object, which has no queue."""
-        return self
-
     def _command(self, inner: Sequence[str], folders: Sequence[str], report: int, rules: int) -> list[str]:
         limits = self._limits
         as_nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if _is_root() else []

@@ -214,10 +214,6 @@ class Deno:
             check_readable(self._pyodide)
             self._has_python = True
 
-    def for_tenant(self, tenant: str) -> Deno:
-        """Return this object, which has no queue."""
-        return self
-
     async def aclose(self) -> None:
         """End the process that waits for a program."""
         await self._python.aclose()

@@ -214,7 +214,3 @@ class HttpSandbox:
         if response.status != 200:
             raise ServiceError(f"The sandbox at {self._url} is not healthy: it answered {response.status}.")
         self._healthy_until = time.monotonic() + HEALTHY_S
-
-    def for_tenant(self, tenant: str) -> HttpSandbox:
-        """Return this object, which has no queue."""
-        return self

@@ -16,7 +16,7 @@ from ragflow_lg.adapters.code.code_settings import CodeSettings
 from ragflow_lg.adapters.code.deno import Deno, find_deno
 from ragflow_lg.adapters.code.http_sandbox import HttpSandbox
 from ragflow_lg.adapters.code.pyodide_folder import VERSION, default_folder
-from ragflow_lg.adapters.workers.fair_slots import FairSlots
+from ragflow_lg.adapters.workers.slots import Slots
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.services.code import CodeRequest, CodeResult, CodeSandbox, Language, NoSandbox
 from ragflow_lg.services.http import HttpClient
@@ -144,7 +144,7 @@ class ChosenSandbox:
             find_sandbox(settings, http, workers or NoWorkers()), name="find the sandbox"
         )
         self._found: asyncio.Task[FoundSandbox] | None = None
-        self._slots = FairSlots(settings.concurrency, settings.queue, "for a sandbox")
+        self._slots = Slots(settings.concurrency, settings.queue, "for a sandbox")
 
     async def find(self) -> FoundSandbox:
         """Return the sandbox. The first call looks for it."""
@@ -164,32 +164,9 @@ class ChosenSandbox:
             await found.aclose()
 
     async def run(self, request: CodeRequest) -> CodeResult:
-        """Run a program for no tenant in particular."""
-        return await self.run_for("", request)
-
-    async def run_for(self, tenant: str, request: CodeRequest) -> CodeResult:
-        """Run a program when it is the tenant's turn."""
+        """Run a program as soon as a slot is free."""
         found = await self.find()
         if isinstance(found.sandbox, NoSandbox):
             return await found.sandbox.run(request)
-        async with self._slots.slot(tenant):
+        async with self._slots.slot():
             return await found.sandbox.run(request)
-
-    def for_tenant(self, tenant: str) -> CodeSandbox:
-        """Return the sandbox as one tenant uses it."""
-        return _TenantSandbox(self, tenant)
-
-
-class _TenantSandbox(Struct, frozen=True):
-    """The `CodeSandbox` of one tenant."""
-
-    shared: ChosenSandbox
-    tenant: str
-
-    async def run(self, request: CodeRequest) -> CodeResult:
-        """Run a program."""
-        return await self.shared.run_for(self.tenant, request)
-
-    def for_tenant(self, tenant: str) -> CodeSandbox:
-        """Return the sandbox as another tenant uses it."""
-        return self.shared.for_tenant(tenant)

@@ -1,4 +1,4 @@
 """The HTTP client for all outgoing requests, with access control for addresses.
 
-May import `base`, `services`, and the permits of `adapters.workers`.
+May import `base` and `services`.
 """

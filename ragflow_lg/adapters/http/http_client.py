@@ -15,7 +15,7 @@ import re
 import ssl
 import zlib
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from urllib.parse import urlencode
 
 import httpcore
@@ -24,9 +24,7 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard, PinnedNetwork, Resolver, TunnelNetwork, resolve_host
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.workers.fair_slots import FairPermits
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.services.http import HttpRequest, HttpResponse, current_traceparent
 
 USER_AGENT = "ragflow-lg"
@@ -71,7 +69,7 @@ class _LoopConnections(Struct, frozen=True):
 
     loop: asyncio.AbstractEventLoop
     pool: httpcore.AsyncConnectionPool
-    permits: FairPermits
+    permits: asyncio.Semaphore
 
 
 class GuardedHttpClient:
@@ -106,7 +104,7 @@ class GuardedHttpClient:
         message = _build(request, url)
         limit_s = min(request.timeout_s, self._settings.timeout_s)
         try:
-            async with asyncio.timeout(limit_s), self._permit(), self._exchange(message, request.proxy) as answer:
+            async with asyncio.timeout(limit_s), self._open().permits, self._exchange(message, request.proxy) as answer:
                 status, headers = answer.status, httpx.Headers(answer.headers)
                 body = await self._body(answer, headers, request.max_response_bytes)
         except TimeoutError:
@@ -137,14 +135,8 @@ class GuardedHttpClient:
         loop = asyncio.get_running_loop()
         if self._connections is None or self._connections.loop is not loop:
             limit = self._settings.concurrency
-            self._connections = _LoopConnections(loop, self.open_pool(limit), FairPermits(limit))
+            self._connections = _LoopConnections(loop, self.open_pool(limit), asyncio.Semaphore(limit))
         return self._connections
-
-    def _permit(self) -> AbstractAsyncContextManager[None]:
-        """Return a context in which one of the tenant's requests may run."""
-        permits, tenant = self._open().permits, current_notes().tenant
-        permits.add(tenant)
-        return permits.hold(tenant)
 
     def _tls_context(self) -> ssl.SSLContext:
         if self._tls is None:

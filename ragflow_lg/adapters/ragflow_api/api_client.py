@@ -12,11 +12,9 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from ragflow_lg.adapters.ragflow_api.answer_values import as_list, as_map, as_rows, read_text
-from ragflow_lg.adapters.workers.fair_slots import FairPermits
 from ragflow_lg.base.errors import ForeignJsonError, RefusalError, ServiceError
 from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.base.json_scanner import JsonLimits, check_json
-from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 
@@ -73,7 +71,7 @@ class RagflowApi:
         self._address = address
         self._http = http
         self._sleep = sleep
-        self._permits = FairPermits(side_by_side)
+        self._permits = asyncio.Semaphore(side_by_side)
 
     @property
     def name(self) -> str:
@@ -105,12 +103,10 @@ class RagflowApi:
             max_response_bytes=MAX_BODY_BYTES,
             timeout_s=self._address.timeout_s,
         )
-        tenant = current_notes().tenant
-        self._permits.add(tenant)
         for attempt in range(1, self._address.tries + 1):
             wait_s = min(0.5 * 2**attempt, MAX_WAIT_S)
             try:
-                async with self._permits.hold(tenant):
+                async with self._permits:
                     response = await self._http.send(request)
             except ServiceError as error:
                 if attempt == self._address.tries or not error.is_retryable or method != "GET":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ragflow_lg.adapters.reports.report_settings import ReportSettings
 from ragflow_lg.adapters.reports.report_tasks import build_report, list_images
@@ -48,10 +47,6 @@ class WorkerReports(Struct, frozen=True):
         images, warnings = await self._load_images(request, load_image)
         parts, more = await self.workers.run(build_report, request, images, self.settings)
         return WrittenReport(b"".join(map(base64.b64decode, parts)), (*warnings, *more))
-
-    def for_tenant(self, tenant: str) -> WorkerReports:
-        """Return the same writer with worker processes as one tenant uses them."""
-        return replace(self, workers=self.workers.for_tenant(tenant))
 
     async def _load_images(self, request: ReportRequest, load_image: ImageLoader) -> tuple[dict[str, bytes], list[str]]:
         """Return the images by address, and warnings about those that are shown as their text."""

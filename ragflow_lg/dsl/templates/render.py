@@ -28,7 +28,6 @@ MAX_CHEAP_CHARS = 2048
 RENDER_SECONDS = 5.0
 """Maximum duration of rendering, including the start of a worker. The budget ends most templates earlier."""
 
-_MODULES = ("jinja2", "ragflow_lg.dsl.templates.render_budget", "ragflow_lg.dsl.templates.sandbox")
 _NOT_NAME = re.compile(r"\W")
 _POSITION = re.compile(r" at \d+$")
 _PREFIX = re.compile(r"ref\d+_")
@@ -89,7 +88,7 @@ async def render(template: Template, values: Mapping[str, JsonValue], workers: W
     return await workers.run(render_jinja, template, values)
 
 
-@worker_task("The template", seconds=RENDER_SECONDS, small_size=0, loads=_MODULES)
+@worker_task("The template", seconds=RENDER_SECONDS, small_size=0)
 def render_jinja(template: Template, values: Mapping[str, JsonValue]) -> str:
     """Render a Jinja template; see `render`."""
     from jinja2 import TemplateError

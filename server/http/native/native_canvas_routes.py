@@ -54,7 +54,7 @@ version_router = make_agent_router("versions")
 async def check(request: Request, caller: Authenticated) -> CheckAnswer:
     """Check a canvas and return all diagnostics, with line and column in the request body; also for invalid JSON."""
     document, app_state = await read_bytes(request, "canvas"), get_app_state(request)
-    settings, workers = app_state.settings_of(caller.tenant), app_state.workers_of(caller.tenant)
+    settings, workers = app_state.settings_of(caller.tenant), app_state.services.workers
     can_run, diagnostics = await find_diagnostics(workers, settings, document)
     answers = [DiagnosticAnswer(**diagnostic.as_dict()) for diagnostic in diagnostics]
     return CheckAnswer(runs=can_run, diagnostics=answers)
@@ -86,7 +86,7 @@ async def draw(
     A canvas that cannot run is drawn with its errors marked.
     """
     document, app_state = await read_bytes(request, "canvas"), get_app_state(request)
-    settings, workers = app_state.settings_of(caller.tenant), app_state.workers_of(caller.tenant)
+    settings, workers = app_state.settings_of(caller.tenant), app_state.services.workers
     render, kind = _FORMATS[format]
     if format in ("svg", "png"):
         render = partial(_draw_picture, render, direction=direction, theme=theme, layout=layout)

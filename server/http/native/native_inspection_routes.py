@@ -131,7 +131,7 @@ async def _find_canvas(request: Request, agent: AgentRow, name: str, dsl: dict[s
     app_state = get_app_state(request)
     if dsl is None:
         return await find_version(app_state.database, agent, name)
-    settings, workers = app_state.settings_of(agent.tenant), app_state.workers_of(agent.tenant)
+    settings, workers = app_state.settings_of(agent.tenant), app_state.services.workers
     text = await check_draft(settings, workers, dsl, is_released=True)
     version = build_version("", agent.id, "", text, app_state.now_ms(), is_released=False)
     version.tenant = agent.tenant

@@ -66,9 +66,9 @@ async def get_run_file(session_id: str, request: Request, agent: Agent, control:
 async def _build(
     app_state: AppState, agent: AgentRow, session: SessionRow, version: VersionRow, reader: SessionReader
 ) -> bytes:
-    """Return the file. A tenant's files are built one after another."""
+    """Return the file."""
     try:
-        async with app_state.run_files.slot(agent.tenant), asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(LIMIT_S):
             await _learn_from_older(app_state, agent, session, reader)
             record = await reader.read(agent.title, await _draw(app_state, version))
             return await compute_in_thread(build_run_file, record)
@@ -92,7 +92,7 @@ async def _learn_from_older(app_state: AppState, agent: AgentRow, session: Sessi
 
 
 async def _draw(app_state: AppState, version: VersionRow) -> dict[str, str]:
-    settings, workers = app_state.settings_of(version.tenant), app_state.workers_of(version.tenant)
+    settings, workers = app_state.settings_of(version.tenant), app_state.services.workers
     content = version.dsl.encode()
     pictures = [await draw_canvas(workers, settings, content, partial(_draw_svg, theme=theme)) for theme in _THEMES]
     return {theme: picture.decode() for theme, picture in zip(_THEMES, pictures, strict=True)}

@@ -187,7 +187,7 @@ async def store_agent(request: Request, caller: ApiCaller, body: dict[str, Any])
     if not fields.get("dsl"):
         raise RequestError("No DSL data in request.", 101, data=False, has_data=True)
     is_released = parse_flag(fields.get("release"))
-    settings, workers = app_state.settings_of(caller.tenant), app_state.workers_of(caller.tenant)
+    settings, workers = app_state.settings_of(caller.tenant), app_state.services.workers
     dsl = await check_draft(settings, workers, fields["dsl"], is_released=is_released)
     if not to_text(fields.get("title")).strip():
         raise RequestError("No title in request.", 101, data=False, has_data=True)
@@ -238,7 +238,7 @@ async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body:
     now, version, reservation = app_state.now_ms(), None, nullcontext()
     values: dict[str, Any] = {**_build_columns(changes), "update_ms": now}
     draft, is_released = await agents.version(agent_id, agent.version_id), parse_flag(changes.get("release"))
-    settings, workers = app_state.settings_of(caller.tenant), app_state.workers_of(caller.tenant)
+    settings, workers = app_state.settings_of(caller.tenant), app_state.services.workers
     if changes.get("dsl"):
         dsl = await check_draft(settings, workers, changes["dsl"], is_released=is_released)
         if draft is None or draft.dsl != dsl:

@@ -181,7 +181,7 @@ async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder
         # Counted last: otherwise callers without the secret could exhaust the limit.
         if (rate := security.rate) is not None and (wait_s := await calls.take(rate.limit, rate.period_s, now_ms)) > 0:
             raise RequestError(f"Too many calls; try again in {wait_s:.0f} s.", 400)
-        payload = await read_payload(request, configuration, app_state.workers_of(agent.tenant))
+        payload = await read_payload(request, configuration, app_state.services.workers)
         turn = await begin_turn(turns, agent, payload)
     trim_in_background(app_state, agent)
     if configuration.is_immediate:

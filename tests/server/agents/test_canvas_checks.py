@@ -71,10 +71,10 @@ async def test_a_canvas_whose_check_takes_too_long_is_stopped(
     assert (caught.value.status, caught.value.reason) == (422, "canvas-invalid")
 
 
-async def test_a_tenant_with_too_many_waiting_checks_is_asked_to_wait() -> None:
-    pool = WorkerPool(size=2, max_waiting=1)
+async def test_too_many_checks_are_asked_to_wait() -> None:
+    pool = WorkerPool(size=1, max_waiting=1)
     content = encode({"a": text()}, notes="x" * 2 * SMALL_BYTES)
-    checks = [find_diagnostics(pool.for_tenant("t"), Settings(), content) for _ in range(3)]
+    checks = [find_diagnostics(pool, Settings(), content) for _ in range(3)]
     results = await asyncio.gather(*checks, return_exceptions=True)
     assert [type(result) for result in results].count(BusyError) == 1
     await pool.aclose()

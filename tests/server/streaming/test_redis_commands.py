@@ -6,7 +6,6 @@ from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from ragflow_lg.base.errors import StreamError
-from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.streaming.redis_commands import RedisCommands
 
 
@@ -77,21 +76,3 @@ async def test_a_cancelled_command_leaves_its_place_to_others() -> None:
     assert await asyncio.gather(*waiting, return_exceptions=True) != []
     assert await waiting[2] == 1
     assert await commands.ask(answer, 5) == 1
-
-
-async def test_the_commands_of_a_tenant_do_not_delay_those_of_another() -> None:
-    commands, ended = RedisCommands(at_once=3), list[str]()
-
-    async def answer() -> None:
-        await asyncio.sleep(0.002)
-
-    async def ask(tenant: str) -> None:
-        with use_notes(RequestNotes(tenant=tenant)):
-            await commands.ask(answer, 1.0)
-        ended.append(tenant)
-
-    busy = [asyncio.create_task(ask("busy")) for _ in range(50)]
-    await asyncio.sleep(0)
-    await ask("quiet")
-    await asyncio.gather(*busy)
-    assert ended.index("quiet") < 6

@@ -90,18 +90,16 @@ class _Slow:
     def __init__(self) -> None:
         self.running = 0
         self.most = 0
-        self.order: list[str] = []
 
     async def run(self, request: CodeRequest) -> CodeResult:
         self.running += 1
         self.most = max(self.most, self.running)
-        self.order.append(request.code)
         await asyncio.sleep(0.01)
         self.running -= 1
         return CodeResult()
 
 
-async def test_programs_wait_for_slots_and_tenants_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_programs_wait_for_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     slow, searches = _Slow(), 0
 
     async def find(*_: object) -> FoundSandbox:
@@ -111,8 +109,5 @@ async def test_programs_wait_for_slots_and_tenants_take_turns(monkeypatch: pytes
 
     monkeypatch.setattr(sandbox_choice, "find_sandbox", find)
     sandbox = ChosenSandbox(CodeSettings(concurrency=3), ScriptedHttp())
-    many, few = sandbox.for_tenant("many"), sandbox.for_tenant("few")
-    tasks = [many.run(CodeRequest("python", "many")) for _ in range(10)]
-    await asyncio.gather(*tasks, few.run(CodeRequest("python", "few")))
+    await asyncio.gather(*(sandbox.run(CodeRequest("python", "pass")) for _ in range(10)))
     assert (searches, slow.most) == (1, 3)
-    assert "few" in slow.order[:4]

@@ -11,7 +11,6 @@ import pytest
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.services.http import HttpRequest, use_traceparent
 from tests.fakes.http_server import HttpServer, Route
 from tests.ragflow_lg.adapters.http.clients import client_of, get, make_client, send_error
@@ -291,22 +290,6 @@ class TestLimits:
             await client.send(get("/first"))
             answers = await asyncio.gather(*(client.send(get(timeout_s=0.5)) for _ in range(3)), return_exceptions=True)
         assert sorted(type(answer).__name__ for answer in answers) == ["HttpResponse", "ServiceError", "ServiceError"]
-
-    async def test_a_tenant_with_many_requests_does_not_keep_another_from_sending_its_own(self) -> None:
-        async with HttpServer([Route("/slow", delay_ms=2000), Route("/")]).running() as server:
-            client = client_of(server, concurrency=4)
-            with use_notes(RequestNotes(tenant="first")):
-                await client.send(get())
-            with use_notes(RequestNotes(tenant="many")):
-                await client.send(get())
-                slow = [asyncio.create_task(client.send(get("/slow"))) for _ in range(8)]
-            await asyncio.sleep(0.1)
-            with use_notes(RequestNotes(tenant="first")):
-                await client.send(get())
-            assert not any(task.done() for task in slow)
-            for task in slow:
-                task.cancel()
-            await asyncio.wait(slow)
 
     async def test_slow_name_resolution_times_out(self) -> None:
         async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:

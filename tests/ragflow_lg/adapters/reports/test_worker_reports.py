@@ -47,7 +47,7 @@ async def no_image(address: str) -> bytes | None:
     ],
 )
 async def test_a_file_is_written_in_a_worker(pool: WorkerPool, format_: ReportFormat, start: bytes) -> None:
-    reports = WorkerReports(PLAIN, pool).for_tenant("t")
+    reports = WorkerReports(PLAIN, pool)
     request = ReportRequest("# A *b*\n\n| c |\n|---|\n| d |", format_, Layout(timestamp="Generated: 2026"))
     written = await reports.write(request, no_image)
     assert written.content.startswith(start)

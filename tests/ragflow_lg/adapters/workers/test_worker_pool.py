@@ -129,42 +129,6 @@ async def test_cancelling_kills_the_worker(pool: WorkerPool) -> None:
     assert {await pool.run(tasks.process_id) for _ in range(3)}
 
 
-async def test_one_tenant_cannot_take_all_workers(pool: WorkerPool) -> None:
-    noisy, quiet = pool.for_tenant("noisy"), pool.for_tenant("quiet")
-    crowd = [asyncio.create_task(noisy.run(tasks.sleep_long, 20)) for _ in range(10)]
-    await asyncio.sleep(0)
-
-    async with asyncio.timeout(10):
-        assert await quiet.run(tasks.process_id) > 0
-
-    for task in crowd:
-        task.cancel()
-    await asyncio.gather(*crowd, return_exceptions=True)
-
-
-async def test_a_tenant_whose_task_ends_its_worker_waits_for_another_and_other_tenants_do_not(pool: WorkerPool) -> None:
-    noisy, quiet = pool.for_tenant("noisy"), pool.for_tenant("quiet")
-    await pool.start()
-    started = {process.pid for process in pool.processes}
-    with pytest.raises(WorkLimitError):
-        await noisy.run(tasks.crash)
-    again = asyncio.create_task(noisy.run(tasks.sleep_long, 0.5))
-    await asyncio.sleep(0)
-
-    assert await quiet.run(tasks.process_id) in started
-    assert await again not in started
-
-
-async def test_a_worker_that_replaces_another_has_loaded_what_the_tasks_so_far_needed(pool: WorkerPool) -> None:
-    noisy = pool.for_tenant("noisy")
-    assert not await noisy.run(tasks.is_loaded, "wave")
-    for _ in range(2):
-        with pytest.raises(WorkLimitError):
-            await noisy.run(tasks.crash)
-
-    assert await noisy.run(tasks.is_loaded, "wave")
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="others compare the priorities of all processes")
 async def test_a_worker_has_its_own_process_group_in_the_same_session(pool: WorkerPool) -> None:
     worker = await pool.run(tasks.process_id)
@@ -172,7 +136,7 @@ async def test_a_worker_has_its_own_process_group_in_the_same_session(pool: Work
     assert os.getpgid(worker) == worker
 
 
-async def test_a_tenant_with_too_many_waiting_tasks_is_refused() -> None:
+async def test_too_many_waiting_tasks_are_refused() -> None:
     pool = WorkerPool(size=1, max_waiting=3)
     crowd = [asyncio.create_task(pool.run(tasks.sleep_long, 20)) for _ in range(4)]
     await asyncio.sleep(0)
@@ -189,7 +153,7 @@ async def test_a_tenant_with_too_many_waiting_tasks_is_refused() -> None:
 async def test_a_process_that_has_started_ends_if_its_caller_is_cancelled_before_its_next_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A tenant may wait for its turn for a second. Meanwhile nobody else knew of the process."""
+    """Nobody else knows of the process yet."""
     create, processes = asyncio.create_subprocess_exec, list[asyncio.subprocess.Process]()
 
     async def create_then_cancel(*args: Any, **options: Any) -> asyncio.subprocess.Process:
@@ -207,14 +171,14 @@ async def test_a_process_that_has_started_ends_if_its_caller_is_cancelled_before
     assert ended
 
 
-async def test_long_tasks_of_many_tenants_take_no_process_from_others(pool: WorkerPool) -> None:
+async def test_long_tasks_take_no_process_from_others(pool: WorkerPool) -> None:
     sleep = tasks.sleep_long
     long = WorkerTask(sleep.function, sleep.activity, sleep.seconds, 0, None, is_long=True)
-    crowd = [asyncio.create_task(pool.for_tenant(str(n)).run(long, 20)) for n in range(5)]
+    crowd = [asyncio.create_task(pool.run(long, 20)) for _ in range(5)]
     await asyncio.sleep(0)
 
     async with asyncio.timeout(10):
-        assert await pool.for_tenant("quiet").run(tasks.process_id) > 0
+        assert await pool.run(tasks.process_id) > 0
     assert not any(task.done() for task in crowd)
 
     for task in crowd:
