@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 
 from msgspec.structs import replace
 
 from ragflow_lg.checkpoints.key_ring import KeyRing, split_mark
 from ragflow_lg.checkpoints.sessions.session_pruning import is_part
 from ragflow_lg.checkpoints.steps.preconditions import Blobs, OpenTransaction, Precondition
-from ragflow_lg.checkpoints.values.long_texts import compute
 
 MAX_OLDER = 65_536
 """For how many blobs is remembered that they are stored under an older name."""
@@ -39,8 +37,7 @@ class EncryptedBlobs:
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Store blobs."""
-        size = sum(map(len, blobs.values()))
-        await self.inner.put(thread, await compute(partial(self._encrypt_all, thread), blobs, size))
+        await self.inner.put(thread, self._encrypt_all(thread, blobs))
 
     def _encrypt_all(self, thread: str, blobs: Mapping[str, bytes]) -> Mapping[str, bytes]:
         stored: dict[str, bytes] = {}
@@ -67,8 +64,7 @@ class EncryptedBlobs:
             for name, text in (await self.inner.find(thread, list(older))).items():
                 found[name] = text
                 self._remember_older(thread, older[name], name)
-        size = sum(map(len, found.values()))
-        return await compute(partial(self._decrypt_all, thread), found, size)
+        return self._decrypt_all(thread, found)
 
     def _decrypt_all(self, thread: str, found: Mapping[str, bytes]) -> Mapping[str, bytes]:
         return dict(self.decrypt(thread, name, text) for name, text in found.items())
@@ -84,8 +80,7 @@ class EncryptedBlobs:
         names: dict[str, None] = {}
         for start in range(0, len(stored), PAGE):
             found = await self.inner.find(thread, stored[start : start + PAGE])
-            size = sum(map(len, found.values()))
-            names.update(dict.fromkeys(await compute(partial(self._decrypt_all, thread), found, size)))
+            names.update(dict.fromkeys(self._decrypt_all(thread, found)))
         return list(names)
 
     async def stored_bytes(self, thread: str, names: Sequence[str]) -> int:

@@ -23,7 +23,6 @@ from redisvl.exceptions import RedisSearchError, RedisVLError
 from redisvl.query import FilterQuery
 from redisvl.query.filter import FilterExpression, Tag
 
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.packed_bytes import LARGE_BYTES, is_packed, pack, unpack
 from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, collect, collecting_writes
@@ -56,7 +55,7 @@ class RedisBlobs:
         """Store blobs in the open transaction."""
         texts = list(blobs.items())
         for start in range(0, len(texts), MAX_FIELDS):
-            fields = {name: await _pack(text) for name, text in texts[start : start + MAX_FIELDS]}
+            fields = {name: _pack(text) for name, text in texts[start : start + MAX_FIELDS]}
             await self._client.hset(self._sessions.blobs_key(thread), mapping=fields)
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
@@ -65,7 +64,7 @@ class RedisBlobs:
         found = {digest: text for digest, text in zip(digests, texts, strict=True) if text is not None}
         for digest, text in found.items():
             if is_packed(text):
-                found[digest] = await compute_in_thread(_unpack, text, digest)
+                found[digest] = _unpack(text, digest)
         return found
 
     async def names(self, thread: str) -> list[str]:
@@ -87,8 +86,8 @@ class RedisBlobs:
         await self._client.hdel(self._sessions.blobs_key(thread), *names)
 
 
-async def _pack(text: bytes) -> bytes:
-    return text if len(text) < LARGE_BYTES else await compute_in_thread(pack, text)
+def _pack(text: bytes) -> bytes:
+    return text if len(text) < LARGE_BYTES else pack(text)
 
 
 def _unpack(text: bytes, digest: str) -> bytes:

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.long_list import LongList
 from ragflow_lg.checkpoints.steps.channel_values import LONG_LISTS, to_object, to_plain
@@ -21,8 +20,7 @@ from ragflow_lg.checkpoints.steps.saver_errors import SaverErrors
 from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, thread_of
 from ragflow_lg.checkpoints.values.decoding import decode
 from ragflow_lg.checkpoints.values.encoding import Encoder, encode_whole
-from ragflow_lg.checkpoints.values.expansion import MAX_EXPANDED_BYTES, FindBlobs
-from ragflow_lg.checkpoints.values.long_texts import LONG_BYTES, LongTextError, compute
+from ragflow_lg.checkpoints.values.expansion import FindBlobs
 from ragflow_lg.checkpoints.values.marks import blob_digest, find_digests
 from ragflow_lg.checkpoints.values.stored_lists import UnreadBlockError, block_digests, read_blocks
 from ragflow_lg.services.sessions import LEASE_TOKEN, Gathering, RecentEntries
@@ -42,8 +40,6 @@ class WrittenBlobs:
 
     def __init__(self) -> None:
         self.new: dict[str, bytes] = {}
-        self.is_long = False
-        """Whether more than `LONG_BYTES` are encoded, in a thread."""
         self._texts: list[bytes] = []
         self._whole_chars = 0
 
@@ -131,16 +127,10 @@ class ThreadValues:
         raise CheckpointError("The session cannot be written: another process keeps deleting it.")
 
     async def _pack(self, pack: Callable[[WrittenBlobs], _T], blobs: WrittenBlobs) -> _T:
-        """Encode a value, and read the blocks of long lists that the thread does not have.
-
-        A value that turns out to be long is encoded again in another thread of the process.
-        """
+        """Encode a value, and read the blocks of long lists that the thread does not have."""
         while True:
             try:
-                return await compute_in_thread(pack, blobs) if blobs.is_long else pack(blobs)
-            except LongTextError:
-                blobs.is_long = True
-                blobs.restart()
+                return pack(blobs)
             except UnreadBlockError as error:  # a list of another thread, or of a thread that has been deleted
                 await self._read_blocks(error.entries, len(error.entries))
 
@@ -149,8 +139,7 @@ class ThreadValues:
         plain = to_plain(channel, value)
         if text := encode_whole(plain):
             return blobs.add_whole(text)
-        long, max_bytes = LONG_LISTS.get(channel, ()), MAX_EXPANDED_BYTES if blobs.is_long else LONG_BYTES
-        text = self._encoder.encode(plain, thread, blobs.new, long, channel=channel, max_bytes=max_bytes)
+        text = self._encoder.encode(plain, thread, blobs.new, LONG_LISTS.get(channel, ()), channel=channel)
         return blobs.add_text(text)
 
     async def decode(
@@ -189,7 +178,7 @@ class ThreadValues:
         """Read blobs, and remember that they exist so that they are not written again."""
         with self.errors.translate("read"):
             blobs = await self.blobs.find(thread, digests)
-        await compute(_check_blobs, blobs, sum(map(len, blobs.values())))
+        _check_blobs(blobs)
         self._encoder.known_blobs.remember_texts(thread, blobs)
         return blobs
 

@@ -9,7 +9,6 @@ import orjson
 
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.checkpoints.values.expansion import FindBlobs, expand
-from ragflow_lg.checkpoints.values.long_texts import compute
 from ragflow_lg.checkpoints.values.seals import unseal
 from ragflow_lg.checkpoints.values.stored_lists import find_lists, read_list
 
@@ -42,10 +41,6 @@ async def decode(
 
 async def _expand_and_parse(stored: bytes, find: FindBlobs) -> Any:
     text = await expand(stored, find)
-    return await compute(_parse, text, len(text))
-
-
-def _parse(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except ValueError as error:

@@ -24,7 +24,6 @@ from ragflow_lg.base.values import to_json
 from ragflow_lg.checkpoints.values.expansion import MAX_EXPANDED_BYTES
 from ragflow_lg.checkpoints.values.known_blobs import KnownBlobs
 from ragflow_lg.checkpoints.values.known_parts import KnownEntries, KnownParts
-from ragflow_lg.checkpoints.values.long_texts import LongTextError
 from ragflow_lg.checkpoints.values.marks import (
     LIST_MARK,
     MARK_BYTES,
@@ -47,9 +46,6 @@ SPLIT_BYTES = 4096
 GROUP = 16
 """Entries per blob of a list or map, and groups per blob of the next level."""
 
-ENTRY_BYTES = 16
-"""A small entry of a list or map takes about as long as so many bytes of a text."""
-
 MAX_SPLIT_DEPTH = 20
 
 
@@ -62,7 +58,7 @@ def encode_whole(value: Any) -> str:
 class Encoder:
     """Encodes values. Known parts are cached so that unchanged ones are not hashed again.
 
-    Values must not be changed after encoding; the engine's reducers never do. Several threads may encode values.
+    Values must not be changed after encoding; the engine's reducers never do.
     """
 
     def __init__(self) -> None:
@@ -78,7 +74,6 @@ class Encoder:
         long: Collection[str] = (),
         *,
         channel: str = "",
-        max_bytes: int = MAX_EXPANDED_BYTES,
     ) -> str:
         """Return the text of a value, and add the blobs that the thread does not have yet to ``blobs``, by hash.
 
@@ -88,9 +83,8 @@ class Encoder:
         Raises:
             CheckpointError: if the value cannot be stored, or is too large to be read again.
             UnreadBlockError: if it contains a list whose blocks must be read first.
-            LongTextError: if more than ``max_bytes`` of it have not been stored yet.
         """
-        encoder = _Encoding(self, thread, blobs, max_bytes)
+        encoder = _Encoding(self, thread, blobs)
         text = encoder.long_text(value, long, channel)
         if encoder.size(text) > MAX_EXPANDED_BYTES:
             raise CheckpointError(f"Values of more than {MAX_EXPANDED_BYTES:,} bytes cannot be stored.")
@@ -105,15 +99,13 @@ class Encoder:
 class _Encoding:
     """The encoding of one value for one thread."""
 
-    def __init__(self, encoder: Encoder, thread: str, blobs: dict[str, bytes], max_bytes: int) -> None:
+    def __init__(self, encoder: Encoder, thread: str, blobs: dict[str, bytes]) -> None:
         self._thread = thread
         self._parts = encoder.known_parts
         self._entries = encoder.known_entries
         self._known = encoder.known_blobs.of_thread(thread)
         self._blobs = blobs
         self._own: dict[str, int] = {}
-        self._left_bytes = max_bytes
-        """How many more bytes may be encoded."""
 
     def long_text(self, value: Any, names: Collection[str], channel: str) -> bytes:
         """Encode the value of a channel; the lists with these names are stored as long lists."""
@@ -141,8 +133,6 @@ class _Encoding:
         def encode(key: Any, part: Any) -> bytes:
             return self._dump(str(key)) + b":" + self._part(part, 1)
 
-        if len(value) * ENTRY_BYTES > self._left_bytes:
-            raise LongTextError
         texts = self._entries.encode((self._thread, channel), value, encode)
         if len(texts) < 2 * GROUP:
             return b"{" + b",".join(texts) + b"}"
@@ -180,8 +170,6 @@ class _Encoding:
         mark = self._parts.find_mark(value)
         if mark is not None and self._has(mark[1:-1].decode()):
             return mark
-        if type(value) is str and len(value) > self._left_bytes:
-            raise LongTextError
         can_split = depth < MAX_SPLIT_DEPTH and type(value) in (dict, list)
         if can_split and _has_long_text(value):
             text = self.text(value, depth)
@@ -245,8 +233,6 @@ class _Encoding:
         """Encode and join the entries of a list or map; see `encode_groups`."""
         if len(entries) < 2 * GROUP:
             return b",".join(map(one, entries))
-        if len(entries) * ENTRY_BYTES > self._left_bytes:
-            raise LongTextError
         groups = encode_groups(entries, GROUP, BLOB_BYTES, whole, one)
         return self._join_groups([*self._group_all(groups), *map(one, entries[len(groups) * GROUP :])])
 
@@ -267,9 +253,6 @@ class _Encoding:
         return digest in self._own or self._known.use(digest) is not None
 
     def _blob(self, text: bytes) -> bytes:
-        self._left_bytes -= len(text)
-        if self._left_bytes < 0:
-            raise LongTextError
         digest = blob_digest(text)
         if not self._has(digest):
             self._blobs[digest] = text
@@ -281,7 +264,7 @@ class _Encoding:
             text = orjson.dumps(value, default=self._encode_frozen, option=OPTIONS)
             return bytes(memoryview(text)) if len(text) < BLOB_BYTES else text  # orjson's own occupies kilobytes
         except (TypeError, ValueError, RecursionError) as error:
-            if isinstance(error.__cause__, UnreadBlockError | LongTextError):
+            if isinstance(error.__cause__, UnreadBlockError):
                 raise error.__cause__ from None
         try:
             return orjson.dumps(to_json(value))  # other values are converted as in component outputs
@@ -302,7 +285,7 @@ class _Encoding:
         try:
             return orjson.dumps(list(part), default=self._encode_frozen, option=OPTIONS)
         except (TypeError, ValueError, RecursionError) as error:
-            if isinstance(error.__cause__, UnreadBlockError | LongTextError):
+            if isinstance(error.__cause__, UnreadBlockError):
                 raise error.__cause__ from None
         return b"[" + b",".join(map(self._dump, part)) + b"]"
 

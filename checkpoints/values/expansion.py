@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 
 from ragflow_lg.base.errors import DamagedSessionError
-from ragflow_lg.checkpoints.values.long_texts import compute
 from ragflow_lg.checkpoints.values.marks import LIST_MARK, MARK, MARK_BYTES, blob_mark, find_marks
 
 MAX_EXPANDED_BYTES = 512 * 1024 * 1024
@@ -26,7 +24,7 @@ async def expand(text: bytes, find: FindBlobs, *, has_lists: bool = True) -> byt
     for _ in range(MAX_NESTING):
         if has_lists and b"\x03" in text:
             text = LIST_MARK.sub(lambda mark: b"[" + blob_mark(mark[1].decode()) + b"]", text)
-        marks = await compute(find_marks, text, len(text))
+        marks = find_marks(text)
         if not marks:
             return text
         if missing := sorted(set(marks) - known.keys()):
@@ -34,7 +32,7 @@ async def expand(text: bytes, find: FindBlobs, *, has_lists: bool = True) -> byt
         size = len(text) + sum(len(known[digest]) - MARK_BYTES for digest in marks)
         if size > MAX_EXPANDED_BYTES:
             raise DamagedSessionError(f"A stored value is larger than {MAX_EXPANDED_BYTES:,} bytes.")
-        text = await compute(partial(_fill_marks, known), text, size)
+        text = _fill_marks(known, text)
     raise DamagedSessionError("A stored value is nested too deeply.")
 
 

@@ -182,10 +182,7 @@ class _ReactSink:
 
     async def read(self, text: str) -> ReactReader:
         """Finish the answer and return its reader. ``text`` is parsed here if it was not streamed."""
-        if len(text) > _BLOCK_CHARS:
-            await self._show_pieces(await self._ctx.run_in_thread(self._finish, text))
-        else:
-            await self._show_pieces(self._finish(text))
+        await self._show_pieces(self._finish(text))
         if self._has_thought and self._reader.calls and self._stream:
             await self._stream.write_thought("\n")
         return self._reader

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.lenient_values import as_items, as_map
@@ -163,10 +162,6 @@ class RunContext(NodeValues, NodeSteps):
     def count(self, usage: Usage) -> None:
         """Add the usage of a model call."""
         self.usage = self.usage.plus(usage)
-
-    async def run_in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Return the result of work that computes, in a thread, because it would delay others."""
-        return await compute_in_thread(work, *arguments)
 
     async def form_value(self, name: str, submitted: Any, declared: Any, layout_recognize: str) -> JsonValue:
         """Return the value of a form field as its type; files are read. RAGFlow only parses the text of objects."""

@@ -275,7 +275,7 @@ async def retrieval(ctx: RunContext, params: Params, arguments: Arguments) -> To
             use_kg=params.use_kg,
         )
     )
-    chunks, text = await ctx.run_in_thread(_render, results.chunks)
+    chunks, text = _render(results.chunks)
     if not chunks:
         return _nothing(params)
     documents = readable_documents(results.documents)

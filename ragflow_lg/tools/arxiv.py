@@ -61,7 +61,7 @@ async def arxiv(ctx: RunContext, params: Params, arguments: Arguments) -> ToolRe
     }
     service = open_service(ctx, SERVICE)
     response = await service.ask(ctx, HttpRequest("GET", f"{service.address}/api/query", query=query, timeout_s=12.0))
-    papers = ARXIV.rows({"papers": await ctx.run_in_thread(_papers, response.text, count)}, "papers")
+    papers = ARXIV.rows({"papers": _papers(response.text, count)}, "papers")
     return build_search_result(papers, read_fields("title", "pdf_url", "summary"))
 
 

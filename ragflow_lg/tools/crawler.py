@@ -72,10 +72,10 @@ async def crawler(ctx: RunContext, params: Params, arguments: Arguments) -> Tool
     if kind not in _PAGES:
         raise ServiceError(f"The address leads to {kind[:80]!r}, which is not a web page.")
     try:
-        visible = await ctx.run_in_thread(convert_page, response.text, response.url, "markdown")
+        visible = convert_page(response.text, response.url, "markdown")
         text = visible
         if params.extract_type == "html":
-            text = await ctx.run_in_thread(convert_page, response.text, response.url, "html")
+            text = convert_page(response.text, response.url, "html")
         elif params.extract_type == "content":
             text = await ctx.services.workers.run(extract_text, response.text, response.url)
     except ValueError as error:
@@ -145,7 +145,7 @@ async def _robots(ctx: RunContext, params: Params, origin: str) -> RobotFilePars
             f"The robots.txt of the site is unavailable: it answered {response.status}.", is_retryable=True
         )
     lines = response.text[:MAX_ROBOTS_CHARS].splitlines() if response.status == 200 else []
-    await ctx.run_in_thread(robots.parse, lines)
+    robots.parse(lines)
     return robots
 
 

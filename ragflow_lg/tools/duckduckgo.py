@@ -68,7 +68,7 @@ async def duckduckgo(ctx: RunContext, params: Params, arguments: Arguments) -> T
     else:
         query = {"q": arguments.query, "kl": "wt-wt", "dc": ""}
         page = await _page(ctx, f"{base}/html/", query)
-        results = await ctx.run_in_thread(_results, page.text)
+        results = _results(page.text)
     rows = DUCKDUCKGO.rows({"results": results}, "results", params.top_n)
     return build_search_result(rows, _row)
 

@@ -68,7 +68,7 @@ async def google_scholar(ctx: RunContext, params: Params, arguments: Arguments) 
     for start in range(0, count, PAGE):
         query = {**_query(params, arguments), **({"start": str(start)} if start else {})}
         request = HttpRequest("GET", f"{service.address}/scholar", HEADERS, query, timeout_s=12.0)
-        page = await ctx.run_in_thread(_results, (await service.ask(ctx, request)).text)
+        page = _results((await service.ask(ctx, request)).text)
         rows += page
         if len(page) < PAGE:
             break

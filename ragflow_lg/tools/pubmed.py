@@ -63,7 +63,7 @@ async def pubmed(ctx: RunContext, params: Params, arguments: Arguments) -> ToolR
         return build_search_result([], _row)
     query = {**common, "id": ",".join(ids), "retmode": "xml"}
     response = await service.ask(ctx, HttpRequest("GET", f"{service.address}/efetch.fcgi", query=query, timeout_s=12.0))
-    articles = await ctx.run_in_thread(_articles, response.text, count)
+    articles = _articles(response.text, count)
     rows = service.rows({"articles": articles}, "articles")
     return build_search_result(rows, _row)
 

@@ -6,7 +6,6 @@ import base64
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import MAX_LISTED_ERRORS, BusyError, CompileError, RequestError, WorkLimitError
 from ragflow_lg.base.worker_tasks import WorkerTask, worker_task
@@ -39,7 +38,7 @@ async def run_on_canvas(workers: Workers, task: WorkerTask[..., T], content: byt
         RequestError: if it takes too much time or memory, or if too many of the tenant's tasks are waiting.
     """
     if len(content) <= SMALL_BYTES:
-        return await compute_in_thread(task.function, content, *arguments)
+        return task.function(content, *arguments)
     try:
         return await workers.run(task, content, *arguments)
     except WorkLimitError as error:

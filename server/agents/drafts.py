@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import orjson
 
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CompileError, RequestError
 from ragflow_lg.dsl_compiler import convert_source
 from ragflow_lg.dsl_compiler.dsl_v2 import is_v2
@@ -78,7 +77,7 @@ async def _read_draft(dsl: Any) -> tuple[dict[str, Any], str]:
         fields = fields["dsl"]  # a template: clients expect the graph at the top level of the stored canvas
     if is_v2(fields):
         try:
-            fields = await compute_in_thread(convert_source, fields, "v1")
+            fields = convert_source(fields, "v1")
         except CompileError as error:
             refuse(error.diagnostics)
     try:
@@ -107,7 +106,7 @@ async def shown_canvas(dsl: str, version: str) -> Any:
     if version != "v2":
         return orjson.loads(dsl)
     try:
-        return await compute_in_thread(convert_source, dsl, "v2")
+        return convert_source(dsl, "v2")
     except CompileError as error:
         refuse(error.diagnostics)
         raise

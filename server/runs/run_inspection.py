@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import CheckpointError, ConflictError, RequestError
 from ragflow_lg.component.plan import find_stored_secrets, make_redacted_view
 from ragflow_lg.engine.single_visit import ObservedVisit, visit_observed
@@ -57,7 +56,7 @@ class RunInspection:
                 raise
             raise RequestError("The session has no such checkpoint.", status=404) from error
         view = self._view(runner.plan, *find_stored_secrets(moment.previous_values, moment.values))
-        variables, left_out = await compute_in_thread(show_variables, moment, view)
+        variables, left_out = show_variables(moment, view)
         return moment, variables, left_out, runner.plan
 
     async def try_node(

@@ -12,7 +12,6 @@ from typing import Any, cast
 import msgspec
 from redis.asyncio import Redis
 
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import SessionKeyError, StreamError
 from ragflow_lg.base.packed_bytes import LARGE_BYTES, is_packed, pack, unpack
 from ragflow_lg.checkpoints.key_ring import KeyRing, require_plain, run_domain
@@ -187,7 +186,7 @@ class RedisJournal:
         """Return the data of an entry as it is stored: compressed if it is large, and encrypted if there are keys."""
         data = entry.data if isinstance(entry.data, bytes) else encode_entry(entry.data)
         if len(data) >= LARGE_BYTES:
-            data = await compute_in_thread(pack, data)
+            data = pack(data)
         if self._keys is None:
             return data
         return self._keys.encrypt(run_domain(run_id), ["event", str(entry.id)], data)
@@ -200,7 +199,7 @@ class RedisJournal:
             else:
                 data = self._keys.decrypt(run_domain(run_id), ["event", str(number)], data)
             if is_packed(data):
-                data = await compute_in_thread(unpack, data, MAX_ENTRY_BYTES)
+                data = unpack(data, MAX_ENTRY_BYTES)
         except SessionKeyError as error:
             raise StreamError(f"The events of run {run_id} cannot be read. {error}") from error
         except ValueError as error:

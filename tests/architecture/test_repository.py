@@ -175,7 +175,7 @@ def test_dependencies_are_what_is_imported() -> None:
     declared = requirements("all", "anthropic", "azure", "bedrock", "browser", "code-deno", "google", "ollama")
     assert {name for name in outside if not installed.get(name, set()) & declared} == set(), "imported, not declared"
     needed = {distribution for name in outside for distribution in installed.get(name, ())}
-    drivers = requirements("mysql", "postgresql") - requirements()  # SQLAlchemy imports them by name
+    drivers = {"uvloop"} | requirements("mysql", "postgresql") - requirements()  # imported by uvicorn and SQLAlchemy
     clients = {"langchain-anthropic", "langchain-google-genai", "langchain-ollama"}  # LangChain, too
     assert declared - needed - drivers - clients == set(), "declared, not imported"
 

@@ -35,7 +35,6 @@ from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, build_text_query, extract_vocabulary_keywords
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Tokenizer
 from ragflow_lg.adapters.knowledge.rerankers import compute_window_size, normalize_scores
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.values import join_surrogates
@@ -115,9 +114,7 @@ class ElasticsearchKnowledge:
         indices = _indices(search.datasets)
         scope = Scope(tuple(dataset.id for dataset in search.datasets), search.document_ids or ())
         vector_weight = 1 - search.keywords_similarity_weight
-        query = await compute_in_thread(
-            build_text_query, search.question, self._weights, vector_weight=vector_weight, synonyms=self._synonyms
-        )
+        query = build_text_query(search.question, self._weights, vector_weight=vector_weight, synonyms=self._synonyms)
         embedder = self._embedders.embedder(search.datasets[0].embedding_model)
         vector = await embedder.embed_question(search.question or _EMPTY_QUESTION)
         candidates = await self._candidates(indices, search, query, vector, scope)
@@ -216,7 +213,7 @@ class ElasticsearchKnowledge:
             neighbours = await self._connection.search(indices, build_vectors_request(vector, ids, scope))
             score_by_id = {hit.id: hit.score for hit in neighbours.hits}
             vector_scores = [score_by_id.get(id_, 0.0) for id_ in ids]
-        term_scores = await compute_in_thread(self._score_terms, search.question, query, terms)
+        term_scores = self._score_terms(search.question, query, terms)
         return rank(
             candidates,
             term_scores,

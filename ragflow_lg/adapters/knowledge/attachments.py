@@ -7,7 +7,6 @@ import re
 from pathlib import PurePath
 
 from ragflow_lg.adapters.knowledge.file_text import SUFFIXES, read_blocks
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.services.workers import Workers
@@ -21,9 +20,6 @@ _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.+-]+(?:=[^;,]*)?)*,")
 
 _DOCUMENTS = frozenset((".docx", ".pdf", ".xlsx", ".html", ".htm"))
 
-
-_SMALL_BYTES = 64 * 1024
-"""Size of the texts that are decoded in the event loop, which takes a fraction of a millisecond."""
 
 READ_SECONDS = 20
 """Maximum time for reading a document. An ordinary one of a hundred pages takes a few seconds."""
@@ -66,9 +62,7 @@ async def file_text(workers: Workers, name: str, mime_type: str, content: bytes)
             return await workers.run(document_text, name, content)
         except ServiceError as error:
             raise ServiceError(f"The file {name!r} cannot be read: {str(error).rstrip('.')}.") from None
-    if len(content) <= _SMALL_BYTES:
-        return _plain_text(name, content)
-    return await compute_in_thread(_plain_text, name, content)
+    return _plain_text(name, content)
 
 
 @worker_task("Reading the file", seconds=READ_SECONDS, small_size=0)

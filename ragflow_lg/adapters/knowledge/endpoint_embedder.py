@@ -12,7 +12,6 @@ from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, Model
 from ragflow_lg.adapters.knowledge.words import split_words
 from ragflow_lg.adapters.model_families.families import FAMILIES, open_family
 from ragflow_lg.adapters.model_families.model_family import FamilyEndpoint, ModelFamily
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import ForeignJsonError, SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.foreign_json import SMALL_BYTES
@@ -130,7 +129,7 @@ class EndpointEmbedder:
         except ForeignJsonError as error:
             what = f"answered without embeddings: {self._endpoint.excerpt(text)} (its JSON {error})"
             raise self._endpoint.failure(what) from None
-        return await compute_in_thread(lambda: self._check(_unpack(packed), count))
+        return self._check(_unpack(packed), count)
 
     def _check(self, vectors: list[list[float]], count: int) -> list[list[float]]:
         if len(vectors) != count:

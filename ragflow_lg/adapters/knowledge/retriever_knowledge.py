@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from msgspec import Struct
 
 from ragflow_lg.adapters.knowledge.document_chunks import chunk_of_document
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.services.knowledge import (
@@ -98,7 +97,7 @@ class RetrieverKnowledge:
             raise
         except Exception as error:  # third-party code may raise anything
             raise self._failure(f"failed: {type(error).__name__}: {error}") from error
-        chunks = await compute_in_thread(self._chunks, scored, search)
+        chunks = self._chunks(scored, search)
         return SearchResult(tuple(chunks[: search.top_n]), count_documents(chunks), len(chunks))
 
     async def aclose(self) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from fastapi import Depends, Path
 from starlette.requests import Request
 
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.component.parameter_help import parameters_of
 from ragflow_lg.component.spec import AnySpec, ComponentParams
@@ -101,7 +100,7 @@ async def run_node(
     version = await _find_canvas(request, agent, version_id, body.dsl)
     trying = inspection.try_node(version, body.node, body.inputs, feed)
     visited, view = await await_while_connected(request, trying)
-    return await compute_in_thread(build_node_run, visited, view)
+    return build_node_run(visited, view)
 
 
 @component_router.get("/components/{name}", summary="Show a component")
@@ -109,7 +108,7 @@ async def get_component(
     name: Annotated[str, Path(max_length=MAX_NAME_CHARS)], caller: Authenticated
 ) -> ComponentAnswer:
     """Return the parameters of a component, as JSON Schema and in words."""
-    return await compute_in_thread(_describe_component, name)
+    return _describe_component(name)
 
 
 def _describe_component(name: str) -> ComponentAnswer:

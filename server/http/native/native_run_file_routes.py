@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import BusyError, RequestError, WorkLimitError
 from ragflow_lg.dsl_compiler.drawing import Sketch, ThemeName, to_svg
 from ragflow_lg.runs.runner import newest_run
@@ -71,7 +70,7 @@ async def _build(
         async with asyncio.timeout(LIMIT_S):
             await _learn_from_older(app_state, agent, session, reader)
             record = await reader.read(agent.title, await _draw(app_state, version))
-            return await compute_in_thread(build_run_file, record)
+            return await asyncio.to_thread(build_run_file, record)
     except TimeoutError:
         text = f"The run file was not finished within {LIMIT_S:g} s. Prune the session, and try again."
         raise RequestError(text, status=422, reason="work-limit") from None
@@ -88,7 +87,7 @@ async def _learn_from_older(app_state: AppState, agent: AgentRow, session: Sessi
     agents = AgentRepository(app_state.database, agent.tenant)
     for id_ in list(ids)[:MAX_OLDER_VERSIONS]:
         if (older := await agents.version(agent.id, id_)) is not None:
-            await compute_in_thread(reader.learn_from, older.dsl)
+            reader.learn_from(older.dsl)
 
 
 async def _draw(app_state: AppState, version: VersionRow) -> dict[str, str]:

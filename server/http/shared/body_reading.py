@@ -10,7 +10,6 @@ import sys
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.errors import ForeignJsonError, RequestError
 from ragflow_lg.base.json_scanner import SLICE_BYTES, JsonLimits, JsonScanner, Scanner, scan_slices
 from ragflow_lg.server.http.shared.auth import get_app_state
@@ -34,9 +33,6 @@ _NUMBER_CHARS = b"0123456789.eE+-"
 
 MAX_FIELDS = 1000
 """Maximum number of fields in a form."""
-
-_SMALL_FORM_BYTES = 16 * 1024
-"""Size of the forms that are decoded in the event loop, which takes about a millisecond."""
 
 
 class JsonBodyScanner:
@@ -138,10 +134,4 @@ async def read_bytes(request: Request, kind: BodyKind, scanner: Scanner | None =
 
 async def parse_form(raw: bytes) -> dict[str, str]:
     """Return the fields of a form, of which a `FormScanner` has counted the fields."""
-    if len(raw) <= _SMALL_FORM_BYTES:
-        return _parse_form(raw)
-    return await compute_in_thread(_parse_form, raw)
-
-
-def _parse_form(raw: bytes) -> dict[str, str]:
     return dict(parse_qsl(raw.decode("utf-8", "replace"), keep_blank_values=True))

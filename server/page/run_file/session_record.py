@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from ragflow_lg.base.computing_threads import compute_in_thread
 from ragflow_lg.base.long_list import LongList
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.plan import find_stored_secrets
@@ -154,7 +153,7 @@ class SessionReader:
         newest = await self._steps.tuple("")
         entries = list(newest.checkpoint["channel_values"].get("history") or [])
         first = max(0, len(entries) - MAX_MESSAGES)
-        return await compute_in_thread(self._messages, entries, first)
+        return self._messages(entries, first)
 
     def _messages(self, entries: list[Any], first: int) -> list[dict[str, Any]]:
         return [
@@ -179,7 +178,7 @@ class SessionReader:
                 continue  # no node runs next, only the entry into the graph
             info = self._steps.describe(snapshot, namespace, checkpoint)
             # In a thread, because the state may have megabytes to look for secrets in.
-            steps.append(await compute_in_thread(self._step, snapshot, info, turn))
+            steps.append(self._step(snapshot, info, turn))
         return steps, max(0, len(places) - MAX_STEPS)
 
     def _step(self, snapshot: Any, info: CheckpointInfo, turn: int) -> dict[str, Any]:

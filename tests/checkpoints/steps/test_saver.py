@@ -1,5 +1,4 @@
 import asyncio
-import json
 import subprocess
 import uuid
 from collections.abc import AsyncGenerator
@@ -13,7 +12,6 @@ from langgraph.checkpoint.conformance.report import ProgressCallbacks
 from langgraph.types import Interrupt, Send
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.base.append_log import FrozenList
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, checkpoint_key
@@ -292,26 +290,3 @@ async def test_a_damaged_row_is_reported(tmp_path: Path) -> None:
                 await store.saver.aget_tuple(checkpoint_config("t", checkpoint=id_))
             with pytest.raises(CheckpointError, match=r"damaged|cannot be read"):
                 [checkpoint async for checkpoint in store.saver.alist(THREAD)]
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        [str(number) * 2_000_000 for number in range(9)],
-        {"rows": [{str(number): "word " * 20} for number in range(60_000)]},
-        {"blocks": FrozenList([FrozenList([f"{number} " * 40] * 16) for number in range(6000)])},
-    ],
-    ids=["texts", "maps", "frozen"],
-)
-async def test_other_work_goes_on_while_a_long_value_is_stored(value: Any) -> None:
-    async with open_store("memory://", SystemClock()) as store:
-        thread, turns = str(uuid.uuid4()), 0
-        stored = asyncio.create_task(put_checkpoint(store.saver, checkpoint_config(thread), {"outputs": value}))
-        await asyncio.sleep(0)
-        while not stored.done():
-            await asyncio.sleep(0.0005)
-            turns += 1
-        written = store.saver.values.take_written_bytes(thread)
-        assert (await read_checkpoint(store, thread)).checkpoint["channel_values"]["outputs"] == value
-    assert turns > 2
-    assert written < 1.2 * len(json.dumps(value))  # what was encoded before the thread started does not count twice

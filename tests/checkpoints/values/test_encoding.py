@@ -1,4 +1,3 @@
-import asyncio
 import gc
 import sys
 import tracemalloc
@@ -17,7 +16,6 @@ from ragflow_lg.base.long_list import BLOCK
 from ragflow_lg.checkpoints.values import encoding, small_groups
 from ragflow_lg.checkpoints.values.decoding import decode
 from ragflow_lg.checkpoints.values.encoding import BLOB_BYTES, GROUP, Encoder, encode_whole
-from ragflow_lg.checkpoints.values.long_texts import LONG_BYTES, LongTextError
 from ragflow_lg.checkpoints.values.marks import blob_digest, blob_mark
 from tests.fakes.python_process import python_process
 
@@ -193,19 +191,6 @@ async def test_a_long_text_in_several_values_is_encoded_once(monkeypatch: pytest
     assert await decode(text, blobs.find) == value()
 
 
-async def test_other_work_goes_on_while_a_long_value_is_read() -> None:
-    encoder = Encoder()
-    value = {"a": [{str(number): "word " * 20} for number in range(100_000)]}
-    text, blobs = encode(encoder, value)
-    is_read = asyncio.create_task(decode(text, blobs.find))
-    turns = 0
-    while not is_read.done():
-        await asyncio.sleep(0.001)
-        turns += 1
-    assert await is_read == value
-    assert turns > 5
-
-
 _SCALAR = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=90) | st.just("x" * 1500)
 _VALUE = st.recursive(_SCALAR, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner))
 
@@ -226,20 +211,13 @@ def test_groups_have_the_same_text_as_their_entries(value: list[Any] | dict[Any,
         assert encode(Encoder(), {"a": repeated, "b": FrozenList(value)}) == grouped
 
 
-def test_tens_of_thousands_of_variables_are_encoded_in_groups_and_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tens_of_thousands_of_variables_are_encoded_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     variables: dict[str, Any] = {f"env.v{number}": number for number in range(45_000)}
     variables["sys.history"] = [["user", "x"]] * 300
     whole = Encoder().encode(variables, "t", first := Blobs(), ("sys.history",))
     monkeypatch.setattr(small_groups, "dump_small", _never)
     assert Encoder().encode(variables, "t", again := Blobs(), ("sys.history",)) == whole
     assert first == again
-
-    def refuse(value: Any, *options: Any, **named: Any) -> bytes:
-        raise AssertionError("a value is encoded")
-
-    monkeypatch.setattr(orjson, "dumps", refuse)
-    with pytest.raises(LongTextError):
-        Encoder().encode(variables, "t", {}, ("sys.history",), max_bytes=LONG_BYTES)
 
 
 @pytest.mark.parametrize("entry", ["ab", {"k": "v", "n": 1}, 7])
@@ -259,33 +237,6 @@ def test_small_entries_are_not_encoded_one_by_one(entry: Any, monkeypatch: pytes
     }
     encode(Encoder(), value)
     assert count < 4000
-
-
-async def test_several_threads_encode_values_at_once() -> None:
-    encoder, shared = Encoder(), ["shared " * 300 + str(number) for number in range(200)]
-
-    def encode_often(thread: str) -> None:
-        for number in range(30):
-            blobs = Blobs()
-            encoder.encode({"a": shared, "b": [f"{thread} {number} " * 300]}, thread, blobs)
-
-    await asyncio.gather(*(asyncio.to_thread(encode_often, f"t{number % 2}") for number in range(4)))
-    remembered = sum(size for _, _, size in encoder.known_parts._parts.values())  # pyright: ignore[reportPrivateUsage]
-    assert encoder.known_parts._bytes == remembered > 0  # pyright: ignore[reportPrivateUsage]
-
-
-def test_encoding_stops_when_it_would_take_long() -> None:
-    for value in (
-        "x" * 2000,
-        ["x" * 900] * 3,
-        FrozenList(["x"] * 2000),
-        {str(number): "x" * 90 for number in range(99)},
-    ):
-        with pytest.raises(LongTextError):
-            Encoder().encode({"a": value}, "t", {}, max_bytes=1500)
-    encoder = Encoder()
-    value = {"a": "x" * 2000}
-    assert encode(encoder, value)[0] == encoder.encode(value, "t", {}, max_bytes=1500)  # it is stored already
 
 
 @given(st.recursive(_SCALAR, lambda inner: st.lists(inner, max_size=9) | st.dictionaries(st.text(max_size=9), inner)))

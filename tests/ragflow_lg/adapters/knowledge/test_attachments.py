@@ -1,12 +1,9 @@
 import base64
-import threading
 import time
 import zlib
-from collections.abc import Callable
 
 import pytest
 
-from ragflow_lg.adapters.knowledge import attachments
 from ragflow_lg.adapters.knowledge.attachments import document_text, file_text
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import ServiceError
@@ -87,19 +84,3 @@ def pdf_with_operators(count: int) -> bytes:
         content += b"%d 0 obj%s endobj\n" % (number, text)
     table = b"xref\n0 6\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % place for place in places)
     return content + table + b"trailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % len(content)
-
-
-@pytest.mark.parametrize(("size", "is_elsewhere"), [(1000, False), (1_000_000, True)])
-async def test_large_texts_are_decoded_outside_of_the_event_loop(
-    size: int, is_elsewhere: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads: list[int] = []
-    decode: Callable[[str, bytes], str] = attachments._plain_text  # pyright: ignore[reportPrivateUsage]
-
-    def record(name: str, content: bytes) -> str:
-        threads.append(threading.get_ident())
-        return decode(name, content)
-
-    monkeypatch.setattr(attachments, "_plain_text", record)
-    assert await file_text(NoWorkers(), "a.txt", "text/plain", b"x" * size) == "x" * size
-    assert (threads != [threading.get_ident()]) == is_elsewhere
