@@ -229,12 +229,9 @@ upgrade: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.redis_server
 	@$(BIN)/python -m tests.harness.upgrade $(COMMIT)
 
-ATTACK_S ?= 30
-REPLICAS ?= 1
-LOSS ?= killed
-noisy: databases
+noisy: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.redis_server
-	@$(BIN)/python -m tests.harness.noisy --seconds $(ATTACK_S) --replicas $(REPLICAS) --loss $(LOSS) $(ATTACKS)
+	@$(BIN)/python -m tests.harness.noisy $(ATTACKS)
 
 # Tests with a number: `make test` runs few repetitions of these.
 MUTATIONS ?= 5000

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
-from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from msgspec.structs import replace
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -80,8 +78,6 @@ from ragflow_lg.server.observability.operations import Operations
 from ragflow_lg.server.runs.turns import Turns
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
     from ragflow_lg.server.assembly.app_state import AppState
 
 RETRY_S = 60.0
@@ -142,37 +138,9 @@ _UNKNOWN_WORD = re.compile(r"/api/v1/agents/(?![0-9a-f]{32}$)[^/]+")
 logger = logging.getLogger(__name__)
 
 
-class _Application(FastAPI):
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request as FastAPI does, which has a frame of its own and one of Starlette around an open stream."""
-        scope["app"] = self
-        if self.middleware_stack is None:
-            self.middleware_stack = self.build_middleware_stack()
-        await self.middleware_stack(scope, receive, send)
-
-    def build_middleware_stack(self) -> ASGIApp:
-        """Return what a request passes, without what `RequestObserver` does as well: errors of ours, and large bodies.
-
-        An open stream would keep the frames of each middleware around it.
-        """
-        handlers: Any = self.exception_handlers
-        app: ASGIApp = ExceptionMiddleware(AsyncExitStackMiddleware(self.router), handlers=handlers)
-        for middleware in reversed(self.user_middleware):
-            app = middleware.cls(app, *middleware.args, **middleware.kwargs)
-        return app
-
-    def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document of all routes; it is built on first use."""
-        if self.openapi_schema is None:
-            from ragflow_lg.server.http.document.openapi_document import complete_document
-
-            self.openapi_schema = complete_document(super().openapi(), self.routes)
-        return self.openapi_schema
-
-
 def make_app(app_state: AppState) -> FastAPI:
     """Create the application from opened server parts. ``app.state.turns`` drains its runs."""
-    app = _Application(title="ragflow-lg", version=version("ragflow-lg"), openapi_url=None, redirect_slashes=False)
+    app = FastAPI(title="ragflow-lg", version=version("ragflow-lg"), openapi_url=None, redirect_slashes=False)
     section = app_state.settings.server
     operations = Operations(section, app_state.callbacks, app_state.settings.limits)
     app_state = replace(app_state, callbacks=(*app_state.callbacks, RunMetrics(operations.metrics)))
@@ -181,7 +149,7 @@ def make_app(app_state: AppState) -> FastAPI:
     app.state.readiness = Readiness(app_state, operations.loop_watch)
     app.state.turns = Turns(app_state, operations.slots, Quotas(app_state, operations.metrics.count_quota_refusal))
     _add_routes(app, _ROUTERS)
-    app.router.routes.append(make_document_route(app.openapi))
+    app.router.routes.append(make_document_route(lambda: _describe(app)))
     check_templates(section.templates)
     if section.mcp:
         _mount_mcp(app)
@@ -207,6 +175,13 @@ def make_app(app_state: AppState) -> FastAPI:
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
     return app
+
+
+def _describe(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document of all routes."""
+    from ragflow_lg.server.http.document.openapi_document import complete_document
+
+    return complete_document(app.openapi(), app.routes)
 
 
 def _add_routes(app: FastAPI, routers: Iterable[APIRouter]) -> None:
