@@ -8,12 +8,12 @@ import os
 import shlex
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.base.work_thread import WorkThread
 
 BUSY_TIMEOUT_S = 10.0
 
@@ -62,7 +62,7 @@ class SqliteFile:
     """One connection. Jobs run in order and never interleave."""
 
     def __init__(
-        self, connection: sqlite3.Connection, thread: WorkThread, path: Path, *, survives_power_loss: bool
+        self, connection: sqlite3.Connection, thread: ThreadPoolExecutor, path: Path, *, survives_power_loss: bool
     ) -> None:
         self.connection = connection
         """For use only on the file's thread."""
@@ -82,7 +82,7 @@ class SqliteFile:
 
     def begin(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
         """Run work on the file's thread, and return the future of its result."""
-        return self._thread.run(lambda: self._work(work))
+        return asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
 
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Connection]:
@@ -135,17 +135,17 @@ async def open_sqlite(path: Path, *, survives_power_loss: bool = True) -> AsyncG
     Raises:
         CheckpointError: if the file cannot be opened or is not a session store.
     """
-    thread = WorkThread("session-store")
+    loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "session-store")
     try:
-        connection = await thread.run(lambda: _connect(path))
+        connection = await loop.run_in_executor(thread, _connect, path)
         file = SqliteFile(connection, thread, path, survives_power_loss=survives_power_loss)
         try:
             await file.do(lambda: _prepare(file.connection, path, survives_power_loss))
             yield file
         finally:
-            await thread.run(file.connection.close)
+            await loop.run_in_executor(thread, file.connection.close)
     finally:
-        thread.close()
+        thread.shutdown(wait=False)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -19,16 +19,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import os
-import queue
 import re
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextvars import copy_context
 from dataclasses import is_dataclass
 from functools import partial
-from typing import Any, TypeAlias, TypeVar, cast, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 from msgspec import Struct
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
@@ -50,65 +45,12 @@ from ragflow_lg.component.spec import (
 from ragflow_lg.component.tool import describe_validation_error
 
 T = TypeVar("T")
-_Job: TypeAlias = tuple[Future[Any], Callable[[], Any]]
-
-
-class DaemonThreads:
-    """Up to ``limit`` daemon threads, started on demand. Additional work is queued."""
-
-    def __init__(self, limit: int, name: str) -> None:
-        self._limit = limit
-        self._name = name
-        self._reset()
-        os.register_at_fork(after_in_child=self._reset)
-
-    def _reset(self) -> None:
-        """Start with no threads: after a fork, the parent's threads do not exist in the child."""
-        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._count = 0
-        self._idle = 0
-
-    async def run(self, work: Callable[[], T]) -> T:
-        """Run ``work`` in a thread and return its result.
-
-        If the caller is cancelled, work that has started continues, and its result is discarded.
-        """
-        future: Future[T] = Future()
-        context = copy_context()
-        self._jobs.put((future, lambda: context.run(work)))
-        with self._lock:
-            if self._idle < self._jobs.qsize() and self._count < self._limit:
-                self._count += 1
-                threading.Thread(target=self._work, name=self._name, daemon=True).start()
-        return await asyncio.wrap_future(future)
-
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                self._idle += 1
-            future, work = self._jobs.get()
-            with self._lock:
-                self._idle -= 1
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                result = work()
-            except BaseException as error:  # noqa: BLE001 - raised again where the result is awaited
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-            del future, work  # a waiting thread must not keep references
 
 
 logger = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
-MAX_THREADS = 32
-"""Maximum number of non-``async`` functions that run in parallel; others wait, within their time limit."""
-
 MAX_ERROR_CHARS = 500
-_THREADS = DaemonThreads(MAX_THREADS, "ragflow-lg-tool")
 _MARK = "__ragflow_lg_tool__"
 _SECTION = re.compile(r"^(Args|Arguments|Parameters):\s*$", re.MULTILINE)
 _ARGUMENT = re.compile(r"^\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
@@ -276,7 +218,7 @@ async def _call_function(name: str, function: Callable[..., Any], values: BaseMo
     }
     work = partial(_call_guarded, name, partial(function, **arguments))
     if not inspect.iscoroutinefunction(function):
-        value = await _THREADS.run(work)
+        value = await asyncio.to_thread(work)
         return await _await_guarded(name, value) if inspect.isawaitable(value) else value
     return await _await_guarded(name, function(**arguments))
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +17,6 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlche
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
 from ragflow_lg.base.errors import DatabaseError
-from ragflow_lg.base.work_thread import WorkThread
 from ragflow_lg.server.database.text_types import use_keys
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class _ConnectionThread:
     def __init__(self, engine: Engine, name: str, begin: str = "") -> None:
         """Initialize. ``begin`` is the statement that begins its transactions."""
         self._engine = engine
-        self._thread = WorkThread(name)
+        self._thread = ThreadPoolExecutor(1, name)
         self._begin = begin
         self._connection: Connection | None = None
 
@@ -44,7 +44,7 @@ class _ConnectionThread:
         Raises:
             sqlalchemy.exc.SQLAlchemyError: If the database fails. Nothing is written in that case.
         """
-        return self._thread.run(lambda: self._work(work))
+        return asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
 
     def _work(self, work: Callable[[Connection], _T]) -> _T:
         connection = self._connection
@@ -57,8 +57,8 @@ class _ConnectionThread:
 
     async def close(self) -> None:
         """Wait for work in progress, then close the connection."""
-        await self._thread.run(self._disconnect)
-        self._thread.close()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
+        self._thread.shutdown(wait=False)
 
     def _disconnect(self) -> None:
         if self._connection is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
+THREADS = 64
+"""How many calls wait in threads at the same time, such as for files and functions of tools."""
 _DEFAULTS = ServerSection()
 
 
@@ -118,6 +121,7 @@ class _Protocol(H11Protocol):
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run a server coroutine in an event loop: of uvloop, if it is available."""
     with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
+        runner.get_loop().set_default_executor(ThreadPoolExecutor(THREADS))
         runner.run(main)
 
 

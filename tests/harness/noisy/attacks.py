@@ -176,7 +176,7 @@ def _split() -> dict[str, Any]:
 
 
 def _fan() -> dict[str, Any]:
-    names = [f"t{n}" for n in range(1500)]
+    names = [f"t{n}" for n in range(300)]
     return canvas({**{name: text(["m"]) for name in names}, "m": END}, names)
 
 
@@ -191,7 +191,7 @@ ATTACKS: dict[str, Attack] = {
     "template-loops": _playing("a template with nested ranges", _template(_RANGES)),
     "component": _playing("a text split at 5,000 delimiters", _split, "a" * 2 * MB),
     "canvas": Attack("canvases of 1,900 nodes, to be saved", _save_large),
-    "fan": _playing("1,500 nodes at once", _fan),
+    "fan": _playing("300 nodes at once", _fan),
     "cycle": _playing("a cycle without end", lambda: canvas({"a": text(["b"]), "b": text(["a"])}), at_once=16),
     "document": Attack("HTML nested 500,000 deep", _upload, _creating(lambda: FILES)),
     "heads": Attack("headers that never end", _hold_heads, at_once=2),

@@ -8,10 +8,10 @@ from redis.asyncio.connection import AbstractConnection
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
-from ragflow_lg.base.work_thread import WorkThread
 from ragflow_lg.checkpoints.memory.memory_store import MemorySaver
 from ragflow_lg.checkpoints.redis import redis_store
 from ragflow_lg.checkpoints.sqlite import sqlite_store
+from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 from ragflow_lg.checkpoints.steps import step_buffer
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.chat import Usage
@@ -51,7 +51,7 @@ async def test_a_turn_with_a_model_makes_three_trips(reopen_shared: OpenStore, m
     async with reopen_shared() as store:
         runner = _model_runner(store, 2)
         await play_run(runner.start("s", {"query": "q"}))  # opens connections
-        jobs = _counting(monkeypatch, WorkThread, "run")
+        jobs = _counting(monkeypatch, SqliteFile, "begin")
         commands = _counting(monkeypatch, AbstractConnection, "send_packed_command")
         answer, _ = await play_run(runner.start("s", {"query": "q"}))
         assert (answer, len(jobs) + len(commands)) == ("hello", 3)
