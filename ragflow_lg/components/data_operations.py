@@ -44,7 +44,10 @@ MAX_SMALL_CHARS = 1_000
 """How much is parsed as literals in the event loop, which takes a few milliseconds."""
 
 MAX_STEPS = 100_000
-"""How many keys or values are compared in the event loop."""
+"""How many values are compared in the event loop."""
+
+MAX_RENAMINGS = 1_000_000
+"""Maximum number of keys that are renamed, those of all maps together."""
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")
 
@@ -154,14 +157,11 @@ async def _remove(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
 async def _rename(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
     pairs = ((renaming.old_key.strip(), renaming.new_key.strip()) for renaming in params.rename_keys)
     names = [(old, new) for old, new in pairs if old and new and old != new]
-    return [*await ctx.services.workers.run(rename_keys, maps, names)]
+    if len(maps) * len(names) > MAX_RENAMINGS:
+        raise ComponentError(f"More than {MAX_RENAMINGS:,} keys would be renamed.", node=ctx.node.id)
+    return [*rename_keys(maps, names)]
 
 
-def _count_renamings(maps: Maps, names: Sequence[tuple[str, str]]) -> int:
-    return len(maps) * len(names)
-
-
-@worker_task("Renaming the keys", seconds=5.0, small_size=MAX_STEPS, size=_count_renamings)
 def rename_keys(maps: Maps, names: Sequence[tuple[str, str]]) -> Maps:
     """Rename keys, each to the end of its map. Two keys can swap their names."""
     results: Maps = []

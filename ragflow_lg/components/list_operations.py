@@ -19,7 +19,6 @@ from pydantic import (
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, to_number, to_text
-from ragflow_lg.base.worker_tasks import measure, worker_task
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, TemplateOrValue, default_unless_read
 from ragflow_lg.dsl.conditions import FILTERS, TextRule, filter_name, filter_text
@@ -28,11 +27,8 @@ from ragflow_lg.dsl.variable_references import Reference, parse_reference
 
 Operation: TypeAlias = Literal["nth", "head", "tail", "filter", "sort", "drop_duplicates"]
 
-MAX_STEPS = 100_000
-"""How many characters and values are compared in the event loop."""
-
-MAX_SORTED = 8_192
-"""Size of the lists that are sorted in the event loop, which takes a few milliseconds."""
+MAX_SORT_KEYS = 1_000_000
+"""Maximum number of keys by which a list is sorted, those of all its items together."""
 
 
 def _operation(value: Any) -> Any:
@@ -167,29 +163,16 @@ def _raise_if_strict(ctx: RunContext, params: Params, n: int, values: list[Any])
 
 async def _filter(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
     rule = TextRule(params.filter.operator, ctx.charge(filter_text(ctx.resolve(params.filter.value))))
-    return await ctx.services.workers.run(filter_items, values, rule)
-
-
-def _count_filter_steps(values: list[Any], rule: TextRule) -> int:
-    return measure(values, MAX_STEPS) + len(values) * len(rule.expected)
-
-
-@worker_task("Filtering the list", seconds=5.0, small_size=MAX_STEPS, size=_count_filter_steps)
-def filter_items(values: list[Any], rule: TextRule) -> list[Any]:
-    """Return the items that match a rule."""
     return [value for value in values if rule.matches(value)]
 
 
 async def _sort(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
-    is_descending = params.sort_method == "desc"
-    return await ctx.services.workers.run(sort_items, values, params.sort_by, is_descending)
+    if len(values) * len(params.sort_by) > MAX_SORT_KEYS:
+        message = f"The list has too many items to sort them by {len(params.sort_by):,} keys."
+        raise ComponentError(message, node=ctx.node.id)
+    return sort_items(values, params.sort_by, params.sort_method == "desc")
 
 
-def _count_sort_steps(values: list[Any], keys: Sequence[str], is_descending: bool) -> int:
-    return measure(values, MAX_SORTED) + len(values) * len(keys)
-
-
-@worker_task("Sorting the list", seconds=5.0, small_size=MAX_SORTED, size=_count_sort_steps)
 def sort_items(values: list[Any], keys: Sequence[str], is_descending: bool) -> list[Any]:
     """Return the items in order; maps are compared by the values of some keys, if there are any."""
 
@@ -216,10 +199,9 @@ def _rank(value: JsonValue) -> tuple[int, Any]:
 
 
 async def _drop_duplicates(ctx: RunContext, params: Params, values: list[Any]) -> list[Any]:
-    return await ctx.services.workers.run(drop_duplicates, values)
+    return drop_duplicates(values)
 
 
-@worker_task("Dropping the duplicates", seconds=5.0, small_size=MAX_SORTED)
 def drop_duplicates(values: list[Any]) -> list[Any]:
     """Return the first of each group of equal items."""
     unique: dict[str, Any] = {}

@@ -26,6 +26,8 @@ base_url = "{model}"
 base_url = "{upstream}/v1"
 [tenants.attacker]
 providers = ["*"]
+[quotas.tenants.attacker]
+runs = 8
 [server]
 database = "sqlite:///{folder}/server.db"
 files = "{folder}/files"
@@ -71,7 +73,7 @@ async def _create_key(folder: Path, *options: str) -> str:
 @asynccontextmanager
 async def _running(command: Sequence[str], folder: Path, errors: int = DEVNULL) -> AsyncGenerator[tuple[Process, str]]:
     """Run a process; yield it and the first line that it prints."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MALLOC_ARENA_MAX": "2"}
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=errors, cwd=folder, env=environment)
     try:
         assert process.stdout is not None

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.components import data_operations, list_operations, string_transform
+from ragflow_lg.components import data_operations, string_transform
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.services import Services
@@ -72,7 +72,7 @@ ATTACKS: dict[str, tuple[str, dict[str, Any], Any, str]] = {
             "rename_keys": [{"old_key": f"x{i}", "new_key": "y"} for i in range(20_000)],
         },
         BIG_MAPS,
-        "Renaming the keys did not finish within 1.5 s",
+        "More than 1,000,000 keys would be renamed",
     ),
     "filter many maps by a long text": (
         "DataOperations",
@@ -104,7 +104,7 @@ ATTACKS: dict[str, tuple[str, dict[str, Any], Any, str]] = {
         "ListOperations",
         {"query": "env.v", "operations": "sort", "sort_by": [f"k{i}" for i in range(20_000)]},
         BIG_MAPS[:5_000],
-        "Sorting the list",
+        "The list has too many items to sort them by 20,000 keys",
     ),
     "drop duplicates": (
         "ListOperations",
@@ -146,8 +146,7 @@ ATTACKS: dict[str, tuple[str, dict[str, Any], Any, str]] = {
 async def test_the_event_loop_stays_responsive_and_the_memory_bounded(
     attack: str, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for task in (data_operations.filter_maps, data_operations.rename_keys, list_operations.sort_items):
-        monkeypatch.setattr(task, "seconds", 1.5)
+    monkeypatch.setattr(data_operations.filter_maps, "seconds", 1.5)
     monkeypatch.setattr(string_transform.split, "seconds", 1.5)
     name, params, value, error = ATTACKS[attack]
     spec = SPECS.get(name)
