@@ -1,14 +1,12 @@
 """Limits on concurrent runs and on the length of their inputs, for all tenants together and for each tenant.
 
-Runs above the limits wait. The next one is of the tenant with the fewest runs, so that a burst of one tenant delays no
-other. A run holds its input several times: in its state, its events and its answer.
+Runs above the limits wait, in order; one whose tenant is at its own limit delays no other. A run holds its input
+several times: in its state, its events and its answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
-import time
 from collections import Counter, deque
 from collections.abc import Callable
 
@@ -19,8 +17,6 @@ from ragflow_lg.base.errors import BusyError, QuotaError
 MAX_INPUT_CHARS = 32_000_000
 MARGIN = 100
 """How many runs may begin between the question whether one has to wait and the answer."""
-SORT_S = 0.5
-"""How old the positions of the waiting runs may be."""
 
 
 class Places(Struct, frozen=True):
@@ -43,7 +39,7 @@ class Places(Struct, frozen=True):
 
 
 class _Slot(Struct, eq=False):
-    """The slot of a run. It takes half the memory of a function with cells."""
+    """The slot of a run."""
 
     slots: RunSlots
     places: Places
@@ -116,11 +112,6 @@ class RunSlots:
         self._running = 0
         self._in_use: Counter[str] = Counter()
         self._waiting: deque[_Waiting] = deque()
-        self._turns: dict[str, int] = {}
-        """When each tenant last got a slot after waiting, as a number that grows; empty if nothing waits."""
-        self._positions: dict[str, int] = {}
-        self._sorted_s = -math.inf
-        """When the positions were determined."""
         self._inputs, self._waiting_inputs = _InputLengths(max_input_chars), _InputLengths(max_input_chars)
 
     @property
@@ -143,27 +134,9 @@ class RunSlots:
         return used_up or self._running + MARGIN >= self._slots or not self._inputs.have_room(places)
 
     def position(self, run_id: str) -> int:
-        """Return how many runs, with this one, will probably get a slot before or with it; 0 if it does not wait.
-
-        Those of other tenants that come later may be earlier: the tenants take turns. The line is sorted at most once
-        in `SORT_S`, because every client that waits asks.
-        """
-        now = time.monotonic()
-        if now - self._sorted_s >= SORT_S:
-            self._sorted_s = now
-            self._positions = {name: number for number, name in enumerate(self._in_order(), 1) if name}
-        return self._positions.get(run_id, 0)
-
-    def _in_order(self) -> list[str]:
-        """Return the ids of the runs that wait, in the order in which they will probably get their slots."""
-        ahead: Counter[str] = Counter()
-        places: list[tuple[int, int, int, str]] = []
-        for number, waiting in enumerate(self._waiting):
-            tenant = waiting.places.tenant
-            in_use, served = self._precedence(waiting)
-            places.append((in_use + ahead[tenant], served, number, waiting.places.run_id))
-            ahead[tenant] += 1
-        return [place[-1] for place in sorted(places)]
+        """Return the place of a run among those that wait, from 1; 0 if it does not wait."""
+        ids = [waiting.places.run_id for waiting in self._waiting]
+        return ids.index(run_id) + 1 if run_id in ids else 0
 
     async def acquire(self, run: Places | str) -> Callable[[], None]:
         """Acquire a slot as soon as one is free. Return a function that releases it and can be called repeatedly.
@@ -233,19 +206,11 @@ class RunSlots:
             self._waiting.remove(waiting)
             if not waiting.slot.done():
                 self._take(waiting.places)
-                self._turns[waiting.places.tenant] = max(self._turns.values(), default=0) + 1
                 waiting.slot.set_result(None)
-        if not self._waiting:
-            self._turns.clear()
 
     def _next(self) -> _Waiting | None:
-        """Return the waiting run that may start: of the tenants with the fewest runs, the one served longest ago."""
-        free = (each for each in self._waiting if self._is_free(each.places))
-        return min(free, key=self._precedence, default=None)
-
-    def _precedence(self, waiting: _Waiting) -> tuple[int, int]:
-        tenant = waiting.places.tenant
-        return self._in_use[tenant], self._turns.get(tenant, 0)
+        """Return the first waiting run that may start."""
+        return next((each for each in self._waiting if self._is_free(each.places)), None)
 
     def _busy(self, places: Places) -> BusyError:
         retry_s = max(1.0, self._wait_s / 2)

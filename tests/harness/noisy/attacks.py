@@ -138,7 +138,7 @@ async def _never_read(attacker: Attacker) -> None:
     head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     writers: list[asyncio.StreamWriter] = []
     try:
-        for _ in range(100):
+        for _ in range(20):
             writers.append((await attacker.connect())[1])
             writers[-1].write(head.encode() + body)
             attacker.answers["opened"] += 1
@@ -195,7 +195,7 @@ ATTACKS: dict[str, Attack] = {
     "cycle": _playing("a cycle without end", lambda: canvas({"a": text(["b"]), "b": text(["a"])}), at_once=16),
     "document": Attack("HTML nested 500,000 deep", _upload, _creating(lambda: FILES)),
     "heads": Attack("headers that never end", _hold_heads, at_once=2),
-    "unread": Attack("streams of 1 MB that nobody reads", _never_read, _creating(lambda: ECHO)),
+    "unread": Attack("streams of 1 MB that nobody reads", _never_read, _creating(lambda: ECHO), at_once=2),
     "turns": _playing("ordinary turns, as many as go", lambda: ECHO, at_once=64),
     "keys": Attack("invented keys", _invent_key, at_once=32),
     "forks": Attack("copies of a session", _fork, _creating(lambda: ECHO), at_once=16),

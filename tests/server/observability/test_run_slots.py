@@ -3,7 +3,6 @@ import asyncio
 import pytest
 
 from ragflow_lg.base.errors import BusyError
-from ragflow_lg.server.observability import run_slots
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
 
 
@@ -44,51 +43,6 @@ async def test_a_tenant_at_its_limit_does_not_delay_others() -> None:
     (await waiting)()
     other()
     assert slots.in_use == 0
-
-
-@pytest.mark.parametrize("number", [1, 2])
-async def test_tenants_that_wait_take_turns(number: int) -> None:
-    slots = RunSlots(number, max_waiting=20, wait_s=5)
-    held = [await slots.acquire("a") for _ in range(number)]
-    order: list[str] = []
-
-    async def run(name: str) -> None:
-        release = await slots.acquire(name[0])
-        order.append(name)
-        await asyncio.sleep(0)
-        release()
-
-    names = [*(f"a{index}" for index in range(5)), "b0", "b1", "c0"]
-    tasks = [asyncio.create_task(run(name)) for name in names]
-    await _let_tasks_run()
-    for release in held:
-        release()
-    await asyncio.gather(*tasks)
-    assert set(order[:6]) == {"a0", "a1", "b0", "b1", "c0", "a2"}
-    assert [name for name in order if name[0] == "a"] == names[:5]
-    assert (slots.in_use, slots.queue_length) == (0, 0)
-
-
-async def test_waiting_runs_have_a_place_in_the_order_of_their_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_slots, "SORT_S", 0.0)
-    slots = RunSlots(1, max_waiting=20, wait_s=5)
-    release, ended = await slots.acquire("a"), list[str]()
-
-    async def run(name: str) -> None:
-        leave = await slots.acquire(Places(name[0], run_id=name))
-        ended.append(name)
-        leave()
-
-    names = ["a1", "a2", "a3", "b1", "b2"]
-    tasks = [asyncio.create_task(run(name)) for name in names]
-    await _let_tasks_run()
-    places = {name: slots.position(name) for name in names}
-    assert places == {"b1": 1, "a1": 2, "b2": 3, "a2": 4, "a3": 5}
-    assert slots.position("unknown") == 0
-    release()
-    await asyncio.gather(*tasks)
-    assert set(ended) == set(names)
-    assert [slots.position(name) for name in names] == [0] * 5
 
 
 async def test_a_run_is_refused_after_waiting() -> None:

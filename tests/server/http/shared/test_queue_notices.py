@@ -7,7 +7,6 @@ import httpx
 import pytest
 
 from ragflow_lg.server.http.shared import queue_notices
-from ragflow_lg.server.observability import run_slots
 from tests.fakes.services import Reply
 from tests.server.http.app_server import MODEL, AppServer, frames, start_app
 from tests.server.http.native.native_client import frames as native_frames
@@ -18,7 +17,6 @@ PLACES: dict[str, Any] = {"max_runs": 1, "max_waiting_runs": 5, "run_wait_s": 20
 @pytest.fixture(autouse=True)
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_notices, "LOOK_S", 0.02)
-    monkeypatch.setattr(run_slots, "SORT_S", 0.0)
 
 
 def ask(server: AppServer, agent: str, surface: str) -> asyncio.Task[httpx.Response]:
