@@ -15,7 +15,7 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.http.shared.body_limits import GENERAL_LIMITS, BodyLimits, LimitedBody
-from ragflow_lg.server.http.shared.event_stream import CONNECTION, LATER, PART_BYTES, Connection, EventStream, send_long
+from ragflow_lg.server.http.shared.event_stream import CONNECTION, PART_BYTES, Connection, send_long
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.operations import client_network
 
@@ -78,19 +78,12 @@ class RequestObserver:
         network = client_network(scope["client"][0]) if scope.get("client") else ""
         notes = RequestNotes(_read_request_id(headers), scope["client"][0] if network else "")
         recorder = _ResponseRecorder(self._operations, send, notes.request_id, scope.get(CONNECTION))
-        streams: list[EventStream] = []
         length = headers.get(b"content-length", b"")
         body = LimitedBody(receive, self._limits, int(length[:20]) if length.isdigit() else 0)
-        inner, route = {**scope, LATER: streams, **body.scope()}, ""
+        inner = {**scope, **body.scope()}
         with use_notes(notes), self._operations.spans.span(method, scope["headers"]) as span:
             try:
                 await self._select_app(inner, network)(inner, body.receive, recorder.send)
-                route, inner = _get_route_path(inner), scope  # what was put into the scope is not needed any more
-                for stream in streams:
-                    recorder.begin_events()
-                    for known in headers, scope["headers"], scope.get("state", {}):
-                        known.clear()  # nothing needs the request any more
-                    await stream.send_body(scope, receive, send)
             except ClientDisconnect:
                 recorder.status = CLIENT_CLOSED_REQUEST
             except Exception:
@@ -101,7 +94,7 @@ class RequestObserver:
                 error = RequestError("Internal server error; see the server log.", 100, status=500, has_data=True)
                 await self._refuse(Request(scope), error)(scope, receive, recorder.send)
             finally:
-                route = route or _get_route_path(inner)
+                route = _get_route_path(inner)
                 recorder.record_end(method, route)
                 span.end(method, route, recorder.status)
                 logger.info("%s %s %s %.3f s", method, path, recorder.status, recorder.seconds)
@@ -153,14 +146,13 @@ class _ResponseRecorder:
             missing = [each for each in _SECURITY_HEADERS if each[0] not in own]
             message = {**message, "headers": [*headers, (REQUEST_ID, self._request_id.encode()), *missing]}
         elif self._is_stream and message.get("body"):
-            self.begin_events()
+            self._begin_events()
         if len(message.get("body", b"")) > PART_BYTES:
             await send_long(message, self, self._send)
         else:
             await self._send(message)
 
-    def begin_events(self) -> None:
-        """Record that the first event of a stream is sent."""
+    def _begin_events(self) -> None:
         if not self._has_events:
             self._has_events = True
             self._operations.metrics.begin_stream(time.monotonic() - self._began_s)

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LATER = "ragflow_lg.streams"
-"""The key of a scope whose list gets the responses whose bodies are still to be sent."""
 CONNECTION = "ragflow_lg.connection"
 """The key of a scope for its `Connection`, if the server has one. Otherwise, a task waits for the disconnection."""
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
@@ -145,11 +143,7 @@ async def send_long(message: Message, response: Sending, send: Send) -> None:
 
 
 class EventStream(Response):
-    """A response that sends the frames of an event stream as they arrive.
-
-    In a scope with `LATER`, the caller of the application sends the body, once that has returned: routes and
-    middleware then need no memory while the stream is open.
-    """
+    """A response that sends the frames of an event stream as they arrive."""
 
     def __init__(self, frames: AsyncGenerator[bytes], heartbeat_s: float) -> None:
         """Create the response.
@@ -174,13 +168,6 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the head, and all frames, or stop when the client disconnects."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        if LATER in scope:
-            scope[LATER].append(self)
-        else:
-            await self.send_body(scope, receive, send)
-
-    async def send_body(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send all frames, or stop when the client disconnects."""
         task = self._sending = asyncio.current_task()
         if self._heartbeat_s:
             self._send = send

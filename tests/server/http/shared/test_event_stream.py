@@ -13,7 +13,7 @@ from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.http.shared import event_stream
-from ragflow_lg.server.http.shared.event_stream import CONNECTION, LATER, PART_BYTES, EventStream, UnsentBytes
+from ragflow_lg.server.http.shared.event_stream import CONNECTION, PART_BYTES, EventStream, UnsentBytes
 from ragflow_lg.server.streaming.sse import HEARTBEAT
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, start_app
@@ -101,16 +101,6 @@ async def test_a_disconnect_stops_reading_at_once() -> None:
     client.has_left.set()
     await playing
     assert frames.is_closed
-
-
-async def test_the_body_is_sent_by_the_caller_of_an_application_who_asks_for_it() -> None:
-    client, frames = Client(), FrameSource(b"a", b"b")
-    later: list[EventStream] = []
-    await EventStream(frames.stream(), 0.0)({"type": "http", LATER: later}, client.receive, client.send)
-    assert ([message["type"] for message in client.sent], frames.count) == (["http.response.start"], 0)
-    (stream,) = later
-    await stream.send_body({"type": "http"}, client.receive, client.send)
-    assert client.bodies == [b"a", b"b", b""]
 
 
 class Connection:
