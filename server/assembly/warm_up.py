@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from threading import Event, Thread
+from threading import Event
 
 from ragflow_lg.engine.graph_run import find_loop
 from ragflow_lg.server.assembly.library import catalog
@@ -37,16 +37,16 @@ def is_loading() -> bool:
 
 
 @contextmanager
-def loading_turn_code(then: Callable[[], object] = lambda: None) -> Generator[Callable[[], None]]:
+def loading_turn_code(then: Callable[[], object] = lambda: None) -> Generator[Callable[[], object]]:
     """Yield a function that starts loading the code of turns in a thread. After the block, it loads no more modules.
 
     When all code is loaded, the thread calls ``then``.
-    The process does not end before the thread: it could crash in a compiled module that is just being loaded.
+    The event loop does not end before the thread: it could crash in a compiled module that is just being loaded.
     """
     stop = Event()
     _is_loading.set()
     try:
-        yield Thread(target=_load_until, args=(stop, then), name="loading").start
+        yield lambda: asyncio.get_running_loop().run_in_executor(None, _load_until, stop, then)
     finally:
         stop.set()
         _is_loading.clear()

@@ -15,6 +15,8 @@ from tests.stores import fresh_prefix
 
 ROOT = Path(__file__).parents[3]
 COMMAND = (sys.executable, "-m", "ragflow_lg")
+HEAP = {"MALLOC_ARENA_MAX": "2", "MALLOC_TRIM_THRESHOLD_": "131072"}
+"""As in the image: freed memory goes back to the system."""
 RULES = '[[rules]]\nreplies = [{ text = ["It ", "is ", "on ", "its ", "way."] }]\n'
 SETTINGS = """
 checkpoints = "{redis}"
@@ -27,7 +29,7 @@ base_url = "{upstream}/v1"
 [tenants.attacker]
 providers = ["*"]
 [quotas.tenants.attacker]
-runs = 8
+runs = 4
 [server]
 database = "sqlite:///{folder}/server.db"
 files = "{folder}/files"
@@ -73,7 +75,7 @@ async def _create_key(folder: Path, *options: str) -> str:
 @asynccontextmanager
 async def _running(command: Sequence[str], folder: Path, errors: int = DEVNULL) -> AsyncGenerator[tuple[Process, str]]:
     """Run a process; yield it and the first line that it prints."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MALLOC_ARENA_MAX": "2"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **HEAP}
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=errors, cwd=folder, env=environment)
     try:
         assert process.stdout is not None

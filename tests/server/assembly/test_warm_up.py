@@ -1,3 +1,4 @@
+import asyncio
 import threading
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def test_the_first_turn_of_a_server_loads_no_code(tmp_path: Path) -> None:
         assert process.read_line() == ""
 
 
-def test_a_server_that_stops_loads_no_more_modules_but_finishes_the_one_it_is_loading(
+async def test_a_server_that_stops_loads_no_more_modules_but_finishes_the_one_it_is_loading(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loaded: list[str] = []
@@ -57,10 +58,8 @@ def test_a_server_that_stops_loads_no_more_modules_but_finishes_the_one_it_is_lo
     monkeypatch.setattr(warm_up, "import_module", load)
     with warm_up.loading_turn_code() as start_loading:
         start_loading()
-        assert is_loading.wait(10)
+        assert await asyncio.to_thread(is_loading.wait, 10)
         assert warm_up.is_loading()
-    (thread,) = (thread for thread in threading.enumerate() if thread.name == "loading")
-    assert not thread.daemon  # a process waits for its threads before it ends, except for daemons
     may_finish.set()
-    thread.join(10)
+    await asyncio.get_running_loop().shutdown_default_executor()
     assert loaded == [warm_up.LAZY_MODULES[0]]
