@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragflow_lg.base.errors import AnswerError, CompileError, RagflowLgError, RunFailedError
     from ragflow_lg.dsl_compiler.langgraph_app.canvas_state import CanvasState, TurnFailure
+    from ragflow_lg.library import check_canvas, load_canvas, open_runner
     from ragflow_lg.runs.callbacks import RunCallbacks
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.runs.wire.wire_events import (
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
         WorkflowFinished,
         WorkflowStarted,
     )
-    from ragflow_lg.server.assembly.library import check_source as check_canvas
-    from ragflow_lg.server.assembly.library import load_graph as load_canvas
-    from ragflow_lg.server.assembly.library import open_runner
 
     __version__: str
 
@@ -58,8 +56,8 @@ __all__ = [
     "open_runner",
 ]
 
-_LIBRARY = {"check_canvas": "check_source", "load_canvas": "load_graph", "open_runner": "open_runner"}
 _MODULES = {
+    **dict.fromkeys(("check_canvas", "load_canvas", "open_runner"), "library"),
     **dict.fromkeys(("AnswerError", "CompileError", "RagflowLgError", "RunFailedError"), "base.errors"),
     **dict.fromkeys(("CanvasState", "TurnFailure"), "dsl_compiler.langgraph_app.canvas_state"),
     "RunCallbacks": "runs.callbacks",
@@ -72,7 +70,7 @@ _MODULES = {
         "runs.wire.wire_events",
     ),
 }
-"""Where the other names are."""
+"""Where the names are."""
 
 
 def __dir__() -> list[str]:
@@ -90,8 +88,4 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return getattr(import_module(f"ragflow_lg.{_MODULES[name]}"), name)
-    if name in _LIBRARY:
-        from ragflow_lg.server.assembly import library
-
-        return getattr(library, _LIBRARY[name])
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,7 +18,8 @@ from ragflow_lg.base.blocking_calls import iterate_blocking, run_blocking
 from ragflow_lg.base.errors import InputRefusedError, RagflowLgError, RunError
 from ragflow_lg.engine.canvas_call import parameter_schema, read_arguments
 from ragflow_lg.langchain.dataset_retrievers import document_of_chunk
-from ragflow_lg.server.assembly.library import Compat, load_graph
+from ragflow_lg.library import load_canvas
+from ragflow_lg.server.assembly.library import Compat
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -66,7 +67,7 @@ def canvas_tool(
         CompileError: if the canvas has errors.
         SettingsError: if the file or the settings cannot be read.
     """
-    graph: Any = load_graph(source, raise_errors=False, **options).copy({"checkpointer": False})
+    graph: Any = load_canvas(source, raise_errors=False, **options).copy({"checkpointer": False})
     plan: Plan = graph.plan
     path = Path(source).stem if isinstance(source, Path | str) and not str(source).lstrip().startswith("{") else ""
     own_name = (name or _NOT_NAME.sub("_", path).strip("_") or "canvas")[:_MAX_NAME_CHARS]
@@ -112,7 +113,7 @@ class CanvasRunnable(Runnable[Any, AIMessage]):
             CompileError: if the canvas has errors.
             SettingsError: if the file or the settings cannot be read.
         """
-        self.graph: Any = load_graph(source, checkpointer=checkpointer, raise_errors=False, **options)
+        self.graph: Any = load_canvas(source, checkpointer=checkpointer, raise_errors=False, **options)
 
     async def ainvoke(self, input: CanvasInput, config: RunnableConfig | None = None, **kwargs: Any) -> AIMessage:
         """Run a turn and return the answer."""

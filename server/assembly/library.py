@@ -1,10 +1,8 @@
-"""The library's entry points, which combine the catalog, compiler and services according to the settings."""
+"""Canvases compiled and checked according to the settings."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -25,23 +23,15 @@ from ragflow_lg.dsl_compiler import (
 )
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
 from ragflow_lg.server.assembly.canvas_needs import Need, check_needs, list_needs
-from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.prompt_sizes import check_prompt_sizes
 from ragflow_lg.server.assembly.unsent_params import check_sent_params
 
 if TYPE_CHECKING:
-    from langgraph.checkpoint.base import BaseCheckpointSaver
-    from langgraph.store.base import BaseStore
-
     from ragflow_lg.base.diagnostics import Diagnostic, Severity
     from ragflow_lg.component.plan import Plan
     from ragflow_lg.component.registry import Registry
-    from ragflow_lg.dsl_compiler.lower import CanvasApplication
     from ragflow_lg.engine.compiled_canvas import CompiledCanvas
-    from ragflow_lg.runs.callbacks import RunCallbacks
-    from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.settings import Settings
-    from ragflow_lg.services.services import Services
 
 Compat: TypeAlias = Literal["ragflow"] | Mapping[str, bool]
 """RAGFlow's behaviours: all of them, or a choice by name as in `ragflow_lg.dsl.compatibility`."""
@@ -79,9 +69,9 @@ def load_canvas(
         CompileError: If the canvas has errors.
         SettingsError: If the file or the settings cannot be read, or a tool is invalid.
     """
-    read = _default_settings if settings is None else lambda: settings
-    content = _content(source)
-    path = Path(source) if isinstance(source, Path | str) and not _is_document(source) else None
+    read = default_settings if settings is None else lambda: settings
+    content = read_content(source)
+    path = Path(source) if isinstance(source, Path | str) and not is_document(source) else None
     limits = NO_LIMITS if settings is None or path else settings.limits.canvas
     files = CanvasFiles(read, path, asks_servers=asks_servers, compatibility=_compatibility(compat), limits=limits)
     try:
@@ -116,86 +106,18 @@ def _compatibility(compat: Compat | None) -> Compatibility | None:
     return Compatibility().override(choices)
 
 
-def load_graph(
-    source: Path | str | bytes | Mapping[str, Any],
-    *,
-    model: str = "",
-    settings: Settings | None = None,
-    services: Services | None = None,
-    checkpointer: BaseCheckpointSaver[Any] | None = None,
-    store: BaseStore | None = None,
-    compat: Compat | None = None,
-    tools: Sequence[Any] = (),
-    raise_errors: bool = True,
-) -> CanvasApplication:
-    """Compile a canvas to a LangGraph graph that can be run, drawn, or used as a node in another graph.
-
-    ``source`` is the same as for `load_canvas`. The input is ``{"query": …, "inputs": …, "files": …}`` or
-    ``{"messages": …}``. The output is the state, with ``messages``, ``outputs``, ``globals``, ``history`` and ``turn``.
-    ``ainvoke`` and ``invoke`` raise RunFailedError if a component's error has stopped the turn; without
-    ``raise_errors``, the state has it as ``error``. The graph runs asynchronously; ``invoke`` and
-    ``stream`` wait for an event loop in another thread. A notebook shows its drawing.
-
-    ``model`` replaces every model in the canvas (``demo`` needs no key). Models and services are taken from
-    ``settings``, or from the default settings, and stay open while anything is running. ``services`` replaces them and
-    is not closed. A surrounding graph uses its own ``checkpointer``. ``compat`` replaces the section ``[compat]`` of
-    the settings: ``"ragflow"``, or single behaviours such as ``{"jinja_text": True}``. ``tools`` are tools of LangChain
-    and functions; the canvas uses them by their names, as the tools of an Agent or as nodes.
-
-    Raises:
-        CompileError: If the canvas has errors.
-        SettingsError: If the file or the settings cannot be read, or a tool is invalid.
-    """
-    from contextlib import nullcontext
-
-    from ragflow_lg.dsl_compiler.lower import as_application
-    from ragflow_lg.server.assembly.shared_services import SharedServices
-
-    canvas = load_canvas(source, settings, asks_servers=services is None, compat=compat, tools=tools)
-
-    def open_by_model(model: str) -> AbstractAsyncContextManager[Services]:
-        source_settings = _default_settings() if settings is None else settings
-        return open_services(source_settings, model=model) if services is None else nullcontext(services)
-
-    def draw() -> str:
-        from ragflow_lg.dsl_compiler.drawing import sketch_plan, to_svg
-
-        return to_svg(sketch_plan(canvas.plan))
-
-    graph = as_application(canvas, SharedServices(open_by_model, model=model), draw=draw, raises_errors=raise_errors)
-    return graph.copy({"checkpointer": checkpointer, "store": store})
-
-
-def _content(source: Path | str | bytes | Mapping[str, Any]) -> bytes | Mapping[str, Any]:
+def read_content(source: Path | str | bytes | Mapping[str, Any]) -> bytes | Mapping[str, Any]:
+    """Return a document, or the content of its file; see `load_canvas`."""
     if isinstance(source, bytes | Mapping):
         return source
-    if isinstance(source, str) and _is_document(source):
+    if isinstance(source, str) and is_document(source):
         return source.encode("utf-8", "replace")
     return read_canvas(Path(source))
 
 
-def _is_document(source: Path | str) -> bool:
+def is_document(source: Path | str) -> bool:
+    """Return whether a text is a document, and not a path."""
     return isinstance(source, str) and source.lstrip("\ufeff \r\n\t").startswith("{")
-
-
-def check_source(
-    source: Path | str | bytes | Mapping[str, Any], *, settings: Settings | None = None
-) -> tuple[Diagnostic, ...]:
-    """Check a canvas and what it needs, without running it, as ``ragflow-lg check`` does. Return what was found.
-
-    ``source`` is the same as for `load_canvas`. The canvas can run if no diagnostic has the severity ``error``. Lines
-    in a JSON object are those of ``json.dumps(source, indent=2)``.
-
-    Raises:
-        SettingsError: If the file or the settings cannot be read.
-    """
-    content = _content(source)
-    if isinstance(content, Mapping):
-        content = json.dumps(content, indent=2, default=str).encode()
-    path = Path(source) if isinstance(source, Path | str) and not _is_document(source) else None
-    load = _default_settings if settings is None else lambda: settings
-    limits = NO_LIMITS if path else load().limits.canvas
-    return check_text(content.decode("utf-8", "replace"), path, load, limits).diagnostics
 
 
 def check_file(
@@ -211,7 +133,7 @@ def check_file(
     uploaded to a server: with the limits on its size, and without the other files in its folder. What it needs and the
     settings lack is reported with ``missing_severity``; the plan is returned nevertheless.
     """
-    content, load = read_canvas(path), cache(settings or _default_settings)
+    content, load = read_canvas(path), cache(settings or default_settings)
     files = CanvasFiles(load, limits=load().limits.canvas) if is_uploaded else CanvasFiles(load, path)
     text = content.decode("utf-8", "replace")
     checked = _check(content, text, load, files, missing_severity)
@@ -252,7 +174,7 @@ def needs_of_file(path: Path, settings: Settings) -> tuple[Need, ...]:
 
 def sketch_file(path: Path) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
     """Return the plan for a file for display purposes, if there is one, and all diagnostics."""
-    return check_canvas(read_canvas(path), catalog(), CanvasFiles(_default_settings, path, asks_servers=False))
+    return check_canvas(read_canvas(path), catalog(), CanvasFiles(default_settings, path, asks_servers=False))
 
 
 _cache: SizedCache[bytes, tuple[CompiledCanvas, Mapping[str, object]]] = SizedCache(MAX_CACHED_BYTES)
@@ -287,53 +209,8 @@ def _digest(content: bytes) -> bytes:
     return blake2b(content, digest_size=16).digest()
 
 
-def _default_settings() -> Settings:
+def default_settings() -> Settings:
+    """Return the settings of the file that is used without another one."""
     from ragflow_lg.server.settings import load_settings
 
     return load_settings(None)
-
-
-@asynccontextmanager
-async def open_runner(
-    source: Path | str | bytes | Mapping[str, Any],
-    *,
-    model: str = "",
-    checkpoint: str = "memory://",
-    record: Path | str = "",
-    replay: Path | str = "",
-    callbacks: Sequence[RunCallbacks] = (),
-    compat: Compat | None = None,
-) -> AsyncGenerator[Runner]:
-    """Open a runner for a canvas with the models and services from the settings.
-
-    ``model`` replaces every model in the canvas (``demo`` needs no key). ``checkpoint`` is the session store's URL.
-    ``record`` and ``replay`` are files to which answers from models and servers are recorded, or from which they are
-    replayed. ``callbacks`` are called for every run, in addition to those from the settings. ``compat`` replaces the
-    section ``[compat]`` of the settings.
-
-    Raises:
-        CompileError: If the canvas has errors.
-        SettingsError: If a file or a setting is invalid.
-        CheckpointError: If the store cannot be opened.
-        CassetteError: If the recording cannot be read or written.
-    """
-    from ragflow_lg.adapters.system_services import SystemClock
-    from ragflow_lg.checkpoints import open_store
-    from ragflow_lg.runs.runner import Runner
-    from ragflow_lg.server.assembly.recordings import open_recording
-    from ragflow_lg.server.assembly.run_callbacks import open_callbacks
-    from ragflow_lg.server.settings import load_settings
-
-    settings = load_settings(None)
-    canvas = load_canvas(source, settings, asks_servers=not replay, compat=compat)
-    store = open_store(checkpoint, SystemClock(), **settings.store_options)
-    limit = settings.run.event_limit
-    with open_recording(
-        record, replay, plan=canvas.plan, secrets=settings.secrets, sources=[_content(source)]
-    ) as recording:
-        async with (
-            open_callbacks(settings) as more,
-            store as session_store,
-            open_services(settings, model=model, recording=recording) as services,
-        ):
-            yield Runner(canvas, services, store=session_store, event_limit=limit, callbacks=(*callbacks, *more))

@@ -15,9 +15,9 @@ from pypdf import PdfReader
 from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.local_file_ids import local_path
+from ragflow_lg.library import open_runner
 from ragflow_lg.server.agents.retention import delete_expired_files
 from ragflow_lg.server.agents.tenant_services import tenant_services
-from ragflow_lg.server.assembly.library import open_runner
 from ragflow_lg.server.settings.component_sections import CodeSection, ReportsSection
 from ragflow_lg.services.code import Artifact, CodeResult
 from tests.fakes.code import ScriptedSandbox

@@ -11,6 +11,8 @@ from pydantic import SecretStr
 
 from ragflow_lg.base.errors import AnswerError, CompileError, RunFailedError, SettingsError
 from ragflow_lg.dsl_compiler.source import MAX_BYTES
+from ragflow_lg.library import check_canvas, open_runner
+from ragflow_lg.library import load_canvas as load_graph
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.canvas_files import read_canvas
 from ragflow_lg.server.assembly.library import (
@@ -18,10 +20,7 @@ from ragflow_lg.server.assembly.library import (
     cached_canvas,
     catalog,
     check_file,
-    check_source,
     load_canvas,
-    load_graph,
-    open_runner,
 )
 from ragflow_lg.server.assembly.open_services import GUARD_GROUP, open_services, tool_policies
 from ragflow_lg.server.assembly.recordings import open_recording
@@ -85,10 +84,10 @@ def test_limits_are_for_documents_of_others_and_not_for_files(tmp_path: Path) ->
     path = tmp_path / "canvas.json"
     path.write_bytes(SUPPORT.read_bytes())
     assert load_canvas(path, settings).plan.nodes
-    assert not [d for d in check_source(path, settings=settings) if d.severity == "error"]
+    assert not [d for d in check_canvas(path, settings=settings) if d.severity == "error"]
     with pytest.raises(CompileError, match="canvas_bytes"):
         load_canvas(path.read_bytes() + b"\n", settings)  # not from the cache
-    assert [d.code for d in check_source(path.read_bytes(), settings=settings)] == ["document-too-large"]
+    assert [d.code for d in check_canvas(path.read_bytes(), settings=settings)] == ["document-too-large"]
 
 
 async def test_a_canvas_runs_with_the_services_of_default_settings() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 from langgraph.types import Command
 
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.server.assembly.library import load_graph
+from ragflow_lg.library import load_canvas
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.services import fake_services
 from tests.server.http.app_server import ECHO, FORM
@@ -104,7 +104,7 @@ async def test_a_session_keeps_to_its_version_until_another_is_pinned(tmp_path: 
 async def test_changes_made_in_studio_are_visible(tmp_path: Path) -> None:
     async with native_agent(tmp_path, FORM) as (server, client):
         saver = server.app_state.store.saver  # as LangGraph's server has it, from the same settings
-        studio: Any = load_graph(FORM, services=fake_services(), checkpointer=saver)
+        studio: Any = load_canvas(FORM, services=fake_services(), checkpointer=saver)
         run = (await client.post("/runs", json={"query": "hi"})).json()
         path = f"/sessions/{run['session_id']}"
         thread: Any = {"configurable": {"thread_id": thread_of_session(run["session_id"])}}
