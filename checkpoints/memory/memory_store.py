@@ -305,7 +305,7 @@ class Watching(Protocol):
 
 
 class CancelWatch(AbstractAsyncContextManager[None]):
-    """A block; see `ragflow_lg.services.sessions.Cancels.watch`. It takes less memory than a generator."""
+    """A block; see `ragflow_lg.services.sessions.Cancels.watch`."""
 
     def __init__(self, cancels: Watching, session: str, on_cancel: Callable[[], None]) -> None:
         self._cancels = cancels

@@ -30,8 +30,6 @@ class ThreadBlobs:
     There are two generations. Using a blob moves it to the younger one; from time to time, the older one is dropped.
     """
 
-    __slots__ = ("_older", "_recent", "_writes")
-
     def __init__(self) -> None:
         self._recent: dict[str, int] = {}
         self._older: dict[str, int] = {}

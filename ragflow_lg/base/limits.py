@@ -68,8 +68,6 @@ class Limit:
     As with ``asyncio.timeout``, a cancellation from outside remains a cancellation.
     """
 
-    __slots__ = ("_cancels_before", "_limits", "_seconds", "_task", "due", "is_over")
-
     def __init__(self, limits: Limits, seconds: float | None) -> None:
         self._limits = limits
         self._seconds = seconds

@@ -16,8 +16,6 @@ _GLOBAL = "global "
 class Size:
     """A number of characters and entries."""
 
-    __slots__ = ("chars", "entries")
-
     def __init__(self, chars: int = 0, entries: int = 0) -> None:
         self.chars = chars
         self.entries = entries

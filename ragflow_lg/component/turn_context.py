@@ -35,8 +35,6 @@ STORE_S = 0.05
 class Call:
     """A block that calls a service; see `TurnContext.calling`. Most blocks end at once, so this is no generator."""
 
-    __slots__ = ("_turn",)
-
     def __init__(self, turn: TurnContext) -> None:
         """``turn`` is the outermost one."""
         self._turn = turn

@@ -15,8 +15,6 @@ from ragflow_lg.component.turn_context import TurnContext
 class GraphTask(AbstractAsyncContextManager[None]):
     """A block in which the graph of a run runs. When it is left, the graph is stopped if it is still running."""
 
-    __slots__ = ("_sink", "_task", "_turn", "control")
-
     def __init__(self, turn: TurnContext, sink: EventSink) -> None:
         from langgraph.runtime import RunControl
 

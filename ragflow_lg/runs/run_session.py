@@ -43,24 +43,8 @@ _DURABLE_STATUSES = ("succeeded", "waiting", "drained")
 class RunSession(AbstractAsyncContextManager[None]):
     """A block that holds the session of a run and, at its end, records how the run has ended.
 
-    Without a store, there is nothing to hold. A class takes less memory than a generator.
+    Without a store, there is nothing to hold.
     """
-
-    __slots__ = (
-        "_ended",
-        "_lease",
-        "_observer",
-        "_options",
-        "_turn",
-        "_watch",
-        "config",
-        "error",
-        "id",
-        "is_lost",
-        "lease_token",
-        "record",
-        "status",
-    )
 
     def __init__(self, options: RunOptions, id_: str, config: Any, turn: TurnContext, observer: RunObserver) -> None:
         self._options = options

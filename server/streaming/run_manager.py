@@ -43,8 +43,6 @@ Event = TypeVar("Event")
 class EventPage(list[tuple[int, Event]]):
     """Events of a run with their numbers."""
 
-    __slots__ = ("is_last",)
-
     def __init__(self, events: Iterable[tuple[int, Event]] = (), *, is_last: bool = False) -> None:
         """Initialize. ``is_last`` means that the run has ended with these events, and without an error."""
         super().__init__(events)

@@ -84,8 +84,6 @@ class LimitedBody:
     is that of all bodies until the route chooses another one.
     """
 
-    __slots__ = ("_deadline", "_declared_bytes", "_is_whole", "_limit", "_limits", "_read_bytes", "_receive")
-
     def __init__(self, receive: Receive, limits: BodyLimits, declared_bytes: int) -> None:
         """Initialize. ``declared_bytes`` is its declared length, or 0."""
         self._receive = receive
