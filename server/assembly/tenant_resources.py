@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class TenantResources:
     """What each tenant may use. A tenant with a section has connections, sessions and a result cache of its own.
 
-    Models keep one limit on concurrent calls for each provider, which tenants share fairly.
+    Models keep one limit on concurrent calls for each provider.
     """
 
     def __init__(self, settings: Settings, services: Services, *, only_tenant: str = "", model: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The sandbox that the settings choose: found and tried once, when it is first needed, and shared fairly by tenants."""
+"""The sandbox that the settings choose: found and tried once, when it is first needed."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class RagflowApiKnowledge:
     ) -> None:
         """``url`` has no ``/api/v1``. Errors name the ``setting`` with the address, and the ``key_setting``.
 
-        Nodes repeat what fails themselves, and tenants take turns before they get here.
+        Nodes repeat what fails themselves.
         """
         address = ApiAddress(url, key, timeout_s, 1, f"RAGFlow ({setting})", key_setting)
         self._api = RagflowApi(address, http, side_by_side=MAX_SIDE_BY_SIDE)
