@@ -176,11 +176,12 @@ class ServiceError(RagflowLgError, code="service"):
     ``is_retryable`` says whether another attempt might succeed, and ``retry_after_s`` how long to wait (0 if unknown).
     """
 
+    status: int = 0
+    """The HTTP status with which the service refused the request, if that is known."""
+
     def __init__(self, message: str, *, is_retryable: bool = False, retry_after_s: float = 0.0) -> None:
         self.is_retryable = is_retryable
         self.retry_after_s = retry_after_s
-        self.status = 0
-        """The HTTP status with which the service refused the request, if that is known."""
         super().__init__(message)
 
 

@@ -56,8 +56,12 @@ def test_programs_and_texts_outside_of_an_iteration_stay_as_they_are() -> None:
 
 
 def test_one_change_does_not_undo_another() -> None:
-    inside = ["StringTransform", {"method": "merge", "script": "x"}, ["m"], {"parent_id": "Loop:A"}]
-    short = {"Loop:A": ["Loop", {"maximum_loop_count": 2}, []], "s": inside, "m": [*MESSAGE, {"upstream": ["s"]}]}
+    inside: list[Any] = ["StringTransform", {"method": "merge", "script": "x"}, ["m"], {"parent_id": "Loop:A"}]
+    short: dict[str, Any] = {
+        "Loop:A": ["Loop", {"maximum_loop_count": 2}, []],
+        "s": inside,
+        "m": [*MESSAGE, {"upstream": ["s"]}],
+    }
     text, _ = fix_canvas(json.dumps(expand(short)), catalog())
     assert rules_of(text) & {"unknown-upstream", "edges-from-upstream"} == set()
 
