@@ -22,7 +22,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run serve test coverage bytecode clients databases sandboxes setup-browser attacks test-databases fuzz-api test-elasticsearch lint lint-code lint-page lint-prose site format bench soak conformance shown corpus corpus-table templates tools
+.PHONY: run serve test coverage bytecode clients databases sandboxes setup-browser attacks test-databases fuzz-api test-elasticsearch lint lint-code lint-page lint-prose site format bench conformance shown corpus corpus-table templates tools
 .PHONY: hashes pin-images audit sbom crash eject failover workers deaths upgrade noisy fuzz-canvases poisoned-rows regions takeovers properties ragflow-ui schema studio clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
@@ -161,19 +161,10 @@ format: $(VENV)/.ok
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.ok sandboxes
+bench: $(VENV)/.ok
 	$(BIN)/python -m benchmarks
-	$(BIN)/python -m benchmarks.large_values
-	$(BIN)/python -m benchmarks.starts
-	$(BIN)/python -m benchmarks.checking
-	$(BIN)/python -m benchmarks.editor
-	$(BIN)/python -m benchmarks.knowledge
-	$(BIN)/python -m benchmarks.code_runs
+	$(BIN)/python -m benchmarks.durability
 	$(BIN)/python -m benchmarks.server
-
-# Long: 20,000 turns take most of an hour. `make soak TURNS=500` for a look.
-soak: $(VENV)/.ok
-	$(BIN)/python -m benchmarks.soak $(TURNS)
 
 # What the image installs, by hash; after every change of constraints.txt.
 hashes: $(VENV)/.ok

@@ -45,16 +45,6 @@ def conditional_chain(length: int) -> dict[str, Any]:
     return document({"begin": component("Begin", {}, ["s0"]), **nodes, "end": _transform([])})
 
 
-def heavy(length: int, size: int) -> dict[str, Any]:
-    """Return a chain whose nodes each output ``size`` different characters."""
-    ids = [f"n{i}" for i in range(length)]
-    nodes = {
-        id_: component("StringTransform", {"method": "merge", "script": f"{i:05}" * (size // 5)}, ids[i + 1 : i + 2])
-        for i, id_ in enumerate(ids)
-    }
-    return document({"begin": component("Begin", {}, ids[:1]), **nodes})
-
-
 def streaming(model: str = "") -> dict[str, Any]:
     """Return Begin, an LLM and a Message that streams its answer."""
     nodes = {

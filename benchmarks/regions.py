@@ -68,22 +68,6 @@ def iteration() -> dict[str, Any]:
     )
 
 
-def pausing_loop(rounds: int, pause_at: int) -> dict[str, Any]:
-    """Return a Loop with a form in one of its rounds."""
-    case = {"items": [{"cpn_id": "lp@n", "operator": "=", "value": str(pause_at)}], "to": ["ask"]}
-    ask = {"inputs": {"w": {"name": "w", "type": "line"}}}
-    return document(
-        {
-            "begin": component("Begin", {}, ["lp"]),
-            "lp": _counting_loop("lp", rounds, []),
-            "li": {**component("LoopItem", {}, ["sw"]), "parent_id": "lp"},
-            "sw": {**component("Switch", {"conditions": [case], "end_cpn_ids": ["inc"]}, []), "parent_id": "lp"},
-            "ask": {**component("UserFillUp", ask, ["inc"]), "parent_id": "lp"},
-            "inc": _increment("lp@n", [], "lp"),
-        }
-    )
-
-
 def _merge(current: dict[str, Any] | None, update: dict[str, Any]) -> dict[str, Any]:
     return {**(current or {}), **update}
 
