@@ -19,6 +19,7 @@ from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.server.assembly.canvas_files import canvas_files
 from tests.architecture.sources import ROOT
+from tests.harness.rows import for_each
 
 CATALOG = load_catalog()
 SPECS = list(CATALOG)
@@ -51,7 +52,7 @@ HOSTILE: list[Any] = [
     {"type": "object", "properties": 1},
 ]
 
-every_component = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+every_component = for_each(SPECS, lambda spec: spec.name)
 
 
 def defaults(spec: AnySpec) -> ComponentParams | None:
@@ -66,7 +67,7 @@ def nodes_of_our_canvases() -> list[Any]:
     nodes: list[Any] = []
     for file in sorted([*canvas_files(ROOT / "examples"), *(ROOT / "tests/fixtures/canvas").rglob("*.json")]):
         plan, _ = check_canvas(file.read_bytes(), CATALOG)
-        nodes += [pytest.param(node, id=f"{file.stem}/{node.id}") for node in plan.nodes.values()] if plan else []
+        nodes += plan.nodes.values() if plan else []
     return nodes
 
 
@@ -121,7 +122,7 @@ def test_its_defaults_are_valid_and_survive_json(spec: AnySpec) -> None:
     assert spec.params.model_validate(encoded, context=SCOPE).model_dump(mode="json") == encoded
 
 
-@pytest.mark.parametrize("node", nodes_of_our_canvases())
+@for_each(nodes_of_our_canvases(), lambda node: node.id)
 def test_params_survive_json(node: PlanNode) -> None:
     encoded = json.loads(json.dumps(node.params.model_dump(mode="json"), allow_nan=False))
     scope = {"scope": ReferenceScope(frozenset(r.node for r, _ in node.references))}
