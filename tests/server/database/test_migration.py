@@ -53,40 +53,6 @@ async def test_a_migrated_database_is_opened_without_alembic(database_url: str) 
     assert run(command, stdout=PIPE, text=True, cwd=ROOT, check=True, timeout=60).stdout == "False\n"
 
 
-async def test_a_database_of_the_first_version_is_migrated(database_url: str) -> None:
-    async with open_database(database_url) as database, database.writing() as db:
-        of_table = " ON runs" if "mariadb" in database_url else ""
-        await db.execute(text(f"DROP INDEX ix_runs_tenant_agent_id_start_ms{of_table}"))
-        of_table = " ON sessions" if "mariadb" in database_url else ""
-        await db.execute(text(f"DROP INDEX ix_sessions_tenant_conversation{of_table}"))
-        await db.execute(text("ALTER TABLE sessions DROP COLUMN conversation"))
-        of_table = " ON files" if "mariadb" in database_url else ""
-        await db.execute(text(f"DROP INDEX ix_files_expire_ms{of_table}"))
-        await db.execute(text("ALTER TABLE files DROP COLUMN expire_ms"))
-        for table in ("files", "sessions"):
-            await db.execute(text(f"ALTER TABLE {table} DROP COLUMN visitor"))
-        for column in ("asked", "lease_token"):
-            await db.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
-        for column in ("pause_timeout_s", "pause_answer"):
-            await db.execute(text(f"ALTER TABLE agents DROP COLUMN {column}"))
-        of_usage = ("api_keys agents", "api_keys expire_ms", "files page_key", "runs page_key", "sessions stored_bytes")
-        for changed, column in (each.split() for each in of_usage):
-            await db.execute(text(f"ALTER TABLE {changed} DROP COLUMN {column}"))
-        for table in (
-            "pause_timeouts",
-            "schedules",
-            "usage_days",
-            "webhook_deliveries",
-            "webhook_events",
-            "webhook_tests",
-            "webhook_buckets",
-        ):
-            await db.execute(text(f"DROP TABLE {table}"))
-        await db.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    async with open_database(database_url) as database, database.reading() as db:
-        assert await (await db.connection()).run_sync(_differences) == []
-
-
 async def test_a_database_of_a_newer_server_is_refused(database_url: str) -> None:
     async with open_database(database_url) as database, database.writing() as db:
         await db.execute(text("UPDATE alembic_version SET version_num = '9999'"))
