@@ -26,6 +26,7 @@ from ragflow_lg.runs.wire.message_order import MessageOrder
 from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WireEvent, WorkflowFinished
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
+from ragflow_lg.server.runs.agent_runs import NEVER_BEGAN
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.server.streaming.run_task import parse_policy
 from ragflow_lg.services.chat import Usage
@@ -134,14 +135,11 @@ class Failover:
         has_leased = record is not None or await run_manager.has_events(run_id)
         if has_leased and await app_state.store.cancels.is_requested(session.id):
             return await self._end(EndedRun(head.envelope, "cancelled", ""), head, row)
+        if record is None and order is None:  # nobody knows its request any more
+            return await self._end(EndedRun(head.envelope, "refused", NEVER_BEGAN), head, row)
         runner = await self._turns.runner(agent, session, is_page=bool(row.page_key))
-        if order is not None and record is None:
-            progress = Progress(runner.plan)
-            run = play_order(runner, order)
-        else:
-            progress = await runner.progress(session.id)
-            run = runner.take_over(session.id, head.envelope, progress)
-        replay_filter = ReplayFilter(await self._app_state.run_manager.events_so_far(run_id), progress.plan)
+        run, progress = await _open_run(runner, head.envelope, None if record is not None else order)
+        replay_filter = ReplayFilter(await run_manager.events_so_far(run_id), progress.plan)
         is_started = await self._start(run, head, row, takeovers, Continuation(run, replay_filter, progress))
         if is_started and has_died:
             owner, silence_s = parse_owner(head.process), run_manager.silence_s
@@ -219,6 +217,14 @@ class Failover:
                 return False
             await asyncio.sleep(next(pauses, PAUSES_S[-1]))
         return True
+
+
+async def _open_run(runner: Runner, envelope: Envelope, order: RunOrder | None) -> tuple[Run, Progress]:
+    """Return the run that has an order, from its beginning, or the continuation of what is stored in the session."""
+    if order is not None:
+        return play_order(runner, order), Progress(runner.plan)
+    progress = await runner.progress(envelope.session_id)
+    return runner.take_over(envelope.session_id, envelope, progress), progress
 
 
 def play_order(runner: Runner, order: RunOrder) -> Run:

@@ -248,6 +248,8 @@ class RunControl(AgentRuns):
         if state == "running":
             if not await self._turns.cancel_run(self._agent.tenant, run.id):
                 await self._app_state.store.cancels.request(run.session_id)
+        elif state == "interrupted":  # for the process that takes it over
+            await self._app_state.store.cancels.request(run.session_id)
         elif state == "waiting":
             session = await self.session(run.session_id)
             canvas = await self._turns.canvases.compile_version(self._agent, session.version_id)

@@ -15,6 +15,7 @@ from ragflow_lg.runs.progress import Progress
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.runs import failover as failover_module
+from ragflow_lg.server.runs.agent_runs import NEVER_BEGAN
 from ragflow_lg.server.runs.failover import Failover
 from ragflow_lg.server.streaming.run_task import CONTINUE, DisconnectPolicy
 from ragflow_lg.services.chat import Usage
@@ -290,6 +291,29 @@ async def test_a_cancelled_run_is_not_continued(tmp_path: Path, reopen_shared: O
         await store.cancels.request(record.session)
         await Failover(replace(server.app_state, store=store), turns).take(run_id)
         assert [end[:2] for end in turns.ends] == [("cancelled", "")]
+
+
+async def test_a_run_that_is_cancelled_before_its_takeover_is_not_continued(tmp_path: Path) -> None:
+    async with start_app(tmp_path, checkpoints=f"sqlite:///{tmp_path}/sessions.db") as server:
+        run_id, turns = await finish_run(server), FakeTurns()
+        record = await server.app_state.store.runs.get(run_id)
+        assert record is not None
+        await server.app_state.store.runs.put(replace(record, status="running"))
+        row = await RunRepository(server.app_state.database, "tenant").get(run_id)
+        assert row is not None
+        url = f"{server.url}/native/v1/agents/{row.agent_id}/runs/{run_id}/cancel"
+        response = await server.client.post(url)
+        assert (response.status_code, response.json()["status"]) == (202, "interrupted")
+        assert await Failover(server.app_state, turns).take(run_id)
+        assert [end[:2] for end in turns.ends] == [("cancelled", "")]
+
+
+async def test_a_run_of_which_nothing_is_stored_is_refused(tmp_path: Path, reopen_shared: OpenStore) -> None:
+    """Its server died after it had told the database of the run, and before its first step."""
+    async with start_app(tmp_path) as server, reopen_shared() as store:
+        run_id, turns = await finish_run(server), FakeTurns()
+        assert await Failover(replace(server.app_state, store=store), turns).take(run_id)
+        assert [end[:2] for end in turns.ends] == [("refused", NEVER_BEGAN)]
 
 
 async def test_the_log_names_the_process_that_died(
