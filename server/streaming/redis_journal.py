@@ -121,6 +121,8 @@ class RedisJournal:
         self._feeds: dict[str, Feed] = {}
         self._writing: dict[str, Extent] = {}
         """The extents of our own runs' streams."""
+        self._unsure: set[str] = set()
+        """Our own runs whose last entries Redis may have stored or not."""
         self._players: dict[str, str] = {}
         """The run managers executing our own runs, by run."""
         self._commands = RedisCommands(timeout_s=timeout_s)
@@ -150,30 +152,41 @@ class RedisJournal:
         # The head comes first, so that from now on the previous run manager cannot add entries if it resumes.
         if not await self._ask(lambda: self._client.eval(*claim)):
             return False
-        last, count = await self.tail(run_id), await self._ask(lambda: self._client.xlen(self._stream_key(run_id)))
-        number = last.id if last is not None else 0
-        self._players[run_id], self._writing[run_id] = head.player, Extent(self._max_run, number, count)
+        extent = await self._stored_extent(run_id)
+        self._players[run_id], self._writing[run_id] = head.player, extent
         self._tail.leave(run_id)  # this process now writes the entries itself
-        self._feeds.setdefault(run_id, Feed(Window(self._recent, number), self._quiet_s))
+        self._feeds.setdefault(run_id, Feed(Window(self._recent, extent.last), self._quiet_s))
         return True
+
+    async def _stored_extent(self, run_id: str) -> Extent:
+        last, count = await self.tail(run_id), await self._ask(lambda: self._client.xlen(self._stream_key(run_id)))
+        return Extent(self._max_run, last.id if last is not None else 0, count)
 
     async def append(self, run_id: str, data: Sequence[EntryData], *, is_last: bool = False) -> None:
         """Add entries and trim the oldest ones in one round trip."""
+        try:
+            if run_id in self._unsure:  # a reader would wait for a number that no entry has
+                self._writing[run_id] = stored = await self._stored_extent(run_id)
+                self._feeds[run_id].window = Window(self._recent, stored.last)
+            self._unsure.add(run_id)
+            await self._append(run_id, data, is_last=is_last)
+            self._unsure.discard(run_id)
+        finally:
+            if is_last:
+                self._unsure.discard(run_id)
+                del self._writing[run_id], self._players[run_id]
+                if not self._feeds[run_id].readers:
+                    del self._feeds[run_id]
+
+    async def _append(self, run_id: str, data: Sequence[EntryData], *, is_last: bool) -> None:
         extent, feed = self._writing[run_id], self._feeds[run_id]
         entries = [Entry(number, each) for number, each in enumerate(data, extent.last + 1)]
         for entry in entries:
-            # Count it even if sending fails, because numbers are never reused for other entries.
             extent.add(entry.size)
-        try:
-            if not await self._ask(lambda: self._send(run_id, entries, extent.first), self._patience_s):
-                raise StreamError(f"Another server has taken over run {run_id}; this one is no longer running it.")
-            feed.window.add(entries)
-            feed.ring(is_last=is_last)
-        finally:
-            if is_last:
-                del self._writing[run_id], self._players[run_id]
-                if not feed.readers:
-                    del self._feeds[run_id]
+        if not await self._ask(lambda: self._send(run_id, entries, extent.first), self._patience_s):
+            raise StreamError(f"Another server has taken over run {run_id}; this one is no longer running it.")
+        feed.window.add(entries)
+        feed.ring(is_last=is_last)
 
     async def _send(self, run_id: str, entries: Sequence[Entry], first: int) -> bool:
         """Add entries. Return False if another run manager has claimed the run."""

@@ -184,6 +184,23 @@ async def test_a_process_that_dies_while_it_claims_a_run_leaves_it_to_others(
         assert await read(late, "a", 0, 2) == [(1, b"1"), (2, b"2")]
 
 
+async def test_an_outage_leaves_no_hole_before_the_end(redis_url: str) -> None:
+    prefix = fresh_prefix()
+    async with (
+        cut_proxy(redis_url) as proxy,
+        redis_journal(proxy.url, prefix, patience_s=0.2) as here,
+        redis_journal(redis_url, prefix) as there,
+    ):
+        await here.begin(head("a"))
+        await here.append("a", [b"one"])
+        proxy.cut()
+        with pytest.raises(StreamError):
+            await here.append("a", [b"lost"])
+        proxy.restore()
+        await here.append("a", [b"end"], is_last=True)
+        assert await read(there, "a", 0, 2) == [(1, b"one"), (2, b"end")]
+
+
 async def test_a_silent_redis_delays_no_caller_however_many_there_are() -> None:
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
