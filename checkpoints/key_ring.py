@@ -155,11 +155,6 @@ class KeyRing:
             encrypted = b""
         return self.decrypt(domain, place, write_mark(key) + encrypted).decode("utf-8", "surrogatepass")
 
-    def is_current(self, stored: str | bytes) -> bool:
-        """Return whether data is encrypted with the key that encrypts."""
-        mark = write_mark(self.current)
-        return stored.startswith(mark) if isinstance(stored, bytes) else stored.startswith(mark.decode())
-
     def hide_name(self, domain: str, name: str) -> str:
         """Return the name under which a blob is stored: 32 hexadecimal digits that do not show its content."""
         return self._hide(self.current, domain, name)

@@ -11,13 +11,8 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import SessionKeyError
 from ragflow_lg.checkpoints.items.item_store import FoundItem, ItemTable, Namespace, Place, RequiredItem, StoredItem
 from ragflow_lg.checkpoints.key_ring import KeyRing, require_plain
-
-MAX_ITEMS = 1_000_000
-"""Maximum number of items of one namespace that are encrypted again."""
-_BATCH = 500
 
 
 class EncryptedItems(Struct, frozen=True):
@@ -40,10 +35,6 @@ class EncryptedItems(Struct, frozen=True):
         """Store and delete items in one transaction, unless the required one does not exist."""
         return await self.inner.put([self._encrypt(item) for item in items], deleted, required=required)
 
-    async def put_values(self, items: Sequence[StoredItem]) -> int:
-        """Replace the values of items that have not been written since. Return how many were replaced."""
-        return await self.inner.put_values([self._encrypt(item) for item in items])
-
     async def find(self, prefix: Namespace, vector: bytes, count: int, model: str = "") -> Sequence[FoundItem]:
         """Return items, most similar or newest first."""
         found = await self.inner.find(prefix, vector, count, model)
@@ -60,24 +51,6 @@ class EncryptedItems(Struct, frozen=True):
     async def namespaces(self) -> Sequence[Namespace]:
         """Return the namespaces of all items."""
         return await self.inner.namespaces()
-
-    async def reencrypt(self, namespace: Namespace) -> tuple[int, int]:
-        """Encrypt the items of a namespace with the current key. Return how many were, and how many could not be."""
-        keys = self.keys
-        if keys is None:
-            return 0, 0
-        found = [each.item for each in await self.inner.find(namespace, b"", MAX_ITEMS)]
-        old = [item for item in found if item.namespace == namespace and not keys.is_current(item.value)]
-        plain: list[StoredItem] = []
-        for item in old:
-            try:
-                plain.append(self._decrypt(item))
-            except SessionKeyError:
-                continue
-        count = 0
-        for start in range(0, len(plain), _BATCH):
-            count += await self.put_values(plain[start : start + _BATCH])
-        return count, len(old) - count
 
     def _encrypt(self, item: StoredItem) -> StoredItem:
         if self.keys is None:

@@ -58,18 +58,6 @@ class EncryptedRuns:
         """Delete all of a session's records."""
         await self.inner.delete_session(session)
 
-    async def reencrypt(self, run_id: str) -> bool:
-        """Encrypt a record with the current key. Return whether it was not.
-
-        Raises:
-            SessionKeyError: if it cannot be decrypted.
-        """
-        record = await self.inner.get(run_id)
-        if record is None or not record.reason or self._keys.is_current(record.reason):
-            return False
-        await self.put(replace(record, reason=self._reason(record)))
-        return True
-
     def _decrypt(self, record: RunRecord) -> RunRecord:
         """Return a record with its reason, or with the reason why that cannot be read: listings must go on."""
         if record.reason[:1] != "!":
@@ -105,15 +93,6 @@ class EncryptedTraces:
         trace = await self.inner.get(run_id)
         text = _encrypted_text(trace)
         return trace if not text else parse_trace(self._keys.decrypt_text(run_domain(run_id), self._place, text))
-
-    async def reencrypt(self, record: RunRecord) -> bool:
-        """Encrypt a run's trace with the current key. Return whether it was not."""
-        stored = await self.inner.get(record.run_id)
-        trace = await self.get(record.run_id)
-        if trace is None or self._keys.is_current(_encrypted_text(stored)):
-            return False
-        await self.put(record, trace)
-        return True
 
     async def delete_session(self, session: str) -> None:
         """Delete a session's traces."""

@@ -158,10 +158,6 @@ class ItemTable(Protocol):
         """
         ...
 
-    async def put_values(self, items: Sequence[StoredItem]) -> int:
-        """Replace the values of items, and nothing else, unless they have been written again. Return their number."""
-        ...
-
     async def outdated(self, prefix: Namespace, before: float, kept: int, count: int) -> Sequence[Place]:
         """Return up to ``count`` items whose namespace begins with a prefix.
 

@@ -38,13 +38,6 @@ class MemoryItems:
             self._items.pop(place, None)
         return True
 
-    async def put_values(self, items: Sequence[StoredItem]) -> int:
-        """Replace the values of items that have not been written since."""
-        known = [(item, self._items.get((item.namespace, item.key))) for item in items]
-        unchanged = [(item, old) for item, old in known if old is not None and old.updated_at == item.updated_at]
-        self._items.update({(i.namespace, i.key): replace(old, value=i.value) for i, old in unchanged})
-        return len(unchanged)
-
     async def find(self, prefix: Namespace, vector: bytes, count: int, model: str = "") -> Sequence[FoundItem]:
         """Return items, most similar or newest first."""
         inside = [item for item in self._items.values() if item.namespace[: len(prefix)] == prefix]

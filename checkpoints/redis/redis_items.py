@@ -42,13 +42,6 @@ return 1
 """
 """Replaces an item, whose vector may have another number of numbers than before, if a second key exists."""
 
-_PUT_VALUE = f"""
-local updated = redis.call('HGET', KEYS[1], 'updated_at')
-if not updated or math.abs(updated - ARGV[1]) >= {SAME_TIME_S} then return 0 end
-redis.call('HSET', KEYS[1], 'value', ARGV[2])
-return 1
-"""
-
 _DELETE = f"""
 {_IF_KEPT}
 redis.call('DEL', KEYS[1])
@@ -100,15 +93,6 @@ class RedisItems:
                     keys = self._key(*place), *condition
                     pipeline.eval(_DELETE, len(keys), *keys, since)
                 return all(await pipeline.execute())
-
-    async def put_values(self, items: Sequence[StoredItem]) -> int:
-        """Replace the values of items that have not been written since."""
-        with translate_errors(RedisError, OSError, ValueError):
-            async with self._client.pipeline(transaction=False) as pipeline:
-                for item in items:
-                    key = self._key(item.namespace, item.key)
-                    pipeline.eval(_PUT_VALUE, 1, key, repr(item.updated_at), item.value)
-                return sum(await pipeline.execute())
 
     async def find(self, prefix: Namespace, vector: bytes, count: int, model: str = "") -> Sequence[FoundItem]:
         """Return items, most similar or newest first."""

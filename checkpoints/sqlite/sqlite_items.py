@@ -32,7 +32,6 @@ _PUT = (
     f"INSERT INTO items ({_COLUMNS}, vector, model) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (namespace, key) DO UPDATE"
     " SET value = excluded.value, updated_at = excluded.updated_at, vector = excluded.vector, model = excluded.model"
 )
-_PUT_VALUE = "UPDATE items SET value = ? WHERE namespace = ? AND key = ? AND updated_at = ?"
 _ADD_MODEL = "ALTER TABLE items ADD COLUMN model TEXT NOT NULL DEFAULT ''"
 _RAISE = "INSERT INTO item_versions VALUES ('', 1) ON CONFLICT (namespace) DO UPDATE SET version = version + 1"
 _SET_VERSION = "INSERT OR REPLACE INTO item_versions SELECT ?, version FROM item_versions WHERE namespace = ''"
@@ -89,17 +88,6 @@ class SqliteItems:
                 connection.executemany(_SET_VERSION, changed)
                 connection.executemany(_DROP_VERSION, changed)
                 return True
-
-        with translate_errors(sqlite3.Error, ValueError):
-            return await self._file.do(write)
-
-    async def put_values(self, items: Sequence[StoredItem]) -> int:
-        """Replace the values of items that have not been written since."""
-        rows = [(item.value, _text_of(item.namespace), item.key, item.updated_at) for item in items]
-
-        def write() -> int:
-            with self._file.transaction() as connection:
-                return connection.executemany(_PUT_VALUE, rows).rowcount
 
         with translate_errors(sqlite3.Error, ValueError):
             return await self._file.do(write)

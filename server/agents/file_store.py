@@ -168,31 +168,6 @@ class FileStore(Struct, frozen=True):
         for file_id in await self._files.delete_of_agent(agent_id):
             await asyncio.to_thread(_remove, self._path(file_id))
 
-    async def reencrypt(self, file_id: str) -> bool:
-        """Encrypt a file with the current key. Return whether it was not.
-
-        Raises:
-            ServiceError: If it cannot be written.
-            SessionKeyError: If it cannot be decrypted.
-        """
-        try:
-            return await asyncio.to_thread(self._reencrypt, file_id)
-        except OSError as error:
-            raise ServiceError(f"The file {file_id!r} cannot be encrypted: {error.strerror}.") from error
-
-    def _reencrypt(self, file_id: str) -> bool:
-        path = self._path(file_id)
-        if self.keys is None or not path.exists():
-            return False
-        stored = path.read_bytes()
-        if stored.startswith(_ENCRYPTED) and self.keys.is_current(stored.removeprefix(_ENCRYPTED)):
-            return False
-        new = path.with_name(f".{path.name}.new")
-        _remove(new)
-        _write(new, self._encrypt(file_id, self._decrypt(file_id, stored)))
-        new.replace(path)
-        return True
-
     def _encrypt(self, file_id: str, content: bytes) -> bytes:
         return content if self.keys is None else _ENCRYPTED + self.keys.encrypt(self._domain, [file_id], content)
 

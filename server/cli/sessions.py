@@ -11,7 +11,6 @@ import typer
 from ragflow_lg.server.cli.command_group import CommandGroup
 from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
 from ragflow_lg.server.cli.prune import prune
-from ragflow_lg.server.cli.reencrypt import reencrypt
 from ragflow_lg.server.cli.session_store import canvas_of, no_session, with_store
 from ragflow_lg.server.cli.session_transfer import delete, export, import_
 from ragflow_lg.server.cli.terminal import format_time, print_line, print_note
@@ -31,7 +30,6 @@ sessions.command()(prune)
 sessions.command()(export)
 sessions.command("import")(import_)
 sessions.command()(delete)
-sessions.command()(reencrypt)
 
 
 @sessions.callback(invoke_without_command=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 from msgspec import Struct
 from sqlalchemy import ColumnElement, delete, func, select
 
@@ -36,19 +34,6 @@ async def find_expired(database: Database, now_ms: int, limit: int) -> list[tupl
 async def find_older_files(database: Database, before_ms: int, limit: int) -> list[tuple[str, str]]:
     """Return the tenants and ids of files of all tenants that were stored before a time."""
     return await database.rows(select(FileRow.tenant, FileRow.id).where(FileRow.create_ms < before_ms).limit(limit))
-
-
-async def all_files(database: Database, page_size: int = 500) -> AsyncIterator[tuple[str, str]]:
-    """Yield the tenants and ids of the files of all tenants."""
-    last = ""
-    while True:
-        page = select(FileRow.tenant, FileRow.id).where(FileRow.id > last).order_by(FileRow.id).limit(page_size)
-        rows = await database.rows(page)
-        for row in rows:
-            yield row
-        if len(rows) < page_size:
-            return
-        last = rows[-1][1]
 
 
 class FileRepository(TenantRepository):

@@ -18,7 +18,6 @@ COMMANDS = [
     ["sessions", "export"],
     ["sessions", "delete", "anna"],
     ["sessions", "prune", "anna", "--keep-turns", "1"],
-    ["sessions", "reencrypt"],
     ["history", "anna"],
     ["trace", "anna"],
     ["cancel", "anna"],
