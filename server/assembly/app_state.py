@@ -12,7 +12,6 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.encryption.key_probe import reporting_missing_keys
 from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.checkpoints.store_url import store_kind
 from ragflow_lg.server.assembly.knowledge_sources import report_plain_datasets
@@ -85,7 +84,6 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
     async with (
         open_database(url, make_key_ring(settings.store_options["keys"])) as database,
         open_store(settings.checkpoints, clock, **settings.store_options) as store,
-        reporting_missing_keys(store),
         open_run_manager(settings, store) as run_manager,
         open_run_queue(settings, run_manager) as queue,
         open_callbacks(settings) as callbacks,

@@ -98,8 +98,6 @@ def test_a_lost_key_is_reported_and_other_sessions_go_on(folder: Path, monkeypat
     pruned = call("sessions", "prune", "--keep-turns", "1")
     assert (pruned.returncode, pruned.stdout.count(missing)) == (2, 1)
     assert pruned.stderr == "ragflow-lg: 1 session could not be pruned, because a key is missing.\n"
-    health = call("doctor").stdout
-    assert "1 of the newest 1 sessions cannot be decrypted" in health
     assert call("run", "c.json", "hello", "--session", "ben").returncode == 0
     assert "deleted anna" in call("sessions", "--delete", "anna").stdout
     monkeypatch.delenv("KEY_NEXT")
