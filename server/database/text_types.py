@@ -83,24 +83,14 @@ class EncryptedText(TypeDecorator[str]):
         """Return a stored text."""
         if not value or not value.startswith(PREFIX):
             return value
+        text, keys = value.removeprefix(PREFIX), keys_of(dialect)
         try:
-            return self.decrypt(value, keys_of(dialect))
+            if keys is not None:
+                return keys.decrypt_text(_DOMAIN, [self.column], text)
+            require_plain(text)
         except SessionKeyError as error:
             return f"({error})"
-
-    def decrypt(self, stored: str, keys: KeyRing | None) -> str:
-        """Return a stored text.
-
-        Raises:
-            SessionKeyError: If it cannot be decrypted.
-        """
-        if not stored.startswith(PREFIX):
-            return stored
-        text = stored.removeprefix(PREFIX)
-        if keys is None:
-            require_plain(text)
-            return stored
-        return keys.decrypt_text(_DOMAIN, [self.column], text)
+        return value  # the text itself begins so
 
 
 def keys_of(dialect: Dialect) -> KeyRing | None:
