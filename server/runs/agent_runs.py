@@ -38,8 +38,6 @@ class Expiry(Struct, frozen=True):
 
 NEVER = Expiry(0, "")
 
-NEVER_BEGAN = "The server stopped before it had stored the request: nothing has run. Start the run again."
-
 
 class AgentRuns:
     """One agent's sessions and runs."""

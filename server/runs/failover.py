@@ -26,7 +26,6 @@ from ragflow_lg.runs.wire.message_order import MessageOrder
 from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WireEvent, WorkflowFinished
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
-from ragflow_lg.server.runs.agent_runs import NEVER_BEGAN
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.server.streaming.run_task import parse_policy
 from ragflow_lg.services.chat import Usage
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
     from ragflow_lg.server.streaming.run_task import DisconnectPolicy, Publish
 
+NEVER_BEGAN = "The server stopped before it had stored the request: nothing has run. Start the run again."
 FREE_S = 60.0
 """How long to wait for a stopped process's session; longer than its lease."""
 

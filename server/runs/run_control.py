@@ -20,7 +20,8 @@ from ragflow_lg.runs.runner import abandon, newest_run
 from ragflow_lg.server.agents.retention import delete_session
 from ragflow_lg.server.database.tables import RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.runs.agent_runs import NEVER_BEGAN, AgentRuns, busy_error
+from ragflow_lg.server.runs.agent_runs import AgentRuns, busy_error
+from ragflow_lg.server.runs.failover import NEVER_BEGAN
 from ragflow_lg.server.runs.session_copies import copy_messages, copy_session, messages_before
 from ragflow_lg.server.runs.stored_sessions import fork_session
 from ragflow_lg.server.runs.turn_requests import question_text

@@ -15,8 +15,7 @@ from ragflow_lg.runs.progress import Progress
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.runs import failover as failover_module
-from ragflow_lg.server.runs.agent_runs import NEVER_BEGAN
-from ragflow_lg.server.runs.failover import Failover
+from ragflow_lg.server.runs.failover import NEVER_BEGAN, Failover
 from ragflow_lg.server.streaming.run_task import CONTINUE, DisconnectPolicy
 from ragflow_lg.services.chat import Usage
 from tests.fakes.canvas import canvas, plan_of

@@ -12,7 +12,7 @@ import pytest
 
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.database.tables import MessageRow
-from ragflow_lg.server.runs.agent_runs import NEVER_BEGAN
+from ragflow_lg.server.runs.failover import NEVER_BEGAN
 from ragflow_lg.server.runs.run_control import wrap_answers
 from ragflow_lg.server.runs.session_copies import messages_before
 from tests.fakes.mock_llm import MockLLM, reply
