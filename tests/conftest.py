@@ -7,7 +7,7 @@ import os
 import shutil
 import ssl
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,6 @@ import uvicorn.server
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
-from ragflow_lg.engine import graph_run
 from tests.harness.failure_reports import pytest_runtest_makereport as pytest_runtest_makereport
 from tests.harness.loaded_python import loaded_python
 from tests.harness.redis_server import redis_server
@@ -154,21 +153,3 @@ def reopen_shared(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     if request.param == "redis":
         return store_opener(request.getfixturevalue("redis_url"), fresh_prefix())
     return store_opener(f"sqlite:///{tmp_path}/sessions.db")
-
-
-@pytest.fixture
-def unknown_langgraph(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    """Install a version of LangGraph that nobody has tested, whose private names are others."""
-    monkeypatch.setattr(graph_run, "KNOWN_VERSIONS", ("0.0.0",))
-    monkeypatch.setitem(sys.modules, "ragflow_lg.engine.langgraph_loop", None)
-    monkeypatch.delattr("ragflow_lg.engine.langgraph_loop", raising=False)
-    graph_run.find_loop.cache_clear()
-    yield
-    graph_run.find_loop.cache_clear()
-
-
-@pytest.fixture(params=["known", "unknown"])
-def any_langgraph(request: pytest.FixtureRequest) -> None:
-    """Run the test with a version of LangGraph whose loop is known, and with another one."""
-    if request.param == "unknown":
-        request.getfixturevalue("unknown_langgraph")

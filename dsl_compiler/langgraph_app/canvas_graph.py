@@ -7,7 +7,7 @@ node's successors.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from langchain_core.runnables import RunnableConfig
@@ -30,7 +30,6 @@ from ragflow_lg.dsl_compiler.langgraph_app.schemas import (
     output_schema,
 )
 from ragflow_lg.dsl_compiler.langgraph_internals import NOT_EDITS, convert_graph, find_subgraph, required_checkpointer
-from ragflow_lg.engine.graph_run import find_loop
 
 
 class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
@@ -44,14 +43,6 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """Each node's name in the graph."""
     scope: NodeId | None
     """The region whose body this is, or None for the canvas."""
-
-    # Runs
-
-    def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:
-        """Run the graph as LangGraph does."""
-        graph: Any = super()
-        loop = find_loop()
-        return graph.astream(input, config if loop is None else loop.with_cheap_runtime(config, self), **options)
 
     # Schemas
 

@@ -21,10 +21,8 @@ from ragflow_lg.dsl_compiler.langgraph_app.canvas_graph import as_canvas_graph
 from ragflow_lg.dsl_compiler.langgraph_app.gate import JoinGate, gate_key
 from ragflow_lg.dsl_compiler.langgraph_internals import (
     add_trigger,
-    compile_graph,
     set_stream_channels,
     set_subgraph,
-    skip_unheard_tracking,
 )
 from ragflow_lg.dsl_compiler.lower.nodes import (
     ClosingNode,
@@ -108,7 +106,7 @@ class _Lowering:
             CLOSING_NODE, ClosingNode(_looping(joins)), input_schema=_with_channels(CanvasState), defer=True
         )
         builder.add_edge(START, self._names[plan.entry])
-        return self._finish(compile_graph(builder, plan.title or "canvas"), gates, regions)
+        return self._finish(builder.compile(name=plan.title or "canvas"), gates, regions)
 
     def _build_region(self, region: Region) -> tuple[RegionProgram, SubGraph, int]:
         """Build the graph for a region's body. Also return its program and the maximum supersteps per round."""
@@ -132,7 +130,7 @@ class _Lowering:
             closing = RoundClosing(_looping(joins))
             builder.add_node(CLOSING_NODE, closing, input_schema=schema, defer=True)
         builder.add_edge(START, entry)
-        graph = self._finish(compile_graph(builder, region.owner), gates, regions)
+        graph = self._finish(builder.compile(name=region.owner), gates, regions)
         in_cycle = any(node in self._plan.cyclic for node in region.body)
         steps = CYCLE_STEPS if in_cycle else len(region.body) + len(_looping(joins)) + 2
         if region.item:
@@ -205,7 +203,6 @@ class _Lowering:
         # Gates and the request are internal.
         set_stream_channels(graph, (*CanvasState.__annotations__, *RegionState.__annotations__))
         graph.validate()
-        skip_unheard_tracking(graph)
         return graph
 
 
@@ -217,7 +214,6 @@ def _build_parallel_region(region: Region, body: SubGraph, steps: int) -> SubGra
     builder.add_edge(START, graph_name(region.entry))
     graph = builder.compile(name=region.owner)
     set_subgraph(graph, ROUND_NODE, body)
-    skip_unheard_tracking(graph)
     return graph
 
 

@@ -9,7 +9,6 @@ from functools import cache
 from importlib import import_module
 from threading import Event
 
-from ragflow_lg.engine.graph_run import find_loop
 from ragflow_lg.server.assembly.library import catalog
 
 LAZY_MODULES = (
@@ -71,7 +70,6 @@ def load_turn_code() -> None:
     """
     for name in LAZY_MODULES:
         import_module(name)
-    find_loop()
     for _ in catalog():
         pass
     asyncio.run(_create_client())

@@ -1,28 +1,60 @@
-"""Running a graph with a version of LangGraph whose own loop is known, and with others."""
+"""`play` runs graphs with LangGraph's public methods."""
 
-from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
+from langgraph.errors import GraphDrained, GraphRecursionError
+from langgraph.graph import START, StateGraph
+from langgraph.runtime import RunControl
+from langgraph.types import Command, interrupt
+from typing_extensions import TypedDict
 
-from ragflow_lg.engine.graph_run import KNOWN_VERSIONS, find_loop, play
-from tests.ragflow_lg.engine.test_langgraph_loop import THREAD, diamond
+from ragflow_lg.engine.graph_run import play
+
+THREAD: Any = {"configurable": {"thread_id": "t"}}
 
 
-def test_the_version_of_the_tests_is_known() -> None:
-    assert version("langgraph") in KNOWN_VERSIONS
-    assert find_loop() is not None
+def _joined(first: str, second: str) -> str:
+    return first + second
 
 
-@pytest.mark.usefixtures("unknown_langgraph")
-async def test_another_version_runs_graphs_with_its_public_methods() -> None:
-    graph = diamond(checkpointer=InMemorySaver())
-    assert find_loop() is None
+class State(TypedDict, total=False):
+    text: Annotated[str, _joined]
+
+
+async def _say(state: State) -> State:
+    return {"text": "a"}
+
+
+async def _ask(state: State) -> State:
+    return {"text": interrupt(state.get("text"))}
+
+
+async def test_a_run_pauses_and_goes_on() -> None:
+    builder: Any = StateGraph(State)
+    builder.add_node("a", _say)
+    builder.add_node("ask", _ask)
+    builder.add_edge(START, "a")
+    builder.add_edge("a", "ask")
+    graph = builder.compile(checkpointer=InMemorySaver())
 
     await play(graph, {"text": "x"}, THREAD, context=None, durability="sync")
     (pause,) = (await graph.aget_state(THREAD)).interrupts
-    resumed: Any = await play(graph, Command(resume={pause.id: "!"}), THREAD, context=None, durability="sync")
+    resumed = await play(graph, Command(resume={pause.id: "!"}), THREAD, context=None, durability="sync")
 
-    assert resumed["text"] == "xabc!"
+    assert (pause.value, resumed["text"]) == ("xa", "xa!")
+
+
+async def test_a_run_ends_at_its_limit_and_when_it_is_drained() -> None:
+    builder: Any = StateGraph(State)
+    builder.add_node("a", _say)
+    builder.add_edge(START, "a")
+    builder.add_edge("a", "a")
+    graph = builder.compile()
+    control = RunControl()
+    control.request_drain()
+    with pytest.raises(GraphRecursionError):
+        await play(graph, {"text": ""}, {"recursion_limit": 5}, context=None)
+    with pytest.raises(GraphDrained):
+        await play(graph, {"text": ""}, {}, context=None, control=control)

@@ -83,7 +83,6 @@ async def _newest_status(reopen: OpenStore) -> str:
         return newest.status if newest is not None else ""
 
 
-@pytest.mark.usefixtures("any_langgraph")
 @pytest.mark.parametrize("durability", ["effects", "steps"])
 @pytest.mark.parametrize(("intent", "end"), [("start", "waiting"), ("resume", "succeeded")])
 def test_a_run_that_is_recorded_can_be_continued(
@@ -106,7 +105,6 @@ def test_a_run_that_is_recorded_can_be_continued(
     raise AssertionError("the beginning was never stored")
 
 
-@pytest.mark.usefixtures("any_langgraph")
 def test_each_answer_of_a_loop_that_is_recorded_can_be_continued(reopen_shared: OpenStore) -> None:
     """The steps around the Loop stay the same meanwhile, and so does the place of the answers."""
     reopen = reopen_shared

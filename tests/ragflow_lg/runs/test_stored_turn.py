@@ -6,7 +6,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CanvasChangedError
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.engine import langgraph_loop
 from ragflow_lg.runs.stored_turn import session_status, thread_config
 from ragflow_lg.runs.wire.wire_events import WireNodeFinished
 from tests.fakes.regions import form, iteration, loop, node, out, play_run, runner_of, text
@@ -30,10 +29,7 @@ async def test_a_turn_cannot_continue_with_a_canvas_without_its_node() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0)])
-async def test_a_turn_cannot_continue_in_a_region_with_another_concurrency(
-    before: int, after: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(langgraph_loop, "STEPS_IN_A_ROW", 1)  # so that it can be drained in its middle
+async def test_a_turn_cannot_continue_in_a_region_with_another_concurrency(before: int, after: int) -> None:
     async with open_store("memory://", SystemClock()) as store:
         runner = runner_of(iterate(before), variables=ITEMS, store=store)
         run = runner.start("s", {"query": "q"})
@@ -66,8 +62,7 @@ async def test_a_canvas_with_another_body_of_a_region_is_rejected(stop: str) -> 
     assert rest.startswith("got ")
 
 
-async def test_a_continued_turn_whose_messages_are_stored_has_their_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(langgraph_loop, "STEPS_IN_A_ROW", 1)
+async def test_a_continued_turn_whose_messages_are_stored_has_their_answer() -> None:
     runner = runner_of(out("hello"), saver=InMemorySaver())
     run = runner.start("s", {"query": "q"})
     async for event in run:
