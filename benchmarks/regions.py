@@ -37,37 +37,6 @@ def loop(rounds: int) -> dict[str, Any]:
     )
 
 
-def nested(outer: int, inner: int) -> dict[str, Any]:
-    """Return a Loop within a Loop."""
-    return document(
-        {
-            "begin": component("Begin", {}, ["lo"]),
-            "lo": _counting_loop("lo", outer, []),
-            "oi": {**component("LoopItem", {}, ["lp"]), "parent_id": "lo"},
-            "lp": _counting_loop("lp", inner, ["more"], parent_id="lo"),
-            "li": {**component("LoopItem", {}, ["inc"]), "parent_id": "lp"},
-            "inc": _increment("lp@n", [], "lp"),
-            "more": _increment("lo@n", [], "lo"),
-        }
-    )
-
-
-def iteration() -> dict[str, Any]:
-    """Return an Iteration over the words of the query that collects 100 bytes per round."""
-    row = {"method": "merge", "script": "{ii@item} " + "x" * 90}
-    return document(
-        {
-            "begin": component("Begin", {}, ["cut"]),
-            "cut": component(
-                "StringTransform", {"method": "split", "split_ref": "sys.query", "delimiters": [" "]}, ["it"]
-            ),
-            "it": component("Iteration", {"items_ref": "cut@result", "outputs": {"r": {"ref": "row@result"}}}, []),
-            "ii": {**component("IterationItem", {}, ["row"]), "parent_id": "it"},
-            "row": {**component("StringTransform", row, []), "parent_id": "it"},
-        }
-    )
-
-
 def _merge(current: dict[str, Any] | None, update: dict[str, Any]) -> dict[str, Any]:
     return {**(current or {}), **update}
 
