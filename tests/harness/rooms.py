@@ -24,7 +24,7 @@ class Plan(NamedTuple):
 
 
 LIMITS = {
-    "ragflow_lg": Plan(15, 8, 60),
+    "ragflow_lg": Plan(16, 9, 62),
     "ragflow_lg.server": Plan(13, 8, 40),
     "ragflow_lg.checkpoints": Plan(15, 7, 50),
 }
