@@ -231,7 +231,7 @@ def database_file(url: str) -> Path | None:
     return Path(address.database or "").absolute() if address.get_backend_name() == "sqlite" else None
 
 
-NEWEST_VERSION = "0001"
+NEWEST_VERSION = "first_tables"
 """The last of ``migrations/versions``."""
 
 _VERSION_TABLE = "alembic_version"

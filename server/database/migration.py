@@ -40,7 +40,8 @@ def migrate(connection: Connection) -> None:
         try:
             return scripts._upgrade_revs("head", current)  # pyright: ignore[reportPrivateUsage]  # no public equivalent
         except CommandError as error:
-            raise DatabaseError(f"The database was created by another version of the server: {error}.") from error
+            advice = "Use that version, or name a new database in [server] database."
+            raise DatabaseError(f"Another version of the server has made the database: {error}. {advice}") from error
 
     with EnvironmentContext(Config(), scripts, fn=steps, destination_rev="head") as environment:
         environment.configure(connection=connection, target_metadata=Row.metadata, render_as_batch=True)

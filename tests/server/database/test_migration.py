@@ -34,7 +34,7 @@ def test_migrations_form_a_single_line() -> None:
     assert len(scripts.get_heads()) == 1
     steps = list(scripts.walk_revisions())
     assert [len(step.nextrev) for step in steps] == [0] + [1] * (len(steps) - 1)
-    assert scripts.get_base() == steps[-1].revision == "0001"
+    assert scripts.get_base() == steps[-1].revision == "first_tables"
     assert steps[0].revision == NEWEST_VERSION
 
 
@@ -53,10 +53,11 @@ async def test_a_migrated_database_is_opened_without_alembic(database_url: str) 
     assert run(command, stdout=PIPE, text=True, cwd=ROOT, check=True, timeout=60).stdout == "False\n"
 
 
-async def test_a_database_of_a_newer_server_is_refused(database_url: str) -> None:
+@pytest.mark.parametrize("version", ["9999", "0001"], ids=["newer", "before the first release"])
+async def test_a_database_of_another_server_is_refused(database_url: str, version: str) -> None:
     async with open_database(database_url) as database, database.writing() as db:
-        await db.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(DatabaseError, match="another version of the server"):
+        await db.execute(text(f"UPDATE alembic_version SET version_num = '{version}'"))
+    with pytest.raises(DatabaseError, match="Another version of the server"):
         async with open_database(database_url):
             pass
 

@@ -6,7 +6,7 @@ from alembic import op
 
 from ragflow_lg.server.database.tables import Row
 
-revision = "0001"
+revision = "first_tables"
 down_revision = None
 
 
