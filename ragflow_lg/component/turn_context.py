@@ -162,7 +162,7 @@ class TurnContext(Struct, eq=False):
         return turn
 
     async def begin(self) -> None:
-        """Let a reader take the first event."""
+        """Yield to the event loop, so that a reader receives the first event."""
         await asyncio.sleep(0)
 
     async def check_interruption(self) -> None:

@@ -55,7 +55,7 @@ class Neighbour:
             await self._turn({})
 
     async def live(self, seconds: float) -> Measured:
-        """Take turns for some seconds."""
+        """Play turns as several users for so many seconds, and return what was measured."""
         measured, until = Measured(), time.monotonic() + seconds
         await asyncio.gather(*(self._use(measured, until) for _ in range(USERS)))
         return measured
