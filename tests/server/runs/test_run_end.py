@@ -43,7 +43,7 @@ async def test_a_refused_run_is_stored_as_such_and_a_run_without_question_adds_n
 
 
 async def test_a_run_that_begins_after_its_session_was_deleted_leaves_nothing_behind(tmp_path: Path) -> None:
-    async with start_app(tmp_path, checkpoints=f"sqlite:///{tmp_path}/sessions.db") as server:
+    async with start_app(tmp_path, checkpoints=f"sqlite:///{tmp_path}/sessions.db", busy_s=30) as server:
         agent_id, store = await server.agent(ECHO), server.app_state.store
         agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
         sessions = SessionRepository(server.app_state.database, "tenant")
