@@ -268,8 +268,7 @@ class _Import:
         text = line.text.encode()
         if not is_part(line.name) or line.name in self._parts:
             raise ValueError("its name is wrong")
-        # Results of steps have other names than their hash. Those of version 0.1.0 have no checksum.
-        if blob_digest(text) != line.name and not is_sealed(text) and not (text[:1] == b"[" and text[-1:] == b"]"):
+        if blob_digest(text) != line.name and not is_sealed(text):  # results of steps have other names than their hash
             raise ValueError("its text has been changed")
         self._parts.add(line.name)
         self._used.update(find_digests(text))

@@ -18,8 +18,8 @@ from msgspec import Struct
 from ragflow_lg.base.errors import DamagedSessionError, SessionFileError
 from ragflow_lg.services.sessions import RunRecord
 
-FORMAT = 2
-"""The format of the files that this version writes. It reads all formats up to this one."""
+FORMAT = 1
+"""The format of the files. Another one is refused."""
 
 MAX_LINE_BYTES = 600 * 1024 * 1024
 """A part can be as large as the largest value of a session."""
@@ -164,7 +164,7 @@ def read_lines(file: BinaryIO) -> Iterator[tuple[int, Line]]:
     """Yield the lines of a file after its header, with their numbers. Only one is in memory at a time.
 
     Raises:
-        SessionFileError: if a line is not one of an exported session, or the header is of a newer version.
+        SessionFileError: if a line is not one of an exported session, or the header has another format.
     """
     number = 0
     while text := file.readline(MAX_LINE_BYTES + 1):
@@ -206,5 +206,5 @@ def _decode_header(text: bytes) -> HeaderLine:
 
 
 def _check_format(header: HeaderLine) -> None:
-    if not 1 <= header.format <= FORMAT:
-        raise line_error(1, f"its format {header.format} is not known here; use a newer version of ragflow-lg")
+    if header.format != FORMAT:
+        raise line_error(1, f"its format {header.format} is not known here; use the version that exported it")

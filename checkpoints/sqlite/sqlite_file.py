@@ -45,8 +45,8 @@ CREATE TABLE IF NOT EXISTS cancels (session TEXT PRIMARY KEY) WITHOUT ROWID;
 """
 """Session tables in addition to LangGraph's own.
 
-Blobs are stored in the order in which they are written. Ordered by their hashes, as in files from version 0.1.0, each
-write changes pages all over the file: it takes more time and space the longer the conversation is.
+Blobs are stored in the order in which they are written. Ordered by their hashes, each write would change pages all over
+the file: it would take more time and space the longer the conversation is.
 """
 
 FILE_GONE = "its file has been deleted or replaced; start again"
@@ -169,20 +169,8 @@ def _prepare(connection: sqlite3.Connection, path: Path, survives_power_loss: bo
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(_SYNC[survives_power_loss])
         connection.executescript(TABLES)
-        _add_missing_column(connection)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise unusable_file(path, error) from error
-
-
-def _add_missing_column(connection: sqlite3.Connection) -> None:
-    """Add the column that files from earlier versions lack. Several processes may do so at the same time."""
-    has_model = "SELECT 1 FROM pragma_table_info('runs') WHERE name = 'model'"
-    try:
-        if connection.execute(has_model).fetchone() is None:
-            connection.execute("ALTER TABLE runs ADD COLUMN model TEXT NOT NULL DEFAULT ''")
-    except sqlite3.OperationalError:
-        if connection.execute(has_model).fetchone() is None:
-            raise
 
 
 class Failure(NamedTuple):

@@ -201,7 +201,7 @@ class SqliteFileSaver(SqliteSaver):
         await self.release_space()
 
     async def release_space(self) -> None:
-        """Return free pages to the file system. Files from before auto_vacuum was set do not shrink."""
+        """Return free pages to the file system."""
         # `execute` would free one page only. The file itself shrinks when the log is written to it.
         await self._file.do(lambda: self.conn.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint"))
 

@@ -10,7 +10,7 @@ import orjson
 from langgraph.checkpoint.base import Checkpoint, CheckpointTuple
 from msgspec import Struct
 
-from ragflow_lg.base.errors import NewerSessionError
+from ragflow_lg.base.errors import SessionFormatError
 from ragflow_lg.checkpoints.key_ring import require_plain
 from ragflow_lg.checkpoints.steps.channel_values import LONG_LISTS
 from ragflow_lg.checkpoints.steps.channel_versions import is_group, take_versions
@@ -62,14 +62,9 @@ def check_fields(packed: CheckpointTuple) -> dict[str, str | None]:
 
 PLAIN_METADATA = ("source", "step", "parents", "run_id")
 """Metadata that the inner saver filters by and must therefore be able to read."""
-FORMAT = 2
-"""The format of the checkpoints that this version writes. It reads all formats up to this one.
-
-Whatever an older version would misread raises it. ``tests/fixtures/sessions`` has sessions of each format, and of the
-versions before it was stored (0)."""
+FORMAT = 1
+"""The format of checkpoints. Whatever another version would misread changes it."""
 _FORMAT = "format"
-_GROUPED = 2
-"""The first format whose metadata can contain the versions of the channels."""
 MORE = "more"
 """The key of the text with all other metadata."""
 _CHECKSUM = "__checksum"
@@ -131,36 +126,30 @@ async def _unpack(packed: CheckpointTuple, values: ThreadValues, recent: RecentE
     texts = check_fields(packed)
     metadata: dict[str, Any] = dict(packed.metadata or {})
     more = await values.decode("", metadata.pop(MORE, None), thread)
-    is_sealed = _CHECKSUM in (more or {})  # checkpoints of version 0.1.0 have no checksums
-    decoded = {
-        channel: await values.decode(channel, text, thread, recent, is_sealed=is_sealed)
-        for channel, text in texts.items()
-    }
+    decoded = {channel: await values.decode(channel, text, thread, recent) for channel, text in texts.items()}
     # Only updates of maps contain the whole of a list.
     in_maps = {name: 0 for name in recent if name not in LONG_LISTS}
     writes = [
-        (task, channel, await values.decode(channel, text, thread, in_maps, is_sealed=is_sealed))
+        (task, channel, await values.decode(channel, text, thread, in_maps))
         for task, channel, text in packed.pending_writes or ()
     ]
     checkpoint: Any = {**packed.checkpoint, "channel_values": decoded}
     complete: Any = {key: metadata[key] for key in PLAIN_METADATA if key in metadata}
     rest: dict[str, Any] = dict(more or {})
-    if rest.pop(_CHECKSUM, own := _checksum(packed.checkpoint, complete)) != own:
+    if rest.pop(_CHECKSUM, "") != _checksum(packed.checkpoint, complete):
         raise ValueError("its checksum is wrong")
-    if metadata.get(_FORMAT, 0) >= _GROUPED and any(map(is_group, rest)):
+    if any(map(is_group, rest)):
         checkpoint["channel_versions"], checkpoint["versions_seen"] = take_versions(rest)
     complete.update(rest)
     return packed._replace(checkpoint=checkpoint, metadata=complete, pending_writes=writes)
 
 
 def _check_format(packed: CheckpointTuple) -> None:
-    """Raise NewerSessionError if a newer version has written a checkpoint."""
-    stored: Any = cast("Mapping[str, Any]", packed.metadata or {}).get(_FORMAT, 0)
-    if type(stored) is not int or stored < 0:
-        raise ValueError("its format is not a number")
-    if stored > FORMAT:
-        raise NewerSessionError(
-            f"A newer version of ragflow-lg has written this session (format {stored}; this version reads formats up to"
+    """Raise SessionFormatError if another version has written a checkpoint."""
+    stored = cast("Mapping[str, Any]", packed.metadata or {}).get(_FORMAT)
+    if stored != FORMAT:
+        raise SessionFormatError(
+            f"Another version of ragflow-lg has written this session (format {stored!r:.20}; this version reads format"
             f" {FORMAT}). Use that version, or delete the session."
         )
 

@@ -142,10 +142,8 @@ class ThreadValues:
         text = self._encoder.encode(plain, thread, blobs.new, LONG_LISTS.get(channel, ()), channel=channel)
         return blobs.add_text(text)
 
-    async def decode(
-        self, channel: str, text: Any, thread: str, recent: RecentEntries = _EVERYTHING, *, is_sealed: bool = False
-    ) -> Any:
-        """Return the value of a text, or None. If ``is_sealed``, the text must have a checksum.
+    async def decode(self, channel: str, text: Any, thread: str, recent: RecentEntries = _EVERYTHING) -> Any:
+        """Return the value of a text, or None.
 
         Raises:
             CheckpointError: if the store fails, or the text or a blob is damaged.
@@ -156,7 +154,7 @@ class ThreadValues:
         if not isinstance(text, str):
             raise TypeError("a value is not stored as text")
         unread = {name for name in LONG_LISTS.get(channel, ()) if (name or channel) in recent}
-        value = await decode(text, self._finder(thread), thread, unread, is_sealed=is_sealed)
+        value = await decode(text, self._finder(thread), thread, unread)
         for name in unread:
             entries = value if not name else value.get(name)
             if isinstance(entries, LongList):

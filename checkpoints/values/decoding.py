@@ -13,10 +13,8 @@ from ragflow_lg.checkpoints.values.seals import unseal
 from ragflow_lg.checkpoints.values.stored_lists import find_lists, read_list
 
 
-async def decode(
-    text: str, find: FindBlobs, thread: str = "", unread: Collection[str] = (), *, is_sealed: bool = False
-) -> Any:
-    """Return the value that a text encodes. If ``is_sealed``, it must have a checksum.
+async def decode(text: str, find: FindBlobs, thread: str = "", unread: Collection[str] = ()) -> Any:
+    """Return the value that a text encodes.
 
     The long lists named in ``unread`` become `LongList`, whose blocks of ``thread`` are not read; all others become
     plain lists.
@@ -24,7 +22,7 @@ async def decode(
     Raises:
         CheckpointError: if the text is damaged, or a blob is missing.
     """
-    stored = unseal(text.encode(), must_be_sealed=is_sealed)
+    stored = unseal(text.encode())
     if unread and b"\x03" in (stored := await expand(stored, find, has_lists=False)):
         marks = find_lists(stored, unread)
         lists = {name: await read_list(mark, thread, find) for name, mark in marks.items()}

@@ -20,25 +20,18 @@ def seal(text: bytes) -> str:
     return f"{text.decode()}{_SEAL_TEXT}{_checksum(text)}"
 
 
-def unseal(stored: bytes, *, must_be_sealed: bool) -> bytes:
-    """Return a stored text without its checksum, which texts of version 0.1.0 do not have."""
+def unseal(stored: bytes) -> bytes:
+    """Return a stored text without its checksum."""
     require_plain(stored)
-    text, mark, _ = stored.rpartition(_SEAL)
-    if not mark and not must_be_sealed:
-        text = stored
-    elif _with_checksum(text) != stored:
+    if not is_sealed(stored):
         raise DamagedSessionError("A stored value is damaged: it has been changed.")
-    return text.replace(_NULL_MARK, _NULL)
+    return stored.rpartition(_SEAL)[0].replace(_NULL_MARK, _NULL)
 
 
 def is_sealed(stored: bytes) -> bool:
     """Return whether a text ends with its checksum."""
-    text, mark, _ = stored.rpartition(_SEAL)
-    return bool(mark) and _with_checksum(text) == stored
-
-
-def _with_checksum(text: bytes) -> bytes:
-    return text + _SEAL + _checksum(text).encode()
+    text, mark, checksum = stored.rpartition(_SEAL)
+    return bool(mark) and _checksum(text).encode() == checksum
 
 
 def _checksum(text: bytes) -> str:

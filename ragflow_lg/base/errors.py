@@ -335,8 +335,8 @@ class DamagedSessionError(CheckpointError, code="session-damaged"):
     """What the store has of one session is incomplete, or was changed by something else."""
 
 
-class NewerSessionError(DamagedSessionError, code="session-newer"):
-    """A newer version has written the session, in a format that this version does not know."""
+class SessionFormatError(DamagedSessionError, code="session-format"):
+    """Another version has written the session, in a format that this version does not know."""
 
 
 class SessionKeyError(DamagedSessionError, code="session-key"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.base.errors import RagflowLgError
+from ragflow_lg.base.errors import RagflowLgError, SessionFormatError
 from ragflow_lg.checkpoints import Store, open_store
 from tests.fakes.canvas import text
 from tests.fakes.regions import form, loop, out, play_run, runner_of
@@ -53,3 +53,14 @@ async def test_a_changed_byte_is_reported(tmp_path: Path, seed: int) -> None:
                     await file.rows(f"UPDATE {table} SET {column} = ? WHERE {keys} = ?", (value, key))
         assert await read_all(store) == expected
     assert silent == []
+
+
+async def test_a_session_of_another_format_is_refused_alone(tmp_path: Path) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+        runner = runner_of(CANVAS, first=["lp"], store=store)
+        await play_run(runner.start("other", {"query": "q"}))
+        await sqlite_file(store).rows("UPDATE checkpoints SET metadata = json_set(metadata, '$.format', 99)")
+        await play_run(runner.start("s", {"query": "q"}))
+        with pytest.raises(SessionFormatError, match=r"Another version .* \(format 99; this version reads format 1\)"):
+            await runner.state("other")
+        await read_all(store)

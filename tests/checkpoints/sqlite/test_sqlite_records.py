@@ -1,9 +1,7 @@
 import asyncio
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
@@ -28,18 +26,6 @@ async def test_run_records_report_a_failing_file(tmp_path: Path) -> None:
             await runs.get("r1")
         with pytest.raises(CheckpointError, match="no such table"):
             await runs.delete_session("anna")
-
-
-async def test_files_of_earlier_versions_get_the_missing_column(tmp_path: Path) -> None:
-    async with open_sqlite(tmp_path / "s.db") as file:
-        await SqliteRuns(file).put(RECORD)
-        await file.rows("ALTER TABLE runs DROP COLUMN model")
-    async with AsyncExitStack() as stack:
-        files = await asyncio.gather(*[stack.enter_async_context(open_sqlite(tmp_path / "s.db")) for _ in range(3)])
-        stored = await SqliteRuns(files[0]).get("r1")
-        assert stored is not None
-        await SqliteRuns(files[1]).put(replace(stored, model="demo"))
-        assert [record.model async for record in SqliteRuns(files[2]).sessions()] == ["demo"]
 
 
 async def test_listings_do_not_block_writes(tmp_path: Path) -> None:

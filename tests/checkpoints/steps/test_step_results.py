@@ -26,5 +26,5 @@ async def test_a_damaged_result_is_reported(reopen: OpenStore) -> None:
     async with reopen() as store:
         await put_outputs(store, "t", {"a": 1})
         await store.saver.values.blobs.put("t", {KEY: b'[{"a": 1}'})
-        with pytest.raises(CheckpointError, match="cannot be read"):
+        with pytest.raises(CheckpointError, match="has been changed"):
             await store.saver.steps(checkpoint_config("t")).find(KEY)

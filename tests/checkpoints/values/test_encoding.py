@@ -17,6 +17,7 @@ from ragflow_lg.checkpoints.values import encoding, small_groups
 from ragflow_lg.checkpoints.values.decoding import decode
 from ragflow_lg.checkpoints.values.encoding import BLOB_BYTES, GROUP, Encoder, encode_whole
 from ragflow_lg.checkpoints.values.marks import blob_digest, blob_mark
+from ragflow_lg.checkpoints.values.seals import seal
 from tests.fakes.python_process import python_process
 
 
@@ -62,7 +63,6 @@ async def test_a_value_without_large_parts_is_plain_json_with_a_checksum() -> No
     for changed in (text.replace("1,", "2,"), f"{json_text}\x04{checksum[::-1]}"):
         with pytest.raises(CheckpointError, match="has been changed"):
             await decode(changed, Blobs().find)
-    assert await decode(json_text, Blobs().find) == {"a": [1, "ü", None], "b": {"c": 1.5}}  # version 0.1.0
 
 
 async def test_nested_frozen_lists_are_read_back_and_encoded_once() -> None:
@@ -99,14 +99,14 @@ async def test_null_characters_survive_savers_that_remove_their_escape() -> None
 )
 async def test_damage_is_reported(text: str, reason: str) -> None:
     with pytest.raises(CheckpointError, match=reason):
-        await decode(text, Blobs().find)
+        await decode(seal(text.encode()), Blobs().find)
 
 
 async def test_blobs_that_contain_each_other_are_an_error() -> None:
     one, two = "1" * 32, "2" * 32
     blobs = Blobs({one: f'["\x01{two}\x01"]'.encode(), two: f"[\x01{one}\x01]".encode()})
     with pytest.raises(CheckpointError, match=r"too deeply|larger|cannot be read"):
-        await decode(f"\x01{one}\x01", blobs.find)
+        await decode(seal(f"\x01{one}\x01".encode()), blobs.find)
 
 
 def test_a_value_that_is_too_deep_is_rejected() -> None:
@@ -165,7 +165,7 @@ async def test_blobs_that_multiply_are_refused_before_they_are_expanded() -> Non
     tracemalloc.start()
     try:
         with pytest.raises(DamagedSessionError, match="larger than"):
-            await decode(outer.decode(), blobs.find)
+            await decode(seal(outer), blobs.find)
         assert tracemalloc.get_traced_memory()[1] < 50_000_000
     finally:
         tracemalloc.stop()
