@@ -1,4 +1,4 @@
-# Two commands do everything: `make run` runs an example, `make test` runs all tests. Both set up what they need.
+# `make run` runs an example, `make test` the quick tests. Both set up what they need.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 PY ?= python3
@@ -9,10 +9,6 @@ PYTHON := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
 PYTEST := $(PYTHON) -m pytest
 # Two processes for each core: many tests wait for a server or a lease.
 WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
-EXAMPLES ?= 50
-CHROMIUM := chromium chromium-browser google-chrome-stable google-chrome
-CASES ?= tests/fixtures/conformance
-DIR ?= tests/fixtures/canvas
 
 # PY=python3.13 make test: recreate the environment when .venv has another version than the one that was asked for.
 ifneq ($(origin PY),file)
@@ -22,8 +18,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run serve test coverage bytecode clients databases sandboxes setup-browser attacks test-databases fuzz-api test-elasticsearch lint lint-code lint-page lint-prose site format bench conformance shown corpus corpus-table templates tools
-.PHONY: hashes pin-images audit sbom crash eject failover workers deaths upgrade noisy fuzz-canvases poisoned-rows regions takeovers properties ragflow-ui schema studio clean
+.PHONY: run serve test test-all services lint lint-code lint-page lint-prose format site bench schema audit sbom clean
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
@@ -35,22 +30,24 @@ CANVAS ?= examples/customer_service_router.json
 serve: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.serve)
 	@$(BIN)/ragflow-lg serve $(CANVAS) $(if $(MODEL),--model $(MODEL)) $(if $(PORT),--port $(PORT)) --open
 
-test: $(VENV)/.ok clients sandboxes
+# One Redis and no other server, no browser, no campaign. `make test OPTIONS=--cov` measures which lines the tests cover.
+test: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.redis_server
-	@command -v $(CHROMIUM) >/dev/null || echo "Chromium is missing: the tests of Browser are skipped. Try make setup-browser." >&2
-	$(PYTEST) -n $(WORKERS) --dist worksteal --durations=15 $(OPTIONS)
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m 'not slow and not elasticsearch' $(OPTIONS)
 
-# Tracing every line more than doubles the time of Python code, so only those who ask pay for it.
-coverage:
-	@$(MAKE) --no-print-directory test OPTIONS="--cov --cov-report=term:skip-covered $(OPTIONS)"
+# The rest. What `make services` could not install is skipped.
+test-all: services
+	@$(BIN)/python -m tests.harness.redis_server
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m 'slow and not elasticsearch' --durations=15 $(OPTIONS)
 
-# Compile the tests and all that they import, in one process: otherwise each process of `make test` does the same.
-bytecode: $(VENV)/.ok
-	@$(PYTEST) --collect-only -qq -n0 >/dev/null
-
-# RAGFlow's SDK in the versions that people have. Most want another Python, and work in this one all the same.
+# The versions that people have. Most want another Python, and work in this one all the same.
 SDKS := 0.22.1 0.23.1 0.24.0 0.25.0 0.25.1 0.25.6 0.26.4 0.27.3 1.0.0rc2
-clients: $(SDKS:%=.cache/clients/%) .cache/schemathesis .cache/aegra
+# What the tests use if it is there: database servers and sandboxes, unpacked without rights into .cache, the versions of
+# RAGFlow's SDK, and servers that do not fit into the environment.
+services: $(SDKS:%=.cache/clients/%) .cache/schemathesis .cache/aegra
+	@$(BIN)/python -m tests.harness.database_servers
+	@$(BIN)/python -m tests.harness.bubblewrap_package
+	@$(BIN)/python -m tests.harness.pyodide_package
 
 .cache/clients/%: $(VENV)/.ok
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python --target $@ ragflow-sdk==$* \
@@ -73,46 +70,6 @@ AEGRA := aegra-api==0.11.0 aegra-cli==0.11.0 asgi-correlation-id==5.0.1 asyncpg=
 
 .cache/playwright: $(VENV)/.ok
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ playwright==1.65.2
-
-# A session in RAGFlow's own front end, in Chromium. DIST is a build of it: docs/ragflow_ui.md.
-ragflow-ui: .cache/playwright
-	$(BIN)/python -m tests.harness.ragflow_ui $(DIST)
-	$(BIN)/python -m tests.harness.ragflow_ui $(DIST) --part agents
-
-# PostgreSQL and MariaDB for the tests: what is not installed is unpacked into .cache, with no rights and no service.
-databases: $(VENV)/.ok
-	@$(BIN)/python -m tests.harness.database_servers
-
-# Bubblewrap for the tests of CodeExec, unpacked without rights into .cache if it is not installed, and Pyodide for Deno.
-# Tests are skipped, each by name, if that is not possible.
-sandboxes: $(VENV)/.ok
-	@$(BIN)/python -m tests.harness.bubblewrap_package
-	@$(BIN)/python -m tests.harness.pyodide_package
-
-# Chromium for Browser, the one package that it needs beside the extra `browser`. This is Debian's; needs root.
-setup-browser:
-	@command -v $(CHROMIUM) >/dev/null \
-		|| { apt-get update -qq && apt-get install --yes -qq --no-install-recommends chromium; }
-
-# Hostile programs in Bubblewrap and Deno, as a table of what was seen.
-attacks: sandboxes
-	@$(BIN)/python -m tests.harness.attacks $(OPTIONS)
-
-# The server's database and ExeSQL on SQLite, PostgreSQL and MariaDB; one that is missing is a failure here.
-test-databases: databases
-	REQUIRE_DATABASES=1 $(BIN)/python -m pytest tests/server/database tests/ragflow_lg/adapters/sql tests/ragflow_lg/tools/test_exe_sql.py
-
-# Nonsense for every route of the OpenAPI document, EXAMPLES of each kind; the server may fail nowhere.
-fuzz-api: clients
-	$(BIN)/python -m tests.harness.api_fuzz $(EXAMPLES) $(if $(REQUESTS),--requests $(REQUESTS))
-
-# Random and damaged canvases, FUZZED of them: each one is refused, runs or fails, and none blocks or ends the process.
-fuzz-canvases: $(VENV)/.ok
-	@$(BIN)/python -m tests.harness.canvas_fuzz $(or $(FUZZED),5000) $(SEED)
-
-# Against a real Elasticsearch: that of ELASTICSEARCH_URL, or one that Maven puts together and that ends with the tests.
-test-elasticsearch: $(VENV)/.ok
-	$(BIN)/python -m tests.harness.elasticsearch_node $(BIN)/python -m pytest -m elasticsearch $(OPTIONS) tests/ragflow_lg/adapters/elasticsearch
 
 # The prose linter: the one that is installed, or built by Go's own tools.
 VALE := .cache/bin/vale
@@ -166,14 +123,6 @@ bench: $(VENV)/.ok
 	$(BIN)/python -m benchmarks.durability
 	$(BIN)/python -m benchmarks.server
 
-# What the image installs, by hash; after every change of constraints.txt.
-hashes: $(VENV)/.ok
-	@$(BIN)/python deploy/pin_hashes.py
-
-# Images by digest, in the Dockerfile and the compose file: needs Docker and the images' registry.
-pin-images: $(VENV)/.ok
-	@$(BIN)/python deploy/pin_images.py
-
 # Known vulnerabilities of what the image installs. The tool asks a public database, so it needs a network.
 audit: .cache/supply
 	@PYTHONPATH=.cache/supply $(BIN)/python -m pip_audit --requirement deploy/requirements.txt --require-hashes --disable-pip \
@@ -188,79 +137,6 @@ sbom: .cache/supply
 .cache/supply: $(VENV)/.ok
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ pip-audit==2.10.1 cyclonedx-bom==7.5.0 \
 		|| { rm -rf $@; echo "pip-audit and cyclonedx-bom cannot be installed; this needs a package index." >&2; exit 1; }
-
-conformance: $(VENV)/.ok
-	@$(BIN)/python -m tests.harness.conformance $(CASES)
-
-CANVASES ?= 500
-SEED ?= 0
-shown: $(VENV)/.ok
-	@$(BIN)/python -m tests.harness.shown_runs $(CANVASES) $(SEED)
-
-crash: $(VENV)/.ok
-	@$(BIN)/python -m tests.harness.redis_server
-	@$(BIN)/python -m tests.harness.crash tests/fixtures/crash examples
-
-ROUNDS ?= 20
-failover: databases
-	@$(BIN)/python -m tests.harness.redis_server
-	@$(BIN)/python -m tests.harness.failover $(ROUNDS) $(SEED)
-
-workers: databases
-	@$(BIN)/python -m tests.harness.redis_server
-	@$(BIN)/python -m tests.harness.workers $(or $(TURNS),300) $(SEED)
-
-PLACES ?= worker server alone
-deaths: databases
-	@$(BIN)/python -m ragflow_lg.checkpoints.redis.redis_server
-	@$(BIN)/python -m tests.harness.deaths --places $(PLACES) $(if $(SCENES),--scenes $(SCENES))
-
-COMMIT ?= HEAD
-upgrade: $(VENV)/.ok
-	@$(BIN)/python -m tests.harness.redis_server
-	@$(BIN)/python -m tests.harness.upgrade $(COMMIT)
-
-noisy: $(VENV)/.ok
-	@$(BIN)/python -m tests.harness.redis_server
-	@$(BIN)/python -m tests.harness.noisy $(ATTACKS)
-
-# Tests with a number: `make test` runs few repetitions of these.
-MUTATIONS ?= 5000
-REGIONS ?= 300
-STOPS ?= 50
-poisoned-rows: $(VENV)/.ok
-	@$(BIN)/python -m tests.harness.redis_server
-	MUTATIONS=$(MUTATIONS) SEED=$(SEED) $(PYTEST) --timeout 0 tests/checkpoints/test_poisoned_rows.py
-
-eject: $(VENV)/.ok
-	@$(BIN)/python -m tests.harness.ejected examples $(DIR)/agent --random $(CANVASES) --packages .cache/ejected
-
-regions: $(VENV)/.ok
-	REGIONS=$(REGIONS) $(PYTEST) -n $(WORKERS) --timeout 0 tests/test_regions.py
-
-takeovers: $(VENV)/.ok
-	STOPS=$(STOPS) $(PYTEST) -n $(WORKERS) --timeout 0 tests/test_takeovers.py
-
-properties: $(VENV)/.ok
-	EXAMPLES=$(EXAMPLES) $(PYTEST) -n $(WORKERS) --timeout 0 -m 'hypothesis or generated'
-
-corpus: $(VENV)/.ok
-	@$(BIN)/python -m tests.harness.corpus $(DIR)
-
-# What each stage makes of real canvases: upgrade, check, run, DSL v2, needs, eject; the findings by code.
-corpus-table: $(VENV)/.ok
-	@$(BIN)/python -m tests.harness.corpus_table $(DIR)
-
-# The sources, tests and recorded runs of the tools with a service.
-tools: $(VENV)/.ok sandboxes
-	@$(BIN)/python -m tests.harness.tool_table
-
-templates: $(VENV)/.ok sandboxes
-	@$(BIN)/python -m tests.harness.templates $(DIR)
-
-STUDIO_DIRS ?= examples tests/fixtures/canvas/agent
-studio: $(VENV)/.ok
-	@$(BIN)/python -m tests.harness.studio $(STUDIO_DIRS)
 
 schema: $(VENV)/.ok
 	$(BIN)/ragflow-lg schema -o docs/canvas.schema.json

@@ -1,4 +1,4 @@
-"""Write ``deploy/requirements.txt``: what the image installs, each file with its hash: ``make hashes``.
+"""Write ``deploy/requirements.txt``: what the image installs, each file with its hash.
 
 The versions are those of ``constraints.txt``. The hashes come from the index that pip uses; its address is not written.
 """
@@ -26,7 +26,7 @@ MACHINES = ("x86_64", "aarch64")
 LIBC = ("manylinux_2_36", "manylinux_2_34", "manylinux_2_31", "manylinux_2_28", "manylinux_2_26", "manylinux_2_24")
 OLD_LIBC = ("manylinux_2_17", "manylinux2014", "manylinux2010", "manylinux1")
 
-HEAD = """# What the image installs, by hash. Written by `make hashes` from constraints.txt; do not edit.
+HEAD = """# What the image installs, by hash. Written by deploy/pin_hashes.py from constraints.txt; do not edit.
 """
 
 

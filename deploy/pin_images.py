@@ -1,4 +1,4 @@
-"""Replace the tags of images by digests, or by newer ones, in the Dockerfile and the compose file: ``make pin-images``.
+"""Replace the tags of images by digests, or by newer ones, in the Dockerfile and the compose file.
 
 The digests come from the images' registry, so this needs Docker and a network.
 """
@@ -31,7 +31,7 @@ def find_digest(name: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     except FileNotFoundError:
-        sys.exit("make pin-images needs Docker with buildx.")
+        sys.exit("This needs Docker with buildx.")
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         sys.exit(f"The digest of {name} cannot be found; the registry must be reachable. {error.stderr or ''}".strip())
     digest = done.stdout.strip()

@@ -1,4 +1,4 @@
-"""Some conformance cases over HTTP; ``python -m tests.harness.http_conformance DIR`` runs all of them."""
+"""Some conformance cases over HTTP; ``python -m tests.campaigns http-conformance DIR`` runs all of them."""
 
 import pytest
 

@@ -18,7 +18,7 @@ from tests.harness.corpus import DemoModels
 from tests.harness.damaged_canvases import EXAMPLES, damage, read_documents
 
 COUNT = int(os.environ.get("MUTATIONS", "400"))
-"""``make fuzz-canvases`` tries more of them, with less memory."""
+"""``python -m tests.campaigns fuzz-canvases`` tries more of them, with less memory."""
 BATCHES = 20
 LIMIT_S = 120
 CATALOG = load_catalog()

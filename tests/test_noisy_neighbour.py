@@ -1,4 +1,4 @@
-"""The harness of noisy neighbours plays attacks. `python -m tests.harness.noisy` plays all of them, and for longer.
+"""The harness of noisy neighbours plays attacks. `python -m tests.campaigns noisy` plays all of them, and for longer.
 
 No test here depends on how fast the machine is.
 """

@@ -17,7 +17,7 @@ from tests.fakes.services import fake_services
 from tests.stores import OpenStore, store_opener
 
 COUNT, BATCHES = int(os.environ.get("REGIONS", "15")), 5
-"""More of them: ``make regions REGIONS=300``."""
+"""More of them: ``python -m tests.campaigns regions 300``."""
 
 
 class Builder:

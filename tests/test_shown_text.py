@@ -1,6 +1,6 @@
 """Random canvases: what a Message has sent is what it has stored, also after stops and in parallel rounds.
 
-``SHOWN_CANVASES`` is the number of canvases and ``SHOWN_SEED`` the first seed. ``python -m tests.harness.shown_runs``
+``SHOWN_CANVASES`` is the number of canvases and ``SHOWN_SEED`` the first seed. ``python -m tests.campaigns shown``
 plays many of them.
 """
 

@@ -50,7 +50,7 @@ VARIANTS = (("drained", 0), ("interrupted", 0), ("killed", 0), ("killed", 1))
 STOPS = int(os.environ.get("STOPS", "3"))
 """Number of takeovers of a canvas for each variant. They are spread over the run, at other events in each variant.
 
-More of them: ``make takeovers STOPS=50``.
+More of them: ``python -m tests.campaigns takeovers 50``.
 """
 
 

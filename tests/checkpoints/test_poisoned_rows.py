@@ -34,7 +34,7 @@ LIMIT_S = 5.0
 """How long reading a session and listing all of them may take, however its rows were changed."""
 SEED = int(os.environ.get("SEED", "0"))
 MUTATIONS = int(os.environ.get("MUTATIONS", "60"))
-"""More of them: ``make poisoned-rows MUTATIONS=5000 SEED=1``."""
+"""More of them: ``python -m tests.campaigns poisoned-rows 5000``."""
 
 SEALED = ("checkpoints.checkpoint", "checkpoints.metadata", "writes.value", "blobs.text")
 SEALED_PATHS = ('$["checkpoint"]', '$["metadata"]', '$["blob"]')

@@ -1,6 +1,6 @@
 """Aegra, an open source server with LangGraph's API, on the files that ``ragflow-lg studio --no-server`` writes.
 
-``make clients`` unpacks it into ``.cache/aegra``, because an application and Aegra share one environment and nobody
+``make services`` unpacks it into ``.cache/aegra``, because an application and Aegra share one environment and nobody
 else needs it.
 """
 

@@ -1,4 +1,4 @@
-"""Count the recorded cases that have RAGFlow's result in every field: ``python -m tests.harness.agreement DIR``.
+"""Count the recorded cases that have RAGFlow's result in every field: ``python -m tests.campaigns agreement DIR``.
 
 Each case is played twice, by default and with all of RAGFlow's behaviours. Prints the cases in which the two differ,
 and how many agree, in total and for the cases whose recorded behaviour is a fault (``quirk``).

@@ -1,7 +1,7 @@
 """Run schemathesis against a new server: every response must match its OpenAPI document.
 
-``python -m tests.harness.api_fuzz [EXAMPLES]`` sends EXAMPLES requests of each kind to each route, or with ``--requests
-N`` about as many as make N requests altogether. The server has 1 GB of memory.
+``python -m tests.campaigns fuzz-api [EXAMPLES]`` sends EXAMPLES requests of each kind to each route, or with
+``--requests N`` about as many as make N requests altogether. The server has 1 GB of memory.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from tests.harness.memory_limit import limit_memory
 
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / ".cache" / "schemathesis"
-"""The folder of ``make clients``; its requirements conflict with those of LangGraph's server."""
+"""The folder of ``make services``; its requirements conflict with those of LangGraph's server."""
 
 
 CANVASES = ("size_form", "customer_service_router", "webhook")
@@ -169,7 +169,7 @@ def _create_agent(client: httpx.Client, name: str, title: str = "") -> str:
 
 def main() -> int:
     """Fuzz a server; return schemathesis's exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.harness.api_fuzz")
+    parser = argparse.ArgumentParser(prog="python -m tests.campaigns fuzz-api")
     parser.add_argument("examples", nargs="?", type=int, default=50)
     parser.add_argument("--requests", type=int, default=0)
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Play the attacks on the local sandboxes and print a table: ``python -m tests.harness.attacks [PYTEST OPTION …]``.
+"""Play the attacks on the local sandboxes and print a table: ``python -m tests.campaigns attacks [PYTEST OPTION …]``.
 
 A row has the attack and a cell for each sandbox and user: what became of its programs, and how many there were.
 """

@@ -35,7 +35,7 @@ def find() -> tuple[str, str]:
     try:
         path = find_bubblewrap("" if shutil.which("bwrap") else str(unpacked))
     except SettingsError as error:
-        return "", f"{error} In tests: make sandboxes"
+        return "", f"{error} In tests: make services"
     trial = subprocess.run([path, *_TRIAL, "/usr/bin/true"], capture_output=True, text=True, check=False, timeout=20)
     if trial.returncode:
         return "", f"this system forbids the namespaces that bubblewrap needs: {trial.stderr.strip()[:200]}"

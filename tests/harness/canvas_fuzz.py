@@ -1,4 +1,4 @@
-"""Check, compile and run random and damaged canvases: ``python -m tests.harness.canvas_fuzz [COUNT] [SEED]``.
+"""Check, compile and run random and damaged canvases: ``python -m tests.campaigns fuzz-canvases [COUNT] [SEED]``.
 
 They are played in a process with 1 GB of memory. A crash, an exception without a stable code, and 5 s in which the
 process does nothing else are problems; the process is then started again with the next canvas.
@@ -161,7 +161,7 @@ class Campaign:
 
 def main() -> int:
     """Play the canvases in limited processes; return 1 if there was a problem."""
-    parser = argparse.ArgumentParser(prog="python -m tests.harness.canvas_fuzz")
+    parser = argparse.ArgumentParser(prog="python -m tests.campaigns fuzz-canvases")
     parser.add_argument("count", nargs="?", type=int, default=5000)
     parser.add_argument("seed", nargs="?", type=int, default=0)
     parser.add_argument("--first", type=int, help=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""Play conformance cases: ``python -m tests.harness.conformance DIR [-k TEXT] [-v]``.
+"""Play conformance cases: ``python -m tests.campaigns conformance DIR [-k TEXT] [-v]``.
 
 Prints a line for each case, then ``N passed, N failed``. A case passes if our engine has the expected
 result, or if it differs in exactly the fields that ``deviations`` names. A deviation that no longer differs fails.

@@ -1,4 +1,4 @@
-"""Check, compile and run real canvases: ``python -m tests.harness.corpus DIR``.
+"""Check, compile and run real canvases: ``python -m tests.campaigns corpus DIR``.
 
 ``DIR`` has the folders ``agent``, ``graph_only``, ``legacy`` and ``pipeline``. Prints a line for each file, then
 ``N passed, N failed, N skipped``. A canvas with supported components only has to run with the demo model. One with
@@ -208,7 +208,7 @@ def find_canvases(folder: Path) -> list[Path]:
 def main() -> int:
     """Run from the command line."""
     if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
-        sys.stderr.write("Usage: python -m tests.harness.corpus DIR\n")
+        sys.stderr.write("Usage: python -m tests.campaigns corpus DIR\n")
         return 2
     verdicts = [judge(path) for path in find_canvases(Path(sys.argv[1]))]
     for verdict in verdicts:

@@ -1,4 +1,4 @@
-"""What every stage makes of real canvases, as a table: ``python -m tests.harness.corpus_table DIR``.
+"""What every stage makes of real canvases, as a table: ``python -m tests.campaigns corpus-table DIR``.
 
 ``DIR`` is a corpus as `tests.harness.corpus` reads it. A line for each canvas: the upgrade (components before → after,
 and whether upgrading again changes nothing), errors, warnings and infos of ``check``, the verdict of a run, whether it
@@ -149,7 +149,7 @@ def print_table(folder: Path) -> int:
 def main() -> int:
     """Run from the command line."""
     if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
-        sys.stderr.write("Usage: python -m tests.harness.corpus_table DIR\n")
+        sys.stderr.write("Usage: python -m tests.campaigns corpus-table DIR\n")
         return 2
     return print_table(Path(sys.argv[1]))
 

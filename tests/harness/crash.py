@@ -1,6 +1,6 @@
 """Kill every canvas of some folders at every point, on SQLite and Redis, with both kinds of durability.
 
-``python -m tests.harness.crash PATH…`` takes folders and files. ``--durability effects`` tests only one kind, and
+``python -m tests.campaigns crash PATH…`` takes folders and files. ``--durability effects`` tests only one kind, and
 ``--kills 20`` at most so many kills of each canvas, evenly spread over its points.
 """
 

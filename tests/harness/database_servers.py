@@ -46,7 +46,7 @@ def find(kind: str) -> tuple[Path, Path]:
             for pattern in ("usr/lib/postgresql/*/bin", "usr/sbin", "usr/bin"):
                 paths += sorted(root.glob(f"{pattern}/{name}"), reverse=True)
         if not paths:
-            raise NotInstalledError(f"{name} is missing: install it by `make databases`")
+            raise NotInstalledError(f"{name} is missing: install it by `make services`")
         programs.append(paths[0].resolve() if kind == "postgresql" else paths[0])
     return programs[0], programs[1]
 
@@ -59,7 +59,7 @@ def run_beside(kind: str, name: str, *arguments: str | Path) -> None:
     """
     program, environment = find(kind)[1].with_name(name), _process_options(kind)["env"]
     if not program.exists():
-        raise NotInstalledError(f"{program} is missing: install it by `make databases`")
+        raise NotInstalledError(f"{program} is missing: install it by `make services`")
     done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise AssertionError(f"{name}: {done.stderr[-2000:]}")

@@ -1,6 +1,6 @@
 """End a worker or a server at each of its commands to Redis and the database; see that others go on.
 
-``python -m tests.harness.deaths [--places worker server alone] [--scenes turn …] [--database postgresql]``. In each
+``python -m tests.campaigns deaths [--places worker server alone] [--scenes turn …] [--database postgresql]``. In each
 scene (`tests.harness.death_scenes`), the process that plays the turn ends at once before its first command that writes,
 then after it, before the second one, and so on until it ends no more. Another process goes on. With ``--first N``, the
 process dies at its Nth command, and the one that goes on dies at each of its own.

@@ -1,4 +1,4 @@
-"""Compare ejected packages with the canvases: ``python -m tests.harness.ejected [FILE_OR_DIR …] [OPTIONS]``.
+"""Compare ejected packages with the canvases: ``python -m tests.campaigns eject [FILE_OR_DIR …] [OPTIONS]``.
 
 ``--random COUNT`` adds random canvases, ``--cases DIR`` the canvases of recorded cases with their models.
 ``--packages DIR`` also writes all packages, and has Ruff and Pyright (strict) check them.

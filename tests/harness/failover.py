@@ -1,4 +1,4 @@
-"""Stop servers under open streams: ``python -m tests.harness.failover [ROUNDS] [SEED] [COPIES]``.
+"""Stop servers under open streams: ``python -m tests.campaigns failover [ROUNDS] [SEED] [COPIES]``.
 
 Two server processes share PostgreSQL and Redis. In every round one of them plays COPIES of all canvases at once and is
 stopped after a random share of the frames, by SIGTERM or SIGKILL in turn. Every client reconnects to the other server

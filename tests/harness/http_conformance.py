@@ -1,4 +1,4 @@
-"""Replay conformance cases over HTTP: ``python -m tests.harness.http_conformance DIR [-k TEXT]``.
+"""Replay conformance cases over HTTP: ``python -m tests.campaigns http-conformance DIR [-k TEXT]``.
 
 A case passes if a client of the server receives the frames that the engine emits; `tests.harness.conformance` compares
 those with the recordings. Times and ids are ignored. Skipped are cases that a completion cannot express: webhooks,

@@ -21,7 +21,7 @@ def find() -> tuple[str, str]:
         program = find_deno()
         check_folder(FOLDER)
     except SettingsError as error:
-        return "", f"{error} In tests: make sandboxes"
+        return "", f"{error} In tests: make services"
     return program, ""
 
 

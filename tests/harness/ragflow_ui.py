@@ -1,4 +1,4 @@
-"""A session in RAGFlow's own front end, played in Chromium: ``python -m tests.harness.ragflow_ui DIST``.
+"""A session in RAGFlow's own front end, played in Chromium: ``python -m tests.campaigns ragflow-ui DIST``.
 
 It signs in, opens an agent from the list, edits and saves it, runs it, answers its form, reads the log, and publishes.
 ``--part agents`` plays another session: it creates agents, tests a component, attaches a file, and uses a shared page.

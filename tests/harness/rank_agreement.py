@@ -1,4 +1,4 @@
-"""Agreement of the portable tokenizer's ranking with RAGFlow's: ``python -m tests.harness.rank_agreement``.
+"""Agreement of the portable tokenizer's ranking with RAGFlow's: ``python -m tests.campaigns rank-agreement``.
 
 The index always uses RAGFlow's tokenizer; only questions are tokenized by both. Needs ``infinity-sdk`` 0.7.4. Without
 NLTK's data, a regular expression replaces its word splitter and the lemmatiser is disabled, which the output notes.

@@ -1,4 +1,4 @@
-"""Compare ways to answer questions of several hops: ``python -m tests.harness.research``.
+"""Compare ways to answer questions of several hops: ``python -m tests.campaigns research``.
 
 A made-up corpus is searched by one Retrieval before the model, by an Agent with function calling, and by deep research.
 The model is scripted, but knows no answer: it reads the sentences that it is shown, follows the question from one fact

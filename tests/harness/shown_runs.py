@@ -1,4 +1,4 @@
-"""Play random canvases with streamed Messages: ``python -m tests.harness.shown_runs [COUNT] [SEED]``.
+"""Play random canvases with streamed Messages: ``python -m tests.campaigns shown [COUNT] [SEED]``.
 
 Every canvas is played with answers to its forms, once without interruption and once with turns that stop at a random
 event and continue in a new runner. What a Message has sent must be what it reports, stores and adds to the answer.

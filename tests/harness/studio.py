@@ -1,4 +1,4 @@
-"""Run canvases on LangGraph's development server: ``python -m tests.harness.studio DIR…``.
+"""Run canvases on LangGraph's development server: ``python -m tests.campaigns studio DIR…``.
 
 Prints one line per canvas, then the number of canvases, the start time of the server, and the number of calls that
 blocked its event loop. Every canvas that can be drawn must be an assistant, and no run may block.

@@ -1,4 +1,4 @@
-"""Run templates of agents with the mock model server and real tools: ``python -m tests.harness.templates DIR``.
+"""Run templates of agents with the mock model server and real tools: ``python -m tests.campaigns templates DIR``.
 
 ``DIR`` has real canvases and the list ``index.json``, as for ``tests.harness.corpus``. The newest version of each
 template is checked and played with the rules in ``tests/fixtures/templates``: a file for each template, with the rules
@@ -230,7 +230,7 @@ def _pages(tool: Any) -> list[tuple[str, str]]:
 def main() -> int:
     """Run from the command line."""
     if len(sys.argv) != 2 or not Path(sys.argv[1], "index.json").is_file():
-        sys.stderr.write("Usage: python -m tests.harness.templates DIR\n")
+        sys.stderr.write("Usage: python -m tests.campaigns templates DIR\n")
         return 2
     verdicts = [judge(template) for template in find_templates(Path(sys.argv[1]))]
     for verdict in verdicts:

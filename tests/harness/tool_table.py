@@ -1,4 +1,4 @@
-"""Print a table of the tools with a service: ``python -m tests.harness.tool_table [FOLDER]``.
+"""Print a table of the tools with a service: ``python -m tests.campaigns tools [FOLDER]``.
 
 A row has the tool, the sources of its service's stub, the number of its tests, and a run of an agent that uses it. The
 run is recorded with the stub, and played again from the recording without it. FOLDER keeps the recordings.

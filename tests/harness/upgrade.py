@@ -1,4 +1,4 @@
-"""Upgrade servers and workers while clients use them: ``python -m tests.harness.upgrade COMMIT``.
+"""Upgrade servers and workers while clients use them: ``python -m tests.campaigns upgrade COMMIT``.
 
 A server and a worker of an earlier commit share Redis and a database with those of today. One session waits at a form,
 one run is in the middle of an answer, one waits in the queue. First the worker is replaced, then the server. Every

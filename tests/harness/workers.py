@@ -1,4 +1,4 @@
-"""Kill workers and servers under open streams: ``python -m tests.harness.workers [TURNS] [SEED] [EVERY_S] [KILLS]``.
+"""Kill workers and servers under open streams: ``python -m tests.campaigns workers [TURNS] [SEED] [EVERY_S] [KILLS]``.
 
 Two servers and three workers share PostgreSQL and Redis. While clients take TURNS turns, and more until KILLS processes
 have been killed, a worker or a server is killed EVERY_S seconds after the one before has been replaced. Every stream

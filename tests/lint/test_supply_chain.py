@@ -28,14 +28,14 @@ def test_every_distribution_of_the_image_has_a_hash_and_the_pinned_version() -> 
     pins = load_script(ROOT / "deploy" / "pin_hashes.py").read_pins()
     assert "://" not in REQUIREMENTS.read_text("utf-8")
     for name, (version, hashes) in hashed().items():
-        assert version == pins[name], f"{name}: run make hashes"
+        assert version == pins[name], f"{name}: run deploy/pin_hashes.py"
         assert hashes
         assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes), name
 
 
 def test_everything_that_the_distribution_needs_is_among_them() -> None:
     roots: list[Requirement] = load_script(ROOT / "deploy" / "pin_hashes.py").read_roots()
-    assert {canonicalize_name(each.name) for each in roots} <= hashed().keys(), "run make hashes"
+    assert {canonicalize_name(each.name) for each in roots} <= hashed().keys(), "run deploy/pin_hashes.py"
 
 
 def test_the_dockerfile_installs_only_what_has_a_hash(tmp_path: Path) -> None:

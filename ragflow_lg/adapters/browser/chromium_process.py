@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "microsoft-edge", "msedge")
 """The programs to look for, in this order."""
 
-SETUP = "install it, on Debian with `apt install chromium` (`make setup-browser`), or set executable in [browser]"
+SETUP = "install it, on Debian with `apt install chromium`, or set executable in [browser]"
 
 NICE = 5
 """How much less of the processors Chromium gets than the server."""

@@ -433,7 +433,7 @@ class GatheringSaver(RuleBasedStateMachine):
 
 TestGatheringSaver = GatheringSaver.TestCase
 TestGatheringSaver.settings = settings(
-    max_examples=int(os.environ.get("EXAMPLES", "25")),  # make properties EXAMPLES=1000 tries more
+    max_examples=int(os.environ.get("EXAMPLES", "25")),  # python -m tests.campaigns properties 1000 tries more
     stateful_step_count=25,
     deadline=None,
     derandomize="EXAMPLES" not in os.environ,

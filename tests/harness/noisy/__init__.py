@@ -1,5 +1,5 @@
 """A noisy neighbour: one tenant attacks a server while another takes ordinary turns.
 
-``python -m tests.harness.noisy`` starts real servers, plays the attacks of `attacks`, and measures what the other
+``python -m tests.campaigns noisy`` starts real servers, plays the attacks of `attacks`, and measures what the other
 tenant notices.
 """

@@ -1,4 +1,4 @@
-"""``python -m tests.harness.noisy [ATTACK…]``: play attacks of one tenant, and print what another one noticed.
+"""``python -m tests.campaigns noisy [ATTACK…]``: play attacks of one tenant, and print what another one noticed.
 
 Options: ``--seconds N`` for each attack (30) and ``--list``. Exits with 1 if a goal was missed.
 """
@@ -22,7 +22,7 @@ async def _run(names: list[str], seconds: float) -> int:
 
 def main() -> int:
     """Play the chosen attacks; return 1 if a goal was missed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.harness.noisy")
+    parser = argparse.ArgumentParser(prog="python -m tests.campaigns noisy")
     parser.add_argument("attacks", nargs="*", choices=[[], *ATTACKS])
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--list", action="store_true")

@@ -1,6 +1,6 @@
 """All published versions of RAGFlow's SDK, each in its own process, against the server.
 
-`make clients` installs the versions that this Python cannot hold under ``.cache/clients``.
+`make services` installs the versions that this Python cannot hold under ``.cache/clients``.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ async def run_program(server: Any, version: str, *program: str) -> str:
     """Run a program with an SDK, and with a key of its shapes in ``KEY``; return its output."""
     path = ROOT / ".cache" / "clients" / version
     if not path.is_dir():
-        pytest.skip(f"ragflow-sdk {version} is not installed; run `make clients`.")
+        pytest.skip(f"ragflow-sdk {version} is not installed; run `make services`.")
     compat = "0.24" if version in LIST_SHAPE else ""
     key = await KeyRepository(server.app_state.database).create("tenant", 1, compat=compat)
     process = await asyncio.create_subprocess_exec(

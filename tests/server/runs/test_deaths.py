@@ -1,4 +1,4 @@
-"""A sample of what ``make deaths`` does: processes that end at one of their writes."""
+"""A sample of what ``python -m tests.campaigns deaths`` does: processes that end at one of their writes."""
 
 from collections.abc import Sequence
 

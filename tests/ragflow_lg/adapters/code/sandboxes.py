@@ -24,7 +24,7 @@ LIMITS: dict[str, Any] = {"timeout_s": 8.0, "cpu_s": 2, "memory_bytes": 256 * ME
 
 USERS = ("root", "user") if os.geteuid() == 0 else ("user",)
 DENO_USERS = USERS if os.environ.get("ALL_SANDBOXES") else USERS[:1]
-"""Deno takes about a second to start, so only ``make attacks`` plays its tests as each user."""
+"""Deno takes about a second to start, so only ``python -m tests.campaigns attacks`` plays its tests as each user."""
 SANDBOXES = (*(("bubblewrap", user) for user in USERS), *(("deno", user) for user in DENO_USERS))
 """The local sandboxes, each with the users that start it."""
 MAX_SHOWN_CHARS = 200

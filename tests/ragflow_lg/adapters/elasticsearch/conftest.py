@@ -40,7 +40,7 @@ async def server_url(request: pytest.FixtureRequest) -> AsyncGenerator[str]:
     elif os.environ.get(VARIABLE):
         yield os.environ[VARIABLE]
     else:
-        pytest.skip("no real Elasticsearch: make test-elasticsearch starts one")
+        pytest.skip("no real Elasticsearch: python -m tests.campaigns elasticsearch starts one")
 
 
 @pytest.fixture

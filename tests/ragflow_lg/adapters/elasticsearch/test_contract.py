@@ -55,7 +55,7 @@ def _query(question: str, percent: int) -> TextQuery:
 async def test_both_servers_return_the_same_hits_and_scores(fake: FakeElasticsearch) -> None:
     real = os.environ.get(VARIABLE)
     if not real:
-        pytest.skip("no real Elasticsearch: make test-elasticsearch starts one")
+        pytest.skip("no real Elasticsearch: python -m tests.campaigns elasticsearch starts one")
     chance = random.Random(5)
     rows = [
         chunk(f"c{number}", "kb", "a.md", text, tokenizer=TOKENIZER)

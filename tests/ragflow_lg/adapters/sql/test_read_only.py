@@ -18,7 +18,7 @@ from tests.harness.database_checksum import file_of, observed
 from tests.harness.generated_sql import HOSTILE, WRITES, changes, reads
 
 COUNT = int(os.environ.get("EXAMPLES", "60"))
-"""How many statements are generated for each database. More of them: ``make properties EXAMPLES=1000``."""
+"""How many statements are generated for each database. More of them: ``python -m tests.campaigns properties 1000``."""
 DIALECTS = {"sqlite": "sqlite", "postgres": "postgres", "mariadb": "mysql"}
 SHOWN = {
     "sqlite": ["PRAGMA table_info(goods)", "PRAGMA user_version", "EXPLAIN QUERY PLAN SELECT * FROM goods"],

@@ -18,7 +18,7 @@ SAMPLE = ("fan_out_and_join", "iteration_side_by_side", "form_in_loop", "streami
 def one_of_each_kind(shift: int) -> Callable[[list[Point]], list[Point]]:
     """Choose one point of each kind: the first kind early in the run, the next one later, and so on.
 
-    ``shift`` begins with another kind. `make crash` plays all points of all canvases.
+    ``shift`` begins with another kind. `python -m tests.campaigns crash` plays all points of all canvases.
     """
 
     def choose(points: list[Point]) -> list[Point]:

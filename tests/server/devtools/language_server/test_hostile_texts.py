@@ -29,7 +29,7 @@ from tests.server.devtools.language_server.editor import Editor, open_editor
 from tests.server.devtools.language_server.shop import CATALOG, MODEL, TEXT
 
 TEXTS = int(os.environ.get("EXAMPLES", "40"))
-"""More of them: ``make properties EXAMPLES=1000``."""
+"""More of them: ``python -m tests.campaigns properties 1000``."""
 LIMIT_S = 20
 """Processor time for all questions about one text. They take less than one second."""
 

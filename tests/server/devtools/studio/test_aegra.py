@@ -14,7 +14,7 @@ from tests.server.devtools.studio.langgraph_checks import Api, check_api, check_
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not PACKAGES.is_dir(), reason="Aegra is missing: run make clients")
+@pytest.mark.skipif(not PACKAGES.is_dir(), reason="Aegra is missing: run make services")
 async def test_sessions_of_aegra(tmp_path: Path, redis_url: str) -> None:
     folder, log = make_folder(tmp_path), tmp_path / "aegra.log"
     written = invoke("studio", folder, "--no-server", "--model", "demo")

@@ -1,4 +1,4 @@
-"""Requests of RAGFlow's own front end, recorded by ``python -m tests.harness.ragflow_ui DIST --record FILE``."""
+"""Requests of RAGFlow's own front end, recorded by ``python -m tests.campaigns ragflow-ui DIST --record FILE``."""
 
 import json
 from pathlib import Path
