@@ -24,11 +24,11 @@ from redisvl.query import FilterQuery
 from redisvl.query.filter import FilterExpression, Tag
 
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
+from ragflow_lg.base.langgraph_internals import redis_key_of, redis_pointer_of, redis_write_key_of
 from ragflow_lg.base.packed_bytes import LARGE_BYTES, is_packed, pack, unpack
 from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, Command, collect, collecting_writes
 from ragflow_lg.checkpoints.redis.redis_documents import dump_checkpoint, dump_write, read_checkpoint, read_tuple
 from ragflow_lg.checkpoints.redis.redis_sessions import CHECKPOINTS, RedisSessions
-from ragflow_lg.checkpoints.steps.langgraph_internals import redis_key_of, redis_pointer_of, redis_write_key_of
 from ragflow_lg.checkpoints.steps.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.steps.preconditions import PART_MISSING, Precondition
 from ragflow_lg.checkpoints.steps.saver import CanvasSaver
@@ -123,11 +123,6 @@ class RedisSaver(AsyncRedisSaver):
         self._client = cast("Any", client)
         self._sessions = sessions
         self._registry = _PrefixedRegistry(client, prefix) if has_one_slot else AsyncCheckpointKeyRegistry(client)
-
-    async def asetup(self) -> None:
-        """Create the indexes."""
-        await super().asetup()
-        self._key_registry = self._registry
 
     async def aput(
         self,

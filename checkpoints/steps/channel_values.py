@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from ragflow_lg.checkpoints.steps.langgraph_internals import ERROR_CHANNEL, INTERRUPT_CHANNEL, TASKS_CHANNEL
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
 
 if TYPE_CHECKING:
     from langgraph.types import Interrupt, Send
@@ -19,12 +19,12 @@ LONG_LISTS: Mapping[str, Collection[str]] = {"history": ("",), "messages": ("",)
 
 def to_plain(channel: str, value: Any) -> Any:
     """Return a channel's value without LangGraph objects."""
-    if channel == INTERRUPT_CHANNEL:
+    if channel == INTERRUPT:
         return _plain_interrupts(value)
-    if channel == TASKS_CHANNEL:
+    if channel == TASKS:
         sends = cast("list[Send]", value if isinstance(value, list) else [value])
         return {"list": isinstance(value, list), "sends": [{"node": s.node, "arg": s.arg} for s in sends]}
-    if channel == ERROR_CHANNEL and isinstance(value, BaseException):
+    if channel == ERROR and isinstance(value, BaseException):
         return f"{type(value).__name__}: {value}"
     return value
 
@@ -35,10 +35,10 @@ def to_object(channel: str, value: Any) -> Any:
     Raises:
         TypeError, LookupError, AttributeError: if the stored value was modified by something else.
     """
-    if channel == INTERRUPT_CHANNEL:
+    if channel == INTERRUPT:
         pauses = value.get("pauses")
         return value["data"] if pauses is None else [_to_interrupt(pause) for pause in pauses]
-    if channel == TASKS_CHANNEL:
+    if channel == TASKS:
         from langgraph.types import Send
 
         sends = [Send(entry["node"], entry["arg"]) for entry in value["sends"]]

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.types import INTERRUPT
 
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
 from ragflow_lg.checkpoints.steps.channel_versions import VersionGroups
 from ragflow_lg.checkpoints.steps.checkpoint_texts import KnownTexts, pack_checkpoint
-from ragflow_lg.checkpoints.steps.langgraph_internals import INTERRUPT_CHANNEL
 from ragflow_lg.checkpoints.steps.preconditions import CHECKPOINT_MISSING
 from ragflow_lg.checkpoints.steps.result_buffer import TaskWrites
 from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, checkpoint_key, thread_of
@@ -117,7 +117,7 @@ class PartWriter:
         try:
             await self._values.write(config, pack, put, key if self._seen.is_last(key) else None)
         except CheckpointError as error:
-            is_pause = any(channel == INTERRUPT_CHANNEL for part in parts for channel, _ in part.writes)
+            is_pause = any(channel == INTERRUPT for part in parts for channel, _ in part.writes)
             if is_pause or CHECKPOINT_MISSING not in str(error.__cause__):
                 raise
             logger.warning("The session store has lost the latest steps of a run. Its next step is stored completely.")

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.serde.types import TASKS
 
-from ragflow_lg.checkpoints.steps.langgraph_internals import TASKS_CHANNEL
 from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey
 
 PATIENCE_S = 0.005
@@ -31,7 +31,7 @@ class TaskWrites(NamedTuple):
         None follows a pause, and a caller other than LangGraph (without a path) does not store one.
         """
         channels = (channel for channel, _ in self.writes)
-        return bool(self.task_path) and all(name == TASKS_CHANNEL or not name.startswith("__") for name in channels)
+        return bool(self.task_path) and all(name == TASKS or not name.startswith("__") for name in channels)
 
 
 class _Entry(NamedTuple):

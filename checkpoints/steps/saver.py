@@ -23,6 +23,7 @@ from langgraph.checkpoint.base import (
 )
 
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
+from ragflow_lg.base.langgraph_internals import advance_ids_past
 from ragflow_lg.checkpoints.steps.channel_versions import next_version
 from ragflow_lg.checkpoints.steps.checkpoint_texts import (
     PLAIN_METADATA,
@@ -30,7 +31,6 @@ from ragflow_lg.checkpoints.steps.checkpoint_texts import (
     is_key,
     unpack_checkpoint,
 )
-from ragflow_lg.checkpoints.steps.langgraph_internals import advance_ids_past
 from ragflow_lg.checkpoints.steps.leased_reads import LeasedReads, token_of_newest
 from ragflow_lg.checkpoints.steps.part_writer import PartWriter, SeenCheckpoints
 from ragflow_lg.checkpoints.steps.plain_serializer import PlainSerializer

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Protocol
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.serde.types import INTERRUPT
 
 from ragflow_lg.base.langgraph_internals import NULL_TASK_ID
-from ragflow_lg.checkpoints.steps.langgraph_internals import INTERRUPT_CHANNEL
 
 
 class CheckpointKey(NamedTuple):
@@ -96,9 +96,9 @@ class PruningSaver(BaseCheckpointSaver[Any]):
         if stored is None:
             return
         writes = stored.pending_writes or []
-        waiting = {task for task, channel, _ in writes if channel == INTERRUPT_CHANNEL}
+        waiting = {task for task, channel, _ in writes if channel == INTERRUPT}
         finished = {task for task, _, _ in writes if waiting and task not in waiting and task != NULL_TASK_ID}
-        remaining = [write for write in writes if write[0] in finished or write[1] == INTERRUPT_CHANNEL]
+        remaining = [write for write in writes if write[0] in finished or write[1] == INTERRUPT]
         if len(remaining) < len(writes):
             await self.erase([key])
             await self._copy(stored._replace(pending_writes=remaining), key.thread)

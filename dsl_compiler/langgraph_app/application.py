@@ -20,6 +20,7 @@ from langgraph.types import Command
 from ragflow_lg.base.blocking_calls import iterate_blocking, run_blocking
 from ragflow_lg.base.errors import InputRefusedError, RunFailedError
 from ragflow_lg.base.ids import SessionId, session_of_thread
+from ragflow_lg.base.langgraph_internals import convert_graph, is_resuming, resolve_checkpointer
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.events import AgentRecord, EngineEvent, TurnStarted
 from ragflow_lg.component.plan import Plan
@@ -31,7 +32,6 @@ from ragflow_lg.dsl_compiler.diagnostics import MAX_CHARS, MAX_LOOKUPS
 from ragflow_lg.dsl_compiler.langgraph_app.canvas_graph import CanvasGraph
 from ragflow_lg.dsl_compiler.langgraph_app.canvas_state import CanvasState, failure_of
 from ragflow_lg.dsl_compiler.langgraph_app.editing import validate_edit
-from ragflow_lg.dsl_compiler.langgraph_internals import convert_graph, is_resuming, resolve_checkpointer
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.scope import Scope
 from ragflow_lg.engine.turn import resume_turn

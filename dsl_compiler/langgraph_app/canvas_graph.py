@@ -19,6 +19,7 @@ from langgraph.types import StateUpdate
 from pydantic import BaseModel
 
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.langgraph_internals import NOT_EDITS, convert_graph, find_subgraph, resolve_checkpointer
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.dsl_compiler.langgraph_app.editing import resolve_edit, validate_edit
 from ragflow_lg.dsl_compiler.langgraph_app.schemas import (
@@ -29,7 +30,6 @@ from ragflow_lg.dsl_compiler.langgraph_app.schemas import (
     input_schema,
     output_schema,
 )
-from ragflow_lg.dsl_compiler.langgraph_internals import NOT_EDITS, convert_graph, find_subgraph, required_checkpointer
 
 
 class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
@@ -72,9 +72,9 @@ class CanvasGraph(CompiledStateGraph[Any, Any, Any, Any]):
         Raises:
             InvalidUpdateError: if the edit is invalid or there is no such checkpoint.
         """
-        checkpointer = required_checkpointer(self, config)
+        checkpointer = resolve_checkpointer(self, config)
         is_edit = len(supersteps) == 1 and len(supersteps[0]) == 1 and supersteps[0][0].as_node not in NOT_EDITS
-        if is_edit and find_subgraph(self, config, checkpointer) is None:
+        if is_edit and checkpointer is not None and find_subgraph(self, config) is None:
             snapshot = await self.aget_state(config)
             saved = await checkpointer.aget_tuple(snapshot.config)
             if saved is not None:

@@ -12,17 +12,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import msgspec
+from langgraph.checkpoint.base import WRITES_IDX_MAP
+from langgraph.checkpoint.serde.types import TASKS
 from langgraph.errors import InvalidUpdateError
 from langgraph.types import Command, StateSnapshot, StateUpdate
 from msgspec import Struct, field
 from typing_extensions import TypedDict
 
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.langgraph_internals import BRANCH_PREFIX, OVERWRITE
 from ragflow_lg.component.plan import NEXT, Plan, PlanNode
 from ragflow_lg.component.state import CanvasState, ParallelState, replace_list
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, gate_key
-from ragflow_lg.dsl_compiler.langgraph_internals import BRANCH_PREFIX, NOT_RESULTS, OVERWRITE, RESERVED_PREFIX
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE
+
+_NOT_RESULTS = {*WRITES_IDX_MAP, TASKS}
+"""Channels of pending writes that are not a task's results."""
 
 
 class EditableGraph(Protocol):
@@ -101,7 +106,7 @@ def _results(snapshot: StateSnapshot, pending: Iterable[Any]) -> Mapping[str, li
     """Return the writes of finished tasks by task id, or none if all have finished, since all then run again."""
     results: dict[str, list[tuple[str, Any]]] = {}
     for id_, channel, value in pending:
-        if channel not in NOT_RESULTS:
+        if channel not in _NOT_RESULTS:
             results.setdefault(id_, []).append((channel, value))
     return {} if all(task.id in results for task in snapshot.tasks) else results
 
@@ -227,7 +232,7 @@ def _pairs(values: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _check_reserved_keys(key: str, value: Mapping[str, Any]) -> None:
-    if reserved := [name for name in value if name.startswith(RESERVED_PREFIX)]:
+    if reserved := [name for name in value if name.startswith("__")]:
         raise InvalidUpdateError(f"{reserved[0]!r} in {key!r} is reserved.")
     if value.get("type") == OVERWRITE:
         raise InvalidUpdateError(f"{OVERWRITE!r} in {key!r} is reserved.")

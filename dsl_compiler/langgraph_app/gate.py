@@ -9,7 +9,6 @@ from langgraph.channels.base import BaseChannel
 from langgraph.errors import EmptyChannelError
 
 from ragflow_lg.dsl.joins import JoinRegion
-from ragflow_lg.dsl_compiler.langgraph_internals import MISSING
 
 RESET: dict[str, Any] = {"": "reset"}
 """Update that clears the gate for a new turn or round."""
@@ -56,8 +55,8 @@ class JoinGate(BaseChannel[dict[str, Any], dict[str, Any], dict[str, Any]]):
         return other
 
     def checkpoint(self) -> Any:
-        """Return the value to store, or MISSING for an empty gate."""
-        return {"seen": self.seen, "ready": self.is_ready} if self.seen or self.is_ready else MISSING
+        """Return the value to store, or LangGraph's mark for an empty gate."""
+        return {"seen": self.seen, "ready": self.is_ready} if self.seen or self.is_ready else super().checkpoint()
 
     def from_checkpoint(self, checkpoint: Any) -> Self:
         """Build a gate from a stored value."""

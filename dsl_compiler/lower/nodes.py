@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.errors import GraphInterrupt
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime
+from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command, Send, interrupt
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import RunError
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.langgraph_internals import superstep_of
 from ragflow_lg.base.long_list import extend_list
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.events import Waiting
@@ -27,7 +28,6 @@ from ragflow_lg.component.state import TurnRequest, merge_turn, output_patch
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.forms import Form, form_problems, parse_answers, response_schema
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
-from ragflow_lg.dsl_compiler.langgraph_internals import runtime_of, superstep_of, task_namespace
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE, ROUND_NODE
 from ragflow_lg.engine.graph_run import play
 from ragflow_lg.engine.node import visit
@@ -43,6 +43,11 @@ class _Task(NamedTuple):
 
     config: RunnableConfig
     runtime: Runtime[TurnContext]
+
+    @property
+    def namespace(self) -> str:
+        """LangGraph's name of the task, which stays the same when a run continues; ``""`` outside of tasks."""
+        return self.config.get("configurable", {}).get("checkpoint_ns", "")
 
 
 class _NodeRunnable(Runnable[Any, Command[Any]]):
@@ -63,7 +68,7 @@ class _NodeRunnable(Runnable[Any, Command[Any]]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
         """Run the node once."""
-        task = _Task(config or {}, runtime_of(config or {}))
+        task = _Task(config or {}, get_runtime())
         context: Any = task.runtime.context
         if isinstance(context, Scope):
             turn = context.turn
@@ -78,7 +83,7 @@ class _NodeRunnable(Runnable[Any, Command[Any]]):
         if turn.publish is not None:
             await turn.publish()
         if self._is_stored_first and turn.gathered is not None:
-            turn.gathered.require(task_namespace(task.config))
+            turn.gathered.require(task.namespace)
         return Command(update=step.update, goto=step.goto)
 
     async def _run(self, turn: TurnContext, state: Mapping[str, Any], task: _Task) -> Step:
@@ -109,7 +114,7 @@ class Node(_NodeRunnable):
         self._is_closer = is_closer
 
     async def _run(self, turn: TurnContext, state: Mapping[str, Any], task: _Task) -> Step:
-        name, inner = task_namespace(task.config), turn.nested
+        name, inner = task.namespace, turn.nested
         visited = visit(
             self._program,
             state,
@@ -195,7 +200,7 @@ class ParallelRound(_NodeRunnable):
     async def _run_in_body(self, scope: Scope, state: Mapping[str, Any], task: _Task) -> Step:
         round_scope = replace(scope, only=state["round"])
         if scope.turn.nested is not None:
-            scope.turn.nested.number_round(task_namespace(task.config), state["round"])
+            scope.turn.nested.number_round(task.namespace, state["round"])
         inner: Any = {**task.config, "recursion_limit": 2 * self._steps + 10}
         update = round_scope.round_update(await play(self._graph, {"scope": {}}, inner, context=round_scope))
         return Step(update, [self._entry] if round_scope.is_last_of_wave() else [])

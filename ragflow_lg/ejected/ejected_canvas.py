@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CompileError, NodeFailedError, RunError
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.langgraph_internals import superstep_of
 from ragflow_lg.base.values import to_json, to_text
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.plan import MessagePlan, Plan, PlanNode
@@ -25,7 +26,6 @@ from ragflow_lg.dsl.forms import form_problems, parse_answers, response_schema
 from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.langgraph_internals import superstep_of
 from ragflow_lg.dsl_compiler.passes.bind_components import bind_node
 from ragflow_lg.dsl_compiler.passes.bind_tools import bind_tools
 from ragflow_lg.ejected.turn_state import Outputs, StateUpdate, output

@@ -17,9 +17,9 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.base.langgraph_internals import add_trigger
 from ragflow_lg.dsl.joins import JoinRegion
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, JoinGate
-from ragflow_lg.dsl_compiler.langgraph_internals import add_trigger
 from ragflow_lg.ejected.turn_state import StateUpdate, TurnState
 from ragflow_lg.services.services import Services
 

@@ -11,11 +11,12 @@ from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from langgraph.checkpoint.serde.types import INTERRUPT
 from msgspec import Struct
 
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.base.ids import NodeId, thread_of_session
-from ragflow_lg.base.langgraph_internals import INTERRUPT_CHANNEL, NAMESPACE_SEPARATOR, TASK_SEPARATOR
+from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, TASK_SEPARATOR
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.node_names import find_node, has_title
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
@@ -95,7 +96,7 @@ class _Target:
         values = {**stored.checkpoint["channel_values"], **(changes or {})}
         values = {channel: _without_usage(channel, value) for channel, value in values.items()}
         if without is not None:
-            open_ids = {pause.id for _, channel, pauses in writes if channel == INTERRUPT_CHANNEL for pause in pauses}
+            open_ids = {pause.id for _, channel, pauses in writes if channel == INTERRUPT for pause in pauses}
             writes = [
                 (task, channel, _without_closed_answers(channel, value, open_ids)) for task, channel, value in writes
             ]

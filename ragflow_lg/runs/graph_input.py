@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from langgraph.checkpoint.serde.types import INTERRUPT
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ConflictError
-from ragflow_lg.base.langgraph_internals import INTERRUPT_CHANNEL, NULL_TASK_ID
+from ragflow_lg.base.langgraph_internals import NULL_TASK_ID
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
@@ -130,7 +131,7 @@ async def _has_interrupts(canvas: CompiledCanvas, config: Any) -> bool:
     """Return whether any node has asked the user since the last step. A snapshot takes much longer than looking."""
     graph: Any = canvas.graph
     stored = await graph.checkpointer.aget_tuple(config)
-    return stored is not None and any(channel == INTERRUPT_CHANNEL for _, channel, _ in stored.pending_writes or ())
+    return stored is not None and any(channel == INTERRUPT for _, channel, _ in stored.pending_writes or ())
 
 
 def _command(answers: Mapping[str, Any]) -> Any:

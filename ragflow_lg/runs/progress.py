@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from langgraph.constants import START
 from msgspec import Struct, field
 
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, START, TASK_SEPARATOR
+from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, TASK_SEPARATOR
 from ragflow_lg.base.thinking import split_thinking
 from ragflow_lg.base.values import to_text
 from ragflow_lg.component.events import Delta, EngineEvent, MessagePiece, NodeFinished, NodeStarted, Preview

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+from langgraph.constants import END
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.base.ids import SessionId, session_of_thread, thread_of_session
-from ragflow_lg.base.langgraph_internals import END
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.branching import fork, rerun

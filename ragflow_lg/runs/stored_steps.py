@@ -10,11 +10,12 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
+from langgraph.constants import START
 from msgspec import Struct
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import NodeId, thread_of_session
-from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, START, TASK_SEPARATOR
+from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, TASK_SEPARATOR
 from ragflow_lg.base.long_list import LongList
 from ragflow_lg.component.node_names import describe_unknown_node, find_node
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas

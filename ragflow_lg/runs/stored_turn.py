@@ -7,7 +7,7 @@ from typing import Any
 
 from ragflow_lg.base.errors import CanvasChangedError
 from ragflow_lg.base.ids import SessionId, thread_of_session
-from ragflow_lg.base.langgraph_internals import ENTRY_CHANNEL_PREFIX, NAMESPACE_SEPARATOR, TASK_SEPARATOR
+from ragflow_lg.base.langgraph_internals import BRANCH_PREFIX, NAMESPACE_SEPARATOR, TASK_SEPARATOR
 from ragflow_lg.component.events import TurnFinished
 from ragflow_lg.component.state import TurnRecord
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
@@ -64,7 +64,7 @@ async def _find_incompatible(
     place: Any = {"configurable": {**config["configurable"], "checkpoint_ns": namespace}}
     stored = await root.checkpointer.aget_tuple(place)
     channels: Mapping[str, Any] = stored.checkpoint["channel_values"] if stored else {}
-    triggered = [name.removeprefix(ENTRY_CHANNEL_PREFIX) for name in channels if name.startswith(ENTRY_CHANNEL_PREFIX)]
+    triggered = [name.removeprefix(BRANCH_PREFIX) for name in channels if name.startswith(BRANCH_PREFIX)]
     problems = [f"{name} is gone" for name in triggered if name not in graph.nodes]
     ids = {name: id_ for id_, name in canvas.names.items()}
     for task in (await root.aget_state(place)).tasks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.markup import escape
@@ -16,7 +16,6 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.runs.pauses import Pause
-from ragflow_lg.runs.runner import Run
 from ragflow_lg.runs.wire.answer_text import message_frames
 from ragflow_lg.runs.wire.wire_events import (
     Message,
@@ -28,6 +27,9 @@ from ragflow_lg.runs.wire.wire_events import (
 )
 from ragflow_lg.server.cli.terminal import count_of, one_line, printable
 from ragflow_lg.services.agent_metrics import AgentMetrics
+
+if TYPE_CHECKING:
+    from ragflow_lg.runs.runner import Run
 
 
 async def show(plan: Plan, turn: Run, *, has_trace: bool = False, reported: str = "") -> None:

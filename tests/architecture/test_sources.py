@@ -7,6 +7,8 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+import langgraph
+
 from ragflow_lg.catalog import find_specs, load_catalog
 from ragflow_lg.dsl_compiler.placeholder import LEGACY, PIPELINE, RENAMED
 from tests.architecture.sources import (
@@ -23,12 +25,8 @@ from tests.architecture.sources import (
 LONGEST_FUNCTION = 60
 """Lines."""
 
-PRIVATE_NAMES = (
-    *(".__class__ = ", "__pregel", "_make_redis_", "_subgraph_for_namespace", "_checkpointer(config"),
-    *("langgraph._internal", "langgraph_step", "uuid6", "var_child_runnable_config"),
-    *(f'"{name}"' for name in ("__interrupt__", "__error__", "__resume__", "branch:to:")),
-)
-"""What the packages use, or used, of LangGraph beyond its public interface."""
+LANGGRAPH_FILE = "ragflow_lg/base/langgraph_internals.py"
+LANGGRAPH_LINES = 120
 
 ENTRY_FILES = ("__init__", "__main__")
 
@@ -110,13 +108,20 @@ def test_every_folder_of_tests_is_a_package() -> None:
     assert [str(folder) for folder in folders - exempt if not (ROOT / folder / "__init__.py").is_file()] == []
 
 
-def test_private_names_of_langgraph_are_used_in_few_files() -> None:
+def test_private_names_of_langgraph_are_used_in_one_file() -> None:
+    folders = [Path(folder) for folder in langgraph.__path__]
+    foreign = "\n".join(path.read_text("utf-8") for folder in folders for path in folder.rglob("*.py"))
+    declared = set(re.findall(r"(?:def |self\.)(_[a-z]\w*)", foreign))
+    texts = {str(source): source.text for source in sources()}
+    declared -= set(re.findall(r"(?:def |self\.|\n    )(_[a-z]\w*)", "\n".join(texts.values())))
+    assert len(texts[LANGGRAPH_FILE].splitlines()) <= LANGGRAPH_LINES
     offenders: list[str] = []
-    for source in sources():
-        if source.path.stem == "langgraph_internals":
-            continue
-        text = source.text
-        offenders += [f"{source}: {name}" for name in PRIVATE_NAMES if name in text]
+    for name, text in texts.items():
+        modules = re.findall(r"(?:from|import) langgraph[\w.]*\._\w+|from langgraph[\w.]* import _\w+", text)
+        attributes = set(re.findall(r"\w\._[a-z]\w*", text))
+        modules += [text for text in attributes if text[2:] in declared]
+        modules += re.findall(r'"(?:__pregel\w*|branch:to:)"|\.__class__ = ', text)
+        offenders += [f"{name}: {found}" for found in modules if name != LANGGRAPH_FILE]
     assert offenders == []
 
 
