@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -23,7 +24,7 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.mcp.open_sessions import OpenSessions, SessionOwner
 from ragflow_lg.server.http.mcp.tools_of_agents import ToolsOfAgents
 from ragflow_lg.server.http.shared.auth import authenticate, get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_reading import JsonBodyScanner, read_bytes
+from ragflow_lg.server.http.shared.body_reading import parse_json, read_bytes
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -68,10 +69,12 @@ class McpEndpoint:
         caller = await authenticate(request)
         owner = SessionOwner(caller.tenant, caller.owner.id)
         try:
-            body = await read_bytes(request, "turn", JsonBodyScanner())
-        except RequestError as error:
-            refusal = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": str(error)}}
-            await JSONResponse(refusal, error.status)(scope, receive, send)
+            if body := await read_bytes(request, "turn"):
+                parse_json(body)
+        except (RequestError, json.JSONDecodeError) as error:
+            message = f"The body cannot be read: {error}"
+            refusal = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": message}}
+            await JSONResponse(refusal, getattr(error, "status", 400))(scope, receive, send)
             return
         session = request.headers.get(MCP_SESSION_ID_HEADER, "")
         is_read = False

@@ -27,6 +27,7 @@ from ragflow_lg.server.http.native.native_responses import (
 from ragflow_lg.server.http.native.native_routing import Agent, Authenticated, make_agent_router, make_native_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
+from ragflow_lg.server.http.shared.body_limits import takes
 from ragflow_lg.server.http.shared.body_reading import read_bytes
 
 router = make_native_router("canvases")
@@ -110,6 +111,7 @@ async def list_versions(request: Request, agent: Agent) -> VersionListAnswer:
 
 
 @version_router.post("/versions", status_code=201, summary="Publish")
+@takes("canvas")
 async def publish_version(body: PublishRequest, request: Request, agent: Agent) -> VersionAnswer:
     """Publish the draft, or a canvas that replaces the draft first. Creates a new version; nothing is overwritten."""
     app_state = get_app_state(request)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Depends, Query, Security
 from fastapi.datastructures import DefaultPlaceholder
 from fastapi.exceptions import RequestValidationError
@@ -21,18 +20,12 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.problem_details import COMMON_STATUSES, PREFIX, describe_problems, list_known_names
 from ragflow_lg.server.http.shared.auth import Authenticated, authenticate, authenticate_any, get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_limits import BodyKind
-from ragflow_lg.server.http.shared.body_reading import JsonBodyScanner, max_entries_of, read_bytes
+from ragflow_lg.server.http.shared.body_limits import kind_of
+from ragflow_lg.server.http.shared.body_reading import parse_json, read_bytes
 from ragflow_lg.server.http.shared.described_routes import enclose
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.run_control import RunControl
-
-_KINDS: dict[str, BodyKind] = {
-    **dict.fromkeys(("begin_run", "stream_new_run", "resume_run"), "turn"),
-    **dict.fromkeys(("publish_version", "rerun_run", "fork_run", "run_node"), "canvas"),
-}
-"""What the bodies of routes contain, by name of the route; `fields` for others."""
 
 _BEARER = HTTPBearer(
     auto_error=False, description="An API key, created by `ragflow-lg keys create`.", scheme_name="ApiKey"
@@ -41,19 +34,10 @@ _PAGE_BEARER = HTTPBearer(auto_error=False, description="A key for embedded page
 
 
 class _StrictRequest(Request):
-    """A request whose JSON is parsed as in the other APIs: no lone surrogates, no NaN, limited entries and nesting."""
+    """A request whose JSON is parsed as in the other APIs: no lone surrogates, no NaN, limited nesting."""
 
     async def json(self) -> Any:
-        value: Any = orjson.loads(await self.body())
-        return value
-
-    async def read(self, kind: BodyKind) -> None:
-        """Read the body within its limits. FastAPI would report any error of `json` as invalid JSON.
-
-        Raises:
-            RequestError: if it is too large, or has too many values.
-        """
-        await read_bytes(self, kind, JsonBodyScanner(max_entries_of(self, kind)))
+        return parse_json(await self.body())
 
 
 class NativeRoute(APIRoute):
@@ -93,7 +77,7 @@ class NativeRoute(APIRoute):
                 raise RequestValidationError(faults)
             strict = _StrictRequest(request.scope, request.receive)
             if self.body_field is not None:
-                await strict.read(_KINDS.get(self.name, "fields"))
+                await read_bytes(strict, kind_of(self.endpoint))  # FastAPI would report any error as invalid JSON
             return await handle(strict)
 
         return handle_strictly

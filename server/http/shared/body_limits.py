@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -22,6 +22,8 @@ BodyKind = Literal["sign_in", "fields", "turn", "canvas", "webhook", "upload"]
 _GENERAL = "max_body_bytes in [server]"
 _ENVELOPE_BYTES = 1024**2
 _SCOPE_KEY = "ragflow_lg.body_limit"
+_ATTRIBUTE = "body_kind"
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
 
 class ByteLimit(Struct, frozen=True):
@@ -128,3 +130,18 @@ def limit_body(request: Request, kind: BodyKind) -> None:
     body = request.scope.get(_SCOPE_KEY)
     if isinstance(body, LimitedBody):
         body.choose(kind)
+
+
+def takes(kind: BodyKind) -> Callable[[_Handler], _Handler]:
+    """Say at a route what its body contains, which determines its largest size."""
+
+    def attach(handler: _Handler) -> _Handler:
+        setattr(handler, _ATTRIBUTE, kind)
+        return handler
+
+    return attach
+
+
+def kind_of(handler: Callable[..., Any]) -> BodyKind:
+    """Return what the body of a route contains."""
+    return getattr(handler, _ATTRIBUTE, "fields")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-import orjson
 from msgspec import Struct
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
@@ -15,14 +15,7 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.auth import ApiCaller
 from ragflow_lg.server.http.shared.body_limits import BodyKind, limit_body
-from ragflow_lg.server.http.shared.body_reading import (
-    MAX_FIELDS,
-    FormOrJsonScanner,
-    JsonBodyScanner,
-    max_entries_of,
-    parse_form,
-    read_bytes,
-)
+from ragflow_lg.server.http.shared.body_reading import MAX_FIELDS, parse_form, parse_json, read_bytes
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
@@ -41,23 +34,19 @@ async def read_body(request: Request, kind: BodyKind = "fields") -> dict[str, An
     """Read the body: a JSON object with any content type, or a form. An empty body is ``{}``.
 
     Raises:
-        RequestError: if it is neither, is too large, or has too many entries.
+        RequestError: if it is neither, or is too large.
     """
-    content_type = request.headers.get("content-type", "")
-    if content_type.startswith("application/x-www-form-urlencoded"):
-        raw = await read_bytes(request, kind, FormOrJsonScanner(max_entries_of(request, kind)))
-        if raw.strip() and not raw.lstrip().startswith(b"{"):
-            return await parse_form(raw)
-    else:
-        raw = await read_bytes(request, kind, JsonBodyScanner(max_entries_of(request, kind)))
-    if not raw.strip():
+    raw, content_type = (await read_bytes(request, kind)).strip(), request.headers.get("content-type", "")
+    if not raw:
         return {}
+    if content_type.startswith("application/x-www-form-urlencoded") and not raw.startswith(b"{"):
+        return cast("dict[str, Any]", parse_form(raw))
     try:
-        value: Any = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
+        value: Any = parse_json(raw)
+    except json.JSONDecodeError as error:
         is_json = content_type.partition(";")[0].strip().lower().endswith("json")
         hint = "" if is_json else " Send a JSON object with the header `Content-Type: application/json`."
-        raise RequestError(f"The body is not JSON: {error}.{hint}", 101) from None
+        raise RequestError(f"The body is not JSON: {error.msg}.{hint}", 101) from None
     if not isinstance(value, dict):
         raise RequestError("The body must be a JSON object.", 101)
     return cast("dict[str, Any]", value)

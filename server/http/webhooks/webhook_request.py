@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import math
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,13 +11,12 @@ import orjson
 
 from ragflow_lg.adapters.knowledge.attachments import file_text
 from ragflow_lg.base.errors import RequestError, ServiceError
-from ragflow_lg.base.json_scanner import scan_slices
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.dsl.webhook_configuration import Security, WebhookConfiguration, as_mapping
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES
 from ragflow_lg.server.http.shared.body_limits import limit_body
-from ragflow_lg.server.http.shared.body_reading import FormScanner, JsonBodyScanner, parse_form
+from ragflow_lg.server.http.shared.body_reading import parse_form, parse_json
 from ragflow_lg.server.http.shared.request_parsing import Upload, read_parts
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
 from ragflow_lg.services.workers import Workers
@@ -41,9 +40,6 @@ MAX_FILES = 10
 MAX_UNDECLARED = 256 * 1024
 """Maximum number of characters and entries in the undeclared fields of each section; others are dropped."""
 _JSON, _FORM, _PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
-
-_OBJECT = re.compile(rb"\s*+(\{|\Z)")
-"""The beginning of a JSON object, or only blanks so far."""
 
 
 def select_declared_fields(section: str, fields: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, JsonValue]:
@@ -166,7 +162,7 @@ def _name_type(value: object) -> str:
 
 
 async def read_signed_body(request: Request, security: Security) -> bytes:
-    """Return the body as received. The request keeps it, so that it can be read again after its signature is checked.
+    """Return the body as received. The request keeps it, so that it can be read again.
 
     Raises:
         RequestError: if it is too large.
@@ -232,29 +228,18 @@ def _drop_excess(fields: Mapping[str, Any], declared: Mapping[str, Any]) -> dict
 async def _read_body(
     request: Request, configuration: WebhookConfiguration, content_type: str, workers: Workers
 ) -> dict[str, Any]:
-    limit_body(request, "webhook")
-    raw, scanner = bytearray(), FormScanner() if content_type == _FORM else JsonBodyScanner()
-    async for chunk in request.stream():
-        raw += chunk
-        check_body_size(configuration.security, len(raw))
-        # Parts are counted when they are parsed.
-        if content_type in (_JSON, _FORM) or (content_type != _PARTS and _OBJECT.match(raw)):
-            try:
-                await scan_slices(chunk, scanner)
-            except RequestError as error:
-                raise RequestError(str(error), 400) from None
-    request._body = bytes(raw)  # pyright: ignore[reportPrivateUsage]  # lets the multipart parser read it again
-    if not raw.strip() or (content_type not in (_JSON, _FORM, _PARTS) and not _OBJECT.match(raw)):
+    raw = (await read_signed_body(request, configuration.security)).strip()
+    if not raw or (content_type not in (_JSON, _FORM, _PARTS) and not raw.startswith(b"{")):
         return {}
     if content_type == _PARTS:
         return await _read_multipart(request, workers)
     if content_type == _FORM:
-        return cast("dict[str, Any]", await parse_form(bytes(raw)))
+        return cast("dict[str, Any]", parse_form(raw))
     try:
-        value: Any = orjson.loads(bytes(raw))
-    except orjson.JSONDecodeError as error:
+        value: Any = parse_json(raw)
+    except json.JSONDecodeError as error:
         if content_type == _JSON:
-            raise RequestError(f"The body is not JSON: {error}.", 400) from None
+            raise RequestError(f"The body is not JSON: {error.msg}.", 400) from None
         return {}
     if not isinstance(value, dict):
         if content_type == _JSON:

@@ -33,7 +33,7 @@ async def test_oversized_and_nested_bodies_are_refused(tmp_path: Path) -> None:
             assert (await server.client.post("/agents/chat/completions", json=body)).json()["code"] == 101
             url = f"{server.url}/native/v1/agents/{agent}/runs"
             refused = await server.client.post(url, json={"query": {"x": nested(depth)}})
-            assert (refused.status_code, "deep" in refused.json()["error"]["message"]) == (422, True)
+            assert (refused.status_code, "deep" in refused.json()["error"]["message"]) == (400, True)
         assert (await server.client.get(f"/agents/{agent}/sessions")).json()["data"] == []
         body_with_charset = b'--b\r\nContent-Disposition: form-data; name="text"\r\n\r\na\\ud800\r\n--b--\r\n'
         kind = {"content-type": "multipart/form-data; boundary=b; charset=undefined"}

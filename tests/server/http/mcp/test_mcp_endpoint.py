@@ -181,14 +181,13 @@ async def test_a_tenant_that_opens_many_sessions_ends_its_own_oldest_one(tmp_pat
         assert (await post(server.key, listing, ours)).status_code == 200
 
 
-@pytest.mark.parametrize("arguments", ["[" + "[]," * 30_000 + "1]", "[" * 200 + "]" * 200])
-async def test_a_request_with_too_many_values_is_refused_before_it_is_parsed(tmp_path: Path, arguments: str) -> None:
+async def test_a_request_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
     async with serving(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as http:
         headers = {
             "Accept": "application/json, text/event-stream",
             "Authorization": f"Bearer {server.key}",
             "Content-Type": "application/json",
         }
-        body = json.dumps(HELLO)[:-2] + f', "more": {arguments}}}}}'
+        body = json.dumps(HELLO)[:-2] + f', "more": {"[" * 200 + "]" * 200}}}}}'
         answer = await http.post("/mcp", content=body, headers=headers)
-        assert (answer.status_code, "The body" in answer.text) == (422, True)
+        assert (answer.status_code, "The body" in answer.text) == (400, True)

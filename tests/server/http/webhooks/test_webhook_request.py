@@ -6,7 +6,7 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.dsl.webhook_configuration import WebhookConfiguration, read_configuration
-from ragflow_lg.server.http.shared.body_reading import MAX_ENTRIES, MAX_FIELDS
+from ragflow_lg.server.http.shared.body_reading import MAX_FIELDS
 from ragflow_lg.server.http.webhooks.webhook_request import (
     MAX_UNDECLARED,
     read_payload,
@@ -84,24 +84,10 @@ async def test_forms_have_a_limited_number_of_fields() -> None:
         await read_payload(request(b"a=1&" * (MAX_FIELDS + 1) + b"a=1", FORM), configuration(), NoWorkers())
 
 
-async def test_the_rest_of_a_form_with_too_many_fields_is_not_read() -> None:
-    left = [b"a=1&" * MAX_FIELDS] * 3
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": left.pop(), "more_body": True}
-
-    scope = {"type": "http", "headers": [(b"content-type", FORM.encode())], "query_string": b""}
-    with pytest.raises(RequestError, match="more than 1,000 fields"):
-        await read_payload(Request(cast("Any", scope), cast("Any", receive)), configuration(), NoWorkers())
-    assert len(left) == 2
-
-
 async def test_deep_bodies_are_refused() -> None:
     deep = b'{"a":' * 50_000
     with pytest.raises(RequestError, match="nested more than 100 levels"):
         await read_payload(request(deep, "application/json"), configuration(), NoWorkers())
-    with pytest.raises(RequestError, match="nested more than 100 levels"):
-        await read_payload(request(deep), configuration(), NoWorkers())
 
 
 @pytest.mark.parametrize("text", [b"[" * 50_000, b"a," * 200_000, b" [1, 2"])
@@ -205,10 +191,3 @@ def test_header_names_are_case_insensitive() -> None:
 
 def test_items_of_an_array_may_have_their_own_declaration() -> None:
     assert select({"x": ["1"]}, {"x": {"type": "array", "items": {"type": "number"}}}) == {"x": [1]}
-
-
-async def test_a_body_has_a_limited_number_of_entries() -> None:
-    body = b'{"a": "x", "undeclared": [' + b"1," * MAX_ENTRIES + b"1]}"
-    with pytest.raises(RequestError, match="more than 50,000 entries") as caught:
-        await read_payload(request(body, "application/json"), configuration(), NoWorkers())
-    assert caught.value.number == 400
