@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ragflow_lg.checkpoints.backends import open_items, open_store
-    from ragflow_lg.checkpoints.items.item_store import ItemStore
+    from ragflow_lg.checkpoints.backends import open_store
+    from ragflow_lg.checkpoints.items import ItemStore, open_items
     from ragflow_lg.checkpoints.store import Store
 
 __all__ = ["ItemStore", "Store", "open_items", "open_store"]
 
-_MODULES = {"ItemStore": "items.item_store", "Store": "store", "open_items": "backends", "open_store": "backends"}
+_MODULES = {"ItemStore": "items", "Store": "store", "open_items": "items", "open_store": "backends"}
 
 
 def __getattr__(name: str) -> object:

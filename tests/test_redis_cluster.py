@@ -103,7 +103,7 @@ async def test_what_is_encrypted_is_read_in_a_cluster_and_the_key_changes(cluste
     async with open_store(url, SystemClock(), keys=[old]) as store:
         async for _ in Runner(plan, fake_services(), store=store).start("anna", {"query": f"{secret} " * 300}):
             pass
-    async with open_items(url, SystemClock(), keys=[old]) as items:
+    async with open_items(url, keys=[old]) as items:
         await items.aput(("memories", "anna"), "1", {"text": secret})
     async with open_journal(url, keys=make_key_ring([old])) as journal:
         await journal.begin(head("r1"))
@@ -117,13 +117,13 @@ async def test_what_is_encrypted_is_read_in_a_cluster_and_the_key_changes(cluste
         async for _ in run:
             pass
         assert run.answer == f"{secret} " * 300 + " 7"
-    async with open_items(url, SystemClock(), keys=[new, old]) as items:
+    async with open_items(url, keys=[new, old]) as items:
         (item,) = await items.asearch(("memories",))
         assert item.value == {"text": secret}
 
 
 async def test_memories_are_found_in_a_cluster(cluster: list[RedisProcess]) -> None:
-    async with open_items(url_of(cluster, NAME), SystemClock()) as items:
+    async with open_items(url_of(cluster, NAME)) as items:
         await items.aput(("memories", "anna"), "1", {"text": "tea"})
         (item,) = await items.asearch(("memories",))
         assert item.value == {"text": "tea"}

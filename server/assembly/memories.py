@@ -37,20 +37,17 @@ async def open_memories(
     from ragflow_lg.models.prompt_texts import PROMPTS
 
     prompt = settings.prompts.get("memory_extraction") or PROMPTS["memory_extraction"].text
-    async with open_shelves(settings, knowledge, clock) as shelves, aclosing(BackgroundTasks()) as tasks:
+    async with open_shelves(settings, knowledge) as shelves, aclosing(BackgroundTasks()) as tasks:
         yield StoredMemories(shelves, tasks, models, clock, prompt, workers=workers)
 
 
 @asynccontextmanager
-async def open_shelves(
-    settings: Settings, knowledge: SettingsKnowledge, clock: Clock
-) -> AsyncGenerator[Mapping[str, MemoryShelf]]:
+async def open_shelves(settings: Settings, knowledge: SettingsKnowledge) -> AsyncGenerator[Mapping[str, MemoryShelf]]:
     """Open the memories by id, for reading and deleting.
 
     Raises:
         CheckpointError: if the store cannot be opened.
     """
-    from ragflow_lg.adapters.memories.memory_layout import FIELD
     from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
     from ragflow_lg.checkpoints import open_items
 
@@ -65,13 +62,13 @@ async def open_shelves(
             )
 
         model = memory.embedding_model or embedders.default
-        store = items.indexed(embed, [FIELD], vector_model(embedders, memory.embedding_model))
-        return MemoryShelf(memory, store, store, compares_words=model == HASHING_MODEL)
+        vectors = vector_model(embedders, memory.embedding_model)
+        return MemoryShelf(memory, items, embed, vectors, compares_words=model == HASHING_MODEL)
 
     from ragflow_lg.adapters.knowledge.endpoint_embedder import HASHING_MODEL, MAX_QUESTION_CHARS
 
     options = settings.store_options
-    async with open_items(settings.checkpoints, clock, prefix=options["prefix"], keys=options["keys"]) as items:
+    async with open_items(settings.checkpoints, prefix=options["prefix"], keys=options["keys"]) as items:
         yield {id_: shelf(id_) for id_ in settings.memories}
 
 

@@ -89,7 +89,7 @@ def search(
     async def find(shelves: Mapping[str, MemoryShelf]) -> list[Remembered]:
         shelf = _get(shelves, memory_id)
         place, now = shelf.namespace(tenant, user), SystemClock().now()
-        candidates = [entry for _, entry in await shelf.search(place, question, top_n, keywords_weight, now)]
+        candidates = [entry for _, entry in await shelf.search(place, question, keywords_weight, now)]
         return sorted(candidates, key=lambda entry: -entry.similarity)[:top_n]
 
     found = [entry for entry in _run(settings, find) if entry.similarity >= threshold]
@@ -188,7 +188,6 @@ def _run(settings: Path | None, work: Callable[[Mapping[str, MemoryShelf]], Awai
 
 @asynccontextmanager
 async def _open(settings: Path | None) -> AsyncGenerator[Mapping[str, MemoryShelf]]:
-    from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.server.assembly.memories import open_shelves
     from ragflow_lg.server.settings import load_settings
@@ -198,7 +197,7 @@ async def _open(settings: Path | None) -> AsyncGenerator[Mapping[str, MemoryShel
         raise SettingsError('The settings declare no memory. Add [memories."ID"].')
     async with (
         aclosing(SettingsKnowledge(loaded)) as knowledge,
-        open_shelves(loaded, knowledge, SystemClock()) as shelves,
+        open_shelves(loaded, knowledge) as shelves,
     ):
         yield shelves
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from langgraph.store.base import Item, SearchItem
+from langgraph.store.base import Item
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ServiceError
@@ -19,6 +19,9 @@ ROOT = "memories"
 
 FIELD = "content"
 """The field of an item that is embedded."""
+
+VECTOR = "vector"
+"""The field with the vector of an item and the name of the model that made it."""
 
 MAX_USER_CHARS = 1_000
 """Maximum length of the name of a user."""
@@ -82,12 +85,14 @@ def done_value(raw: Mapping[str, Any], *, is_kept: bool) -> dict[str, Any]:
 
     Without its text, it is no entry any more and only says that the exchange has been seen.
     """
-    left_out = ("question", "answer") if is_kept else ("question", "answer", "type", "valid_at", FIELD)
+    left_out = (
+        ("question", "answer", "claim") if is_kept else ("question", "answer", "claim", "type", "valid_at", FIELD)
+    )
     return {name: value for name, value in raw.items() if name not in left_out}
 
 
-def exchange_value(exchange: Exchange, time: str) -> dict[str, Any]:
-    """Return the value of an exchange that waits for its extraction."""
+def exchange_value(exchange: Exchange, time: str, now: float) -> dict[str, Any]:
+    """Return the value of an exchange that waits for its extraction. ``time`` is for readers, ``now`` in seconds."""
     question, answer = exchange.question[:MAX_TEXT_CHARS], exchange.answer[:MAX_TEXT_CHARS]
     return {
         "type": "raw",
@@ -95,11 +100,18 @@ def exchange_value(exchange: Exchange, time: str) -> dict[str, Any]:
         "user": exchange.user,
         "agent": exchange.agent,
         "valid_at": time,
+        "created_at": now,
         "question": question,
         "answer": answer,
         "extraction": "pending",
         "attempts": 0,
     }
+
+
+def created_at(item: Item) -> float:
+    """Return when an item was stored, in epoch seconds; LangGraph's store in SQLite keeps the last change only."""
+    time = item.value.get("created_at")
+    return time if isinstance(time, float) else item.created_at.timestamp()
 
 
 def pending_exchange(item: Item) -> PendingExchange | None:
@@ -111,7 +123,8 @@ def pending_exchange(item: Item) -> PendingExchange | None:
     question, answer = as_text(value.get("question")), as_text(value.get("answer"))
     exchange = Exchange(item.key, as_text(value.get("user")), question, answer, as_text(value.get("agent")))
     tried = attempts if isinstance(attempts, int) else 0
-    return PendingExchange(exchange, item.updated_at.timestamp(), tried, value)
+    since = value.get("tried_at")
+    return PendingExchange(exchange, since if isinstance(since, float) else created_at(item), tried, value)
 
 
 def read_remembered(memory: str, item: Item) -> Remembered | None:
@@ -130,5 +143,4 @@ def read_remembered(memory: str, item: Item) -> Remembered | None:
         valid_at=as_text(value.get("valid_at")),
         invalid_at=as_text(value.get("invalid_at")),
         source=as_text(value.get("source")),
-        similarity=(item.score or 0.0) if isinstance(item, SearchItem) else 0.0,
     )

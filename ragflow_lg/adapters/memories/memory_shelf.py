@@ -2,85 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+import asyncio
+import os
+from array import array
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from math import hypot, isfinite
 from typing import Any, Protocol, TypeAlias, cast
 
 from langgraph.store.base import BaseStore, Item, PutOp, SearchItem
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.knowledge.words import extract_question_words, split_words
-from ragflow_lg.adapters.memories.memory_layout import FIELD, memory_namespace, read_remembered, users_prefix
+from ragflow_lg.adapters.memories.memory_layout import (
+    FIELD,
+    VECTOR,
+    created_at,
+    memory_namespace,
+    pending_exchange,
+    read_remembered,
+    users_prefix,
+)
 from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES, MemorySettings
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.extras import require
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.values import to_json
 from ragflow_lg.services.memories import Remembered
 
 Namespace: TypeAlias = tuple[str, ...]
 
 
-class MemoryStore(Protocol):
-    """What a memory needs beside LangGraph's store."""
+class Embed(Protocol):
+    """Returns one vector for each text, in order."""
 
-    async def aput_if_kept(
-        self, operations: Sequence[PutOp], namespace: Namespace, key: str, updated_at: datetime | None = None
-    ) -> bool:
-        """Execute operations in one transaction, unless the entry with the namespace and key was deleted meanwhile.
-
-        With ``updated_at``, it must not have been written meanwhile either. Return whether it was done.
-        """
+    async def __call__(self, texts: list[str]) -> Sequence[Sequence[float]]:
+        """Return the vectors."""
         ...
 
-    async def aembed_again(self, prefix: Namespace) -> int:
-        """Embed the entries inside a namespace whose vectors are those of another model. Return their number."""
-        ...
 
-    async def adelete_outdated(self, prefix: Namespace, before: float, kept: int) -> int:
-        """Delete entries that were written before a time, and all but the ``kept`` last ones. Return their number."""
-        ...
-
+CLAIM_S = 1.0
+"""Longer than reading and writing an entry take: after that time, the claim of only one process is left."""
 
 _DAY_S = 86_400.0
-_MIN_CANDIDATES = 64
+_EMBEDDED = 64
+"""Number of texts that are embedded together."""
 _PAGE = 500
 _MOST = 2 * MAX_ENTRIES
 """More than there are of one user: entries that are too many are not deleted at once."""
 
 
 class MemoryShelf:
-    """What a memory contains. Its store embeds the field `FIELD` of the items."""
+    """What a memory contains. An entry keeps the vector of its content, with the name of the model that made it.
+
+    LangGraph's stores can compare vectors as well, but the one for SQLite needs loadable extensions, which many Pythons
+    lack, and a search looks at the entries of one user only.
+    """
 
     def __init__(
-        self, settings: MemorySettings, store: BaseStore, operations: MemoryStore, *, compares_words: bool = False
+        self, settings: MemorySettings, store: BaseStore, embed: Embed, model: str, *, compares_words: bool = False
     ) -> None:
-        """Initialize. ``compares_words`` says that the vectors reflect only words."""
+        """Initialize. ``model`` names the vectors of ``embed``; ``compares_words``: they reflect only words."""
         self.settings = settings
         self.store = store
-        self.operations = operations
+        self._embed = embed
+        self._model = model
         self._compares_words = compares_words
+        self._lock = asyncio.Lock()
 
     def namespace(self, tenant: str, user: str) -> Namespace:
         """Return the namespace of what is kept about a user."""
         return memory_namespace(self.settings.id, tenant, user)
 
+    async def write(self, namespace: Namespace, values: Mapping[str, Mapping[str, Any]], kept: str = "") -> None:
+        """Store entries by their keys, in one transaction, unless the entry ``kept`` has been deleted meanwhile.
+
+        Unpaired surrogates, which cannot be stored, become U+FFFD.
+
+        Raises:
+            RagflowLgError: if the embedding model or the store fails.
+        """
+        entries = {key: cast("dict[str, Any]", to_json(dict(value))) for key, value in values.items()}
+        found = [value for value in entries.values() if FIELD in value and value.get("extraction") != "pending"]
+        await self._add_vectors(found)
+        async with self._lock:
+            if not kept or await self.store.aget(namespace, kept) is not None:
+                await self.store.abatch([PutOp(namespace, key, value) for key, value in entries.items()])
+
+    async def claim(self, namespace: Namespace, key: str, since: float, now: float) -> bool:
+        """Return whether this process may extract an exchange that was tried last at a time. Only one may."""
+        item = await self.store.aget(namespace, key)
+        pending = pending_exchange(item) if item is not None else None
+        if pending is None or pending.since != since:
+            return False
+        mark = os.urandom(16).hex()
+        await self.write(namespace, {key: {**pending.value, "tried_at": now, "claim": mark}}, key)
+        await asyncio.sleep(CLAIM_S)
+        item = await self.store.aget(namespace, key)
+        return item is not None and item.value.get("claim") == mark
+
     async def search(
-        self, namespace: Namespace, question: str, count: int, keywords_weight: float, now: float
+        self, namespace: Namespace, question: str, keywords_weight: float, now: float
     ) -> list[tuple[SearchItem, Remembered]]:
-        """Return candidates with their similarity, the weighted sum of shared words and the vectors' cosine."""
-        found = await self.store.asearch(namespace, query=question, limit=max(_MIN_CANDIDATES, 4 * count))
+        """Return entries with their similarity, the weighted sum of shared words and the vectors' cosine."""
+        vector = (await self._vectors([question]))[0]
         words, weight = set(extract_question_words(question)), max(keywords_weight, 0.5 * self._compares_words)
-        candidates: list[tuple[SearchItem, Remembered]] = []
-        for item in found:
+        found: list[tuple[SearchItem, Remembered, str]] = []
+        for item in await self.entries(namespace):
             remembered = read_remembered(self.settings.id, item)
-            if remembered is None or remembered.type not in self.settings.types or self._is_expired(item, now):
-                continue
+            stored = self._vector_of(item.value)
+            if stored and remembered and remembered.type in self.settings.types and not self._is_expired(item, now):
+                found.append((item, remembered, stored))
+        cosines = await asyncio.to_thread(_cosines, vector, [stored for _, _, stored in found])
+        candidates: list[tuple[SearchItem, Remembered]] = []
+        for (item, remembered, _), cosine in zip(found, cosines, strict=True):
             shared = len(words.intersection(split_words(remembered.content))) / len(words) if words else 0.0
-            similarity = weight * shared + (1 - weight) * max(item.score or 0.0, 0.0)
+            similarity = weight * shared + (1 - weight) * max(cosine, 0.0)
             candidates.append((item, replace(remembered, similarity=similarity)))
         return candidates
 
     async def entries(self, namespace: Namespace) -> list[SearchItem]:
         """Return everything that is kept about a user, newest first."""
-        return await self.store.asearch(namespace, limit=_MOST)
+        return sorted(await self.store.asearch(namespace, limit=_MOST), key=created_at, reverse=True)
 
     async def forget(self, namespace: Namespace, entries: Sequence[SearchItem], now: float) -> int:
         """Delete entries that are too old or too many. Return their number."""
@@ -92,19 +135,42 @@ class MemoryShelf:
 
     async def forget_of_all(self, tenant: str, now: float) -> int:
         """Delete what is too old or too much, of all users of a tenant. Return the number of entries."""
-        days = self.settings.max_age_days
-        before = now - days * _DAY_S if days else 0.0
-        place = users_prefix(self.settings.id, tenant)
-        return await self.operations.adelete_outdated(place, before, self.settings.max_total_entries)
+        found: list[tuple[bool, float, Namespace, str]] = []
+        for namespace in await self._namespaces(tenant):
+            entries = await self.entries(namespace)
+            found += [(not self._is_expired(entry, now), created_at(entry), namespace, entry.key) for entry in entries]
+        found.sort()
+        expired = sum(not is_kept for is_kept, *_ in found)
+        forgotten = found[: max(expired, len(found) - self.settings.max_total_entries)]
+        for _, _, namespace, key in forgotten:
+            await self.delete(namespace, [key])
+        return len(forgotten)
 
-    async def embed_again(self, tenant: str, user: str | None = None) -> int:
-        """Embed what another model has embedded, about a user or about all. Return the number of entries.
+    async def embed_again(self, tenant: str) -> int:
+        """Embed what another model has embedded, about all users. Return the number of entries.
 
         Raises:
             RagflowLgError: if the model or the store fails.
         """
-        place = users_prefix(self.settings.id, tenant) if user is None else self.namespace(tenant, user)
-        return await self.operations.aembed_again(place)
+        return sum([await self.embed_user_again(namespace) for namespace in await self._namespaces(tenant)])
+
+    async def embed_user_again(self, namespace: Namespace) -> int:
+        """Embed what another model has embedded about a user. Return the number of entries.
+
+        Raises:
+            RagflowLgError: if the model or the store fails. What was embedded before is kept.
+        """
+        entries = await self.entries(namespace)
+        foreign = [e for e in entries if VECTOR in e.value and not self._vector_of(e.value)]
+        for start in range(0, len(foreign), _EMBEDDED):
+            values = {entry.key: entry.value for entry in foreign[start : start + _EMBEDDED]}
+            await self._add_vectors(list(values.values()))
+            async with self._lock:
+                for key, value in values.items():
+                    item = await self.store.aget(namespace, key)
+                    if item is not None and item.value.get(FIELD) == value[FIELD]:
+                        await self.store.aput(namespace, key, {**item.value, VECTOR: value[VECTOR]})
+        return len(foreign)
 
     async def delete_with_extracted(self, namespace: Namespace, keys: Iterable[str]) -> int:
         """Delete entries, and what was extracted from them. Return the number of entries."""
@@ -127,32 +193,72 @@ class MemoryShelf:
 
     async def delete(self, namespace: Namespace, keys: Iterable[str]) -> None:
         """Delete entries."""
-        operations = [PutOp(namespace, key, None) for key in keys]
-        for start in range(0, len(operations), _PAGE):
-            await self.store.abatch(operations[start : start + _PAGE])
+        async with self._lock:
+            await self.store.abatch([PutOp(namespace, key, None) for key in keys])
 
     async def users(self, tenant: str) -> list[str]:
         """Return the users about whom something is kept, sorted."""
         users: set[str] = set()
-        offset = 0
-        while page := await self.store.alist_namespaces(
-            prefix=users_prefix(self.settings.id, tenant), limit=_PAGE, offset=offset
-        ):
-            for namespace in page:
-                if entries := await self.store.asearch(namespace, limit=1):
-                    users.add(str(entries[0].value.get("user", "")))
-            offset += len(page)
+        for namespace in await self._namespaces(tenant):
+            if entries := await self.store.asearch(namespace, limit=1):
+                users.add(str(entries[0].value.get("user", "")))
         return sorted(users)
 
     def remembered(self, entries: Iterable[Item]) -> list[Remembered]:
         """Return what entries contain."""
         return [found for entry in entries if (found := read_remembered(self.settings.id, entry)) is not None]
 
+    async def _namespaces(self, tenant: str) -> list[Namespace]:
+        found: list[Namespace] = []
+        while page := await self.store.alist_namespaces(
+            prefix=users_prefix(self.settings.id, tenant), limit=_PAGE, offset=len(found)
+        ):
+            found += page
+        return found
+
+    async def _add_vectors(self, values: Sequence[dict[str, Any]]) -> None:
+        if not values:
+            return
+        vectors = await self._vectors([str(value[FIELD]) for value in values])
+        for value, vector in zip(values, vectors, strict=True):
+            value[VECTOR] = {"model": self._model, "numbers": b64encode(vector).decode()}
+
+    async def _vectors(self, texts: list[str]) -> list[bytes]:
+        """Return a vector of length 1 for each text, as 32-bit numbers.
+
+        Raises:
+            ServiceError: if the model has returned another number of vectors, or one that is not finite.
+        """
+        vectors = await self._embed(texts)
+        if len(vectors) != len(texts):
+            raise ServiceError(f"The embedding model returned {len(vectors)} vectors for {len(texts)} texts.")
+        return [_pack_vector(vector) for vector in vectors]
+
+    def _vector_of(self, value: Mapping[str, Any]) -> str:
+        """Return the vector of an entry if the current model made it, or ``""``."""
+        vector = as_map(value.get(VECTOR))
+        return str(vector.get("numbers", "")) if vector.get("model") == self._model else ""
+
     def _is_expired(self, item: Item, now: float) -> bool:
         days = self.settings.max_age_days
-        return days > 0 and item.created_at.timestamp() < now - days * _DAY_S
+        return days > 0 and created_at(item) < now - days * _DAY_S
 
 
-def put_value(namespace: Namespace, key: str, value: dict[str, Any], *, is_indexed: bool) -> PutOp:
-    """Return the operation that stores an entry. Unpaired surrogates, which cannot be stored, become U+FFFD."""
-    return PutOp(namespace, key, cast("dict[str, Any]", to_json(value)), [FIELD] if is_indexed else False)
+def _pack_vector(vector: Sequence[float]) -> bytes:
+    try:
+        length = hypot(*vector)
+        if not isfinite(length):
+            raise OverflowError("a number is infinite or not a number")
+        return array("f", [number / (length or 1.0) for number in vector]).tobytes()
+    except (OverflowError, TypeError) as error:
+        raise ServiceError(f"The embedding model returned an unusable vector: {error}.") from None
+
+
+def _cosines(wanted: bytes, stored: Sequence[str]) -> list[float]:
+    """Return the cosines of vectors of length 1; 0 for one that has another number of numbers."""
+    require("knowledge", "A search in memories")
+    import numpy as np
+
+    rows = [b64decode(text) for text in stored]
+    question = np.frombuffer(wanted, np.float32)
+    return [float(np.frombuffer(row, np.float32) @ question) if len(row) == len(wanted) else 0.0 for row in rows]

@@ -18,11 +18,12 @@ from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
 from ragflow_lg.adapters.memories.memory_layout import (
     PendingExchange,
     check_user,
+    created_at,
     done_value,
     exchange_value,
     pending_exchange,
 )
-from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf, Namespace, put_value
+from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf, Namespace
 from ragflow_lg.base.errors import CheckpointError, RagflowLgError, ServiceError
 from ragflow_lg.models.engine_prompts import fill_prompt
 from ragflow_lg.models.structured_answer import read_answer
@@ -42,7 +43,7 @@ ABANDONED_S = 600.0
 UPKEEP_EACH = 32
 """Number of uses of a namespace between two looks at all of its entries."""
 
-SWEEP_S = 3_600.0
+SWEEP_S = 86_400.0
 """How often a process looks at what all users of a tenant have together."""
 
 MAX_COUNTED = 10_000
@@ -106,10 +107,10 @@ class StoredMemories:
         for shelf in self._find(memories):
             namespace = shelf.namespace(self.tenant, exchange.user)
             if await shelf.store.aget(namespace, exchange.key) is None:
-                value = exchange_value(exchange, self._clock.local_time())
-                put = put_value(namespace, exchange.key, value, is_indexed=False)
-                await shelf.store.abatch([put])
-                pending = PendingExchange(exchange, self._clock.now(), 0, put.value or value)
+                now = self._clock.now()
+                value = exchange_value(exchange, self._clock.local_time(), now)
+                await shelf.write(namespace, {exchange.key: value})
+                pending = PendingExchange(exchange, now, 0, value)
                 self._tasks.start((namespace, exchange.key), partial(self._finish, shelf, namespace, pending))
             self._keep_up(shelf, namespace)
         return [id_ for id_ in memories if id_ not in self.shelves]
@@ -123,9 +124,9 @@ class StoredMemories:
             namespace = shelf.namespace(self.tenant, self._realm + search.user)
             self._keep_up(shelf, namespace)
             weight = search.keywords_similarity_weight
-            for item, remembered in await shelf.search(namespace, question, search.top_n, weight, now):
+            for item, remembered in await shelf.search(namespace, question, weight, now):
                 if remembered.similarity >= search.similarity_threshold:
-                    candidates.append((item.created_at.timestamp(), remembered))
+                    candidates.append((created_at(item), remembered))
         candidates.sort(key=lambda candidate: -candidate[1].similarity)
         best = sorted(candidates[: search.top_n], key=lambda candidate: -candidate[0])
         return MemoryResult(tuple(remembered for _, remembered in best), bool(shelves))
@@ -169,7 +170,7 @@ class StoredMemories:
     async def _embed_again(self, shelf: MemoryShelf, namespace: Namespace) -> None:
         """Embed what an earlier embedding model has embedded: nothing finds it until then."""
         try:
-            if embedded := await shelf.operations.aembed_again(namespace):
+            if embedded := await shelf.embed_user_again(namespace):
                 logger.info("The memory %r has embedded %d entries again.", shelf.settings.id, embedded)
         except (RagflowLgError, TimeoutError) as error:
             logger.warning("The memory %r cannot be embedded again: %s", shelf.settings.id, error)
@@ -178,9 +179,8 @@ class StoredMemories:
         """Extract what was left, unless another process has done so or has begun."""
 
         async def claim_and_finish() -> None:
-            put = put_value(namespace, entry.key, entry.value, is_indexed=False)
             try:
-                is_ours = await shelf.operations.aput_if_kept([put], namespace, entry.key, entry.updated_at)
+                is_ours = await shelf.claim(namespace, entry.key, pending.since, self._clock.now())
             except RagflowLgError as error:
                 logger.warning("The memory %r cannot be written: %s", shelf.settings.id, error)
                 return
@@ -192,7 +192,7 @@ class StoredMemories:
     async def _finish(self, shelf: MemoryShelf, namespace: Namespace, pending: PendingExchange) -> None:
         """Extract and store, or note why not. What was deleted meanwhile does not come back."""
         attempts, key = pending.attempts + 1, pending.exchange.key
-        value = {**pending.value, "attempts": attempts}
+        value = {**pending.value, "attempts": attempts, "tried_at": self._clock.now()}
         try:
             entries = await self._extract(shelf, pending)
             await self._store_result(shelf, namespace, key, {**value, "extraction": "done"}, entries)
@@ -203,8 +203,7 @@ class StoredMemories:
                 if attempts >= MAX_ATTEMPTS:
                     await self._store_result(shelf, namespace, key, {**value, "extraction": "failed"}, {})
                 else:
-                    put = put_value(namespace, key, value, is_indexed=False)
-                    await shelf.operations.aput_if_kept([put], namespace, key)
+                    await shelf.write(namespace, {key: value}, key)
             except RagflowLgError as failure:
                 logger.warning("The memory %r cannot be written: %s", shelf.settings.id, failure)
 
@@ -212,10 +211,8 @@ class StoredMemories:
         self, shelf: MemoryShelf, namespace: Namespace, key: str, raw: dict[str, Any], entries: Mapping[str, Any]
     ) -> None:
         """Store an exchange after its last extraction, if its text is wanted, and what was extracted from it."""
-        is_kept = "raw" in shelf.settings.types
-        puts = [put_value(namespace, name, value, is_indexed=True) for name, value in entries.items()]
-        puts.append(put_value(namespace, key, done_value(raw, is_kept=is_kept), is_indexed=is_kept))
-        await shelf.operations.aput_if_kept(puts, namespace, key)
+        done = done_value(raw, is_kept="raw" in shelf.settings.types)
+        await shelf.write(namespace, {**entries, key: done}, key)
 
     async def _extract(self, shelf: MemoryShelf, pending: PendingExchange) -> dict[str, dict[str, Any]]:
         """Return the values of entries by their keys."""
@@ -226,7 +223,8 @@ class StoredMemories:
         model = self._models.model(shelf.settings.llm_id)
         answer = await model.complete(extraction_request(self._prompt, exchange, types, time))
         found = read_extraction(await self._workers.run(read_answer, answer.text), types, time)
-        origin = {"user": exchange.user, "agent": exchange.agent, "source": exchange.key}
+        now = self._clock.now()
+        origin = {"user": exchange.user, "agent": exchange.agent, "source": exchange.key, "created_at": now}
         return {f"{exchange.key}-{number}": {**asdict(entry), **origin} for number, entry in enumerate(found, 1)}
 
 

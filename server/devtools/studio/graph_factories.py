@@ -111,11 +111,9 @@ async def open_sessions() -> AsyncGenerator[Any]:
 @asynccontextmanager
 async def open_memories() -> AsyncGenerator[Any]:
     """Open LangGraph's store beside the sessions, which contains the memories, for ``store`` in ``langgraph.json``."""
-    from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints import open_items
 
     settings = _settings()
     options = settings.store_options
-    opened = open_items(settings.checkpoints, SystemClock(), prefix=options["prefix"], keys=options["keys"])
-    async with opened as items:
+    async with open_items(settings.checkpoints, prefix=options["prefix"], keys=options["keys"]) as items:
         yield items

@@ -8,7 +8,6 @@ import pytest
 
 from ragflow_lg.adapters.knowledge.endpoint_embedder import MAX_QUESTION_CHARS
 from ragflow_lg.adapters.memories.memory_layout import memory_namespace
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_items
 from ragflow_lg.server.assembly.open_services import open_services
@@ -50,7 +49,7 @@ async def test_memories_lie_in_the_session_store(tmp_path: Path) -> None:
     async with opened(tmp_path) as resources:
         memories = resources.services("default").memories
         await memories.remember(["notes"], Exchange("k", "anna", "tea", ""))
-    async with open_items(f"sqlite:///{tmp_path}/store.db", SystemClock()) as items:
+    async with open_items(f"sqlite:///{tmp_path}/store.db") as items:
         item = await items.aget(memory_namespace("notes", "default", "anna"), "k")
     assert item is not None
     assert (item.value["content"], item.value["extraction"]) == ("User: tea\nAssistant: ", "done")

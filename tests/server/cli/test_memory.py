@@ -70,7 +70,9 @@ def test_memories_are_embedded_again_after_a_change_of_the_model(
     environment: Mapping[str, str], tmp_path: Path
 ) -> None:
     with closing(sqlite3.connect(tmp_path / "memories.db")) as connection:
-        assert connection.execute("UPDATE items SET model = 'earlier'").rowcount == 4
+        text = "CAST(value AS TEXT)"
+        change = f"UPDATE store SET value = replace({text}, ?, ?) WHERE {text} LIKE '%vector%'"
+        assert connection.execute(change, ('"model":"', '"model":"earlier ')).rowcount == 4
         connection.commit()
     found = ["memory", "search", "notes", "Who drinks tea?", "--user", "anna"]
     assert invoke(*found, environment=environment).stdout == "Nothing matches the question.\n"

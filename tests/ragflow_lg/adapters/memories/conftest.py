@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.memories import background_tasks
+from ragflow_lg.adapters.memories import background_tasks, memory_shelf
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
@@ -15,3 +15,4 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture(autouse=True)
 def _close_soon(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction] - pytest uses it
     monkeypatch.setattr(background_tasks, "CLOSE_S", 5.0)
+    monkeypatch.setattr(memory_shelf, "CLAIM_S", 0.2)

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from ragflow_lg.adapters.knowledge.endpoint_embedder import HashingEmbedder
 from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
-from ragflow_lg.adapters.memories.memory_layout import FIELD
 from ragflow_lg.adapters.memories.memory_settings import MemorySettings
 from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
 from ragflow_lg.adapters.memories.stored_memories import StoredMemories
@@ -50,11 +49,10 @@ class World:
                 raise ServiceError(self.embed_error)
             return await HashingEmbedder().embed_chunks(texts)
 
-        async with open_items(self.url, self.clock, prefix=self.prefix) as items:
+        async with open_items(self.url, prefix=self.prefix) as items:
             self.tasks = BackgroundTasks()
-            store = items.indexed(embed, [FIELD], self.vector_model)
             shelves = {
-                id_: MemoryShelf(replace(self.settings, id=id_), store, store, compares_words=True)
+                id_: MemoryShelf(replace(self.settings, id=id_), items, embed, self.vector_model, compares_words=True)
                 for id_ in ("m1", "m2")
             }
             prompt = PROMPTS["memory_extraction"].text

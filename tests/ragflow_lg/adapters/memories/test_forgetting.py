@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import pytest
+from langgraph.store.base import PutOp
 
 from ragflow_lg.adapters.memories import stored_memories
 from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES
-from ragflow_lg.adapters.memories.memory_shelf import put_value
 from ragflow_lg.adapters.memories.stored_memories import SWEEP_S
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.services import OneModel
@@ -82,8 +82,8 @@ async def test_an_export_and_a_deletion_leave_nothing_out(url: str) -> None:
         shelf = memories.shelves["m1"]
         place = shelf.namespace("default", "anna")
         value = {"type": "semantic", "content": "a fact", "user": "anna"}
-        puts = [put_value(place, str(number), value, is_indexed=False) for number in range(MAX_ENTRIES + 100)]
-        await shelf.store.abatch(puts)
+        for start in range(0, MAX_ENTRIES + 100, 5050):
+            await shelf.store.abatch([PutOp(place, str(start + number), value) for number in range(5050)])
         assert len(await shelf.entries(place)) == MAX_ENTRIES + 100
         assert await shelf.delete_user(place) == MAX_ENTRIES + 100
         assert await shelf.entries(place) == []

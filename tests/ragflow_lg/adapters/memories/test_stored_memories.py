@@ -1,5 +1,6 @@
 import asyncio
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +102,8 @@ async def test_what_another_program_has_stored_there_is_ignored(value: dict[str,
     world = World(url, types=("raw",))
     async with world.opened() as memories:
         shelf = memories.shelves["m1"]
-        await shelf.store.aput(
-            shelf.namespace("default", "anna"), "foreign", {**value, "content2": "Anna"}, index=["content2"]
-        )
+        vector = {"model": world.vector_model, "numbers": "AAAA"}
+        await shelf.store.aput(shelf.namespace("default", "anna"), "foreign", {**value, "vector": vector})
         await memories.remember(["m1"], exchange())
         await world.tasks.settle()
         assert [entry.key for entry in await find(memories, "Anna", similarity_threshold=0.0)] == ["k1"]
@@ -112,7 +112,8 @@ async def test_what_another_program_has_stored_there_is_ignored(value: dict[str,
 async def test_a_failing_store_is_a_failing_service(tmp_path: Path) -> None:
     world = World(f"sqlite:///{tmp_path}/items.db", types=("raw",))
     async with world.opened() as memories:
-        (tmp_path / "items.db").unlink()
+        with sqlite3.connect(tmp_path / "items.db") as connection:
+            connection.execute("DROP TABLE store")
         with pytest.raises(ServiceError, match="session store"):
             await memories.remember(["m1"], exchange())
         with pytest.raises(ServiceError, match="session store"):

@@ -12,7 +12,6 @@ from langgraph.runtime import Runtime
 
 from ragflow_lg import load_canvas
 from ragflow_lg.adapters.memories.memory_layout import memory_namespace
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_items
 from ragflow_lg.server.devtools.studio import canvas_factory, open_memories
 from ragflow_lg.server.devtools.studio import graph_factories as factories
@@ -60,7 +59,7 @@ async def test_a_graph_of_ones_own_reads_the_memory(tmp_path: Path) -> None:
         (entry,) = await runtime.store.asearch(memory_namespace("notes", "default", "anna"))
         return {"messages": [("system", entry.value["content"])]}
 
-    async with open_items(f"sqlite:///{tmp_path}/memories.db", SystemClock()) as store:
+    async with open_items(f"sqlite:///{tmp_path}/memories.db") as store:
         builder: Any = StateGraph(MessagesState)
         builder.add_node("recall", recall)
         builder.add_edge(START, "recall")
