@@ -8,12 +8,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
-from sqlalchemy import ColumnElement, Select, bindparam, delete, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, Select, delete, func, literal, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError, RequestError
 from ragflow_lg.server.database.database import TenantRepository
-from ragflow_lg.server.database.prepared_statements import PreparedStatement, find_row, insert_rows
 from ragflow_lg.server.database.tables import (
     AgentRow,
     MessageRow,
@@ -46,17 +45,6 @@ class AgentTags(TenantRepository):
 
 MAX_DRAFTS = 20
 """Maximum number of stored versions per agent that are neither published nor used by a session."""
-
-SELECT_AGENT = PreparedStatement(
-    select(AgentRow.__table__).where(AgentRow.tenant == bindparam("tenant"), AgentRow.id == bindparam("id"))
-)
-SELECT_VERSION = PreparedStatement(
-    select(VersionRow.__table__).where(
-        VersionRow.tenant == bindparam("tenant"),
-        VersionRow.agent_id == bindparam("agent_id"),
-        VersionRow.id == bindparam("id"),
-    )
-)
 
 
 class AgentQuery(Struct, frozen=True):
@@ -92,7 +80,7 @@ class AgentRepository(TenantRepository):
 
     async def get(self, agent_id: str) -> AgentRow | None:
         """Return an agent, or None."""
-        return await self._database.read(find_row(AgentRow, SELECT_AGENT, tenant=self._tenant, id=agent_id))
+        return await self._database.first(self._agents().where(AgentRow.id == agent_id))
 
     async def find(self, query: AgentQuery) -> tuple[list[AgentRow], int]:
         """Return a page of agents and the total number across all pages."""
@@ -156,8 +144,7 @@ class AgentRepository(TenantRepository):
 
     async def version(self, agent_id: str, version_id: str) -> VersionRow | None:
         """Return one of an agent's versions, or None. Other agents' versions are not found."""
-        found = find_row(VersionRow, SELECT_VERSION, tenant=self._tenant, agent_id=agent_id, id=version_id)
-        return await self._database.read(found)
+        return await self._database.first(self._versions(agent_id).where(VersionRow.id == version_id))
 
     async def versions(self, ids: Sequence[str]) -> dict[str, VersionRow]:
         """Return versions by id."""
@@ -206,7 +193,7 @@ class AgentRepository(TenantRepository):
     async def add_version(self, version: VersionRow) -> None:
         """Store a version without making it the draft."""
         version.tenant = self._tenant
-        await self._database.write(insert_rows(version))
+        await self._database.add(version)
 
     async def add_trial(self, version: VersionRow) -> None:
         """Store a version that is not the draft, and delete the oldest ones that nobody uses."""

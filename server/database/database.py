@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select, text
+from sqlalchemy import URL, Connection, event, func, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
@@ -23,63 +22,10 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, CursorResult, Executable, Select
 
     from ragflow_lg.checkpoints.key_ring import KeyRing
+    from ragflow_lg.server.database.tables import Row
 
 _T = TypeVar("_T")
 _Columns = TypeVarTuple("_Columns")
-
-
-class _ConnectionThread:
-    """A thread with a connection to an SQLite file, which it opens when it is first needed and keeps."""
-
-    def __init__(self, engine: Engine, name: str, begin: str = "") -> None:
-        """Initialize. ``begin`` is the statement that begins its transactions."""
-        self._engine = engine
-        self._thread = ThreadPoolExecutor(1, name)
-        self._begin = begin
-        self._connection: Connection | None = None
-
-    def run(self, work: Callable[[Connection], _T]) -> asyncio.Future[_T]:
-        """Run a function in a transaction. If the caller is cancelled, it either never starts or completes anyway.
-
-        Raises:
-            sqlalchemy.exc.SQLAlchemyError: If the database fails. Nothing is written in that case.
-        """
-        return asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
-
-    def _work(self, work: Callable[[Connection], _T]) -> _T:
-        connection = self._connection
-        if connection is None:
-            connection = self._connection = self._engine.connect()
-        with connection.begin():
-            if self._begin:
-                connection.exec_driver_sql(self._begin)
-            return work(connection)
-
-    async def close(self) -> None:
-        """Wait for work in progress, then close the connection."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
-        self._thread.shutdown(wait=False)
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-
-
-class SqliteThreads:
-    """One thread for reading and one for writing, so that this process's writers do not block each other in SQLite."""
-
-    def __init__(self, engine: Engine) -> None:
-        """Initialize with an engine, which `close` disposes of."""
-        self._engine = engine
-        self.reading = _ConnectionThread(engine, "database-reading")
-        # A transaction that starts with a read fails as soon as another writer commits.
-        self.writing = _ConnectionThread(engine, "database-writing", "BEGIN IMMEDIATE")
-
-    async def close(self) -> None:
-        """Wait for work in progress, then close the connections."""
-        for thread in (self.reading, self.writing):
-            await thread.close()
-        self._engine.dispose()
 
 
 BUSY_TIMEOUT_MS = 10_000
@@ -108,55 +54,21 @@ _KINDS = "sqlite:///PATH, postgresql://USER:PASSWORD@HOST/NAME, mysql://… or m
 
 
 class Database:
-    """Database transactions. Rows loaded in them remain usable afterwards.
+    """Database transactions. Rows loaded in them remain usable afterwards."""
 
-    `read` and `write` are the fast path for the operations in every turn: they run Core statements without the ORM.
-    """
-
-    def __init__(self, engine: AsyncEngine, threads: SqliteThreads | None = None, keys: KeyRing | None = None) -> None:
-        """Wrap an engine. For an SQLite file, ``threads`` runs the work."""
+    def __init__(self, engine: AsyncEngine, keys: KeyRing | None = None) -> None:
         self.keys = keys
         """Encrypt texts in the engine; None if nothing is encrypted."""
         self._engine = engine
-        self._threads = threads
         self._sessions = async_sessionmaker(engine, expire_on_commit=False)
         # SQLite allows one writer at a time. It lets others try again at intervals, so that with many of them some
         # never succeed; with this lock, they write in order.
         self._is_sqlite = engine.dialect.name == "sqlite"
         self._writer: AbstractAsyncContextManager[Any] = asyncio.Lock() if self._is_sqlite else nullcontext()
 
-    async def read(self, work: Callable[[Connection], _T]) -> _T:
-        """Run a read-only function, which may be called in another thread.
-
-        Raises:
-            DatabaseError: If the database fails.
-        """
-        try:
-            if self._threads is not None:
-                return await self._threads.reading.run(work)
-            async with self._engine.connect() as connection:
-                return await connection.run_sync(work)
-        except SQLAlchemyError as error:
-            raise _to_database_error(error) from error
-
-    async def write(self, work: Callable[[Connection], _T]) -> _T:
-        """Run a function, which may be called in another thread, inside a transaction.
-
-        Raises:
-            DatabaseError: If the database fails. Nothing is written in that case.
-        """
-        try:
-            if self._threads is not None:
-                async with self._writer:
-                    return await self._threads.writing.run(work)
-            async with self._engine.begin() as connection:
-                return await connection.run_sync(work)
-        except SQLAlchemyError as error:
-            raise _to_database_error(error) from error
-
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[AsyncSession]:
-        """Open an ORM session for reading.
+        """Open a session for reading.
 
         Raises:
             DatabaseError: If the database fails.
@@ -193,7 +105,7 @@ class Database:
 
     @asynccontextmanager
     async def writing(self) -> AsyncGenerator[AsyncSession]:
-        """Open an ORM session in a transaction, which is rolled back if the block raises.
+        """Open a session in a transaction, which is rolled back if the block raises.
 
         Raises:
             DatabaseError: If the database fails.
@@ -206,6 +118,11 @@ class Database:
                 yield session
         except SQLAlchemyError as error:
             raise _to_database_error(error) from error
+
+    async def add(self, *rows: Row) -> None:
+        """Store new rows in one transaction; see `writing`."""
+        async with self.writing() as db:
+            db.add_all(rows)
 
     async def execute(self, statement: Executable) -> int:
         """Execute one statement in a transaction of its own. Return how many rows it has changed; see `writing`."""
@@ -275,13 +192,8 @@ async def open_database(url: str, keys: KeyRing | None = None) -> AsyncGenerator
             await _migrate(engine)
         except (OSError, SQLAlchemyError) as error:
             raise _opening_error(address, error) from error
-        threads = _threads(address, keys)
         use_keys(engine.sync_engine, keys)
-        try:
-            yield Database(engine, threads, keys)
-        finally:
-            if threads is not None:
-                await threads.close()
+        yield Database(engine, keys)
     finally:
         await engine.dispose()
 
@@ -340,15 +252,6 @@ async def _connect_asyncmy(**options: Any) -> Any:
             return await driver.connect(**options)
     except TimeoutError:
         raise ConnectError(f"it did not answer within {CONNECT_S} s") from None
-
-
-def _threads(address: URL, keys: KeyRing | None) -> SqliteThreads | None:
-    if address.get_backend_name() != "sqlite":
-        return None
-    engine = create_engine(address.set(drivername="sqlite+pysqlite"), pool_timeout=POOL_TIMEOUT_S)
-    event.listen(engine, "connect", _configure_sqlite)
-    use_keys(engine, keys)
-    return SqliteThreads(engine)
 
 
 def _address(url: str) -> URL:

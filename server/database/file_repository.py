@@ -7,7 +7,6 @@ from sqlalchemy import ColumnElement, delete, func, select
 
 from ragflow_lg.base.errors import QuotaError
 from ragflow_lg.server.database.database import Database, TenantRepository
-from ragflow_lg.server.database.prepared_statements import insert_rows
 from ragflow_lg.server.database.tables import FileRow, VersionRow
 
 _DELETE_FILES = "Delete files with `DELETE /native/v1/files/ID`; `GET /native/v1/files` lists them."
@@ -42,7 +41,7 @@ class FileRepository(TenantRepository):
     async def add(self, file: FileRow) -> None:
         """Store a file's metadata."""
         file.tenant = self._tenant
-        await self._database.write(insert_rows(file))
+        await self._database.add(file)
 
     async def require_within_page(self, file: FileRow, max_files: int, max_bytes: int) -> None:
         """Check that the key of embedded pages that uploads a file may store it. A limit of 0 stands for none.

@@ -7,11 +7,10 @@ import secrets
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from sqlalchemy import bindparam, func, or_, select
+from sqlalchemy import Select, func, or_, select
 
 from ragflow_lg.adapters.system_services import RandomIds
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.database.prepared_statements import PreparedStatement, find_row, insert_rows
 from ragflow_lg.server.database.tables import ID_CHARS, KEY_AGENTS_CHARS, TENANT_CHARS, TITLE_CHARS, KeyRow
 
 if TYPE_CHECKING:
@@ -20,11 +19,6 @@ if TYPE_CHECKING:
 KEY_BYTES = 32
 PREFIX_CHARS = 16
 MAX_KEY_CHARS = 256
-_VALID = (KeyRow.revoke_ms == 0, or_(KeyRow.expire_ms == 0, KeyRow.expire_ms > bindparam("now_ms")))
-_VALID_KEY = PreparedStatement(
-    select(KeyRow.__table__).where(KeyRow.digest == bindparam("digest"), KeyRow.kind == bindparam("kind"), *_VALID)
-)
-_VALID_ID = PreparedStatement(select(KeyRow.__table__).where(KeyRow.id == bindparam("id"), *_VALID))
 _KEY_PREFIXES = {"api": "ragflow-", "beta": "beta-"}
 
 
@@ -74,18 +68,18 @@ class KeyRepository:
             agents=",".join(agents),
             expire_ms=expire_ms,
         )
-        await self._database.write(insert_rows(row))
+        await self._database.add(row)
         return key
 
     async def find(self, key: str, now_ms: int, kind: str = "api") -> KeyRow | None:
         """Return the row for a valid key, or None. Comparing digests reveals nothing about keys through timing."""
         if len(key) > MAX_KEY_CHARS:
             return None
-        return await self._database.read(find_row(KeyRow, _VALID_KEY, digest=_digest(key), kind=kind, now_ms=now_ms))
+        return await self._database.first(_valid(now_ms).where(KeyRow.digest == _digest(key), KeyRow.kind == kind))
 
     async def get(self, key_id: str, now_ms: int) -> KeyRow | None:
         """Return the row with an id if its key is valid, or None."""
-        return await self._database.read(find_row(KeyRow, _VALID_ID, id=key_id, now_ms=now_ms))
+        return await self._database.first(_valid(now_ms).where(KeyRow.id == key_id))
 
     async def list(self) -> list[KeyRow]:
         """Return all keys, including revoked ones, oldest first."""
@@ -110,6 +104,10 @@ class KeyRepository:
             row = _match(rows, which)
             row.revoke_ms = now_ms
             return row
+
+
+def _valid(now_ms: int) -> Select[KeyRow]:
+    return select(KeyRow).where(KeyRow.revoke_ms == 0, or_(KeyRow.expire_ms == 0, KeyRow.expire_ms > now_ms))
 
 
 def _match(rows: Iterable[KeyRow], which: str) -> KeyRow:

@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Table, bindparam, delete, insert, select, update
+from sqlalchemy import delete, select, update
 
 from ragflow_lg.server.database.due_rows import as_read
 from ragflow_lg.server.database.tables import AgentRow, PauseTimeoutRow, RunRow
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy.ext.asyncio import AsyncSession
 
     from ragflow_lg.server.database.database import Database
 
-_AGENTS, _RUNS, _TIMEOUTS = (cast("Table", row.__table__) for row in (AgentRow, RunRow, PauseTimeoutRow))
 
-_OF_AGENT = (
-    select(_AGENTS.c.id, _AGENTS.c.pause_timeout_s)
-    .join(_RUNS, (_RUNS.c.tenant == _AGENTS.c.tenant) & (_RUNS.c.agent_id == _AGENTS.c.id))
-    .where(_RUNS.c.tenant == bindparam("tenant"), _RUNS.c.id == bindparam("run_id"))
-)
-_DELETE = delete(_TIMEOUTS).where(_TIMEOUTS.c.session_id == bindparam("at_session"))
-_INSERT = insert(_TIMEOUTS)
-
-
-def write_pause_timeout(
-    connection: Connection, tenant: str, session_id: str, run_id: str, now_ms: int, default_s: int
-) -> None:
+async def write_pause_timeout(db: AsyncSession, run: RunRow, now_ms: int, default_s: int) -> None:
     """Store until when a session waits, in the transaction that stores the end of its run.
 
     ``default_s`` is for agents that say nothing.
     """
-    connection.execute(_DELETE, {"at_session": session_id})
-    agent = connection.execute(_OF_AGENT, {"tenant": tenant, "run_id": run_id}).first()
+    await db.execute(delete(PauseTimeoutRow).where(PauseTimeoutRow.session_id == run.session_id))
+    agent = await db.scalar(select(AgentRow).where(AgentRow.tenant == run.tenant, AgentRow.id == run.agent_id))
     if agent is None:
         return
-    agent_id, own_s = agent
-    if timeout_s := default_s if own_s is None else own_s:
+    if timeout_s := default_s if agent.pause_timeout_s is None else agent.pause_timeout_s:
         expire_ms = now_ms + timeout_s * 1000
-        row = {"tenant": tenant, "session_id": session_id, "agent_id": agent_id, "run_id": run_id}
-        connection.execute(_INSERT, row | {"expire_ms": expire_ms, "due_ms": expire_ms})
+        row = PauseTimeoutRow(session_id=run.session_id, agent_id=agent.id, run_id=run.id)
+        row.tenant, row.expire_ms, row.due_ms = run.tenant, expire_ms, expire_ms
+        db.add(row)
 
 
 async def find_expiry(database: Database, tenant: str, session_id: str) -> int:

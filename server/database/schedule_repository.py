@@ -6,7 +6,6 @@ from sqlalchemy import delete, select
 
 from ragflow_lg.server.database.database import Database, TenantRepository
 from ragflow_lg.server.database.due_rows import change_due_row
-from ragflow_lg.server.database.prepared_statements import insert_rows
 from ragflow_lg.server.database.tables import ScheduleRow
 
 
@@ -16,7 +15,7 @@ class ScheduleRepository(TenantRepository):
     async def add(self, row: ScheduleRow) -> None:
         """Store a new schedule."""
         row.tenant = self._tenant
-        await self._database.write(insert_rows(row))
+        await self._database.add(row)
 
     async def list(self, agent_id: str, page: int, page_size: int) -> list[ScheduleRow]:
         """Return a page of the schedules of an agent, or of all agents for ``""``, oldest first."""

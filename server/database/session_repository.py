@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
-from sqlalchemy import Select, bindparam, delete, select, update
+from sqlalchemy import Select, delete, select, update
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.database import Database, TenantRepository
-from ragflow_lg.server.database.prepared_statements import PreparedStatement, find_row, insert_rows
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, PauseTimeoutRow, RunRow, SessionRow
 
 if TYPE_CHECKING:
@@ -20,16 +19,6 @@ if TYPE_CHECKING:
 
 MAX_OF_CONVERSATION = 20
 """How many sessions of a conversation are considered: one more for each message that the user has changed."""
-
-SELECT_SESSION = PreparedStatement(
-    select(SessionRow.__table__).where(SessionRow.tenant == bindparam("tenant"), SessionRow.id == bindparam("id"))
-)
-SELECT_NEWEST_RUN = PreparedStatement(
-    select(RunRow.__table__)
-    .where(RunRow.tenant == bindparam("tenant"), RunRow.session_id == bindparam("session_id"))
-    .order_by(RunRow.start_ms.desc(), RunRow.id.desc())
-    .limit(1)
-)
 
 
 class SessionQuery(Struct, frozen=True):
@@ -75,11 +64,11 @@ class SessionRepository(TenantRepository):
         """Store a new session with its first messages."""
         for row in (session, *messages):
             row.tenant = self._tenant
-        await self._database.write(insert_rows(session, *messages))
+        await self._database.add(session, *messages)
 
     async def get(self, session_id: str) -> SessionRow | None:
         """Return a session, or None."""
-        return await self._database.read(find_row(SessionRow, SELECT_SESSION, tenant=self._tenant, id=session_id))
+        return await self._database.first(self._sessions().where(SessionRow.id == session_id))
 
     async def find(self, agent_id: str, query: SessionQuery) -> tuple[list[SessionRow], int]:
         """Return a page of an agent's sessions and the total number across all pages.
@@ -190,7 +179,7 @@ class RunRepository(TenantRepository):
     async def add(self, run: RunRow) -> None:
         """Store a run that is starting."""
         run.tenant = self._tenant
-        await self._database.write(insert_rows(run))
+        await self._database.add(run)
 
     async def get(self, run_id: str) -> RunRow | None:
         """Return a run, or None."""
@@ -198,9 +187,8 @@ class RunRepository(TenantRepository):
 
     async def newest(self, session_id: str) -> RunRow | None:
         """Return the run in a session that started last, or None."""
-        return await self._database.read(
-            find_row(RunRow, SELECT_NEWEST_RUN, tenant=self._tenant, session_id=session_id)
-        )
+        runs = select(RunRow).where(RunRow.tenant == self._tenant, RunRow.session_id == session_id)
+        return await self._database.first(runs.order_by(RunRow.start_ms.desc(), RunRow.id.desc()).limit(1))
 
     async def find(self, agent_id: str, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
         """Return a page of an agent's runs, newest first, and the total number across all pages.
@@ -214,9 +202,8 @@ class RunRepository(TenantRepository):
 
     async def forget_question(self, run_id: str) -> None:
         """Do not show the question of a run any more, because another run begins with it."""
-        async with self._database.writing() as db:
-            selection = update(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id)
-            await db.execute(selection.values(asked=""))
+        selection = update(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id)
+        await self._database.execute(selection.values(asked=""))
 
     async def end(self, run_id: str, status: str, error: str, usage: Usage, now_ms: int) -> None:
         """Store the end of a run."""

@@ -16,7 +16,6 @@ from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.assembly.library import MAX_CACHED_BYTES, cached_bytes
-from ragflow_lg.server.database.prepared_statements import make_row
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
@@ -120,7 +119,7 @@ class Turns(PlayedRuns):
             "create_ms": now,
             "update_ms": now,
         }
-        row = make_row(SessionRow, values)
+        row = SessionRow(**values)
         prologue = await self.canvases.opening_message(version) if fields.get("has_prologue") else ""
         messages = fields.get("earlier") or ([("assistant", prologue)] if prologue else [])
         rows = [
@@ -251,7 +250,7 @@ class Turns(PlayedRuns):
             "start_ms": start_ms,
             "page_key": page_key,
         }
-        row = make_row(RunRow, values)
+        row = RunRow(**values)
         row.asked = question or ""
         try:
             await self.quotas.begin_turn(agent.tenant, page_key, *session.new_rows, row)

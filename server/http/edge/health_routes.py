@@ -131,7 +131,7 @@ class Readiness:
             return {**self._states, "event_loop": "late" if self._loop_watch.is_late else "ok"}
 
     async def _check_database(self) -> None:
-        await self._app_state.database.write(lambda connection: connection.execute(_WRITE))
+        await self._app_state.database.execute(_WRITE)
 
     async def _check_checkpoints(self) -> None:
         """Lease a session briefly, as every run does first. Another replica's lease also proves that it works."""

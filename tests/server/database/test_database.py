@@ -1,17 +1,15 @@
 import asyncio
 import socket
 import sqlite3
-import threading
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, create_engine, select, text, update
+from sqlalchemy import select, text, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from ragflow_lg.base.errors import DatabaseError
-from ragflow_lg.server.database.database import Database, SqliteThreads, database_file, open_database
-from ragflow_lg.server.database.prepared_statements import insert_rows
+from ragflow_lg.server.database.database import Database, database_file, open_database
 from ragflow_lg.server.database.tables import VersionRow
 from tests.server.database.rows import version
 
@@ -71,58 +69,15 @@ async def test_many_writers_of_a_process_are_served_in_order(tmp_path: Path, mon
     monkeypatch.setattr("ragflow_lg.server.database.database.BUSY_TIMEOUT_MS", 50)
     one_more = update(VersionRow).values(create_ms=VersionRow.create_ms + 1)
     async with open_database(f"sqlite:///{tmp_path}/server.db") as database:
-        await database.write(insert_rows(version(create_ms=0, tenant="t")))
+        await database.add(version(create_ms=0, tenant="t"))
 
         async def write_slowly() -> None:
             async with database.writing() as db:
                 await db.execute(one_more)
                 await asyncio.sleep(0.03)
 
-        async def write() -> None:
-            await database.write(lambda connection: connection.execute(one_more).rowcount)
-
-        await asyncio.gather(*(way() for way in (write_slowly, write) * 8))
-        assert await database.read(lambda connection: connection.scalar(select(VersionRow.create_ms))) == 16
-
-
-async def test_write_is_atomic_and_visible_at_once(database_url: str) -> None:
-    async with open_database(database_url) as database:
-
-        def fail(connection: Connection) -> None:
-            insert_rows(version("v1", tenant="t"))(connection)
-            raise ValueError("no")
-
-        with pytest.raises(ValueError, match="no"):
-            await database.write(fail)
-        await database.write(insert_rows(version("v2", tenant="t")))
-        async with database.reading() as db:
-            assert [row.id for row in await db.scalars(select(VersionRow))] == ["v2"]
-        assert await database.read(lambda connection: connection.scalar(select(VersionRow.id))) == "v2"
-
-
-async def test_orm_and_core_writers_wait_for_each_other(database_url: str) -> None:
-    one_more = update(VersionRow).values(create_ms=VersionRow.create_ms + 1)
-    async with open_database(database_url) as database:
-        await database.write(insert_rows(version(create_ms=0, tenant="t")))
-
-        async def write_by_orm() -> None:
-            async with database.writing() as db:
-                await db.execute(one_more)
-
-        async def write_by_core() -> None:
-            await database.write(lambda connection: connection.execute(one_more).rowcount)
-
-        await asyncio.gather(*(way() for way in (write_by_orm, write_by_core) * 5))
-        assert await database.read(lambda connection: connection.scalar(select(VersionRow.create_ms))) == 10
-
-
-async def test_errors_of_functions_contain_no_values(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        query = text("SELECT * FROM nowhere WHERE id = :key")
-        for way in (database.read, database.write):
-            with pytest.raises(DatabaseError, match=r"nowhere|1146") as caught:
-                await way(lambda connection: connection.execute(query, {"key": "secret-key"}))
-            assert "secret-key" not in str(caught.value)
+        await asyncio.gather(*(write_slowly() for _ in range(8)))
+        assert await database.first(select(VersionRow.create_ms)) == 8
 
 
 @pytest.mark.parametrize(
@@ -198,93 +153,9 @@ async def test_errors_of_duplicate_keys_contain_no_values(database_url: str) -> 
 async def test_errors_of_an_unreachable_server_contain_no_address(caplog: pytest.LogCaptureFixture) -> None:
     engine = create_async_engine("postgresql+psycopg://ada:geheim@127.0.0.1:9/agents")
     database = Database(engine)
-    for call in (database.read, database.write):
+    for call in (database.first, database.execute):
         with pytest.raises(DatabaseError, match=r"^The database failed: it cannot be reached\.$"):
-            await call(lambda _: None)
+            await call(select(1))
     assert "127.0.0.1" in caplog.text
     assert "geheim" not in caplog.text
     await engine.dispose()
-
-
-def open_threads(folder: Path) -> SqliteThreads:
-    engine = create_engine(f"sqlite:///{folder}/file.db")
-    with engine.begin() as connection:
-        connection.execute(text("PRAGMA journal_mode=WAL"))
-        connection.execute(text("CREATE TABLE numbers (n INTEGER)"))
-    return SqliteThreads(engine)
-
-
-def add(connection: Connection) -> str:
-    connection.execute(text("INSERT INTO numbers VALUES (1)"))
-    return threading.current_thread().name
-
-
-def count(connection: Connection) -> int:
-    return connection.execute(text("SELECT count(*) FROM numbers")).scalar_one()
-
-
-async def test_writes_share_one_thread_outside_the_event_loop(tmp_path: Path) -> None:
-    threads = open_threads(tmp_path)
-    names = set(await asyncio.gather(*(threads.writing.run(add) for _ in range(5))))
-    assert len(names) == 1
-    assert threading.current_thread().name not in names
-    assert await threads.reading.run(count) == 5
-    await threads.close()
-
-
-async def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
-    threads = open_threads(tmp_path)
-    has_written, may_end = threading.Event(), threading.Event()
-
-    def write(connection: Connection) -> None:
-        add(connection)
-        has_written.set()
-        may_end.wait(10)
-
-    writing = asyncio.ensure_future(threads.writing.run(write))
-    await asyncio.to_thread(has_written.wait, 10)
-    assert await threads.reading.run(count) == 0
-    may_end.set()
-    await writing
-    assert await threads.reading.run(count) == 1
-    await threads.close()
-
-
-async def test_a_failure_is_rolled_back_and_the_thread_continues(tmp_path: Path) -> None:
-    threads = open_threads(tmp_path)
-
-    def fail(connection: Connection) -> None:
-        add(connection)
-        connection.execute(text("SELECT * FROM nowhere"))
-
-    with pytest.raises(OperationalError, match="nowhere"):
-        await threads.writing.run(fail)
-    assert await threads.reading.run(count) == 0
-    await threads.writing.run(add)
-    assert await threads.reading.run(count) == 1
-    await threads.close()
-
-
-async def test_cancelled_work_completes_or_does_not_begin_and_close_waits_for_it(tmp_path: Path) -> None:
-    threads = open_threads(tmp_path)
-    has_begun, may_end = threading.Event(), threading.Event()
-
-    def write(connection: Connection) -> None:
-        add(connection)
-        has_begun.set()
-        may_end.wait(10)
-        add(connection)
-
-    writing, waiting = (
-        asyncio.ensure_future(threads.writing.run(write)),
-        asyncio.ensure_future(threads.writing.run(add)),
-    )
-    await asyncio.to_thread(has_begun.wait, 10)
-    writing.cancel()
-    waiting.cancel()
-    await asyncio.gather(writing, waiting, return_exceptions=True)  # afterwards, the thread knows it
-    may_end.set()
-    await threads.close()
-    again = SqliteThreads(create_engine(f"sqlite:///{tmp_path}/file.db"))
-    assert await again.reading.run(count) == 2  # both rows of the work that had begun, none of the other
-    await again.close()

@@ -33,11 +33,8 @@ async def fill(database: Database) -> None:
 async def stored(database: Database) -> str:
     """Return all texts as the database has them."""
     tables = ("sessions", "messages", "runs")
-
-    def read(connection: Any) -> str:
-        return str([list(connection.execute(text(f"SELECT * FROM {table}"))) for table in tables])
-
-    return await database.read(read)
+    async with database.reading() as db:
+        return str([list(await db.execute(text(f"SELECT * FROM {table}"))) for table in tables])
 
 
 async def contents(database: Database) -> list[Any]:

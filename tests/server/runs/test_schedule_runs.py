@@ -16,7 +16,6 @@ from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.due_rows import find_due_rows
-from ragflow_lg.server.database.prepared_statements import insert_rows
 from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import RunRow, ScheduleRow, SessionRow
@@ -239,7 +238,7 @@ async def test_schedules_of_a_deleted_agent_go(tmp_path: Path) -> None:
 async def test_ten_thousand_schedules_of_a_tenant_do_not_hold_up_another(tmp_path: Path) -> None:
     async with scheduled(tmp_path) as (server, agent_id, runs, time):
         rows = [schedule(f"s{number}", "gone", tenant="big", due_ms=START_MS) for number in range(10_000)]
-        await server.app_state.database.write(insert_rows(*rows))
+        await server.app_state.database.add(*rows)
         time.ms += 3 * MINUTE_MS
         await runs.look()
         assert runs.starts_in_progress <= MAX_TENANT_STARTS + 1

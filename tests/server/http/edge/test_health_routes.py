@@ -46,7 +46,9 @@ async def test_a_working_server_is_alive_and_ready(tmp_path: Path) -> None:
 
 async def test_a_failing_part_is_named_without_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with start_app(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
-        monkeypatch.setattr(server.app_state.database, "write", AsyncMock(side_effect=DatabaseError("password geheim")))
+        monkeypatch.setattr(
+            server.app_state.database, "execute", AsyncMock(side_effect=DatabaseError("password geheim"))
+        )
         ready = await client.get("/ready")
         parts = {**READY, "database": "failed"}
         assert (ready.status_code, ready.json()) == (503, {"status": "failing", "parts": parts})

@@ -11,7 +11,6 @@ import pytest
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent, WorkflowFinished
-from ragflow_lg.server.database.database import Database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.ragflow.completion_routes import TurnResponder
 from ragflow_lg.server.http.shared.event_stream import StreamPosition
@@ -126,26 +125,6 @@ async def test_a_session_of_a_client_receives_fewer_events(tmp_path: Path) -> No
         )
         assert set(whole["data"]) == {"content", "reference", "trace", "usage"}
         assert (await server.ask(agent_id))["data"]["event"] == "workflow_finished"
-
-
-async def test_a_turn_reads_the_key_and_then_everything_else_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reads: list[Any] = []
-    read = Database.read
-
-    async def count(database: Database, work: Any) -> Any:
-        reads.append(work)
-        return await read(database, work)
-
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(ECHO)
-        session = (await server.ask(agent_id))["data"]["session_id"]  # also compiles, and counts what quotas limit
-        monkeypatch.setattr(Database, "read", count)
-        for place in ({}, {"session_id": session}):
-            reads.clear()
-            assert (await server.ask(agent_id, **place))["code"] == 0
-            assert len(reads) == 2, place
 
 
 AGAIN = (Reply(chunks=["par"], error="503"), Reply("whole"))
