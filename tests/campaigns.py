@@ -24,6 +24,7 @@ PROGRAMS = {
     "fuzz-api": "api_fuzz",
     "fuzz-canvases": "canvas_fuzz",
     "http-conformance": "http_conformance tests/fixtures/conformance",
+    "langgraph-versions": "langgraph_versions",
     "noisy": "noisy",
     "ragflow-ui": "ragflow_ui",
     "rank-agreement": "rank_agreement",
