@@ -1,12 +1,9 @@
-"""Jinja templates in Message and StringTransform, rendered in a sandbox with limits.
+"""Jinja templates in Message and StringTransform, rendered in a sandbox in a worker process.
 
 A reference ``{n@result}`` inside a Jinja template is a template variable. RAGFlow turns it into the token ``n_result``
 and searches the rendered text for remaining tokens. Here each reference becomes a variable with the original value, so
 loops and filters work on lists and maps, and the output is never searched. Source: RAGFlow's
 ``agent/component/message.py``.
-
-A template that may take long is rendered in a worker process; see `ragflow_lg.dsl.templates.sandbox`. The limits are in
-`ragflow_lg.dsl.templates.sandbox`.
 """
 
 from __future__ import annotations
@@ -23,10 +20,7 @@ from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.workers import Workers
 
 MAX_SOURCE_CHARS = 100_000
-MAX_CHEAP_CHARS = 2048
-"""Maximum length of a template that is parsed in the event loop."""
-RENDER_SECONDS = 5.0
-"""Maximum duration of rendering, including the start of a worker. The budget ends most templates earlier."""
+MAX_OUTPUT_CHARS = 2_000_000
 
 _NOT_NAME = re.compile(r"\W")
 _POSITION = re.compile(r" at \d+$")
@@ -74,39 +68,25 @@ async def render(template: Template, values: Mapping[str, JsonValue], workers: W
         return _fill_references(template, values)
     if len(template.source) > MAX_SOURCE_CHARS:
         raise ComponentError(f"The template is longer than {MAX_SOURCE_CHARS:,} characters.")
-    if len(template.source) <= MAX_CHEAP_CHARS:
-        from jinja2 import TemplateError
-
-        from ragflow_lg.dsl.templates.sandbox import is_cheap
-
-        try:
-            source = build_source(template)
-        except TemplateError:
-            return _fill_references(template, values)
-        if is_cheap(source, values):
-            return render_jinja(template, values)
     return await workers.run(render_jinja, template, values)
 
 
-@worker_task("The template", seconds=RENDER_SECONDS, small_size=0)
+@worker_task("The template", seconds=5.0, small_size=0)
 def render_jinja(template: Template, values: Mapping[str, JsonValue]) -> str:
     """Render a Jinja template; see `render`."""
     from jinja2 import TemplateError
 
-    from ragflow_lg.dsl.templates import render_budget as template_budget
     from ragflow_lg.dsl.templates import sandbox as template_sandbox
 
     context = {name: values.get(text) for text, name in name_references(template).items()}
     context |= {_NOT_NAME.sub("_", text): value for text, value in values.items()}  # authors also use RAGFlow's names
-    template_budget.start_budget()
     pieces: list[str] = []
     size = 0
     try:
         for piece in template_sandbox.compile_template(build_source(template)).generate(context):
             size += len(piece)
-            if size > template_budget.MAX_OUTPUT_CHARS:
-                limit = template_budget.MAX_OUTPUT_CHARS
-                raise ComponentError(f"The template's output exceeds {limit:,} characters.")
+            if size > MAX_OUTPUT_CHARS:
+                raise ComponentError(f"The template's output exceeds {MAX_OUTPUT_CHARS:,} characters.")
             pieces.append(piece)
     except (
         TemplateError,

@@ -75,8 +75,6 @@ def _tested_operands(node: nodes.Node) -> Sequence[nodes.Node]:
 
 def _is_text(node: nodes.Node) -> bool:
     """Return whether an operand is a text literal, or a list of them."""
-    if isinstance(node, nodes.Filter) and node.name == "charged" and node.node is not None:
-        node = node.node
     if isinstance(node, nodes.List | nodes.Tuple):
         return any(map(_is_text, node.items))
     return isinstance(node, nodes.Const) and isinstance(node.value, str)

@@ -9,9 +9,8 @@ from jinja2 import tests as jinja_tests
 from jinja2.sandbox import SandboxedEnvironment
 
 from ragflow_lg.base.values import to_text
-from ragflow_lg.dsl.templates import render_budget as template_budget
 from ragflow_lg.dsl.templates import sandbox as template_sandbox
-from ragflow_lg.dsl.templates.functions import FILTERS, find_operand_problem, format_value, list_forbidden_methods
+from ragflow_lg.dsl.templates.sandbox import format_value
 
 
 @pytest.mark.parametrize(
@@ -40,36 +39,13 @@ from ragflow_lg.dsl.templates.functions import FILTERS, find_operand_problem, fo
 )
 def test_functions_filters_and_methods(source: str, expected: str) -> None:
     template_sandbox.check(source)
-    template_budget.start_budget()
     assert template_sandbox.compile_template(source).render() == expected
-
-
-@pytest.mark.parametrize(
-    ("operator", "left", "right", "is_refused"),
-    [
-        ("-", 2**256, 1, True),
-        ("//", 2**256, 1, True),
-        ("/", 2.0**300, 2, False),
-        ("-", {1}, {2}, True),
-        ("%", "a", 1, True),
-        ("+", [1], [2], False),
-        ("*", "x" * 1000, 10_000, True),
-        ("**", 1000, 1000, False),
-    ],
-)
-def test_operations_that_could_grow_are_refused(operator: str, left: object, right: object, is_refused: bool) -> None:
-    assert bool(find_operand_problem(operator, left, right)) is is_refused
-
-
-def test_methods_that_change_or_format_are_refused() -> None:
-    assert {"append", "update", "format", "format_map", "zfill", "bit_length"} <= list_forbidden_methods()
-    assert not {"upper", "get", "replace", "join"} & list_forbidden_methods()
 
 
 # The whole list of filters and tests, compared with Jinja's own
 
 EXCLUDED = {"attr", "format", "random"}
-"""Filters that do not exist here; ``docs/fidelity.md``, row ``jinja-limits``, names them."""
+"""Filters that need other arguments, or do not exist here."""
 
 OF_TEXTS = (
     *(
@@ -127,7 +103,6 @@ JINJA = SandboxedEnvironment(finalize=format_value)
 
 def outcome(template: Template, value: Any) -> str:
     """Return what a template shows, or ``error`` if it is shown unrendered."""
-    template_budget.start_budget()
     try:
         return template.render(v=copy.deepcopy(value))
     except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
@@ -153,10 +128,6 @@ def test_a_filter_has_jinjas_result(name: str) -> None:
                 value = [to_text(item) for item in value]
             expected = render_in_jinja(source, to_text(value) if name in OF_TEXTS else value)
             assert (value, render_here(source, value)) == (value, expected)
-
-
-def test_filters_that_do_not_exist_are_known() -> None:
-    assert jinja_filters.FILTERS.keys() - FILTERS.keys() == EXCLUDED
 
 
 @pytest.mark.parametrize("name", sorted(name for name in jinja_tests.TESTS if name.isalpha()))

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import MAX_TEXT_CHARS
-from ragflow_lg.dsl.templates.render import MAX_SOURCE_CHARS, find_syntax_error, has_jinja, render
-from ragflow_lg.dsl.templates.render_budget import MAX_OUTPUT_CHARS
+from ragflow_lg.dsl.templates.render import MAX_OUTPUT_CHARS, MAX_SOURCE_CHARS, find_syntax_error, has_jinja, render
 from ragflow_lg.dsl.variable_references import ReferenceScope, parse_template
 from ragflow_lg.services.workers import NoWorkers
 
@@ -110,16 +109,7 @@ async def test_a_reference_may_begin_with_a_digit() -> None:
         "{n@result} {% include 'file' %}",
         "{n@result} {{ ''.__class__ }}{{ ''.__class__.__mro__ }}",
         "{n@result} {{ [1].append(2) }}",
-        "{n@result} {{ 'a'.format(1) }}",
-        "{n@result} {{ '%9s' % 1 }}",
         "{n@result} {{ range(10 ** 9) }}",
-        "{n@result} {{ 'x' * 10 ** 9 }}",
-        "{n@result} {{ 9 ** 9 ** 9 }}",
-        "{n@result} {{ (2 ** 900) * 2 }}",
-        "{n@result} {{ 5 | round(-10 ** 9) }}",
-        "{n@result} {{ [[1], [2]] | sum(start=[]) }}",
-        "{n@result} {{ ('x' * 10 ** 6) | replace('x', 'xxx') }}",
-        "{n@result} {{ range(3000) | join('x' * 1000) }}",
         "{n@result} {% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
         "{n@result} " + "{% for a in [1] %}" * 25 + "{% endfor %}" * 25,
         "{n@result} {{ " + "(" * 3000 + " }}",
