@@ -8,7 +8,7 @@ from ragflow_lg.dsl.compatibility import BEHAVIOURS, OPTIONS
 from tests.conftest import FIXTURES
 from tests.harness.cases import read_cases
 from tests.harness.deviations import DEVIATIONS
-from tests.harness.rows import for_each
+from tests.harness.rows import each_row
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "fidelity.md").read_text("utf-8")
@@ -41,7 +41,7 @@ def test_names_are_unique() -> None:
     assert len(names) > 100
 
 
-@for_each(ROWS, lambda row: row.name)
+@each_row("row", ROWS)
 def test_a_row_has_sentences_and_cases(row: Row) -> None:
     assert [cell for cell in row.cells[:3] if not cell.endswith((".", "`)"))] == []
     missing = [
@@ -50,7 +50,7 @@ def test_a_row_has_sentences_and_cases(row: Row) -> None:
     assert missing == []
 
 
-@for_each(OPTIONAL, lambda row: row.name)
+@each_row("row", OPTIONAL)
 def test_an_option_has_a_diagnostic_and_a_case_in_both_modes(row: Row) -> None:
     option, code = row.cells[3].strip("`"), row.cells[4].strip("`")
     assert (code, OPTIONS[code]) == (f"differs-{row.name}", option)
@@ -72,6 +72,6 @@ def test_every_case_about_a_difference_belongs_to_a_row() -> None:
     assert [id_ for id_ in CASES if id_.startswith(("row-", "compat-")) and id_ not in named] == []
 
 
-@for_each([id_ for id_, case in CASES.items() if "ragflow" in case.data], str)
+@each_row("id_", [id_ for id_, case in CASES.items() if "ragflow" in case.data])
 def test_the_result_differs_from_ragflows(id_: str) -> None:
     assert CASES[id_].data["ragflow"] != CASES[id_].data["expect"]

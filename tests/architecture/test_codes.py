@@ -8,7 +8,7 @@ from ragflow_lg.base import errors
 from ragflow_lg.base.diagnostics import ADVICE, CODES, Diagnostic
 from ragflow_lg.base.errors import RagflowLgError
 from tests.architecture.sources import ROOT, sources
-from tests.harness.rows import for_each
+from tests.harness.rows import each_row
 
 PAGE = (ROOT / "docs" / "diagnostics.md").read_text("utf-8")
 ROW = re.compile(
@@ -48,7 +48,7 @@ def test_the_page_lists_every_class_of_error() -> None:
     assert sorted(rows) == sorted(kind.code for kind in error_classes())
 
 
-@for_each(ROW.finditer(PAGE), lambda row: row["code"])
+@each_row("row", ROW.finditer(PAGE))
 def test_every_row_tells_cause_and_fix(row: re.Match[str]) -> None:
     assert row["cause"].strip().endswith(".")
     assert row["fix"].strip().endswith(".")
@@ -71,7 +71,7 @@ def test_all_errors_are_in_the_one_tree() -> None:
     assert {kind.__name__ for kind in error_classes()} == defined
 
 
-@for_each(error_classes(), lambda kind: kind.__name__)
+@each_row("kind", error_classes())
 def test_errors_survive_pickling(kind: type[RagflowLgError]) -> None:
     error = example(kind)
     revived = pickle.loads(pickle.dumps(error))

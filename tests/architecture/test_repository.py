@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.architecture.sources import ROOT, imported_modules, sources
+from tests.harness.rows import each_row
 
 MAX_BASE_DISTRIBUTIONS = 60
 MAX_BASE_MB = 200
@@ -113,7 +114,7 @@ OWN_FILES = {"my_canvas.json", "agents/customer_service.json"}
 """What a reader has."""
 
 
-@pytest.mark.parametrize("page", ["README.md", "examples/README.md", *sorted(f"docs/{p.name}" for p in DOCS)])
+@each_row("page", ["README.md", "examples/README.md", *sorted(f"docs/{p.name}" for p in DOCS)])
 def test_the_pages_name_canvases_that_are_there(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
     named = re.findall(r"ragflow-lg (?:run|check|chaos|draw) ([\w/.]+\.json)", text)
@@ -121,9 +122,7 @@ def test_the_pages_name_canvases_that_are_there(page: str) -> None:
     assert [name for name in named if name not in OWN_FILES and not (ROOT / name).is_file()] == []
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", "examples/README.md", *sorted(f"docs/{p.name}" for p in DOCS)]
-)
+@each_row("page", ["README.md", "CONTRIBUTING.md", "examples/README.md", *sorted(f"docs/{p.name}" for p in DOCS)])
 def test_links_between_the_pages_lead_somewhere(page: str) -> None:
     targets = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", (ROOT / page).read_text("utf-8"))
     assert [target for target in targets if not (ROOT / page).parent.joinpath(target).exists()] == []

@@ -6,6 +6,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.backends import probe_store
+from tests.harness.rows import each_row
 from tests.stores import checkpoint_config, put_checkpoint
 
 
@@ -22,7 +23,7 @@ async def test_a_closed_store_in_memory_is_lost() -> None:
             await put_checkpoint(store.saver, checkpoint_config("t"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "advice"),
     [
         ("redis://127.0.0.1:1", "Start the server"), ("ftp://x", "Use memory"), ("", "Use memory"),

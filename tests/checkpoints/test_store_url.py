@@ -4,9 +4,10 @@ import pytest
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.store_url import redact_url, sqlite_path, store_kind
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "kind"),
     [
         ("memory://", "memory"), ("sqlite:///a.db", "sqlite"), ("sqlite:////tmp/a.db", "sqlite"),
@@ -22,7 +23,7 @@ def test_a_path_is_absolute_after_a_fourth_slash() -> None:
     assert (sqlite_path("sqlite:///a.db"), sqlite_path("sqlite:////b/a.db")) == (Path("a.db"), Path("/b/a.db"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "hint"),
     [
         ("", "redis+sentinel://HOST:PORT/SERVICE"), ("memory", "memory://, sqlite:///PATH"),

@@ -5,6 +5,7 @@ import pytest
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.dsl_compiler import check_canvas, compile_canvas
 from tests.fakes.canvas import CATALOG, canvas, node, text
+from tests.harness.rows import each_row
 
 
 def test_a_template_is_unwrapped() -> None:
@@ -20,7 +21,7 @@ def test_the_wrapper_may_store_the_canvas_as_a_string() -> None:
     assert plan is not None
 
 
-@pytest.mark.parametrize("source", ["3", "[]", '{"dsl": 3}', '{"dsl": "{"}', '"x"', "null"])
+@each_row("source", ["3", "[]", '{"dsl": 3}', '{"dsl": "{"}', '"x"', "null"])
 def test_a_source_that_is_not_a_canvas_is_an_error(source: str) -> None:
     plan, diagnostics = check_canvas(source, CATALOG)
     assert plan is None

@@ -1,10 +1,9 @@
 import random
 from collections.abc import Mapping, Sequence
 
-import pytest
-
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler.flow import Flow
+from tests.harness.rows import each_row
 
 
 def flow_of(successors: Mapping[str, Sequence[str]], entry: str = "a") -> Flow:
@@ -48,7 +47,7 @@ def test_a_solitary_node_has_no_node_beside_it() -> None:
     assert LOOP.solitary == frozenset()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_row("seed", range(30))
 def test_order_and_dominators_hold_in_random_graphs(seed: int) -> None:
     chance = random.Random(seed)
     names = [f"n{i}" for i in range(12)]

@@ -1,12 +1,12 @@
 import json
 from typing import Any, cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragflow_lg.base.diagnostics import Diagnostic, Fix
 from ragflow_lg.dsl_compiler.json_spans import JsonSpans, apply_edits, apply_fixes, plan_fix
+from tests.harness.rows import each_row
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -53,7 +53,7 @@ def test_a_removed_entry_leaves_the_others(value: Any, data: st.DataObject) -> N
     assert changed == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "pointer", "fix", "expected"),
     [
         ('{ "a" : 1,\n  "b" : 2 }', "/a", REMOVE, '{ "b" : 2 }'),

@@ -6,6 +6,7 @@ from ragflow_lg.component.spec import AnySpec, Route
 from ragflow_lg.dsl_compiler.placeholder import is_placeholder, path_to_value, placeholder_spec, rename_old_keys
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, switch, text
 from tests.fakes.run import run_component
+from tests.harness.rows import each_row
 
 
 def test_a_placeholder_accepts_any_params_and_has_any_output() -> None:
@@ -54,7 +55,7 @@ def test_invalid_params_of_other_components_hide_no_missing_target(goto: list[st
     assert (diagnostic.severity, diagnostic.pointer) == ("error", "/components/x/downstream")
 
 
-@pytest.mark.parametrize("conditions", [[], "x", [{"to": []}], [{"to": 5, "items": 7}], [[]], [5, None], {"0": {}}])
+@each_row("conditions", [[], "x", [{"to": []}], [{"to": 5, "items": 7}], [[]], [5, None], {"0": {}}])
 def test_invalid_routes_lead_to_all_components_that_they_name(conditions: Any) -> None:
     router = node("Switch", {"conditions": conditions, "end_cpn_ids": ["a"]})
     document = canvas({"s": router, "a": text()})

@@ -1,7 +1,5 @@
 from pathlib import Path
 
-import pytest
-
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import inspect_canvas
@@ -9,6 +7,7 @@ from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.readable_values import ReadableValues
 from tests.architecture.sources import ROOT
 from tests.fakes.canvas import canvas, node, switch, text
+from tests.harness.rows import each_row
 
 CATALOG = load_catalog()
 FILES = sorted((ROOT / "examples").glob("*.json"))
@@ -54,7 +53,7 @@ def test_a_body_reads_the_item_and_its_region_is_read_after_it() -> None:
     assert {"item", "index", "sys.query"} <= aliases
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@each_row("file", FILES)
 def test_what_working_canvases_read_is_readable(file: Path) -> None:
     draft = draft_of(file.read_bytes())
     values = ReadableValues(draft)

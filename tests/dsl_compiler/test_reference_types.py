@@ -1,7 +1,5 @@
 from typing import Any
 
-import pytest
-
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl.variable_references import Reference, parse_reference
 from ragflow_lg.dsl_compiler.compiler import run_passes
@@ -9,6 +7,7 @@ from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.reference_types import ReferenceTypes
 from tests.fakes.canvas import canvas, node
+from tests.harness.rows import each_row
 
 FORM = {"name": {"name": "Name", "type": "line"}, "age": {"name": "Age", "type": "integer"}}
 
@@ -49,7 +48,7 @@ def parse(text: str) -> Reference:
     return reference
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reference", "is_text"),
     [
         ("sys.query", True),
@@ -70,7 +69,7 @@ def test_whether_a_value_is_text(reference: str, is_text: bool | None) -> None:
     assert types_of_values().is_text(parse(reference)) is is_text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reference", "schema"),
     [
         ("llm@structured.rows", {"type": "array", "items": {"type": "string"}}),

@@ -4,6 +4,7 @@ import pytest
 
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.source import MAX_BYTES, MAX_DEPTH, Position, locate, read_source, split_lines
+from tests.harness.rows import each_row
 
 
 def codes(source: str | bytes | dict[str, object]) -> list[str]:
@@ -12,7 +13,7 @@ def codes(source: str | bytes | dict[str, object]) -> list[str]:
     return [d.code for d in reporter.diagnostics]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "",
@@ -92,7 +93,7 @@ def test_python_literals_get_a_hint() -> None:
 TEXT = '{\n  "a": [1, {"b/c~d": "x\\"}"}],\n  "e": {}\n}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pointer", "position"),
     [
         ("", (1, 1)),

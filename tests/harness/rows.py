@@ -2,31 +2,45 @@
 
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
-_Row = TypeVar("_Row")
 _FAILURES = (Exception, pytest.fail.Exception)
+_NAME_CHARS = 300
 
 
-def for_each(rows: Iterable[_Row], name: Callable[[_Row], str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that calls a test, a function or a coroutine function, with each row as its first argument.
+def each_row(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that calls a test with each row, as ``pytest.mark.parametrize`` does, but in one case.
 
     All rows are tried. Fixtures are shared by them.
     """
-    table = list(rows)
+    words = [name.strip() for name in (names.split(",") if isinstance(names, str) else names)]
+    table = [(row, dict(zip(words, row if len(words) > 1 else [row], strict=True))) for row in rows]
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
-        async def run_async(**fixtures: Any) -> None:
-            _raise_all([await _wait_for(test, row, name(row), fixtures) for row in table])
+        async def run_async(*instance: Any, **fixtures: Any) -> None:
+            failures: list[BaseException] = []
+            for row, values in table:
+                try:
+                    await test(*instance, **values, **fixtures)
+                except _FAILURES as error:
+                    failures.append(_named(error, row))
+            _raise_all(failures)
 
-        def run(**fixtures: Any) -> None:
-            _raise_all([_call(test, row, name(row), fixtures) for row in table])
+        def run(*instance: Any, **fixtures: Any) -> None:
+            failures: list[BaseException] = []
+            for row, values in table:
+                try:
+                    test(*instance, **values, **fixtures)
+                except _FAILURES as error:
+                    failures.append(_named(error, row))
+            _raise_all(failures)
 
         wrapper: Any = run_async if inspect.iscoroutinefunction(test) else run
         signature = inspect.signature(test)
-        wrapper.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
+        kept = [parameter for name, parameter in signature.parameters.items() if name not in words]
+        wrapper.__signature__ = signature.replace(parameters=kept)
         wrapper.__name__, wrapper.__doc__, wrapper.__module__ = test.__name__, test.__doc__, test.__module__
         wrapper.pytestmark = list(getattr(test, "pytestmark", []))
         return wrapper
@@ -34,26 +48,11 @@ def for_each(rows: Iterable[_Row], name: Callable[[_Row], str]) -> Callable[[Cal
     return decorate
 
 
-async def _wait_for(test: Callable[..., Any], row: Any, name: str, fixtures: dict[str, Any]) -> BaseException | None:
-    try:
-        await test(row, **fixtures)
-    except _FAILURES as error:
-        return _named(error, name)
-
-
-def _call(test: Callable[..., Any], row: Any, name: str, fixtures: dict[str, Any]) -> BaseException | None:
-    try:
-        test(row, **fixtures)
-    except _FAILURES as error:
-        return _named(error, name)
-
-
-def _named(error: BaseException, name: str) -> BaseException:
-    error.add_note(f"Row: {name}")
+def _named(error: BaseException, row: object) -> BaseException:
+    error.add_note(f"Row: {repr(row)[:_NAME_CHARS]}")
     return error
 
 
-def _raise_all(errors: list[BaseException | None]) -> None:
-    failures = [error for error in errors if error is not None]
+def _raise_all(failures: list[BaseException]) -> None:
     if failures:
-        raise BaseExceptionGroup(f"{len(failures)} of {len(errors)} rows are wrong.", failures)
+        raise BaseExceptionGroup(f"{len(failures)} rows are wrong.", failures)

@@ -12,6 +12,7 @@ from ragflow_lg.server.observability.metrics import Metrics
 from ragflow_lg.server.observability.run_slots import RunSlots
 from ragflow_lg.server.settings import load_settings
 from tests.architecture.sources import ROOT
+from tests.harness.rows import each_row
 
 MANIFESTS = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))
 
@@ -35,7 +36,7 @@ def settings_are_valid(variables: dict[str, str], monkeypatch: pytest.MonkeyPatc
     return settings.checkpoints == settings.queue.url.get_secret_value() == "redis://redis:6379/0"
 
 
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+@each_row("path", MANIFESTS)
 def test_the_manifests_match_the_schemas_of_kubernetes(path: Path) -> None:
     validator: Any = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
     for document in read(path):

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
-
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.function_tool import function_tool, spec_of_function
 from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams
+from tests.harness.rows import each_row
 
 _PURE = """Begin DataOperations ExitLoop Iteration IterationItem ListOperations Loop LoopItem StringTransform Switch
 UserFillUp VariableAggregator VariableAssigner"""
@@ -25,7 +24,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("spec", list(load_catalog()), ids=lambda spec: spec.name)
+@each_row("spec", list(load_catalog()))
 def test_every_component_states_its_effects(spec: AnySpec) -> None:
     assert (None if callable(spec.effects) else spec.effects) == EXPECTED.get(spec.name)
     assert callable(spec.effects) == (spec.name in BY_PARAMS)

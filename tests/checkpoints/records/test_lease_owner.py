@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.checkpoints.records.lease_owner import Owner, parse_owner, this_process
 from tests.harness.loaded_python import python_command
+from tests.harness.rows import each_row
 
 
 def test_an_owner_is_parsed_from_its_text() -> None:
@@ -31,7 +32,7 @@ def test_a_finished_process_is_dead() -> None:
     assert owner.is_dead
 
 
-@pytest.mark.parametrize("text", ["", "a|b", "||", "host|x|1", "host|²|1"])
+@each_row("text", ["", "a|b", "||", "host|x|1", "host|²|1"])
 def test_other_texts_are_not_owners(text: str) -> None:
     assert parse_owner(text) is None
 

@@ -11,6 +11,7 @@ from ragflow_lg.checkpoints.records.run_records import MAX_TRACES, parse_trace
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_records import SqliteTraces
 from ragflow_lg.services.sessions import RunRecord, Trace
+from tests.harness.rows import each_row
 from tests.stores import OpenStore
 
 RECORD = RunRecord(
@@ -103,7 +104,7 @@ async def test_only_the_traces_of_the_newest_runs_are_kept(tmp_path: Path) -> No
             assert await traces.get("other") == TRACE
 
 
-@pytest.mark.parametrize("text", [None, "", "{}", "[", "[" * 100_000, '["x", {"trace": 1}]', b"\xff"])
+@each_row("text", [None, "", "{}", "[", "[" * 100_000, '["x", {"trace": 1}]', b"\xff"])
 def test_other_data_is_not_a_trace(text: Any) -> None:
     assert not parse_trace(text)
 

@@ -11,10 +11,11 @@ from ragflow_lg.checkpoints.redis.redis_modules import missing_modules
 from ragflow_lg.checkpoints.redis.redis_probe import probe_redis
 from ragflow_lg.services.sessions import RunRecord
 from tests.harness.redis_server import candidates
+from tests.harness.rows import each_row
 from tests.stores import fresh_prefix
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "reason"),
     [
         ("redis://host:port", "its port must be a number"), ("redis://host:99999", "its port must be a number"),

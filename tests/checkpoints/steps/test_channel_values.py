@@ -5,11 +5,12 @@ import pytest
 from langgraph.types import Interrupt, Send
 
 from ragflow_lg.checkpoints.steps.channel_values import to_object, to_plain
+from tests.harness.rows import each_row
 
 PAUSE = Interrupt(value={"tips": "Which?"}, id="0" * 32)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("channel", "value", "result"),
     [
         ("__interrupt__", [PAUSE], [PAUSE]),

@@ -5,6 +5,7 @@ import ormsgpack
 import pytest
 
 from ragflow_lg.checkpoints.steps.plain_serializer import PlainSerializer
+from tests.harness.rows import each_row
 
 VALUES: list[Any] = [None, "", "a\x00ü", 1, -1.5, True, [], {}, {"a": [1, None, {"b": "c"}]}]
 
@@ -14,14 +15,14 @@ class Owner:
     name: str
 
 
-@pytest.mark.parametrize("is_json", [False, True])
-@pytest.mark.parametrize("value", VALUES, ids=str)
+@each_row("is_json", [False, True])
+@each_row("value", VALUES)
 def test_values_come_back(value: Any, is_json: bool) -> None:
     serializer = PlainSerializer(is_json=is_json)
     assert PlainSerializer().loads_typed(serializer.dumps_typed(value)) == value
 
 
-@pytest.mark.parametrize("value", VALUES, ids=str)
+@each_row("value", VALUES)
 def test_values_of_earlier_versions_are_read(value: Any) -> None:
     assert PlainSerializer().loads_typed(("msgpack", ormsgpack.packb(value))) == value
 
@@ -32,7 +33,7 @@ def test_a_map_that_names_a_class_stays_a_map() -> None:
         assert PlainSerializer().loads_typed(PlainSerializer(is_json=is_json).dumps_typed(envelope)) == envelope
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "stored"),
     [
         *[

@@ -19,6 +19,7 @@ from ragflow_lg.checkpoints.values.encoding import BLOB_BYTES, GROUP, Encoder, e
 from ragflow_lg.checkpoints.values.marks import blob_digest, blob_mark
 from ragflow_lg.checkpoints.values.seals import seal
 from tests.fakes.python_process import python_process
+from tests.harness.rows import each_row
 
 
 class Blobs(dict[str, bytes]):
@@ -245,7 +246,7 @@ def test_small_values_have_the_same_text_as_when_they_are_encoded_part_by_part(v
         assert (Encoder().encode(value, "t", blobs := {}, ("", "rows")), blobs) == (whole, {})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         "x" * BLOB_BYTES,

@@ -4,14 +4,13 @@ import random
 from itertools import product
 from typing import Any
 
-import pytest
-
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler.analysis.activity import Activity
 from ragflow_lg.dsl_compiler.compiler import run_passes
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, build_flows
 from tests.fakes.canvas import CATALOG, canvas, switch, text
+from tests.harness.rows import each_row
 
 
 def random_canvas(seed: int) -> dict[str, Any]:
@@ -44,7 +43,7 @@ def simulate(activity: Activity, choice: dict[NodeId, int]) -> set[NodeId]:
     return ran
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_row("seed", range(60))
 def test_the_table_equals_a_simulation_of_every_combination(seed: int) -> None:
     activity = activity_of(random_canvas(seed))
     table = activity.whole

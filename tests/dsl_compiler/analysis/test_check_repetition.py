@@ -1,9 +1,8 @@
 from typing import Any
 
-import pytest
-
 from tests.fakes.canvas import canvas, diagnostics_of, node, text
 from tests.fakes.regions import assign, loop, out
+from tests.harness.rows import each_row
 
 EMAIL = {"smtp_server": "h", "email": "a@x", "smtp_password": "p", "to_email": "b@x"}
 
@@ -12,7 +11,7 @@ def condition(variable: str) -> dict[str, Any]:
     return {"variable": variable, "operator": "is", "value": "x", "input_mode": "constant"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "variable", "is_reported"),
     [
         ({"t": text()}, "n", True),

@@ -1,8 +1,7 @@
 from typing import Any
 
-import pytest
-
 from tests.fakes.canvas import canvas, diagnostics_of, node, switch, text
+from tests.harness.rows import each_row
 
 SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}, "tags": {"type": "array"}}}
 LLM = node("LLM", {"llm_id": "m@T", "outputs": {"structured": SCHEMA}}, ["x"])
@@ -27,7 +26,7 @@ def test_an_open_schema_allows_other_entries() -> None:
     assert not diagnostics_of(document, "reference-unknown-entry")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("component", "message"),
     [
         (

@@ -16,6 +16,7 @@ from ragflow_lg.dsl_compiler.schema import canvas_v2_schema
 from tests.conftest import FIXTURES
 from tests.fakes.canvas import CATALOG, canvas, node, plan_of, switch, text
 from tests.harness.corpus import find_canvases
+from tests.harness.rows import each_row
 from tests.harness.v2_closure import find_closure_problem, read_document
 
 ROOT = Path(__file__).parents[3]
@@ -53,7 +54,7 @@ def core(document: dict[str, Any]) -> Any:
     return {id_: (entry["id"], entry["downstream"], entry["params"]) for id_, entry in document["components"].items()}
 
 
-@pytest.mark.parametrize("path", OWN, ids=lambda path: f"{path.parent.name}-{path.name}")
+@each_row("path", OWN)
 def test_a_canvas_comes_back_as_it_was(path: Path) -> None:
     assert_closed(path)
 
@@ -149,7 +150,7 @@ def test_an_edit_wins_and_the_drawing_follows() -> None:
     assert [(e["source"], e["target"]) for e in v1["graph"]["edges"]] == [("begin", "Message:c")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("components", "message"),
     [
         ({}, "no components"),
@@ -170,7 +171,7 @@ def test_what_is_wrong_is_reported(components: Any, message: str) -> None:
         convert_source({"version": 2, "components": components}, "v1")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("v1", "message"),
     [
         (3, "'v1' should be an object"),

@@ -12,6 +12,7 @@ from tests.conftest import FIXTURES
 from tests.fakes.canvas import canvas, node
 from tests.fakes.canvas import text as text_node
 from tests.harness.ejected import demo_services, judge, judge_file, judge_random
+from tests.harness.rows import each_row
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.json"))
 REFUSED = FIXTURES / "canvas" / "agent" / "with_components_of_later.json"
@@ -24,19 +25,19 @@ def eject(document: object) -> EjectedPackage:
     return eject_plan(plan, name="shop", version="1.0")
 
 
-@pytest.mark.parametrize("path", CANVASES, ids=lambda path: path.stem)
+@each_row("path", CANVASES)
 def test_an_ejected_package_does_the_same_as_its_canvas(path: Path) -> None:
     verdict = judge_file(path)
     assert verdict.state == "equal", verdict.text
 
 
-@pytest.mark.parametrize("seed", range(25))
+@each_row("seed", range(25))
 def test_random_canvases_do_the_same_as_packages(seed: int) -> None:
     verdict = judge_random(seed)
     assert verdict.state == "equal", verdict.text
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@each_row("path", EXAMPLES)
 def test_the_bytes_are_always_the_same(path: Path) -> None:
     assert eject(path.read_bytes()).files == eject(path.read_bytes()).files
 
@@ -74,7 +75,7 @@ def test_secrets_are_read_from_the_environment() -> None:
     assert "TAVILY_SEARCH_A_API_KEY" in package.files["README.md"].replace("\\", "")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "is_secret"),
     [
         ("API_KEY = 'LEAK me'", True),
@@ -167,9 +168,9 @@ GOTO = {"exception_method": "goto", "exception_goto": ["Message:C"]}
 DEFAULT = {"exception_method": "comment", "exception_default_value": "nothing"}
 
 
-@pytest.mark.parametrize("items", ["sys.query", "StringTransform:B@result"])
-@pytest.mark.parametrize("downstream", [["Message:B"], []])
-@pytest.mark.parametrize("policy", [GOTO, DEFAULT, {**DEFAULT, "exception_goto": ["Message:C"]}])
+@each_row("items", ["sys.query", "StringTransform:B@result"])
+@each_row("downstream", [["Message:B"], []])
+@each_row("policy", [GOTO, DEFAULT, {**DEFAULT, "exception_goto": ["Message:C"]}])
 def test_an_iteration_may_go_elsewhere_without_a_list(
     policy: dict[str, Any], downstream: list[str], items: str
 ) -> None:

@@ -3,8 +3,6 @@
 import ast
 from collections.abc import Iterator
 
-import pytest
-
 import ragflow_lg.ejected
 from ragflow_lg.dsl_compiler.eject import EjectedPackage, python_names
 from ragflow_lg.dsl_compiler.eject.python_names import RESERVED, package_name
@@ -12,6 +10,7 @@ from tests.dsl_compiler.eject.test_package import CANVASES, eject
 from tests.fakes.canvas import canvas, node
 from tests.harness.ejected import demo_services, judge
 from tests.harness.random_canvases import RandomCanvas
+from tests.harness.rows import each_row
 
 
 def own_names(package: EjectedPackage) -> set[str]:
@@ -42,7 +41,7 @@ def test_all_names_in_generated_code_are_reserved() -> None:
     assert {name for name in found if name == name.lower()} <= RESERVED
 
 
-@pytest.mark.parametrize("title", ["Show", "Builder", "Variable", "Output", "Join text", "Typing", "Item", "State"])
+@each_row("title", ["Show", "Builder", "Variable", "Output", "Join text", "Typing", "Item", "State"])
 def test_a_title_may_be_a_word_of_the_code(title: str) -> None:
     prompts = [{"role": "user", "content": "{sys.query}"}]
     components = {
@@ -69,6 +68,6 @@ def test_a_loop_and_a_node_may_have_similar_titles() -> None:
     assert judge("similar", document, ["hello"], demo_services(None)).state == "equal"
 
 
-@pytest.mark.parametrize("title", ["typing", "asyncio", "json", "ragflow_lg", "pytest", "Nodes", "../typing"])
+@each_row("title", ["typing", "asyncio", "json", "ragflow_lg", "pytest", "Nodes", "../typing"])
 def test_a_package_hides_no_module_that_it_imports(title: str) -> None:
     assert package_name(title).endswith("_graph")

@@ -16,6 +16,7 @@ from ragflow_lg.dsl_compiler.lower import as_application
 from ragflow_lg.services.services import Services
 from tests.fakes.canvas import CATALOG, canvas, node, text
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.harness.rows import each_row
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 ECHO = canvas({"Message:Echo": node("Message", {"content": ["{sys.query}!"]})})
@@ -45,7 +46,7 @@ def forms(**fields: Any) -> Any:
     return canvas({**asks, "out": node("Message", {"content": [content]})}, list(asks))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("turn_input", "answer"),
     [
         ({"query": "a"}, "a!"),
@@ -67,7 +68,7 @@ async def test_every_shape_of_a_request_is_read(turn_input: Any, answer: str) ->
     assert state["turn"]["status"] == "succeeded"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("turn_input", "problem"),
     [
         ("a", "is a map"),

@@ -11,6 +11,7 @@ from ragflow_lg.component.state import TurnRecord
 from ragflow_lg.dsl_compiler.langgraph_app.editing import _Turn, validate_edit  # pyright: ignore[reportPrivateUsage] - compared with the engine's
 from tests.dsl_compiler.langgraph_app.test_application import NAME, THREAD, application, forms
 from tests.fakes.canvas import canvas, node, switch, text
+from tests.harness.rows import each_row
 
 CHANNELS: dict[str, Any] = dict.fromkeys(("globals", "outputs", "history", "messages", "turn", "query", "branch:to:a"))
 
@@ -50,8 +51,8 @@ async def answer_from(graph: Any, config: Any) -> str:
     return state["messages"][-1]["content"]
 
 
-@pytest.mark.parametrize("saver", [InMemorySaver, memory_saver])
-@pytest.mark.parametrize(
+@each_row("saver", [InMemorySaver, memory_saver])
+@each_row(
     ("document", "next_nodes", "values", "as_node", "answer"),
     [
         (CHAIN, ["b"], {"outputs": {"a": {"result": "9"}}}, None, "92"),
@@ -115,7 +116,7 @@ async def test_an_edit_replaces_lists_and_does_not_restart_a_finished_turn() -> 
     assert [entry[0] for entry in again["history"]] == ["user", "user", "assistant"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "problem"),
     [
         (3, "should be a map"),

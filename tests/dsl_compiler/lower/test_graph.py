@@ -3,7 +3,6 @@
 import random
 from typing import Any, cast
 
-import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.component.turn_context import TurnContext
@@ -12,6 +11,7 @@ from ragflow_lg.dsl_compiler.names import node_id
 from ragflow_lg.runs.runner import Runner
 from tests.fakes.canvas import CATALOG, canvas, node, switch, text
 from tests.fakes.services import fake_services
+from tests.harness.rows import each_row
 
 ALWAYS, NEVER = "not empty", "empty"
 
@@ -72,7 +72,7 @@ async def node_events(document: dict[str, Any]) -> list[tuple[str, str]]:
     return events
 
 
-@pytest.mark.parametrize("seed", range(120))
+@each_row("seed", range(120))
 async def test_random_graphs_run_each_live_node_once_in_order(seed: int) -> None:
     document = random_canvas(random.Random(seed))
     events = await node_events(document)
@@ -82,7 +82,7 @@ async def test_random_graphs_run_each_live_node_once_in_order(seed: int) -> None
         assert events.index(("node_finished", source)) < events.index(("node_started", target))
 
 
-@pytest.mark.parametrize("seed", range(25))
+@each_row("seed", range(25))
 async def test_random_graphs_run_the_same_nodes_if_stopped_after_every_superstep(seed: int) -> None:
     document = random_canvas(random.Random(seed))
     compiled = compile_canvas(document, CATALOG).with_saver(InMemorySaver())

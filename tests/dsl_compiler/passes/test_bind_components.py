@@ -8,6 +8,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler import check_canvas
 from tests.architecture.sources import ROOT
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, plan_of, switch, text
+from tests.harness.rows import each_row
 
 EDITOR_FIELDS: dict[str, list[str]] = json.loads((ROOT / "tests/fixtures/editor_fields.json").read_text())
 """The names of the fields in the forms of RAGFlow's editor, by component."""
@@ -29,7 +30,7 @@ def test_the_rest_of_the_canvas_is_still_checked() -> None:
     assert diagnostics_of(document, "params-invalid")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text"),
     [
         ("PipelineChunker", "ingestion pipelines"),
@@ -158,7 +159,7 @@ def with_params(component: dict[str, Any], **params: Any) -> dict[str, Any]:
     return component
 
 
-@pytest.mark.parametrize(
+@each_row(
     "components",
     [
         {
@@ -195,7 +196,7 @@ def test_consequences_of_invalid_params_are_not_reported(components: dict[str, A
     assert codes <= {"params-invalid", "component-unknown"}
 
 
-@pytest.mark.parametrize("name", EDITOR_FIELDS)
+@each_row("name", EDITOR_FIELDS)
 def test_fields_that_the_editor_of_ragflow_writes_are_not_reported(name: str) -> None:
     spec = CATALOG.get(name)
     assert spec is not None

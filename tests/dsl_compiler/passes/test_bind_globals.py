@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.canvas import canvas, diagnostics_of, node, plan_of, text
+from tests.harness.rows import each_row
 
 
 def initial_globals(**document: Any) -> dict[str, Any]:
@@ -33,7 +34,7 @@ def test_system_globals_are_emptied_by_type() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("variable", "value"),
     [
         ({"type": "number", "value": 3}, 3),

@@ -7,6 +7,7 @@ from ragflow_lg.services.tool_policies import ToolPermits
 from tests.fakes.agents import TAVILY, WIKI
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node
 from tests.fakes.policies import Canvases
+from tests.harness.rows import each_row
 
 
 def pointers_by_code(*tools: Any, **params: Any) -> tuple[Any, dict[str, str]]:
@@ -55,7 +56,7 @@ def test_the_depth_of_nested_agents_is_limited() -> None:
     assert "params-invalid" in diagnostics
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("permits", "allowed", "message"),
     [
         (ToolPermits(), None, ""),
@@ -94,7 +95,7 @@ def test_an_agent_tool_with_old_parameter_names_has_its_tools() -> None:
     assert [tool.spec.name for tool in plan.nodes["a"].tools[0].tools] == ["Wikipedia"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name", ["HybridSearch", "hybrid_search", "vector_search", "BM25Search", "WikiQuery", "dataset_navigation_by_tree"]
 )
 def test_a_tool_of_the_next_ragflow_is_named_as_such(name: str) -> None:

@@ -13,6 +13,7 @@ from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.deployment import NoDeployment
 from tests.fakes.canvas import canvas, node
 from tests.fakes.policies import Canvases, entry
+from tests.harness.rows import each_row
 
 SCHEMA = {"structured": {"type": "object", "properties": {"a": {"type": "string"}}}}
 FIELDS = {"size": {"name": "Size", "type": "integer"}, "colour": {"type": "options", "options": ["red"]}}
@@ -51,7 +52,7 @@ def differences(components: dict[str, Any], compat: Any = None, **deployment: An
     return [d for d in diagnostics if d.code.startswith(("differs-", "compat-"))]
 
 
-@pytest.mark.parametrize("code", CANVASES)
+@each_row("code", CANVASES)
 def test_a_difference_is_reported_with_its_row_and_its_option(code: str) -> None:
     components, node_id, path = CANVASES[code]
     (diagnostic,) = differences(components)
@@ -61,7 +62,7 @@ def test_a_difference_is_reported_with_its_row_and_its_option(code: str) -> None
     assert f"compat.{OPTIONS[code]}" in diagnostic.hint
 
 
-@pytest.mark.parametrize("code", CANVASES)
+@each_row("code", CANVASES)
 def test_nothing_is_reported_once_ragflows_behaviour_applies(code: str) -> None:
     components, _, _ = CANVASES[code]
     option = OPTIONS[code]
@@ -76,7 +77,7 @@ def test_every_code_has_a_canvas() -> None:
     assert CANVASES.keys() == OPTIONS.keys()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "components",
     [
         {"m": message('{% if {sys.query} == "a" %}x{% endif %}')},  # the query is text
@@ -116,7 +117,7 @@ def test_a_canvas_takes_precedence_over_its_deployment() -> None:
     assert not plan.nodes[NodeId("g")].is_skipped
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("compat", "pointer", "hint"),
     [
         ("ragflw", "/compat", 'The behaviours are jinja_text, unchecked_answers, .*; "ragflow" stands for all of them'),

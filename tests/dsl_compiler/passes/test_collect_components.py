@@ -6,6 +6,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.dsl_compiler.passes.collect_components import MAX_COMPONENTS
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, plan_of, text
 from tests.fakes.regions import answer_of, out
+from tests.harness.rows import each_row
 
 
 def test_missing_keys_have_defaults() -> None:
@@ -29,7 +30,7 @@ def test_downstream_may_have_several_shapes(downstream: Any) -> None:
     assert plan_of(document).nodes[NodeId("a")].downstream == ("b",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("downstream", "severity", "pointer", "message"),
     [
         ("b", "warning", "", "is a string, not a list"),
@@ -62,7 +63,7 @@ def test_components_of_a_wrong_type_are_refused(document: dict[str, Any]) -> Non
     assert diagnostics_of(document, "document-shape")[0].pointer == "/components"
 
 
-@pytest.mark.parametrize("component", [None, 1, "x", [], {"obj": {}}, {"obj": {"component_name": 3}}, {"...": "..."}])
+@each_row("component", [None, 1, "x", [], {"obj": {}}, {"obj": {"component_name": 3}}, {"...": "..."}])
 def test_a_malformed_component_is_refused_with_its_pointer(component: Any) -> None:
     assert diagnostics_of(canvas({"a": text(), "bad": component}), "document-shape")[0].pointer == "/components/bad"
 
@@ -77,7 +78,7 @@ def test_reserved_ids_are_refused(id_: str) -> None:
     assert diagnostics_of(canvas({"a": text(), id_: text()}), "id-invalid")
 
 
-@pytest.mark.parametrize("id_", ["__e", "__start__", "__end__", "__round__", "__interrupt__"])
+@each_row("id_", ["__e", "__start__", "__end__", "__round__", "__interrupt__"])
 async def test_ids_that_look_like_langgraph_names_are_accepted(id_: str) -> None:
     components = {id_: text(["out"], "x"), **out(f"got {{{id_}@result}}")}
     assert await answer_of(components) == "got x"

@@ -2,11 +2,10 @@ import json
 import time
 from typing import Any
 
-import pytest
-
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.deployment import CanvasLimits, NoDeployment
 from tests.fakes.canvas import CATALOG, canvas, node, text
+from tests.harness.rows import each_row
 
 
 class Limited(NoDeployment):
@@ -24,7 +23,7 @@ def problems(components: dict[str, Any], **more: Any) -> list[str]:
     return [f"{d.code}: {d.message}" for d in check_canvas(document, CATALOG, Limited())[1] if d.severity == "error"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("components", "message"),
     [
         ({f"n{i}": text() for i in range(2_001)}, "2,002 components; the limit canvas_components is 2,000."),

@@ -1,9 +1,8 @@
 from typing import Any
 
-import pytest
-
 from ragflow_lg.base.ids import NodeId
 from tests.fakes.canvas import canvas, node, plan_of, switch, text
+from tests.harness.rows import each_row
 
 SCHEMA = {"outputs": {"structured": {"type": "object", "properties": {"a": {"type": "string"}}}}}
 
@@ -19,7 +18,7 @@ def test_a_model_streams_into_the_message_that_names_it() -> None:
     assert is_streaming({}, {"content": ["> {llm@content}"]})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("llm", "message"),
     [
         ({}, {"content": ["nothing of it"]}),

@@ -1,15 +1,12 @@
-import pytest
-
 from ragflow_lg.component.decorator import component
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from ragflow_lg.dsl_compiler import check_canvas
 from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
-    "name", ["Answer", "Concentrator", "Generate", "KeywordExtract", "Relevant", "RewriteQuestion", "Template"]
-)
+@each_row("name", ["Answer", "Concentrator", "Generate", "KeywordExtract", "Relevant", "RewriteQuestion", "Template"])
 def test_each_old_component_is_reported_at_its_place(name: str) -> None:
     summary, *others = diagnostics_of(canvas({"old": node(name), "answer": node("Answer")}), "legacy-component")
     assert (summary.pointer, summary.severity) == ("", "warning")

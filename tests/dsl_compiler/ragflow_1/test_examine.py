@@ -7,6 +7,7 @@ from ragflow_lg.base.errors import CompileError
 from ragflow_lg.dsl_compiler.ragflow_1 import examine, fix_canvas
 from ragflow_lg.server.assembly.library import catalog
 from tests.dsl_compiler.ragflow_1.short_canvas import expand
+from tests.harness.rows import each_row
 
 MESSAGE: list[Any] = ["Message", {"content": ["x"]}, []]
 
@@ -29,7 +30,7 @@ def rules_of(source: Any) -> set[str]:
     return {finding.rule.id for finding in examine(source, catalog(), every_rule=True)}
 
 
-@pytest.mark.parametrize("short", ODD)
+@each_row("short", ODD)
 def test_values_of_odd_types_are_examined_and_fixed(short: dict[str, Any]) -> None:
     document = expand(short)
     assert examine(document, catalog(), every_rule=True)

@@ -15,6 +15,7 @@ from ragflow_lg.server.assembly.library import catalog
 from tests.conftest import FIXTURES, SHARED
 from tests.harness.cases import Case, read_cases
 from tests.harness.play import TurnResult, play
+from tests.harness.rows import each_row
 
 CASES = [
     case
@@ -60,7 +61,7 @@ def choose() -> Iterator[tuple[Case, Case]]:
 CHOSEN = list(choose())
 
 
-@pytest.mark.parametrize(("case", "fixed"), CHOSEN, ids=lambda case: case.id)
+@each_row(("case", "fixed"), CHOSEN)
 async def test_a_fixed_case_plays_as_before(case: Case, fixed: Case) -> None:
     try:
         before = await play(case)

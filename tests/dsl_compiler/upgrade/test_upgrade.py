@@ -20,6 +20,7 @@ from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.corpus import AnyKnowledge, EmptyHttp
 from tests.harness.editor_graph import TYPES, save_params
+from tests.harness.rows import each_row
 
 FOLDER = FIXTURES / "canvas" / "legacy"
 FILES = sorted(FOLDER.glob("*.json"))
@@ -66,7 +67,7 @@ def test_there_is_a_canvas_of_every_shape() -> None:
     assert names >= {*old, "Baidu", "Categorize", "Iteration", "Switch"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each_row("path", FILES)
 def test_an_upgraded_canvas_has_no_findings_and_changes_no_more(path: Path) -> None:
     upgraded = upgrade_source(path.read_bytes(), CATALOG)
     plan, diagnostics = check_canvas(json.dumps(upgraded.document), CATALOG)
@@ -172,8 +173,8 @@ def overlaps(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("step", [90.0, 140.0, 300.0])
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@each_row("step", [90.0, 140.0, 300.0])
+@each_row("file", FILES)
 def test_new_nodes_lie_on_no_others(file: Path, step: float) -> None:
     source = json.loads(file.read_text())
     source = source.get("dsl", source)

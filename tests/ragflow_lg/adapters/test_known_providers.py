@@ -4,23 +4,22 @@ import json
 import re
 from urllib.parse import urlsplit
 
-import pytest
-
 from ragflow_lg.adapters.known_providers import PROVIDERS, KnownProvider, find_provider, provider_of_model
 from tests.conftest import FIXTURES
+from tests.harness.rows import each_row
 
 ABILITIES = {"chat", "embedding", "rerank", "speech", "transcription", "vision"}
 NAMES: list[str] = json.loads((FIXTURES / "ragflow_providers.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_every_provider_that_ragflow_writes_is_known(name: str) -> None:
     found = find_provider(name)
     assert found is not None
     assert found[0] == name
 
 
-@pytest.mark.parametrize(("name", "provider"), PROVIDERS.items())
+@each_row(("name", "provider"), PROVIDERS.items())
 def test_a_provider_is_usable_or_says_why_not(name: str, provider: KnownProvider) -> None:
     assert set(provider.abilities.split()) <= ABILITIES
     if not provider.family:
@@ -56,7 +55,7 @@ def test_addresses_have_variables() -> None:
     assert PROVIDERS["CometAPI"].address_variable == "COMETAPI_BASE_URL"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "base_url", "family"),
     [
         ("Gemini", "", "openai"),

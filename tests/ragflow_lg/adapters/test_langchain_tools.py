@@ -15,6 +15,7 @@ from tests.fakes.policies import entry
 from tests.fakes.retrievers import retriever
 from tests.fakes.run import run_component
 from tests.fakes.services import Reply
+from tests.harness.rows import each_row
 
 
 class Numbers(BaseModel):
@@ -82,7 +83,7 @@ async def test_a_model_sees_name_description_and_schema() -> None:
     assert third.parameters == {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("used", "arguments", "result"),
     [
         (add, {"first": 2}, "3"),

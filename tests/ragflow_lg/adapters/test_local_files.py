@@ -14,6 +14,7 @@ from ragflow_lg.services.code import Artifact
 from ragflow_lg.services.services import FileContent
 from ragflow_lg.services.speech import NoSpeech
 from ragflow_lg.services.workers import NoWorkers
+from tests.harness.rows import each_row
 
 
 class _Ears(NoSpeech):
@@ -40,7 +41,7 @@ async def test_a_file_is_read_as_text_and_as_bytes(tmp_path: Path) -> None:
     assert await FILES.read([{**file, "content": "known"}], "") == ["known"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("file", "text"),
     [
         ("data:text/plain;base64,SGVsbG8=", "Hello"),

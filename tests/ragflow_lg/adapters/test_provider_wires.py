@@ -19,6 +19,7 @@ from tests.fakes.model_wires.google_wire import GoogleWire
 from tests.fakes.model_wires.ollama_wire import OllamaWire
 from tests.fakes.model_wires.openai_wire import AzureWire, OpenAIWire
 from tests.fakes.model_wires.wire import Reply, Wire, serving_wire
+from tests.harness.rows import each_row
 
 KEY = "test-key-123"
 WIRES: dict[str, Wire] = {
@@ -78,13 +79,13 @@ def test_the_exceptions_are_those_that_say_why() -> None:
     assert {name for name, provider in PROVIDERS.items() if not provider.family} == EXCEPTIONS
 
 
-@pytest.mark.parametrize("name", sorted(EXCEPTIONS))
+@each_row("name", sorted(EXCEPTIONS))
 def test_an_exception_says_why(name: str) -> None:
     with pytest.raises(SettingsError, match=PROVIDERS[name].note.split(".")[0]):
         ConfiguredModels(ChatModelSettings()).model(f"m@{name}")
 
 
-@pytest.mark.parametrize("name", with_ability("chat"))
+@each_row("name", with_ability("chat"))
 async def test_chat_models_answer(name: str) -> None:
     await check_chat(name, USABLE[name].family, path_of(USABLE[name]))
 
@@ -94,7 +95,7 @@ async def test_addresses_of_another_family_are_recognised(name: str) -> None:
     await check_chat(name, OWN_ADDRESSES[name].own_family, "")
 
 
-@pytest.mark.parametrize("name", with_ability("embedding"))
+@each_row("name", with_ability("embedding"))
 async def test_embedding_models_answer(name: str) -> None:
     provider = USABLE[name]
     async with serving_wire(WIRES[provider.family]) as (stub, address):
@@ -116,7 +117,7 @@ async def test_embedding_models_answer(name: str) -> None:
 
 
 # The wires of NVIDIA's and Bedrock's own are in knowledge/test_rerank_wires.py.
-@pytest.mark.parametrize("name", [name for name in with_ability("rerank") if name not in ("NVIDIA", "Bedrock")])
+@each_row("name", [name for name in with_ability("rerank") if name not in ("NVIDIA", "Bedrock")])
 async def test_rerank_models_answer(name: str) -> None:
     provider = USABLE[name]
     async with serving_wire(WIRES["openai"]) as (stub, address):

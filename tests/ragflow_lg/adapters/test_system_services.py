@@ -8,6 +8,7 @@ from ragflow_lg.adapters.system_services import OVERHEAD_BYTES, InlineFiles, Mem
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.values import JsonValue
 from tests.fakes.services import FixedClock
+from tests.harness.rows import each_row
 
 PIXEL = "data:image/png;base64,AAAA"
 
@@ -39,7 +40,7 @@ async def test_contents_are_returned_in_order() -> None:
     assert await InlineFiles().read(files, "") == ["text", PIXEL, "c", "t", PIXEL, "/etc/passwd"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("file", "description"),
     [
         ({"id": "f1", "name": "a.pdf"}, "'a.pdf'"),

@@ -1,7 +1,5 @@
 from typing import Any
 
-import pytest
-
 from ragflow_lg.agents.agent_run import (
     TRUNCATION_MARK,
     AgentResult,
@@ -22,6 +20,7 @@ from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.regions import play_run
 from tests.fakes.services import Reply, ScriptedModel, fake_services
+from tests.harness.rows import each_row
 from tests.stores import OpenStore
 
 LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}), text="Looking. ")
@@ -65,9 +64,7 @@ async def test_the_state_of_a_shared_budget_is_the_same_after_a_crash() -> None:
     assert await process(10).is_spent("round 2")
 
 
-@pytest.mark.parametrize(
-    ("value", "says"), [("é", "é"), (None, ""), ([1, "é"], '[1, "é"]'), (0, "0"), ({"a": None}, '{"a": null}')]
-)
+@each_row(("value", "says"), [("é", "é"), (None, ""), ([1, "é"], '[1, "é"]'), (0, "0"), ({"a": None}, '{"a": null}')])
 def test_results_are_texts_or_json(value: JsonValue, says: str) -> None:
     assert result_text(value) == says
 
@@ -112,7 +109,7 @@ def test_images_are_embedded_and_other_files_linked_once() -> None:
     assert links(PNG, answer="See ![a.png](/other)!") != ""
 
 
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "", "x.png", "http://[", None, 1])
+@each_row("url", ["javascript:alert(1)", "data:text/html,x", "", "x.png", "http://[", None, 1])
 def test_invalid_urls_are_omitted(url: Any) -> None:
     assert links({**PNG, "url": url}) == ""
 

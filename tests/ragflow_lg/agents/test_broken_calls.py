@@ -4,12 +4,11 @@ import json
 import random
 from typing import Any
 
-import pytest
-
 from ragflow_lg.adapters.chat.openai_messages import write_messages
 from ragflow_lg.services.chat import AnswerEnd, ChatRequest
 from tests.fakes.agents import play_agent
 from tests.fakes.services import Reply
+from tests.harness.rows import each_row
 
 PIECES = (
     '{"query": "Laos"}',
@@ -73,8 +72,8 @@ def check_request(request: ChatRequest) -> None:
     assert open_ids == []
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@each_row("seed", range(4))
+@each_row("strategy", STRATEGIES)
 async def test_a_turn_with_broken_calls_ends_with_an_answer(strategy: str, seed: int) -> None:
     random_ = random.Random(f"{strategy} {seed}")
     rounds = 3

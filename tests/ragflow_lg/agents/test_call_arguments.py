@@ -3,13 +3,12 @@
 import json
 from typing import Any
 
-import pytest
-
 from ragflow_lg.adapters.chat.openai_messages import write_messages
 from ragflow_lg.agents.call_arguments import conversation_calls, repair_calls
 from ragflow_lg.services.chat import ChatRequest, ToolCall
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.services import Reply, fake_services
+from tests.harness.rows import each_row
 
 READABLE = [
     '{"query": "Laos",}',
@@ -91,7 +90,7 @@ def arguments_sent(requests: list[tuple[bool, ChatRequest]]) -> list[Any]:
     return [json.loads(c["function"]["arguments"]) for m in converted for c in m.get("tool_calls", ())]
 
 
-@pytest.mark.parametrize(("text", "is_shown"), [*((text, True) for text in READABLE), (READABLE[0], False)])
+@each_row(("text", "is_shown"), [*((text, True) for text in READABLE), (READABLE[0], False)])
 async def test_almost_json_is_repaired_for_the_tool_and_for_the_conversation(text: str, is_shown: bool) -> None:
     turn = await play_agent([tool_calls(("wikipedia_search_0", text)), Reply("ok")], is_shown=is_shown)
     assert (turn.run.status, turn.run.answer if is_shown else turn.outputs["content"]) == ("succeeded", "ok")
@@ -100,13 +99,13 @@ async def test_almost_json_is_repaired_for_the_tool_and_for_the_conversation(tex
     assert sent["query"] == "Laos"
 
 
-@pytest.mark.parametrize("text", KEPT)
+@each_row("text", KEPT)
 async def test_a_repair_keeps_every_word(text: str) -> None:
     (call,) = await repair_calls([ToolCall("a", "x", text)], fake_services().workers)
     assert json.loads(call.arguments) == KEPT[text]
 
 
-@pytest.mark.parametrize(("text", "says"), UNREADABLE, ids=[text[:24] for text, _ in UNREADABLE])
+@each_row(("text", "says"), UNREADABLE)
 async def test_other_arguments_are_explained_to_the_model(text: str, says: str) -> None:
     turn = await play_agent([tool_calls(("wikipedia_search_0", text)), Reply("ok")])
     assert (turn.run.status, turn.run.answer) == ("succeeded", "ok")
@@ -117,7 +116,7 @@ async def test_other_arguments_are_explained_to_the_model(text: str, says: str) 
     assert arguments_sent(turn.model.requests) == [{}]
 
 
-@pytest.mark.parametrize("text", ["", " \n", "null", "None", "{}"])
+@each_row("text", ["", " \n", "null", "None", "{}"])
 async def test_no_arguments_are_an_empty_object(text: str) -> None:
     turn = await play_agent([tool_calls(("wikipedia_search_0", text)), Reply("ok")])
     assert turn.run.answer == "ok"

@@ -11,6 +11,7 @@ from ragflow_lg.services.tool_policies import Allow, Refuse, Replace, ToolPermit
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, page, play_agent, tool_calls
 from tests.fakes.policies import Guard, catalog_with, entry
 from tests.fakes.services import FixedClock, Reply
+from tests.harness.rows import each_row
 
 LOOK = ("wikipedia_search_0", {"query": "Laos"})
 
@@ -87,7 +88,7 @@ async def test_a_withheld_result_is_neither_shown_to_the_model_nor_cited() -> No
 BROKEN = [ValueError("secret of the guard"), None, True, "allow", Replace(["no map"]), ComponentError("x")]
 
 
-@pytest.mark.parametrize("says", BROKEN, ids=repr)
+@each_row("says", BROKEN)
 async def test_a_failing_guard_refuses_the_call(says: Any) -> None:
     turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=with_guards(Guard(says)))
     assert turn.tool_results == ["The call to Wiki was refused: a guard of this deployment failed to check it."]

@@ -15,6 +15,7 @@ from tests.fakes.agents import TAVILY, TOOLS, WIKI, play_agent, tool_calls
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.regions import play_run as play
 from tests.fakes.services import FixedClock, Reply, ScriptedModel
+from tests.harness.rows import each_row
 from tests.stores import OpenStore
 
 TOOL: dict[str, Any] = {"component_name": "LookUp", "name": "LookUp", "params": {}}
@@ -137,7 +138,7 @@ class Watch(FixedClock):
         return self.now_s
 
 
-@pytest.mark.parametrize(("limit", "reason"), LIMITS, ids=lambda value: next(iter(value)) if value else "")
+@each_row(("limit", "reason"), LIMITS)
 async def test_a_budget_ends_the_search_and_the_report_says_so(limit: dict[str, Any], reason: str) -> None:
     usage = Usage(10, 1, 1, 0.1)
     rounds = [

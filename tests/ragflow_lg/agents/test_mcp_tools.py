@@ -13,6 +13,7 @@ from tests.fakes.canvas import node
 from tests.fakes.mcp_servers import FakeServer, servers_of, text_of, tiny
 from tests.fakes.regions import runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.harness.rows import each_row
 
 ADD = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
 
@@ -54,7 +55,7 @@ async def test_mcp_tools_are_numbered_after_those_of_the_canvas_across_servers()
     assert turn.tool_results == ["3", "ok"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("declaration", "expected"),
     [
         ({"inputSchema": ADD}, ADD),
@@ -77,7 +78,7 @@ async def test_a_schema_is_read_in_every_form(declaration: Any, expected: Any) -
     assert {**parameters, "required": parameters.get("required", [])} == {"required": [], **expected}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "text"),
     [
         (ServerAnswer(("a", "b")), "a\nb"),
@@ -167,7 +168,7 @@ async def _read(run: Run) -> None:
         pass
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "path", "severity"),
     [
         (5, ("mcp", 0), "error"),

@@ -14,6 +14,7 @@ from tests.fakes.agents import TOOLS, WIKI, play_agent
 from tests.fakes.prompts import head_of
 from tests.fakes.regions import play_run as play
 from tests.fakes.services import Reply, ScriptedModel
+from tests.harness.rows import each_row
 from tests.stores import OpenStore
 
 LOOK = Reply('Thought: I look.\nAction: look_up\nAction Input: {"query": "Laos"}')
@@ -146,7 +147,7 @@ def schema(name: str, *required: str, **properties: str) -> ToolSchema:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "tool", "arguments"),
     [
         ("web_search_1", "{}", "web_search_1", {}),

@@ -1,9 +1,10 @@
 import pytest
 
 from ragflow_lg.agents.react_action import MAX_ACTIONS, WrittenCall, answer_in, is_no_action, read_actions
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "calls"),
     [
         ('s\nAction Input: {"a": {"b": [1]}}\nObservation: x', [("s", '{"a": {"b": [1]}}')]),
@@ -43,7 +44,7 @@ def test_the_absence_of_an_action_is_recognized(line: str, is_none: bool) -> Non
     assert is_no_action(line) is is_none
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "answer"),
     [
         ("Final Answer", "42", "42"),

@@ -1,6 +1,5 @@
-import pytest
-
 from ragflow_lg.agents.react_action import MARKER_ENDS, may_begin_at, next_marker
+from tests.harness.rows import each_row
 
 
 def kind(text: str, start: int = 0) -> str | None:
@@ -8,7 +7,7 @@ def kind(text: str, start: int = 0) -> str | None:
     return marker and marker[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "means"),
     [
         ("Thought: a", "thought"),
@@ -41,7 +40,7 @@ def test_a_marker_ends_after_its_colon_and_is_searched_within_bounds() -> None:
     assert text[marker.end - 1] in MARKER_ENDS
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "rest"),
     [
         ("Final An", "Final An"),

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragflow_lg.agents.react_text import ReactReader
+from tests.harness.rows import each_row
 
 FRAGMENTS = [
     *("Thought", "Action", "Input", "Observation", "Final Answer", "最终答案", "思考", "行动", "none", "search"),
@@ -67,13 +67,13 @@ EXAMPLES: dict[str, tuple[list[list[str]], list[tuple[str, str]], str | None]] =
 }
 
 
-@pytest.mark.parametrize("text", EXAMPLES)
+@each_row("text", EXAMPLES)
 def test_thoughts_calls_and_answers_are_parsed(text: str) -> None:
     pieces, calls, answer = EXAMPLES[text]
     assert read(text) == {"shown": pieces, "calls": calls, "answer": answer}
 
 
-@pytest.mark.parametrize("text", EXAMPLES)
+@each_row("text", EXAMPLES)
 def test_the_result_does_not_depend_on_where_the_text_is_cut(text: str) -> None:
     for is_last in (False, True):
         whole = read(text, is_last=is_last)
@@ -103,7 +103,7 @@ def test_the_final_answer_is_streamed() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "pieces"),
     [
         ("It is A.", [["answer", "It is A."]]),
@@ -128,7 +128,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("unit", HOSTILE)
+@each_row("unit", HOSTILE)
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     text = unit * (300_000 // len(unit))
 
@@ -141,8 +141,8 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
     assert seconds(300_000) < 0.3 + 40 * short
 
 
-@pytest.mark.parametrize("begin", ["Action: ", "Action: a\nAction Input: ", "Final Answer:", "**Final Answer:"])
-@pytest.mark.parametrize("rest", ["{", '"', " ", "[", "*"])
+@each_row("begin", ["Action: ", "Action: a\nAction Input: ", "Final Answer:", "**Final Answer:"])
+@each_row("rest", ["{", '"', " ", "[", "*"])
 def test_very_long_sections_are_parsed(begin: str, rest: str) -> None:
     start = time.process_time()
     read(begin + rest * 1_000_000)

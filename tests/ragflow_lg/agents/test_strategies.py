@@ -18,6 +18,7 @@ from tests.fakes.agents import TAVILY, TOOLS, WIKI, play_agent, tool_calls
 from tests.fakes.canvas import CATALOG, canvas, node
 from tests.fakes.services import Reply, ScriptedModel
 from tests.fakes.strategy_scripts import replies_of
+from tests.harness.rows import each_row
 
 STRATEGIES: tuple[StrategyName, ...] = get_args(StrategyName)
 TASKS = sorted((FIXTURES / "agent_tasks").glob("*.json"))
@@ -78,7 +79,7 @@ def test_an_unknown_strategy_is_an_error_that_names_the_known_ones() -> None:
     assert all(name in error.message for name in STRATEGIES)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("has_tools", "configured", "expected"),
     [
         (True, None, "function_calling"),

@@ -16,6 +16,7 @@ from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.tool_policies import ToolPermits, ToolPolicies
 from tests.fakes.agents import TAVILY, WIKI, play_agent, tool_calls
 from tests.fakes.services import Reply
+from tests.harness.rows import each_row
 
 
 async def call_result(name: str, arguments: Any, tools: Any = (WIKI,), **more: Any) -> str:
@@ -24,7 +25,7 @@ async def call_result(name: str, arguments: Any, tools: Any = (WIKI,), **more: A
     return turn.tool_results[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "arguments", "says"),
     [
         ("wikipedia_search", {"query": "x"}, "LLM tool wikipedia_search does not exist"),

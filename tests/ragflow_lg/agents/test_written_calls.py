@@ -8,6 +8,7 @@ from ragflow_lg.agents.written_calls import find_unread_call, read_written_calls
 from ragflow_lg.services.chat import AnswerEnd
 from tests.fakes.agents import play_agent
 from tests.fakes.services import Reply
+from tests.harness.rows import each_row
 
 CALL = '<tool_call>\n{"name": "wikipedia_search_0", "arguments": {"query": "Laos"}}\n</tool_call>'
 UNREAD = [
@@ -58,8 +59,8 @@ PLAIN = [
 ]
 
 
-@pytest.mark.parametrize("is_shown", [True, False])
-@pytest.mark.parametrize(
+@each_row("is_shown", [True, False])
+@each_row(
     "text",
     [
         CALL,

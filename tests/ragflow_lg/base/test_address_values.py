@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragflow_lg.base.address_values import escape_value
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "value", "after", "expected"),
     [
         *[("", "https://h.test/a?b=1&c=2#d", "", "https://h.test/a?b=1&c=2#d"), ("  ", "h.test/a", "/b", "h.test/a")],

@@ -1,9 +1,8 @@
 import pickle
 
-import pytest
-
 from ragflow_lg.base import errors
 from ragflow_lg.base.diagnostics import Diagnostic
+from tests.harness.rows import each_row
 
 EXAMPLES = [
     errors.CompileError([Diagnostic("json-invalid", "error", "", "bad")]),
@@ -18,7 +17,7 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("error", EXAMPLES, ids=lambda e: type(e).__name__)
+@each_row("error", EXAMPLES)
 def test_errors_survive_pickling(error: errors.RagflowLgError) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)

@@ -9,12 +9,13 @@ import pytest
 from ragflow_lg.base.errors import ForeignJsonError
 from ragflow_lg.base.foreign_json import SMALL_BYTES, read_foreign_json
 from ragflow_lg.base.json_scanner import JsonLimits, JsonScanner, parse_foreign_json, scan_slices
+from tests.harness.rows import each_row
 
 LIMITS = JsonLimits(16 * 1024 * 1024)
 MANY = 1_000_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "problem"),
     [
         ("[" + "[]," * MANY + "1]", "more than 200,000 entries"),
@@ -27,7 +28,6 @@ MANY = 1_000_000
         ('{"a":' * 200 + "1" + "}" * 200, "nested more than 100 levels"),
         ('"' + "x" * (16 * MANY + MANY) + '"', "more than 16,777,216 bytes"),
     ],
-    ids=["lists", "objects", "duplicate keys", "numbers", "texts", "quotes", "deep", "deep objects", "long"],
 )
 def test_a_text_that_exceeds_a_limit_is_refused_before_anything_is_built(text: str, problem: str) -> None:
     tracemalloc.start()
@@ -40,7 +40,7 @@ def test_a_text_that_exceeds_a_limit_is_refused_before_anything_is_built(text: s
     assert most < 5 * 1024 * 1024
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ["", "nonsense", "{", '{"a": 1} x', "9" * 1_000_000, "-" + "9" * 5000, b"\xff", b'{"a": "\xc3"}', "[1,]", "['a']"],
 )
@@ -61,7 +61,7 @@ PLAIN: list[tuple[str | bytes, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "value"), PLAIN)
+@each_row(("text", "value"), PLAIN)
 def test_the_rest_becomes_plain_json(text: str | bytes, value: Any) -> None:
     assert read_foreign_json(text, LIMITS) == value
 

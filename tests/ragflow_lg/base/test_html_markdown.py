@@ -5,9 +5,10 @@ import pytest
 
 from ragflow_lg.base.html_markdown import PageFormat, convert_page
 from ragflow_lg.base.html_text import MAX_HTML_CHARS
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("page", "text"),
     [
         ("<p>a<p>b", "a\nb"),
@@ -39,10 +40,8 @@ def test_a_long_page_is_refused() -> None:
         convert_page("x" * (MAX_HTML_CHARS + 1), "http://h", "markdown")
 
 
-@pytest.mark.parametrize("to", get_args(PageFormat))
-@pytest.mark.parametrize(
-    "part", ["<ul><li>", "<blockquote>", "<a href=/>", "<table><tr><td>", "<pre>", "<font><p>", "</a>"]
-)
+@each_row("to", get_args(PageFormat))
+@each_row("part", ["<ul><li>", "<blockquote>", "<a href=/>", "<table><tr><td>", "<pre>", "<font><p>", "</a>"])
 def test_any_page_takes_linear_time(part: str, to: PageFormat) -> None:
     start_s = time.process_time()
     text = convert_page(part * (200_000 // len(part)), "http://h", to)

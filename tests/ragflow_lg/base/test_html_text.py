@@ -3,9 +3,10 @@ import time
 import pytest
 
 from ragflow_lg.base.html_text import MAX_HTML_CHARS, html_to_text
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("page", "text"),
     [
         ("", ""),
@@ -38,7 +39,7 @@ def test_pages_become_lines(page: str, text: str) -> None:
     assert html_to_text(page) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "page",
     [
         "<div>" * 100_000 + "x",
@@ -47,7 +48,6 @@ def test_pages_become_lines(page: str, text: str) -> None:
         "<p " + " ".join(f"a{n}=1" for n in range(50_000)) + ">x",
         *("<!--" * 100_000, "<!" * 100_000, "<" * 200_000, "&#" * 100_000, "<svg>" * 100_000),
     ],
-    ids=range(9),
 )
 def test_hostile_pages_take_linear_time(page: str) -> None:
     began = time.process_time()

@@ -1,11 +1,12 @@
 import pytest
 
 from ragflow_lg.base.long_list import BLOCK, Block, LongList, extend_list
+from tests.harness.rows import each_row
 
 EMPTY = LongList([], [])
 
 
-@pytest.mark.parametrize("count", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, BLOCK**2 - 1, BLOCK**2, BLOCK**3 + BLOCK + 3])
+@each_row("count", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, BLOCK**2 - 1, BLOCK**2, BLOCK**3 + BLOCK + 3])
 def test_a_long_list_reads_like_a_list(count: int) -> None:
     plain = list(range(count))
     long = EMPTY.extended(plain)

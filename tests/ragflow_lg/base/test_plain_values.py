@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import PlainLimits, copy_if_plain, to_json
+from tests.harness.rows import each_row
 
 LIMITS = PlainLimits(depth=4, items=20, chars=100, text_chars=50)
 SCALARS = (
@@ -25,7 +26,7 @@ def test_a_plain_value_is_copied_exactly(value: Any) -> None:
     assert copy.value is not value
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         [2**63], [-(2**63) - 1], [math.nan], [math.inf], ["\ud800"], {"\udfff": 1}, {1: 2}, [(1,)], [b"x"], [{1}],
@@ -40,7 +41,7 @@ def test_entries_and_characters_are_counted() -> None:
     assert copy_if_plain({"a": ["bc", 1], "d": {}}, LIMITS) == ({"a": ["bc", 1], "d": {}}, 4, 4)
 
 
-@pytest.mark.parametrize("odd", [math.nan, 2**64, "\ud800", (1,), {3: 4}])
+@each_row("odd", [math.nan, 2**64, "\ud800", (1,), {3: 4}])
 def test_a_large_value_with_one_odd_entry_is_converted(odd: Any) -> None:
     assert to_json([*range(1_000), odd]) == [*range(1_000), to_json(odd)]
 

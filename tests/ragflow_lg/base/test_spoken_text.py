@@ -1,8 +1,7 @@
 import time
 
-import pytest
-
 from ragflow_lg.base.spoken_text import MAX_SENTENCE_CHARS, SentenceCutter, clean_spoken, split_spoken
+from tests.harness.rows import each_row
 
 
 def cut(*pieces: str) -> list[list[str]]:
@@ -33,7 +32,7 @@ def test_code_is_not_spoken() -> None:
     assert [sentence for part in cut(text) for sentence in part] == ["Run this:", "Done."]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "spoken"),
     [
         ("## A *bold* **move**", "A bold move"),
@@ -59,7 +58,7 @@ def test_long_sentences_are_cut_at_blanks() -> None:
     assert split_spoken("x" * 1_200) == ["x" * 500, "x" * 500, "x" * 200]
 
 
-@pytest.mark.parametrize("part", ["[", "![", "<a", "* ", "`", "a", "http://", "[a](", "\n", " "])
+@each_row("part", ["[", "![", "<a", "* ", "`", "a", "http://", "[a](", "\n", " "])
 def test_hostile_texts_take_linear_time(part: str) -> None:
     text = part * (50_000 // len(part))
     start = time.perf_counter()

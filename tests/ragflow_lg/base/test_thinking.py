@@ -1,5 +1,3 @@
-import pytest
-
 from ragflow_lg.base.thinking import (
     AnswerPart,
     ThinkingSplitter,
@@ -9,6 +7,7 @@ from ragflow_lg.base.thinking import (
     strip_tags,
     strip_thinking,
 )
+from tests.harness.rows import each_row
 
 START, END, UNOPENED = AnswerPart("", "start"), AnswerPart("", "end"), AnswerPart("", "unopened")
 
@@ -18,7 +17,7 @@ def split(*pieces: str) -> list[AnswerPart]:
     return [*(part for piece in pieces for part in splitter.feed(piece)), *splitter.finish()]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pieces", "expected"),
     [
         (
@@ -44,7 +43,7 @@ def test_pieces_are_split_at_the_tags(pieces: list[str], expected: list[AnswerPa
     assert split(*pieces) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         "<thinking>why [not]</thinking>Yes",
@@ -61,7 +60,7 @@ def test_other_marks_that_open_an_answer_are_thinking(answer: str) -> None:
         assert "".join(part.source for part in parts).strip() == "<think>why [not]</think>Yes"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer", ["Use <thinking>a</thinking>.", "`[THINK]`", "<thinkers>", "<thinkin", "[", "[THIN", "A ◁think▷b◁/think▷"]
 )
 def test_other_marks_elsewhere_are_text(answer: str) -> None:
@@ -84,7 +83,7 @@ QUOTED = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "thought"), QUOTED)
+@each_row(("answer", "thought"), QUOTED)
 def test_a_tag_in_quotes_or_in_code_is_text(answer: str, thought: str) -> None:
     assert split_thoughts(answer)[0] == thought
     for size in (1, 2, 3, 7):
@@ -150,7 +149,7 @@ def test_a_reasoning_channel_inside_tags_does_not_open_them_twice() -> None:
     assert parts == [START, AnswerPart("a"), AnswerPart("b"), END, AnswerPart("c")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "expected"),
     [
         ("plain", "plain"),

@@ -21,6 +21,7 @@ from ragflow_lg.base.values import (
     to_text,
     write_path,
 )
+from tests.harness.rows import each_row
 
 JSON = st.recursive(
     st.none()
@@ -33,7 +34,7 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "number"),
     [
         (2, 2),
@@ -56,7 +57,7 @@ def test_json_stays_unchanged(value: Any) -> None:
     assert to_json(value) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "plain"),
     [
         ((1, 2), [1, 2]),
@@ -93,7 +94,7 @@ def test_values_beyond_a_limit_are_rejected() -> None:
         join_texts("x" * 1_000_000 for _ in range(MAX_TEXT_CHARS // 1_000_000 + 1))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "value"),
     [
         (["a", "1"], 3),

@@ -14,6 +14,7 @@ from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.policies import catalog_with, entry
 from tests.fakes.run import bind, run_component
 from tests.fakes.services import Reply
+from tests.harness.rows import each_row
 
 
 def add_days(date: str, days: int = 1, *, unit: Literal["d", "w"] = "d", schema: list[str] | None = None) -> str:
@@ -61,7 +62,7 @@ async def test_a_model_sees_signature_and_docstring() -> None:
     assert properties["unit"]["enum"] == ["d", "w"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "expected"),
     [
         ({"date": "x"}, "x+1d"),
@@ -111,8 +112,8 @@ def fails_later_with(error: BaseException) -> Callable[..., Any]:
     return fail
 
 
-@pytest.mark.parametrize("raise_error", [fails_with, fails_later_with])
-@pytest.mark.parametrize(
+@each_row("raise_error", [fails_with, fails_later_with])
+@each_row(
     ("error", "expected"),
     [
         (KeyError("x"), "Tool failed: KeyError: 'x'"),
@@ -183,7 +184,7 @@ def unresolved(a: int) -> None: ...
 unresolved.__annotations__["a"] = "Nowhere"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("function", "expected"),
     [
         (generator, "generator"),

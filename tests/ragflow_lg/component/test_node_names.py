@@ -11,6 +11,7 @@ from ragflow_lg.component.node_names import (
     with_node_id,
 )
 from tests.fakes.canvas import canvas, plan_of, text
+from tests.harness.rows import each_row
 
 TITLES = {"a": "Price list", "b": "Twice", "c": "twice", "d": "a", "e": ""}
 PLAN = plan_of(
@@ -22,7 +23,7 @@ PLAN = plan_of(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "expected"),
     [("a", "a"), ("Price list", "a"), (" price LIST ", "a"), ("Twice", None), ("Price", None), ("", None), ("e", "e")],
 )
@@ -77,7 +78,7 @@ def test_nodes_that_share_a_title_are_listed(name: str, expected: str) -> None:
     assert has_title(PLAN, name) is (name == "TWICE")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reference", "expected"),
     [
         ("Price list@result", "a@result"),

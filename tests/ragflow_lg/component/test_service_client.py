@@ -8,6 +8,7 @@ from ragflow_lg.component.service_client import MAX_LABEL_CHARS, MAX_ROWS, Servi
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from tests.fakes.counted_workers import CountedWorkers
 from tests.fakes.services import ScriptedHttp, fake_services
+from tests.harness.rows import each_row
 
 ECHO = Service("Echo", "k+y/1", error_field="message")
 
@@ -33,9 +34,7 @@ async def ask(service: Service, answers: dict[str, Any], method: Any = "GET") ->
     return response, context.http
 
 
-@pytest.mark.parametrize(
-    ("status", "text"), [(500, "{}"), (200, "[]"), (200, "no json"), (404, "gone"), (200, "[" * 9999)]
-)
+@each_row(("status", "text"), [(500, "{}"), (200, "[]"), (200, "no json"), (404, "gone"), (200, "[" * 9999)])
 async def test_an_answer_other_than_an_object_is_a_service_error(status: int, text: str) -> None:
     with pytest.raises(ServiceError, match=f"Echo answered {status}") as caught:
         await Service("Echo").read_json(CONTEXT, answer(status, text))
@@ -52,7 +51,7 @@ async def test_the_error_field_of_an_answer_becomes_the_error_text() -> None:
         ECHO.rows({"message": {"text": "odd"}}, "items")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "pause_s"),
     [("30", 30), ("0", 0), ("9" * 20, 86_400), ("Wed, 21 Oct 2015 07:28:00 GMT", 0), ("-1", 0), ("²", 0)],
 )
@@ -105,7 +104,7 @@ def test_rows_are_plain_and_limited() -> None:
     assert Service("Echo").rows({"rows": None}, "rows") == Service("Echo").rows({}, "rows") == []
 
 
-@pytest.mark.parametrize("rows", [{}, "x", 1, 0, True, ["x"], [None], [[]], [{}, 1.5]])
+@each_row("rows", [{}, "x", 1, 0, True, ["x"], [None], [[]], [{}, 1.5]])
 def test_anything_but_a_list_of_objects_is_rejected(rows: Any) -> None:
     with pytest.raises(ServiceError, match=r"Echo answered with .* in 'rows'"):
         Service("Echo").rows({"rows": rows}, "rows")
@@ -124,7 +123,7 @@ def test_texts_are_read_from_a_row() -> None:
     assert len(read_label(row, "long")) == MAX_LABEL_CHARS
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "number"),
     [(2, 2.0), ("0.5", 0.5), (True, 9.0), (None, 9.0), ("x", 9.0), ([], 9.0), (float("inf"), 9.0), (10**400, 9.0)],
 )

@@ -10,6 +10,7 @@ from ragflow_lg.component.tool import QueryText, tool
 from ragflow_lg.services.tool_policies import ToolSettings
 from tests.fakes.run import run_component
 from tests.fakes.services import fake_services
+from tests.harness.rows import each_row
 
 
 class Params(ComponentParams):
@@ -44,7 +45,7 @@ async def test_the_query_defaults_to_that_of_the_turn() -> None:
     assert await run_echo({}, globals={"sys.query": "q"}) == "q"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "expected"),
     [("sys.query", "q"), ("a@x", "hi"), ("b@x", "b@x"), ("ada@b.test", "ada@b.test"), ("a@x now", "a@x now")],
 )

@@ -9,6 +9,7 @@ from ragflow_lg.services.references import build_chunks, citation_number
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, play_agent, tool_calls
 from tests.fakes.prompts import GUIDELINES
 from tests.fakes.services import FixedClock, Reply, ScriptedModel
+from tests.harness.rows import each_row
 
 NUMBER = citation_number(str(build_chunks([("Laos", "", "Vientiane is the capital.", 1.0)])[0]["chunk_id"]))
 LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}))
@@ -162,7 +163,7 @@ async def test_a_nested_agent_gets_citation_guidelines_once_there_is_something_t
     assert turn.tool_results[-1] == f"Vientiane [ID:{number}]."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "prompt"),
     [
         ({"user_prompt": "Look."}, "Look."),

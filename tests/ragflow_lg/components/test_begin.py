@@ -4,11 +4,12 @@ import pytest
 
 from ragflow_lg.components.begin import begin
 from tests.fakes.run import bind, run_component
+from tests.harness.rows import each_row
 
 FORM = {"inputs": {"n": {"type": "integer"}, "f": {"type": "file"}, "o": {"type": "object"}}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("submitted", "expected"),
     [
         ({"n": {"value": 3}}, {"n": 3}),

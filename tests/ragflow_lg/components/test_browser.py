@@ -5,7 +5,6 @@ import json
 import re
 from typing import Any
 
-import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
@@ -21,6 +20,7 @@ from tests.fakes.http_server import HttpServer, Route
 from tests.fakes.regions import runner_of
 from tests.fakes.sandbox_service import NamedArtifacts
 from tests.fakes.services import FixedClock, OneModel, Reply, ScriptedModel, fake_services
+from tests.harness.rows import each_row
 
 pytestmark = needs_chromium
 
@@ -201,7 +201,7 @@ async def test_without_a_browser_it_fails_before_the_model_is_asked() -> None:
     assert "No Chromium." in str(run.error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "valid"),
     [
         ({"prompts": ""}, False),

@@ -8,6 +8,7 @@ from ragflow_lg.models.classification import NamedCategory, parse_categories
 from tests.fakes.prompts import read_prompt
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.harness.rows import each_row
 
 CATEGORIES = {
     "billing": {"description": "money", "examples": ["refund please"], "to": ["bill"]},
@@ -182,7 +183,7 @@ def test_items_next_to_categories_are_ignored() -> None:
     assert list(params.category_description) == list(CATEGORIES)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "params",
     [
         {},

@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from ragflow_lg.components.data_operations import data_operations
 from tests.fakes.run import bind, run_component
+from tests.harness.rows import each_row
 
 
 async def operate(operation: str, *values: Any, **params: Any) -> Any:
@@ -54,7 +55,7 @@ async def test_rename_keys_moves_them_to_the_end() -> None:
     assert list(renamed.items()) == [("b", 2), ("z", 1)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pairs", "expected"),
     [
         ("ab ba", {"b": 1, "a": 2, "c": 3}),
@@ -83,7 +84,7 @@ async def test_combining_many_maps_takes_linear_time() -> None:
     assert time.process_time() - start < 5
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rules", "expected"),
     [
         ([], [0, 1, 2]),
@@ -117,7 +118,7 @@ async def test_append_or_update_sets_keys() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("True", True),
@@ -164,7 +165,7 @@ async def test_literal_eval_limits_the_depth() -> None:
     assert "nested deeper" in await operate("literal_eval", {"v": value})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "place"),
     [
         ({"operations": "sort"}, ("operations",)),

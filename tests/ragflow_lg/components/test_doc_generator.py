@@ -24,6 +24,7 @@ from tests.fakes.images import PNG
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.sandbox_service import NamedArtifacts
 from tests.fakes.services import ScriptedHttp, fake_services
+from tests.harness.rows import each_row
 
 SETTINGS = ReportSettings(system_fonts=False)
 
@@ -78,7 +79,7 @@ async def test_the_download_has_the_shape_of_ragflow() -> None:
     assert b"A [1]</h1>" in stored.content
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("format_", "extension"),
     [("pdf", "pdf"), ("docx", "docx"), ("txt", "txt"), ("markdown", "md"), ("md", "md"), ("HTML", "html")],
 )
@@ -91,7 +92,7 @@ async def test_files_have_the_name_of_the_canvas_or_the_time(format_: str, exten
     assert len(tail.partition(".")[0]) == 8
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wanted", "name"),
     [
         ("", ""),

@@ -19,7 +19,7 @@ from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.server.assembly.canvas_files import canvas_files
 from tests.architecture.sources import ROOT
-from tests.harness.rows import for_each
+from tests.harness.rows import each_row
 
 CATALOG = load_catalog()
 SPECS = list(CATALOG)
@@ -52,7 +52,7 @@ HOSTILE: list[Any] = [
     {"type": "object", "properties": 1},
 ]
 
-every_component = for_each(SPECS, lambda spec: spec.name)
+every_component = each_row("spec", SPECS)
 
 
 def defaults(spec: AnySpec) -> ComponentParams | None:
@@ -122,7 +122,7 @@ def test_its_defaults_are_valid_and_survive_json(spec: AnySpec) -> None:
     assert spec.params.model_validate(encoded, context=SCOPE).model_dump(mode="json") == encoded
 
 
-@for_each(nodes_of_our_canvases(), lambda node: node.id)
+@each_row("node", nodes_of_our_canvases())
 def test_params_survive_json(node: PlanNode) -> None:
     encoded = json.loads(json.dumps(node.params.model_dump(mode="json"), allow_nan=False))
     scope = {"scope": ReferenceScope(frozenset(r.node for r, _ in node.references))}

@@ -8,6 +8,7 @@ from ragflow_lg.components.excel_processor import MEDIA_TYPES, Params, excel_pro
 from ragflow_lg.services.code import Artifact, StoredArtifact
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import fake_services
+from tests.harness.rows import each_row
 from tests.ragflow_lg.base.spreadsheets.books import book, cells
 
 BOOK = base64.b64encode(book({"A": [["n"], [1]], "B": [["n"], [2]]})).decode()
@@ -92,7 +93,7 @@ async def test_values_are_shown_as_tables(reference: str, data: Any, markdown: s
     assert result.outputs["summary"] == "Transformed data ready for processing"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "summary"),
     [
         ({"operation": "transform"}, "No transform data reference provided"),

@@ -10,6 +10,7 @@ from ragflow_lg.components.invoke import OWN_TIME_S, invoke
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import ScriptedHttp, fake_services
+from tests.harness.rows import each_row
 
 URL = "http://api.test/x"
 GLOBALS = {"sys.query": "tea", "sys.user_id": "u1", "env.key": "k-1", "env.map": {"a": "", "b": [1]}, "plain": 7}
@@ -42,12 +43,12 @@ async def test_outputs_are_text_status_and_headers(status: int) -> None:
     assert result.outputs == {"result": "body", "status_code": status, "headers": {"content-type": "text/plain"}}
 
 
-@pytest.mark.parametrize("method", ["get", "GET", "Post", "put", "delete", "patch", " head "])
+@each_row("method", ["get", "GET", "Post", "put", "delete", "patch", " head "])
 async def test_methods_are_case_insensitive(method: str) -> None:
     assert (await send({"method": method})).method == method.strip().upper()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "expected"),
     [
         ("api.test/100%?x=100%&y=%41", "http://api.test/100%25?x=100%25&y=%41"),
@@ -66,7 +67,7 @@ async def test_urls_are_rendered_and_completed(url: str, expected: str) -> None:
     assert (await send({"url": url}, outputs=outputs)).url == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "expected"),
     [
         (variable(ref="sys.query", value="v"), "tea"),
@@ -106,7 +107,7 @@ async def test_query_arguments_are_texts(value: dict[str, Any], expected: str | 
     assert (request.json, request.form) == (None, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "expected"),
     [
         *[("7", 7), ("1.0", 1.0), ("true", True), ("null", None), ('{"b": [1]}', {"b": [1]}), ('"x"', "x")],
@@ -163,7 +164,7 @@ async def test_requests_without_arguments() -> None:
     assert (await send({"method": "get", "datatype": "formdata"})).form is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "expected"),
     [
         ("", {}),
@@ -183,7 +184,7 @@ async def test_headers_are_rendered(headers: Any, expected: dict[str, str]) -> N
     assert request.headers == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("proxy", "expected"),
     [
         *[(None, ""), ("", ""), (" ", ""), ("http://", ""), ("https:", ""), ("HTTP:/", "")],
@@ -271,7 +272,7 @@ async def test_the_time_limit_includes_retries(timeout: Any, retries: int | None
     assert (await send({"timeout": timeout})).timeout_s == float(timeout)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "params",
     [
         *[

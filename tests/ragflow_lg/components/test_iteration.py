@@ -10,15 +10,16 @@ from ragflow_lg.engine import scope
 from tests.fakes.canvas import canvas as document
 from tests.fakes.canvas import diagnostics_of, switch
 from tests.fakes.regions import answer_of, assign, iteration, node, out, play_run, runner_of, text
+from tests.harness.rows import each_row
 
 ROW = {"row": text(script="{ii@index}:{ii@item}")}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("items", "expected"),
     [([], []), (["a"], ["0:a"]), (["a", None, 3, {"k": [1]}], ["0:a", "1:", "2:3", '3:{"k": [1]}'])],
 )
-@pytest.mark.parametrize("at_once", [0, 1, 3])
+@each_row("at_once", [0, 1, 3])
 async def test_outputs_have_one_entry_per_item_in_order(items: list[Any], expected: list[str], at_once: int) -> None:
     components = {**iteration(ROW, {"rows": "row@result"}, max_concurrency=at_once), **out("{it@rows}")}
     assert await answer_of(components, inputs=items) == expected

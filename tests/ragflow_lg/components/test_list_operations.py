@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from ragflow_lg.components.list_operations import list_operations
 from tests.fakes.run import bind, run_component
+from tests.harness.rows import each_row
 
 
 async def operate(values: Any, operation: str, **params: Any) -> Any:
@@ -20,7 +21,7 @@ async def operate(values: Any, operation: str, **params: Any) -> Any:
     return result.error or result.outputs["result"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("operation", "n", "expected"),
     [
         ("nth", 1, [1]),
@@ -46,8 +47,8 @@ async def test_nth_head_and_tail_pick_items(operation: str, n: Any, expected: li
     assert await operate([1, 2, 3], operation, n=n) == expected
 
 
-@pytest.mark.parametrize("n", ["{env.n}", "env.n"])
-@pytest.mark.parametrize("value", [2, "2", 2.0])
+@each_row("n", ["{env.n}", "env.n"])
+@each_row("value", [2, "2", 2.0])
 async def test_n_may_be_a_reference(n: str, value: Any) -> None:
     for operation, expected in (("nth", [2]), ("head", [1, 2]), ("tail", [2, 3])):
         params = {"query": "env.v", "operations": operation, "n": n}
@@ -61,9 +62,7 @@ async def test_a_reference_for_n_that_is_no_number_is_an_error() -> None:
     assert result.error == "n should be a number, but env.n is 'two'."
 
 
-@pytest.mark.parametrize(
-    ("operation", "n"), [("nth", 0), ("nth", 4), ("nth", -4), ("head", 0), ("head", 4), ("tail", 4)]
-)
+@each_row(("operation", "n"), [("nth", 0), ("nth", 4), ("nth", -4), ("head", 0), ("head", 4), ("tail", 4)])
 async def test_strict_rejects_an_index_outside_the_list(operation: str, n: int) -> None:
     assert await operate([1, 2, 3], operation, n=n, strict="Yes") == f"n is {n}, but the list has 3 items."
     assert await operate([1, 2, 3], operation, n=3, strict=True) != []
@@ -82,7 +81,7 @@ async def test_anything_but_a_list_is_an_error(value: Any) -> None:
     assert await operate(value, "head") == "The input of List Operations should be an array."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("operator", "value", "expected"),
     [
         ("=", "b", ["b"]),
@@ -108,7 +107,7 @@ async def test_filter_selects_items(operator: Any, value: Any, expected: list[An
     assert await operate(values, "filter", filter={"operator": operator, "value": value}) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "params", "expected"),
     [
         ([3, 1.5, 2], {}, [1.5, 2, 3]),
@@ -165,7 +164,7 @@ async def test_drop_duplicates_distinguishes_booleans_from_numbers() -> None:
     assert await operate(values, "drop_duplicates") == [1, True, "1", {"a": 1, "b": [2]}, None]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "place"),
     [
         ({}, ("query",)),
@@ -187,7 +186,7 @@ async def test_an_empty_sort_method_is_ascending(method: str | None) -> None:
     assert await operate([2, 1], "sort", sort_method=method, sort_by=None) == [1, 2]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "unread",
     [{"sort_method": "up"}, {"sort_method": 1}, {"sort_by": 7}, {"filter": None}, {"filter": {"operator": "?"}}],
 )

@@ -15,6 +15,7 @@ from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatRequest
 from tests.fakes.prompts import GUIDELINES, head_of
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.harness.rows import each_row
 
 IMAGE = "data:image/png;base64,AA=="
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -299,7 +300,7 @@ def test_an_invalid_schema_is_a_warning() -> None:
     assert not list(llm.lint(bind(llm, {})))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "params",
     [
         {"temperature": 1.5},

@@ -5,6 +5,7 @@ import pytest
 from ragflow_lg.runs.wire.wire_events import WireNodeFinished
 from tests.fakes.canvas import canvas, diagnostics_of
 from tests.fakes.regions import answer_of, assign, form, loop, node, out, play_run, runner_of, text
+from tests.harness.rows import each_row
 
 COUNT = {"inc": assign("lp@n", "", "+=")}
 COUNT["inc"]["obj"]["params"]["variables"][0]["parameter"] = 1
@@ -20,7 +21,7 @@ def counting(*conditions: dict[str, Any], count: int = 9, logical: str = "and") 
     return {**loop(COUNT, count=count, **params), **out("{lp@n}")}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("conditions", "logical", "count", "expected"),
     [
         ([], "and", 0, 0),
@@ -164,7 +165,7 @@ def test_certain_failures_are_reported(params: dict[str, Any], code: str) -> Non
     assert [d.severity for d in diagnostics_of(canvas(components), code)] == ["warning"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "count", "is_noted"), [(3, 9, False), (3, 3, False), (100, 3, True), ("x", 3, True), (None, 3, False)]
 )
 async def test_a_loop_that_its_count_ends_says_so(value: Any, count: int, is_noted: bool) -> None:

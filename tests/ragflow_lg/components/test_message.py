@@ -18,6 +18,7 @@ from tests.fakes.memories import FakeMemories
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.sandbox_service import NamedArtifacts
 from tests.fakes.services import fake_services
+from tests.harness.rows import each_row
 
 INFO = {"doc_id": "1", "filename": "a.pdf", "mime_type": "application/pdf"}
 
@@ -98,7 +99,7 @@ async def converted(output_format: str, content: str = "# A\n{a@x}", **services:
     return await run_component(message, params, outputs=outputs, services=fake_services(**parts)), artifacts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("output_format", "format_", "start"),
     [
         ("pdf", "pdf", b"%PDF"),
@@ -171,7 +172,7 @@ async def test_secrets_are_not_written_to_a_memory() -> None:
     assert exchange.answer == "Hello ***"
 
 
-@pytest.mark.parametrize("user", [["a", 1], {"a": "b"}, "a\0b", 3, True])
+@each_row("user", [["a", 1], {"a": "b"}, "a\0b", 3, True])
 async def test_a_user_of_any_type_has_a_memory(user: Any) -> None:
     memories = FakeMemories({"m1": []})
     result = await remember({**MEMORY, "user_id": user}, memories)

@@ -17,6 +17,7 @@ from tests.fakes.memories import FakeMemories
 from tests.fakes.prompts import read_prompt
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.harness.rows import each_row
 
 DS1 = {"dataset_ids": ["ds1"]}
 METAS = {"year": {"2023": ["doc-guide.pdf"], "2024": ["doc-tea.md"]}, "crop": {"Tea": ["doc-tea.md"]}}
@@ -47,7 +48,7 @@ async def test_every_parameter_reaches_the_search() -> None:
     assert [row["chunk_id"] for row in result.outputs["json"]] == ["c-rice", "c-tea"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "value", "ids"),
     [
         ({"dataset_ids": ["ds1", "ds1", ""]}, None, ["ds1"]),
@@ -68,7 +69,7 @@ async def test_datasets_are_accepted_in_several_forms(params: dict[str, Any], va
     assert [dataset.id for dataset in knowledge.searches[0].datasets] == ids
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "value", "problem"),
     [
         ({"dataset_ids": ["form@set"]}, "Recipes", "Dataset(Recipes) does not exist."),
@@ -107,7 +108,7 @@ async def test_datasets_with_different_embedding_models_are_an_error() -> None:
     assert result.error == "Knowledge bases use different embedding models."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "user_query", "question"),
     [
         ("about {sys.query}", "{sys.user_id}", "about {sys.user_id}"),
@@ -125,7 +126,7 @@ async def test_the_question_is_rendered_once(query: str, user_query: Any, questi
     assert knowledge.searches[0].question == question
 
 
-@pytest.mark.parametrize("query", ["", "  ", None, [], {}])
+@each_row("query", ["", "  ", None, [], {}])
 async def test_a_blank_query_and_an_empty_result_yield_the_empty_response(query: Any) -> None:
     result, knowledge, _ = await search({**DS1, "empty_response": "Nothing."}, query=query)
     assert (result.error, result.outputs["formalized_content"], knowledge.searches) == (None, "Nothing.", [])
@@ -180,7 +181,7 @@ MANUAL = [{"key": "year", "op": "≥", "value": "{sys.query}"}, {"key": "crop", 
 CHOSEN = '{"logic": "and", "conditions": [{"key": "year", "op": "=", "value": 2024}, {"key": "no", "op": "="}, 5]}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entries", "reply", "documents"),
     [
         ({"method": "manual", "manual": MANUAL}, "", ("doc-tea.md",)),
@@ -273,7 +274,7 @@ async def test_a_model_can_call_it_as_a_tool(answer: FakeKnowledge, text: str) -
     assert turn.tool_results[0].startswith(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "params",
     [
         {"top_n": 0},

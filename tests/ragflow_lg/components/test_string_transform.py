@@ -6,6 +6,7 @@ from pydantic import ValidationError
 from ragflow_lg.base.values import MAX_ITEMS
 from ragflow_lg.components.string_transform import string_transform
 from tests.fakes.run import bind, run_component
+from tests.harness.rows import each_row
 
 
 async def split(value: Any, **params: Any) -> Any:
@@ -22,7 +23,7 @@ async def merge(script: str, value: Any, **params: Any) -> Any:
     return result.error or result.outputs["result"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "delimiters", "expected"),
     [
         ("a,b;c,,d", [",", ";"], ["a", "b", "c", "", "d"]),
@@ -54,7 +55,7 @@ async def test_a_text_of_too_many_pieces_is_rejected() -> None:
     assert "entries" in await split("," * (MAX_ITEMS + 9))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("script", "value", "expected"),
     [
         ("<{n@v}>", "x", "<x>"),

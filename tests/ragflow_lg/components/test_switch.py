@@ -8,6 +8,7 @@ from ragflow_lg.component.spec import Route
 from ragflow_lg.components.switch import switch
 from tests.fakes.canvas import canvas, diagnostics_of, node
 from tests.fakes.run import bind, run_component
+from tests.harness.rows import each_row
 
 
 def case(*items: tuple[str, str, Any], to: Any = "yes", logical: str | None = "and") -> dict[str, Any]:
@@ -40,7 +41,7 @@ async def test_else_is_chosen_without_a_matching_case() -> None:
     assert await targets_of(case(("a@x", ">", "5"))) == ["no"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("logical", "first", "second", "expected"),
     [
         ("and", "5", "6", ["no"]),
@@ -98,7 +99,7 @@ def test_routes_are_named_by_their_position() -> None:
     assert switch.limit_s(params) == 3.0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "place"),
     [
         ({"conditions": [], "end_cpn_ids": ["x"]}, ("conditions",)),

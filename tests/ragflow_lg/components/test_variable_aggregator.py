@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from ragflow_lg.components.variable_aggregator import variable_aggregator
 from tests.fakes.run import bind, run_component
+from tests.harness.rows import each_row
 
 OUTPUTS: dict[str, dict[str, Any]] = {
     "a": {"null": None, "text": "", "list": [], "map": {}, "zero": 0, "false": False, "deep": {"k": ["v"]}}
@@ -15,7 +16,7 @@ def group(*references: Any, name: str = "g") -> dict[str, Any]:
     return {"group_name": name, "variables": list(references)}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("references", "expected"),
     [
         (["a@null", "a@text", "a@list", "a@map", "a@missing", "a@zero"], {"g": 0}),
@@ -43,7 +44,7 @@ async def test_each_group_is_an_output() -> None:
     assert list(names or ()) == ["one", "two", "none"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("groups", "place"),
     [
         ([], ("groups",)),

@@ -14,6 +14,7 @@ from tests.fakes.regions import answer_of, loop, out, play_run, runner_of
 from tests.fakes.regions import assign as assign_node
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import fake_services
+from tests.harness.rows import each_row
 
 NOT_LIST = "ERROR:VARIABLE_NOT_LIST"
 NOT_NUMBER = "ERROR:VARIABLE_NOT_NUMBER or PARAMETER_NOT_NUMBER"
@@ -33,7 +34,7 @@ def test_every_operator_has_an_operation() -> None:
     assert set(OPERATIONS) == set(get_args(Operator))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "operator", "parameter", "expected"),
     [
         (1, "overwrite", "a@list", [1]),
@@ -90,7 +91,7 @@ async def test_an_operation_changes_the_variable(value: Any, operator: str, para
     assert type(result.globals["env.v"]) is type(expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "operator", "parameter", "code"),
     [
         ("x", "append", "a@n", NOT_LIST),
@@ -186,7 +187,7 @@ async def test_outputs_of_other_nodes_are_patched_and_lists_copied() -> None:
     assert result.globals == {"env.l": [1, 1]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [("", "set", "x"), ("env.v", "", "x"), ("env.v",), ("env.v", "set", None), ("env.v", "+=")],
 )
@@ -226,7 +227,7 @@ def test_a_bare_reference_is_parsed_before_a_run() -> None:
     assert params.variables[0].parameter.node == "a"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"variable": "env.v", "operator": "overwrite", "parameter": "literal"},
@@ -242,7 +243,7 @@ def test_certain_failures_are_reported(change: dict[str, Any]) -> None:
     assert [d.severity for d in diagnostics_of(document, "params-invalid")] == ["warning"]
 
 
-@pytest.mark.parametrize("parameter", [2, "2", " 1.5", "{env.v}", "env.v", "a@n", "1{env.v}"])
+@each_row("parameter", [2, "2", " 1.5", "{env.v}", "env.v", "a@n", "1{env.v}"])
 def test_what_may_be_a_number_is_not_reported(parameter: Any) -> None:
     change = {"variable": "env.v", "operator": "+=", "parameter": parameter}
     document = canvas({"a": node("VariableAssigner", {"variables": [change]})})

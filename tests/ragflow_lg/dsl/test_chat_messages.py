@@ -2,6 +2,7 @@ import pytest
 
 from ragflow_lg.base.errors import InputRefusedError
 from ragflow_lg.dsl.chat_messages import answer_id, answer_message, parse_question, question_message
+from tests.harness.rows import each_row
 
 
 def test_messages_are_plain_maps_with_ids() -> None:
@@ -10,7 +11,7 @@ def test_messages_are_plain_maps_with_ids() -> None:
     assert answer["id"] == answer_id(255, 1) == "answer-ff-1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "messages",
     [
         "a",
@@ -25,7 +26,7 @@ def test_the_last_message_is_the_question(messages: object) -> None:
     assert parse_question(messages) == {"type": "human", "content": "a"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "messages",
     [[], 3, {}, [{"role": "user"}], [{"role": "user", "content": []}], [["user"]], [object()], [{"type": "ai"}]],
 )

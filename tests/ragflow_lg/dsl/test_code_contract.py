@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from ragflow_lg.dsl.code_contract import apply_contract, find_contract_fault, read_printed, text_of, type_of
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("", ""),
@@ -24,7 +25,7 @@ def test_printed_text(text: str, value: Any) -> None:
     assert read_printed(text) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "kind"),
     [
         (None, "Null"),
@@ -43,7 +44,7 @@ def test_types(value: Any, kind: str) -> None:
     assert type_of(value) == kind
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "value"),
     [
         ("", 1),
@@ -61,7 +62,7 @@ def test_a_value_of_the_declared_type_is_the_output(kind: str, value: Any) -> No
     assert (results["_ERROR"], results["out"], results["raw_result"]) == ("", value, value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "value", "converted"),
     [
         ("Number", "7", 7),
@@ -85,7 +86,7 @@ def test_a_value_is_converted_to_the_declared_type(kind: str, value: Any, conver
     assert type(results["out"]) is type(converted)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "value", "error"),
     [
         ("Number", True, "a Boolean, but the output 'out' is declared as Number"),
@@ -120,7 +121,7 @@ def test_print_in_place_of_return_is_reported() -> None:
 PERSON = {"name": {"type": "String"}, "age": {"type": "Number"}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         {"name": "Anna", "age": 7},
@@ -169,7 +170,7 @@ def test_what_does_not_fit_several_outputs_is_reported(value: Any, error: str) -
     assert (results["_ERROR"], results["name"], results["age"]) == (f"main returned {error}", None, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("outputs", "error"),
     [
         ({}, "No output is declared for what main returns. Add one, of type String"),

@@ -1,9 +1,8 @@
 from typing import Any
 
-import pytest
-
 from ragflow_lg.base.diagnostics import CODES
 from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS, OPTIONS, Compatibility, read_choices
+from tests.harness.rows import each_row
 
 
 def test_no_behaviour_applies_by_default() -> None:
@@ -17,7 +16,7 @@ def test_a_single_name_takes_precedence_over_all() -> None:
     assert chosen.override({"unchecked_forms": True}).names == BEHAVIOURS
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("declared", "choices", "problem"),
     [
         (None, {}, ""),

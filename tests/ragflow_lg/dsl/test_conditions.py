@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl.conditions import FILTERS, OPERATORS, filter_name, filter_text, operator_name, parse_condition
+from tests.harness.rows import each_row
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
@@ -30,7 +31,7 @@ def test_opposites_exclude_each_other(left: Any, right: Any) -> None:
         assert OPERATORS[one](left, right) is not OPERATORS[other](left, right)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("left", "operator", "right", "expected"),
     [
         (5, "=", "5", True),
@@ -79,7 +80,7 @@ def test_operators_of_switch(left: Any, operator: str, right: Any, expected: boo
     assert OPERATORS[operator](left, right) is expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "operator", "expected_text", "expected"),
     [
         ("a", "=", "A", False),
@@ -101,7 +102,7 @@ def test_filters_see_booleans_as_python_writes_them() -> None:
     assert [filter_text(value) for value in values] == ["True", "", "1.0", '["ü"]']
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "expected"),
     [
         ("==", "="),
@@ -126,7 +127,7 @@ def test_the_error_for_an_unknown_operator_lists_the_known_ones() -> None:
     assert filter_name(None) == filter_name("") == "="
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("{sys.conversation_turns} > 5", ("and", [("{sys.conversation_turns}", ">", "5")])),

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragflow_lg.dsl.field_values import UnfitValueError, convert_value
+from tests.harness.rows import each_row
 
 OPTIONS: list[Any] = ["red", 5, True, {"label": "Small", "value": 1.5}, {"label": "Large"}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("type_name", "value", "expected"),
     [
         *(("boolean", word, True) for word in ("true", "Yes", " on ", "1", 1, 1.0, True)),
@@ -36,9 +37,7 @@ def test_a_value_becomes_the_type_of_its_field(type_name: str, value: Any, expec
     assert type(converted) is type(expected)
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"), [("red", "red"), ("5", 5), (5, 5), ("true", True), ("1.5", 1.5), ("Large", "Large")]
-)
+@each_row(("value", "expected"), [("red", "red"), ("5", 5), (5, 5), ("true", True), ("1.5", 1.5), ("Large", "Large")])
 def test_an_option_keeps_its_own_value(value: Any, expected: Any) -> None:
     converted = convert_value(value, "options", OPTIONS)
     assert converted == expected
@@ -46,7 +45,7 @@ def test_an_option_keeps_its_own_value(value: Any, expected: Any) -> None:
     assert convert_value([value], "multi-select", OPTIONS) == [expected]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("type_name", "value", "expected"),
     [
         ("boolean", "maybe", "true or false"), ("boolean", 2, "true or false"), ("boolean", [], "true or false"),

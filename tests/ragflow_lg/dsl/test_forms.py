@@ -16,6 +16,7 @@ from ragflow_lg.dsl.forms import (
     response_schema,
     unwrap_submission,
 )
+from tests.harness.rows import each_row
 
 FORM: dict[str, Any] = {
     "size": {"name": "Size", "type": "integer"},
@@ -45,7 +46,7 @@ def nested(levels: int) -> Any:
 DEEP = nested(3000)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("type_name", "value"),
     [
         ("line", ""), ("line", "x"), ("line", 5), ("paragraph", "a\nb"), ("integer", 3), ("integer", "3"),
@@ -63,7 +64,7 @@ def test_valid_answers_have_no_problems(type_name: str, value: Any) -> None:
     assert form_problems(declared, {"f": {"value": value, "type": type_name}}) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("type_name", "value", "reason"),
     [
         ("integer", "three", "whole number"), ("integer", 1.5, "whole number"), ("integer", True, "whole number"),
@@ -160,7 +161,7 @@ def test_a_form_becomes_a_valid_schema() -> None:
     assert _matches(FITS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         {**FITS, "size": "big"},
@@ -204,7 +205,7 @@ def test_without_a_form_there_are_no_fields() -> None:
     assert field_type(FormField("a", "A", "line")) == {"type": "string"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "schema"),
     [
         ({"type": "line"}, {"type": "string"}),

@@ -1,10 +1,10 @@
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragflow_lg.dsl.loop_operators import OPERATORS, holds
+from tests.harness.rows import each_row
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -18,7 +18,7 @@ def test_no_operator_raises(left: Any, name: str, right: Any) -> None:
     assert holds(left, name, right) in (True, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("left", "name", "right", "expected"),
     [
         ("Apple", "contains", "pp", True), ("Apple", "contains", "PP", False), ("Apple", "not contains", "x", True),

@@ -8,6 +8,7 @@ import pytest
 
 from ragflow_lg.dsl.redacted_view import MAX_CHARS, RedactedView
 from ragflow_lg.dsl.redaction import Redactor
+from tests.harness.rows import each_row
 
 SECRET = "s3cret-of-the-house"
 
@@ -16,7 +17,7 @@ def view(*secrets: str) -> RedactedView:
     return RedactedView(Redactor(secrets))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "expected"),
     [
         (f"key={SECRET}!", "key=***!"),
@@ -50,7 +51,7 @@ def test_short_secrets_are_ignored() -> None:
     assert view("a", "test").text("a test") == "a test"
 
 
-@pytest.mark.parametrize("before", range(MAX_CHARS - len(SECRET) - 1, MAX_CHARS + 2, 4))
+@each_row("before", range(MAX_CHARS - len(SECRET) - 1, MAX_CHARS + 2, 4))
 def test_a_secret_at_the_cut_leaves_nothing(before: int) -> None:
     text_of_view = view(SECRET).text("." * before + SECRET + "." * 100)
     assert "s3c" not in text_of_view

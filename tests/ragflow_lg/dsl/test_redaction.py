@@ -4,7 +4,6 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import quote_plus
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
@@ -12,11 +11,12 @@ from pydantic import BaseModel, ConfigDict
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl.redaction import REDACTED, Redactor, hides_all, is_secret_name
 from ragflow_lg.dsl.variable_references import parse_template
+from tests.harness.rows import each_row
 
 SECRET = 'we"ird\\ ücret/&1'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ('{"api_key": "abc", "max_tokens": 5}', '{"api_key": "***", "max_tokens": 5}'),
@@ -154,7 +154,7 @@ def test_secret_names() -> None:
     assert not is_secret_name("completion_tokens")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "part",
     [
         '"a":"',

@@ -12,6 +12,7 @@ from ragflow_lg.dsl.variable_references import (
     parse_reference,
     parse_template,
 )
+from tests.harness.rows import each_row
 
 
 def pieces(text: str, scope: ReferenceScope | None = None) -> list[str]:
@@ -20,7 +21,7 @@ def pieces(text: str, scope: ReferenceScope | None = None) -> list[str]:
     return [f"<{s.text}>" if isinstance(s, Reference) else s for s in segments]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("a {sys.query} b", ["a ", "<sys.query>", " b"]),
@@ -78,14 +79,14 @@ def test_references_and_templates_are_pydantic_types() -> None:
             Params.model_validate(bad)
 
 
-@pytest.mark.parametrize("text", ["{" * 200_000, "{ " * 100_000, "{a" * 100_000, "{a@b" * 100_000, "}" * 200_000])
+@each_row("text", ["{" * 200_000, "{ " * 100_000, "{a" * 100_000, "{a@b" * 100_000, "}" * 200_000])
 def test_hostile_texts_take_linear_time(text: str) -> None:
     began = time.process_time()
     parse_template(text)
     assert time.process_time() - began < 10
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("sys.query", "sys.query"),

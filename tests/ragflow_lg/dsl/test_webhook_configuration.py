@@ -17,6 +17,7 @@ from ragflow_lg.dsl.webhook_configuration import (
     read_configuration,
     webhook_findings,
 )
+from tests.harness.rows import each_row
 
 OPEN = {"auth_type": "none", "allow_anonymous": True}
 
@@ -75,7 +76,7 @@ def test_all_settings_are_parsed() -> None:
     assert (configuration.is_immediate, configuration.schema) == (False, {"body": {}})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "expected"),
     [
         ({"auth_type": "token", "token": {"token_header": "X", "token_value": "v"}}, TokenAuth("X", "v")),
@@ -99,7 +100,7 @@ def test_authentication_is_parsed(settings: dict[str, Any], expected: object) ->
     assert security(**settings).auth == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "message"),
     [
         ({"allow_anonymous": False}, "allow_anonymous"),
@@ -148,13 +149,13 @@ def test_a_webhook_without_security_is_refused(value: Any) -> None:
         read_configuration({"security": value})
 
 
-@pytest.mark.parametrize("status", [199, 400, "abc", True, 200.5])
+@each_row("status", [199, 400, "abc", True, 200.5])
 def test_invalid_statuses_of_immediate_responses_are_refused(status: Any) -> None:
     with pytest.raises(RequestError, match=r"response\.status"):
         read_configuration({"security": OPEN, "response": {"status": status}})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "path"),
     [
         ({}, ()),

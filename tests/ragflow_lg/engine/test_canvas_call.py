@@ -13,6 +13,7 @@ from tests.fakes.canvas import canvas, node, plan_of, switch, text
 from tests.fakes.policies import Canvases, catalog_with, entry
 from tests.fakes.regions import runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.harness.rows import each_row
 
 TOOL = entry("Canvas", canvas="c", description="Ask the archive.")
 
@@ -68,7 +69,7 @@ def test_a_task_canvas_takes_no_query() -> None:
     assert list(parameter_schema(plan)["properties"]) == ["city"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "message"),
     [
         ({}, "'The line' (city) is required. 'query' is required and must be text."),

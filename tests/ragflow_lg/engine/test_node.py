@@ -23,6 +23,7 @@ from ragflow_lg.engine.node import visit
 from ragflow_lg.engine.node_program import NodeProgram
 from tests.fakes.run import run_component
 from tests.fakes.services import fake_services
+from tests.harness.rows import each_row
 
 NO_POLICY = ExceptionPolicy()
 Body = Callable[[RunContext], Awaitable[dict[str, Any]]]
@@ -97,7 +98,7 @@ async def test_a_node_without_successors_is_the_last_one() -> None:
     assert (update["turn"], goto) == ({"last": [7, 4, "n"]}, [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "default", "goto", "targets", "outputs", "fallback"),
     [
         ("", None, (), [], {"x": None, "_ERROR": "boom"}, ""),

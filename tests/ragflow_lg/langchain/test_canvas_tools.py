@@ -13,6 +13,7 @@ from ragflow_lg.langchain import CanvasRunnable, canvas_tool
 from tests.fakes.canvas import canvas, node
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.harness.rows import each_row
 
 CITY = {"name": "Where to?", "type": "line", "optional": False}
 TRIP = canvas(
@@ -77,7 +78,7 @@ def test_the_name_of_a_tool_comes_from_its_file() -> None:
     assert canvas_tool(ECHO, services=services_of()).name == "canvas"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "question",
     ["hi", [HumanMessage("hi")], HumanMessage("hi"), [SystemMessage("s"), HumanMessage("hi")], {"query": "hi"}],
 )

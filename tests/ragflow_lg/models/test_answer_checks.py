@@ -15,6 +15,7 @@ from tests.fakes.canvas import node
 from tests.fakes.databases import SHOP, execute, new_database, open_databases
 from tests.fakes.regions import runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.harness.rows import each_row
 
 CUT = "First, switch off the mains. Second, do not"
 SCHEMA = {"structured": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
@@ -41,7 +42,7 @@ async def test_an_answer_cut_off_while_the_model_thinks_has_the_notice_after_the
     assert turn.outputs["content"] == "<think>Let me see</think>" + LENGTH_NOTICE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "notice"),
     [
         ("首先，关闭电源。其次，不要", LENGTH_NOTICE_CHINESE),
@@ -160,9 +161,7 @@ def _feed(guard: RepetitionGuard, piece: str, times: int) -> None:
         guard.feed(piece)
 
 
-@pytest.mark.parametrize(
-    "piece", ["ha ", "I am sorry. ", "。", "-" * 99 + "\n", "\n- the same line again and again, with commas"]
-)
+@each_row("piece", ["ha ", "I am sorry. ", "。", "-" * 99 + "\n", "\n- the same line again and again, with commas"])
 def test_endless_repetition_is_stopped(piece: str) -> None:
     guard = RepetitionGuard()
     guard.feed("Well, this is how it begins: ")

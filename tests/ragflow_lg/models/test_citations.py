@@ -19,6 +19,7 @@ from ragflow_lg.services.chat import ChatRequest
 from tests.fakes.prompts import head_of
 from tests.fakes.run import bind
 from tests.fakes.services import ScriptedModel, fake_services
+from tests.harness.rows import each_row
 
 REFERENCES = {"chunks": {"61": {"id": "c-rice", "content": "Rice needs water."}, "7": {"id": "x"}}, "doc_aggs": {}}
 
@@ -39,7 +40,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize(("answer", "expected"), ANSWERS.items(), ids=range(len(ANSWERS)))
+@each_row(("answer", "expected"), ANSWERS.items())
 def test_unknown_citations_are_removed_for_any_pieces(answer: str, expected: str) -> None:
     def is_known(number: str) -> bool:
         return number in REFERENCES["chunks"]

@@ -1,5 +1,3 @@
-import pytest
-
 from ragflow_lg.models.classification import (
     NamedCategory,
     describe_categories,
@@ -9,9 +7,10 @@ from ragflow_lg.models.classification import (
 )
 from ragflow_lg.models.engine_prompts import fill_prompt
 from ragflow_lg.models.prompt_texts import PROMPTS
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "names", "expected"),
     [
         ("tech", ["billing", "tech"], "tech"),

@@ -1,12 +1,11 @@
 import re
 
-import pytest
-
 from ragflow_lg.models.engine_prompts import fill_prompt, find_prompt_problems
 from ragflow_lg.models.prompt_texts import PROMPTS
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize("name", PROMPTS)
+@each_row("name", PROMPTS)
 def test_a_default_text_contains_what_a_replacement_must_contain(name: str) -> None:
     assert list(find_prompt_problems({name: PROMPTS[name].text})) == []
     placeholders = set(re.findall(r"\{[a-z_]+\}", PROMPTS[name].text))
@@ -18,7 +17,7 @@ def test_values_are_filled_in_once_and_other_braces_stay() -> None:
     assert fill_prompt(text, {"question": "{fields}", "fields": "F"}) == 'a {fields} {"key": {x}} F'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "problem"),
     [
         ("categorise", "x", "categorise: there is no prompt with this name. Did you mean 'categorize'?"),

@@ -1,8 +1,7 @@
 from typing import Any
 
-import pytest
-
 from ragflow_lg.models.metadata_filter import FILTER_OPERATORS, FilterCondition, filter_documents, metadata_operator
+from tests.harness.rows import each_row
 
 METADATA = {
     "year": {"2023": ["a"], "2024": ["b", "c"], "soon": ["d"]},
@@ -13,7 +12,7 @@ METADATA = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "operator", "value", "expected"),
     [
         ("year", "=", "2024", "bc"),

@@ -19,6 +19,7 @@ from ragflow_lg.models.prompts import (
 )
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.services import fake_services
+from tests.harness.rows import each_row
 
 IMAGE = "data:image/png;base64,AA=="
 HISTORY: list[list[Any]] = [
@@ -44,7 +45,7 @@ def assistant(text: str) -> dict[str, str]:
     return {"role": "assistant", "content": text}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("window", "expected"),
     [
         (0, []),
@@ -121,7 +122,7 @@ def test_files_need_a_user_message() -> None:
     assert PromptRenderer(context(files=["one"])).attach_files([], [assistant("a")]) == [assistant("a")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "expected"),
     [({"a": 1}, {"a": 1}), ('{"a": 1}', {"a": 1}), ("{", {}), ("[1]", {}), ([1], {}), ("", {}), (None, {})],
 )
@@ -129,7 +130,7 @@ def test_template_kwargs_are_a_map_or_nothing(value: Any, expected: dict[str, An
     assert chat_template_kwargs(context(chat_template_kwargs=value)) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("system", "rest", "overrides"),
     [
         ("Be short.", "Be short.", {}),

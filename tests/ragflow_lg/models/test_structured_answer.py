@@ -15,6 +15,7 @@ from ragflow_lg.models.structured_answer import (
     read_answer,
 )
 from tests.fakes.prompts import head_of
+from tests.harness.rows import each_row
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
@@ -32,7 +33,7 @@ def test_a_schema_is_found_in_every_form(outputs: dict[str, Any]) -> None:
     assert find_schema(outputs) == CITY
 
 
-@pytest.mark.parametrize(
+@each_row(
     "outputs",
     [
         None,
@@ -58,7 +59,7 @@ def test_the_schema_can_be_extracted_from_the_prompt() -> None:
     assert extract_schema(head_of("structured_output") + "{") is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "expected"),
     [
         ('{"a": 1}', {"a": 1}),

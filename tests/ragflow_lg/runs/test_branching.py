@@ -7,6 +7,7 @@ from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.canvas import switch
 from tests.fakes.regions import assign, form, iteration, loop, node, out, play_run, runner_of, text
+from tests.harness.rows import each_row
 from tests.stores import OpenStore
 
 BODY = {
@@ -244,7 +245,7 @@ async def test_only_the_last_turn_can_be_rerun() -> None:
         await runner.rerun("s", "new", "t")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("node_id", "round_", "changes", "reason"),
     [
         ("nobody", None, None, "no node 'nobody'. List them with: ragflow-lg history s$"),

@@ -6,6 +6,7 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.runs.canvas_changes import Change, changed_channels, read_changes
 from tests.fakes.canvas import canvas, node, plan_of, text
+from tests.harness.rows import each_row
 
 FIELDS = {"name": {"name": "Name", "type": "line", "optional": True}}
 PLAN = plan_of(
@@ -43,7 +44,7 @@ def test_changes_of_the_entry_node_change_the_request() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("start", "name", "reason"),
     [
         ("say", "oops", "is not a variable"),
@@ -66,7 +67,7 @@ def test_a_change_without_effect_is_rejected(start: str, name: str, reason: str)
     assert reason in str(error.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     ["x" * 900, "env." + "y" * 900, "N" * 900 + "@n", "ask:1@" + "y" * 900, "env." + "a." * 500_000 + "b", "x" * 10**6],
 )

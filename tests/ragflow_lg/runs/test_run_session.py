@@ -21,12 +21,13 @@ from tests.fakes.regions import out, play_run, runner_of, text
 from tests.fakes.services import OneModel, fake_services
 from tests.fakes.slow_model import STREAM, SlowModel, until_message
 from tests.harness.redis_server import redis_server
+from tests.harness.rows import each_row
 from tests.stores import OpenStore, redis_client, redis_keys, stored_leases
 
 RECORD = RunRecord("r", "s", "s", "c", "hash")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("end", "status", "is_over"),
     [
         ("succeeded", "succeeded", True),

@@ -6,6 +6,7 @@ import pytest
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.chunks import MAX_ALL_CHARS, MAX_CHUNK_CHARS, readable_chunks, readable_documents
 from ragflow_lg.services.references import add_chunks, knowledge_text
+from tests.harness.rows import each_row
 
 
 def deep(levels: int) -> Any:
@@ -20,7 +21,7 @@ def test_internal_fields_of_the_search_are_dropped() -> None:
     assert readable_chunks([row]) == [{"chunk_id": "c", "content_with_weight": "x", "n": 1}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "row",
     [
         {},

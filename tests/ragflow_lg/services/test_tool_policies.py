@@ -1,9 +1,8 @@
-import pytest
-
 from ragflow_lg.services.tool_policies import ToolPermits
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("allow", "deny", "names", "is_permitted"),
     [
         (None, (), (), True),

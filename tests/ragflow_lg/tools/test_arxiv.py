@@ -10,6 +10,7 @@ from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import ScriptedHttp
 from tests.fakes.tools import local_service, request_parts, run_search
+from tests.harness.rows import each_row
 
 ENTRY = """
   <entry>
@@ -108,7 +109,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("body", "says"), HOSTILE, ids=range(len(HOSTILE)))
+@each_row(("body", "says"), HOSTILE)
 async def test_an_invalid_feed_is_an_error(body: str, says: str) -> None:
     result, _ = await search({}, body)
     assert str(result.error).startswith("arXiv answered with ")

@@ -15,6 +15,7 @@ from tests.fakes.code import ScriptedSandbox
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.sandbox_service import NamedArtifacts
 from tests.fakes.services import fake_services
+from tests.harness.rows import each_row
 
 ONE = {"r": {"type": "Any"}}
 
@@ -148,7 +149,7 @@ def test_the_model_sees_the_language_and_the_program() -> None:
     assert set(schema["properties"]) == {"lang", "script"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("outputs", "fault"),
     [
         ({"r": {"type": "Number"}}, ""),

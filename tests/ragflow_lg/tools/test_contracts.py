@@ -22,10 +22,10 @@ from tests.fakes.run import Result, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel
 from tests.fakes.strategy_scripts import replies_of
 from tests.fakes.tool_stubs.stub import Fault, ServiceStub
-from tests.harness.rows import for_each
+from tests.harness.rows import each_row
 from tests.ragflow_lg.tools.contracts import CONTRACTS, Contract, service_of
 
-every_contract = for_each(CONTRACTS, lambda contract: contract.name)
+every_contract = each_row("contract", CONTRACTS)
 KEYED = [contract for contract in CONTRACTS if contract.key]
 
 
@@ -127,7 +127,7 @@ async def test_a_recorded_run_of_an_agent_is_played_without_the_service(contract
     assert not contract.key or contract.key not in file.read_text("utf-8")
 
 
-@for_each([c for c in CONTRACTS if c.nothing], lambda contract: contract.name)
+@each_row("contract", [c for c in CONTRACTS if c.nothing])
 async def test_nothing_found_is_no_error(contract: Contract) -> None:
     result = await call(contract, contract.nothing)
     assert result.error is None
@@ -142,14 +142,14 @@ async def test_without_a_query_no_request_is_sent(contract: Contract) -> None:
     assert not result.outputs[contract.output]
 
 
-@for_each(KEYED, lambda contract: contract.name)
+@each_row("contract", KEYED)
 async def test_a_wrong_key_is_an_error_without_the_key(contract: Contract) -> None:
     result = await call(contract, key="wr0ng-s3cret")
     assert result.error
     assert "wr0ng-s3cret" not in result.error
 
 
-@for_each(KEYED, lambda contract: contract.name)
+@each_row("contract", KEYED)
 async def test_the_key_of_the_canvas_is_used_first(contract: Contract) -> None:
     assert contract.spec.tool is not None
     assert contract.spec.tool.service is not None

@@ -5,6 +5,7 @@ import pytest
 from ragflow_lg.services.tool_policies import CrawlerRules
 from tests.fakes.tool_stubs import web_site
 from tests.fakes.tool_stubs.stub import Answer, Call, ServiceStub
+from tests.harness.rows import each_row
 from tests.ragflow_lg.tools.contracts import run_tool
 
 
@@ -42,7 +43,7 @@ async def test_the_main_text_of_a_page_without_further_requests() -> None:
     assert [call.path for call in stub.received] == ["/robots.txt", "/mekong"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "says"),
     [
         ("/old", "# Laos & the Mekong"),
@@ -60,7 +61,7 @@ async def test_every_kind_of_address(path: str, says: str) -> None:
     assert says in await read(path)
 
 
-@pytest.mark.parametrize("url", ["example.org", "ftp://example.org", "http://[", "file:///etc/passwd", "javascript:1"])
+@each_row("url", ["example.org", "ftp://example.org", "http://[", "file:///etc/passwd", "javascript:1"])
 async def test_an_invalid_url_is_an_error(url: str) -> None:
     stub = web_site.stub()
     result = await run_tool("Crawler", stub, query=url)

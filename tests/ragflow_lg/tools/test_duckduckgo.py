@@ -12,6 +12,7 @@ from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import Reply, ScriptedHttp
 from tests.fakes.tools import local_service, request_parts, run_search
+from tests.harness.rows import each_row
 
 
 def result_of(title: str, href: str, body: str, kind: str = "web-result") -> str:
@@ -115,7 +116,7 @@ async def test_nothing_found() -> None:
     assert (result.error, result.outputs["formalized_content"], result.outputs["json"]) == (None, "", [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "status", "says"),
     [
         (page("<form>Prove that you are human.</form>"), 200, "a page without results"),
@@ -131,7 +132,7 @@ async def test_a_page_without_results_is_an_error(body: str, status: int, says: 
     assert says in str(result.error)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         page(PLAIN)[:-150],
@@ -141,7 +142,6 @@ async def test_a_page_without_results_is_an_error(body: str, status: int, says: 
         page('<a class="result__snippet">lost</a>', PLAIN),
         page(PLAIN.replace("Plain", "<b>" * 5000)),
     ],
-    ids=range(6),
 )
 async def test_a_broken_page_yields_its_readable_results(body: str) -> None:
     result, _ = await search({}, body)
@@ -170,7 +170,7 @@ async def test_a_failed_news_search_is_an_error() -> None:
         assert str(result.error).startswith("DuckDuckGo answered ")
 
 
-@pytest.mark.parametrize("date", [10**30, -5, "yesterday", None, {"a": 1}, float("nan"), True])
+@each_row("date", [10**30, -5, "yesterday", None, {"a": 1}, float("nan"), True])
 async def test_news_with_invalid_fields_are_returned(date: Any) -> None:
     odd = {"date": date, "title": "&#" + "9" * 5000 + ";", "excerpt": ["<b>"], "url": 7}
     result, _ = await search_news(json.dumps({"results": [odd]}))

@@ -5,10 +5,9 @@ For AkShare, DeepL, Jin10, QWeather and TuShare, which have no form there, the v
 
 from typing import Any
 
-import pytest
-
 from ragflow_lg.dsl_compiler import check_canvas
 from tests.fakes.canvas import CATALOG, canvas, node
+from tests.harness.rows import each_row
 
 TEXT = {"formalized_content": {"value": "", "type": "string"}}
 BOTH: dict[str, Any] = {**TEXT, "json": {"value": [], "type": "Array<Object>"}}
@@ -51,7 +50,7 @@ VALUES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", VALUES)
+@each_row("name", VALUES)
 def test_they_are_valid_for_a_node_and_for_an_agent(name: str) -> None:
     entry = {"component_name": name, "name": "T", "params": VALUES[name]}
     agent = node("Agent", {"llm_id": "m@T", "tools": [entry]}, ["t"])

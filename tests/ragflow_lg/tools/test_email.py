@@ -13,6 +13,7 @@ from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import Reply, fake_services
 from tests.fakes.smtp_server import PASSWORD, USER, SmtpServer, certificates, smtp_server
+from tests.harness.rows import each_row
 
 
 def account(server: SmtpServer) -> dict[str, Any]:
@@ -57,7 +58,7 @@ async def test_nobody_to_write_to_is_no_success() -> None:
     assert (result.error, result.outputs["success"], server.received) == (None, False, [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "reason"),
     [
         ({"subject": "a\r\nBcc: x@example.com"}, "subject must be one line"),

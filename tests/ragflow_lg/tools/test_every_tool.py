@@ -18,10 +18,10 @@ from tests.fakes.http_server import Route
 from tests.fakes.run import Result, run_component
 from tests.fakes.services import Reply, fake_services
 from tests.fakes.tools import local_service
-from tests.harness.rows import for_each
+from tests.harness.rows import each_row
 from tests.ragflow_lg.tools.cases import KEY, TOOLS, Tool
 
-every_tool = for_each(TOOLS, lambda tool: tool.name + tool.path)
+every_tool = each_row("tool", TOOLS)
 
 
 class AnyAnswer:

@@ -16,6 +16,7 @@ from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.databases import KINDS, SHOP, execute, new_database, open_databases
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import Reply, fake_services
+from tests.harness.rows import each_row
 
 TABLE = """\
 |   id | name   |    price |
@@ -224,7 +225,7 @@ def test_the_check_reports_references_that_can_change_the_statement() -> None:
         assert list(exe_sql.lint(bind(exe_sql, {**params, **safe}))) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "sql",
     [
         "LIKE '%begin@key%'",

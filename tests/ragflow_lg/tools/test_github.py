@@ -10,6 +10,7 @@ from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import ScriptedHttp
 from tests.fakes.tools import local_service, request_parts, run_search
+from tests.harness.rows import each_row
 
 ITEMS = [
     {"name": "graph", "html_url": "http://g/graph", "description": "Graphs.", "watchers": 7},
@@ -69,7 +70,7 @@ async def test_nothing_found() -> None:
     assert (result.error, result.outputs["formalized_content"], result.outputs["json"]) == (None, "", [])
 
 
-@pytest.mark.parametrize("top_n", [0, -1, "5", 1.5, None])
+@each_row("top_n", [0, -1, "5", 1.5, None])
 def test_an_invalid_count_is_rejected(top_n: Any) -> None:
     with pytest.raises(ValidationError):
         bind(github, {"top_n": top_n})

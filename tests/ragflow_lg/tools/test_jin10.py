@@ -1,12 +1,11 @@
 from typing import Any
 
-import pytest
-
 from tests.fakes.tool_stubs import jin10
+from tests.harness.rows import each_row
 from tests.ragflow_lg.tools.contracts import run_tool
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "path", "query", "says"),
     [
         ({}, "flash", {"category": "1", "contain": "gold"}, "黄金上涨。"),

@@ -1,8 +1,7 @@
 from typing import Any
 
-import pytest
-
 from tests.fakes.tool_stubs import querit
+from tests.harness.rows import each_row
 from tests.ragflow_lg.tools.contracts import run_tool
 
 
@@ -15,7 +14,7 @@ async def test_pages_are_read_in_one_request() -> None:
     assert [status["status"] for status in result.outputs["json"]["statuses"]] == ["success", "error"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "params",
     [
         {"urls": ["ftp://a.test"]},

@@ -11,6 +11,7 @@ from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import Reply, ScriptedHttp
 from tests.fakes.tools import local_service, request_parts, run_search
+from tests.harness.rows import each_row
 
 PAGES: list[dict[str, Any]] = [{"url": "http://e/1", "raw_content": "# Laos", "images": []}]
 BODY = json.dumps({"results": PAGES, "failed_results": [{"url": "http://e/2", "error": "gone"}]})
@@ -51,13 +52,13 @@ async def test_urls_are_accepted_in_several_forms(urls: Any, expected: list[str]
     assert http.requests[0].json["urls"] == expected
 
 
-@pytest.mark.parametrize("urls", ["", " , ", [], None, "[]"])
+@each_row("urls", ["", " , ", [], None, "[]"])
 async def test_without_urls_no_request_is_sent(urls: Any) -> None:
     result, http = await extract({"urls": urls}, key="")
     assert (result.error, result.outputs["json"], http.requests) == (None, [], [])
 
 
-@pytest.mark.parametrize("urls", [7, [1], [["http://e"]], '[{"a": 1}]', {"a": 1}])
+@each_row("urls", [7, [1], [["http://e"]], '[{"a": 1}]', {"a": 1}])
 async def test_invalid_urls_are_an_error(urls: Any) -> None:
     result, http = await extract({"urls": urls})
     assert "urls" in str(result.error)

@@ -7,6 +7,7 @@ import pytest
 from ragflow_lg.adapters.browser.guarded_proxy import MAX_REFUSALS, GuardedProxy
 from ragflow_lg.adapters.http.address_guard import AddressGuard
 from tests.fakes.http_server import HttpServer, Route
+from tests.harness.rows import each_row
 
 HELLO = b"\x05\x01\x00"
 
@@ -62,7 +63,7 @@ async def test_internal_addresses_are_refused_in_every_form(host: bytes, kind: i
         assert "not on the public internet" in reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sent", "answer"),
     [
         (b"", b""),

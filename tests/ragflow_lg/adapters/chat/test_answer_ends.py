@@ -1,9 +1,8 @@
-import pytest
-
 from ragflow_lg.adapters.chat.answer_ends import end_reason, read_end
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("metadata", "end"),
     [
         ({"finish_reason": "stop"}, "stop"),

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.chat.openai_messages import normalize_answer, normalize_chunk
+from tests.harness.rows import each_row
 
 
 def answer(**message: Any) -> dict[str, Any]:
@@ -36,13 +37,13 @@ INVALID_ANSWERS: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "message"), INVALID_ANSWERS)
+@each_row(("value", "message"), INVALID_ANSWERS)
 def test_an_error_names_what_is_wrong_in_an_answer(value: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         normalize_answer(value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "message"),
     [
         (None, "a chunk of it is null or missing"),

@@ -15,6 +15,7 @@ from ragflow_lg.adapters.chat.openai_chat import OpenAIChat
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatModel, ChatRequest
 from tests.fakes.mock_llm import MockLLM
+from tests.harness.rows import each_row
 
 HELLO = ChatRequest("", ({"role": "user", "content": "hello"},))
 LOCAL = ProviderSettings("http://127.0.0.1:9/v1")
@@ -29,7 +30,7 @@ def openai(model: ChatModel) -> OpenAIChat:
     return model
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("llm_id", "expected"),
     [
         ("qwen-max@Tongyi-Qianwen", ModelName("qwen-max", "", "Tongyi-Qianwen")),
@@ -92,7 +93,7 @@ def test_a_known_provider_replaces_a_missing_one_but_does_not_serve_other_models
     assert openai(own.model("gpt-4.1@OpenAI")).endpoint.base_url == LOCAL.base_url
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("llm_id", "near"),
     [
         ("gpt-4.1@Opnai", "OpenAI"),
@@ -128,7 +129,7 @@ def test_a_model_without_settings_has_defaults() -> None:
     assert (model.context_tokens, model.has_vision) == (128_000, True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("providers", "llm_id", "expected"),
     [
         (

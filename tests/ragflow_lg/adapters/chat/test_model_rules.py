@@ -1,9 +1,8 @@
 from typing import Any
 
-import pytest
-
 from ragflow_lg.adapters.chat.model_rules import RULES, adapt_request, find_unsent
 from ragflow_lg.services.chat import ChatRequest
+from tests.harness.rows import each_row
 
 ALL: dict[str, float] = {"temperature": 0.3, "top_p": 0.5, "presence_penalty": 0.4, "frequency_penalty": 0.7}
 SAMPLING: dict[str, float] = {**ALL, "max_tokens": 50}
@@ -22,7 +21,7 @@ def without(*names: str, **more: float) -> dict[str, float]:
 KIMI = {"top_p": 0.95, "n": 1, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("provider", "model", "sampling", "body"),
     [
         ("OpenAI", "gpt-4.1", without("max_tokens"), {}),

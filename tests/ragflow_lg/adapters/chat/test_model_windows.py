@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from ragflow_lg.adapters.chat.model_windows import ask_for_window, find_window, is_about_length
+from tests.harness.rows import each_row
 
 OLLAMA = {"data": [{"id": "m", "owned_by": "library"}]}
 LOADED = {"models": [{"name": "x", "context_length": 4096}, {"name": "m:latest", "context_length": 2048}]}
@@ -30,7 +31,7 @@ async def ask(
         return await ask_for_window(connections, base_url, "k", "m", is_ollama=is_ollama), asked
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answers", "window"),
     [
         ({"/v1/models": {"data": [{"id": "x", "max_model_len": 1}, {"id": "m", "max_model_len": 4096}]}}, 4096),

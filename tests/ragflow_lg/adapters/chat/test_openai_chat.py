@@ -13,6 +13,7 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.server.devtools.mock_llm.rules import Reply
 from ragflow_lg.services.chat import ChatDelta, ChatRequest, ToolCall, ToolSchema, Usage
 from tests.fakes.mock_llm import MockLLM, reply
+from tests.harness.rows import each_row
 
 KEY = "sk-0123456789abcdef"
 ODD = "returned an answer that is not in OpenAI's format: "
@@ -118,9 +119,7 @@ async def test_images_without_a_user_message_are_left_out() -> None:
         assert server.requests[0].body["messages"] == list(messages)
 
 
-@pytest.mark.parametrize(
-    ("status", "is_retryable"), [(400, False), (401, False), (307, False), (429, True), (500, True)]
-)
+@each_row(("status", "is_retryable"), [(400, False), (401, False), (307, False), (429, True), (500, True)])
 async def test_a_refusal_names_status_and_reason_but_never_the_key(status: int, is_retryable: bool) -> None:
     async with mock_endpoint(reply(status=status, error=f"no luck with {KEY}")) as (server, chat):
         for call in (chat.complete(HELLO), collect(chat)):
@@ -141,9 +140,7 @@ async def test_a_long_refusal_is_shortened() -> None:
     assert len(str(caught.value)) <= 400
 
 
-@pytest.mark.parametrize(
-    "body", ["surprise", '{"choices": null}', '{"choices": []}', '{"error": {"message": "odd"}}', "[1]", "{"]
-)
+@each_row("body", ["surprise", '{"choices": null}', '{"choices": []}', '{"error": {"message": "odd"}}', "[1]", "{"])
 async def test_an_answer_in_another_format_is_a_service_error(body: str) -> None:
     async with mock_endpoint(reply(garbage=body)) as (_, chat):
         with pytest.raises(ServiceError, match="'m' of Test"):

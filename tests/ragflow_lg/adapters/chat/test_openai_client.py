@@ -12,6 +12,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.outputs import LLMResult
 
 from ragflow_lg.adapters.chat.openai_client import REASONING, EndpointChat, make_chat
+from tests.harness.rows import each_row
 
 USER = [HumanMessage("hello")]
 
@@ -35,7 +36,7 @@ def streaming(body: str) -> EndpointChat:
     return chat_with(httpx.MockTransport(lambda request: httpx.Response(200, content=content(), headers=headers)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "delta",
     [
         {"reasoning_content": "hm"},

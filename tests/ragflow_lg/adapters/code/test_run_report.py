@@ -14,6 +14,7 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.code import CodeResult
 from ragflow_lg.services.workers import NoWorkers, Workers
 from tests.fakes.counted_workers import CountedWorkers
+from tests.harness.rows import each_row
 
 
 def read_report(*lines: str, workers: Workers | None = None) -> CodeResult:
@@ -21,17 +22,13 @@ def read_report(*lines: str, workers: Workers | None = None) -> CodeResult:
     return asyncio.run(read_ending(Ending(b"", b"", report, 0), CodeLimits(), workers or NoWorkers()))
 
 
-@pytest.mark.parametrize(
-    "name", ["../x.csv", "/etc/x.csv", "a/../../x.csv", "a\\b.csv", "", "a\nb.csv", "x" * 300 + ".csv"]
-)
+@each_row("name", ["../x.csv", "/etc/x.csv", "a/../../x.csv", "a\\b.csv", "", "a\nb.csv", "x" * 300 + ".csv"])
 def test_names_of_artifacts_cannot_leave_the_folder(name: str) -> None:
     with pytest.raises(ServiceError, match="has a name that cannot be used"):
         read_report(json.dumps({"artifact": name}), '"eA=="')
 
 
-@pytest.mark.parametrize(
-    "line", ["nonsense", "[" * 100_000, "[1]", '{"value": 5}', '{"artifact": 1}', '{"artifact": "a.csv"}']
-)
+@each_row("line", ["nonsense", "[" * 100_000, "[1]", '{"value": 5}', '{"artifact": 1}', '{"artifact": "a.csv"}'])
 def test_a_damaged_report_is_an_error(line: str) -> None:
     with pytest.raises(ServiceError, match="has damaged the report"):
         read_report(line)
@@ -76,7 +73,7 @@ def test_a_large_value_is_read_in_a_worker_and_a_small_one_is_not() -> None:
     assert workers.names == ["read_value_line"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "problem"),
     [
         ("[" + "[]," * 1_300_000 + "[]]", "it has more than 200,000 entries"),
@@ -98,7 +95,7 @@ def test_a_large_artifact_arrives_without_being_parsed() -> None:
     assert (artifact.name, artifact.content, workers.names) == ("ü.csv", content, [])
 
 
-@pytest.mark.parametrize("content", ["", '"', "eA==", '"eA=="x', '"e\\u0041=="', '"e"', "[]"])
+@each_row("content", ["", '"', "eA==", '"eA=="x', '"e\\u0041=="', '"e"', "[]"])
 def test_an_artifact_without_base64_damages_the_report(content: str) -> None:
     with pytest.raises(ServiceError, match="has damaged the report"):
         read_report('{"artifact": "a.csv"}', content)

@@ -14,6 +14,7 @@ from ragflow_lg.services.code import CodeRequest, CodeResult
 from tests.fakes.counted_workers import CountedWorkers
 from tests.fakes.services import ScriptedHttp
 from tests.harness import pyodide_package
+from tests.harness.rows import each_row
 from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap, require_deno
 
 REQUEST = CodeRequest("python", "def main(): return 1")
@@ -59,7 +60,7 @@ async def test_auto_takes_the_service_if_its_address_is_set() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Bubblewrap needs Linux")
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "reason"),
     [
         (CodeSettings("refuse"), 'CodeExec is switched off: provider is "refuse" in the section [code]'),

@@ -23,6 +23,7 @@ from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, build_text_query
 from tests.conftest import FIXTURES
 from tests.fakes.recorded_tokenizer import RecordedTokenizer
+from tests.harness.rows import each_row
 
 GUIDE = Scope(("kb-guide", "kb-letters"))
 ONE_DOCUMENT = Scope(("kb-guide",), ("doc-bikes.md",))
@@ -46,7 +47,7 @@ REQUESTS: dict[str, Body] = {
 }
 
 
-@pytest.mark.parametrize("name", REQUESTS)
+@each_row("name", REQUESTS)
 def test_requests_equal_their_files(name: str) -> None:
     expected: dict[str, Any] = json.loads((FIXTURES / "elasticsearch" / f"{name}.json").read_text(encoding="utf-8"))
     assert REQUESTS[name] == expected

@@ -6,6 +6,7 @@ from ragflow_lg.adapters.elasticsearch.term_weights import Dictionaries, TermWei
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
 from ragflow_lg.base.errors import SettingsError
 from tests.fakes.recorded_tokenizer import RecordedTokenizer
+from tests.harness.rows import each_row
 
 PORTABLE = TermWeights(PortableTokenizer())
 RECORDED = TermWeights(RecordedTokenizer())
@@ -29,7 +30,7 @@ def test_names_and_some_word_classes_weigh_more() -> None:
     assert noun[1] > 1.9 * verbal_noun[1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("a b c d", ["a b c d"]),

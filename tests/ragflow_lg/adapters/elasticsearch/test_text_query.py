@@ -12,6 +12,7 @@ from ragflow_lg.adapters.elasticsearch.text_query import (
 from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
 from tests.fakes import query_strings
 from tests.fakes.recorded_tokenizer import RecordedTokenizer
+from tests.harness.rows import each_row
 
 PORTABLE = TermWeights(PortableTokenizer())
 RECORDED = TermWeights(RecordedTokenizer())
@@ -80,7 +81,7 @@ def test_synonyms_are_added_to_their_word() -> None:
     query_strings.parse(short.text)
 
 
-@pytest.mark.parametrize("question", ["", " ", "?!", "“”", "\u3000"])
+@each_row("question", ["", " ", "?!", "“”", "\u3000"])
 def test_a_question_without_words_has_no_query(question: str) -> None:
     assert build_text_query(question, PORTABLE).text == ""
 
@@ -111,7 +112,7 @@ def test_special_characters_are_escaped(text: str, expected: str) -> None:
     assert escape_query(text) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("how does elasticsearch hybrid search ranking work", " elasticsearch hybrid search ranking work"),

@@ -12,6 +12,7 @@ from ragflow_lg.adapters.elasticsearch.tokenizers import (
     to_half_width,
 )
 from ragflow_lg.base.errors import SettingsError
+from tests.harness.rows import each_row
 
 MODULE = """
 class HanziConv:
@@ -33,7 +34,7 @@ class RagTokenizer:
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         (

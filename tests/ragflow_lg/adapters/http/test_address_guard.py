@@ -5,6 +5,7 @@ import pytest
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard, PinnedNetwork, Resolver, resolve_host
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from tests.harness.rows import each_row
 
 PUBLIC = "93.184.215.14"
 
@@ -16,7 +17,7 @@ def resolver_of(*addresses: str) -> Resolver:
     return resolve
 
 
-@pytest.mark.parametrize(
+@each_row(
     "address",
     [
         *(
@@ -44,9 +45,7 @@ async def test_addresses_that_are_not_public_are_refused(address: str) -> None:
     assert not caught.value.is_retryable
 
 
-@pytest.mark.parametrize(
-    "address", [PUBLIC, "2606:2800:21f::1", f"::ffff:{PUBLIC}", "64:ff9b::5db8:d70e", "172.32.0.1"]
-)
+@each_row("address", [PUBLIC, "2606:2800:21f::1", f"::ffff:{PUBLIC}", "64:ff9b::5db8:d70e", "172.32.0.1"])
 async def test_public_addresses_are_allowed(address: str) -> None:
     assert await AddressGuard(resolve=resolver_of(address)).resolve("host.example", 80) == [(address, 80)]
 
@@ -57,15 +56,13 @@ async def test_one_refused_address_refuses_the_host(answer: tuple[str, ...]) -> 
         await AddressGuard(resolve=resolver_of(*answer)).resolve("host.example", 80)
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "0", "localhost", "::1"]
-)
+@each_row("host", ["127.0.0.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "0", "localhost", "::1"])
 async def test_every_spelling_of_a_local_address_is_refused(host: str) -> None:
     with pytest.raises(ServiceError):
         await AddressGuard().resolve(host, 80)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "host", "port", "address"),
     [
         ("wiki.example", "wiki.example", 80, "10.0.0.1"),
@@ -87,7 +84,7 @@ async def test_an_allow_list_entry_allows_matching_addresses(entry: str, host: s
     assert addresses == [(address, port)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "host", "port", "address"),
     [
         ("wiki.example", "other.example", 80, "10.0.0.1"),
@@ -110,9 +107,7 @@ async def test_an_allow_list_entry_allows_nothing_else(entry: str, host: str, po
         await AddressGuard([entry], resolve=resolver_of(address)).resolve(host, port)
 
 
-@pytest.mark.parametrize(
-    "entry", ["", "*", "http://x", "x/y", "x:0", "x:99999", "10.0.0.1/8", "[x]", "a b", "x:", "*x"]
-)
+@each_row("entry", ["", "*", "http://x", "x/y", "x:0", "x:99999", "10.0.0.1/8", "[x]", "a b", "x:", "*x"])
 def test_an_invalid_entry_is_an_error_that_names_the_setting(entry: str) -> None:
     with pytest.raises(SettingsError, match=r"\[http\] allow"):
         AddressGuard([entry])

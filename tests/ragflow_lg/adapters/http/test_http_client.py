@@ -13,10 +13,11 @@ from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.services.http import HttpRequest, use_traceparent
 from tests.fakes.http_server import HttpServer, Route
+from tests.harness.rows import each_row
 from tests.ragflow_lg.adapters.http.clients import client_of, get, make_client, send_error
 
 
-@pytest.mark.parametrize("status", [200, 204, 301, 302, 404, 408, 429, 500, 503])
+@each_row("status", [200, 204, 301, 302, 404, 408, 429, 500, 503])
 async def test_a_response_is_returned_whatever_its_status(status: int) -> None:
     async with HttpServer(
         [Route("/", status=status, headers={"Location": "http://169.254.169.254/"})]
@@ -104,7 +105,7 @@ async def test_credentials_in_a_url_become_a_header_and_are_removed_from_the_url
     assert answer.url == "http://stub.test/"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         *("", "ftp://stub.test/", "file:///etc/passwd", "gopher://stub.test/", "//stub.test/", "stub.test", "http://"),
@@ -138,7 +139,7 @@ async def test_international_names_are_resolved_in_ascii() -> None:
     assert hosts == ["xn--bcher-kva.example"] * 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [
         ("X-Key", "geheim\r\nHost: evil"),
@@ -163,7 +164,7 @@ async def test_a_body_that_cannot_be_encoded_as_json_is_rejected(body: Any) -> N
         assert "JSON" in str(await send_error(client_of(server), HttpRequest("POST", "http://stub.test/", json=body)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         *(
@@ -242,7 +243,7 @@ async def test_an_unused_client_can_be_closed() -> None:
 
 
 class TestLimits:
-    @pytest.mark.parametrize(
+    @each_row(
         "route",
         [
             Route("/", body=b"x" * 1001),
@@ -305,7 +306,7 @@ class TestLimits:
 
 
 class TestDecoding:
-    @pytest.mark.parametrize(
+    @each_row(
         ("content_type", "body", "text"),
         [
             ("text/plain", "ü".encode(), "ü"),
@@ -343,7 +344,7 @@ class TestDecoding:
             assert (await client.send(get())).text == "hello " * 1000
             assert (await client.send(HttpRequest("HEAD", "http://stub.test/head"))).text == ""
 
-    @pytest.mark.parametrize(
+    @each_row(
         ("encoding", "body", "message"),
         [
             ("gzip", b"no gzip", "not valid gzip data"),

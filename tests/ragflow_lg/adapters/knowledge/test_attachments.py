@@ -9,9 +9,10 @@ from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.images import GIF, JPEG, PNG, WEBP
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "mime_type", "content", "type_"),
     [
         ("a.png", "image/png", PNG, "png"),
@@ -29,7 +30,7 @@ async def test_the_bytes_of_an_image_decide_about_its_type(
     assert uri == f"data:image/{type_};base64,{base64.b64encode(content).decode()}"
 
 
-@pytest.mark.parametrize("content", [b"", b"no image", b"\x89PNG", b"%PDF-1.4\n%%EOF", b"RIFF\0\0\0\0WAVE"])
+@each_row("content", [b"", b"no image", b"\x89PNG", b"%PDF-1.4\n%%EOF", b"RIFF\0\0\0\0WAVE"])
 async def test_what_is_no_image_is_refused(content: bytes) -> None:
     for name, mime_type in (("a.png", ""), ("b", "image/png")):
         with pytest.raises(

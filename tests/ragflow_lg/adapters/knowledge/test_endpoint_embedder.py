@@ -15,6 +15,7 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from tests.fakes.counted_workers import CountedWorkers
 from tests.fakes.services import ScriptedHttp
+from tests.harness.rows import each_row
 
 ENDPOINT = {name: EmbeddingSettings("https://models.example/v1", name) for name in ("bge", "m3@Silicon")}
 
@@ -60,7 +61,7 @@ async def test_temporary_failures_are_retried() -> None:
     assert len(endpoint.requests) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "body", "problem"),
     [
         (401, "wrong key s3cret", r"answered with status 401: wrong key \*\*\*\."),
@@ -74,7 +75,6 @@ async def test_temporary_failures_are_retried() -> None:
         (200, '{"data": [' + "{}," * 100_000 + "1]}", "its JSON has more than 16,384 entries"),
         (503, "", "answered with status 503: nothing"),
     ],
-    ids=["key", "html", "shape", "count", "dims", "nan", "too large", "no float", "entries", "down"],
 )
 async def test_failures_name_the_setting_but_not_the_key(status: int, body: Any, problem: str) -> None:
     endpoint = Endpoint(*[(status, body, {"retry-after": "90"})] * 2)
@@ -101,7 +101,7 @@ async def test_a_missing_key_names_its_variable() -> None:
         await EndpointEmbedder("e", settings, Endpoint()).embed_question("q")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("id_", "name"),
     [
         ("bge", "bge"),

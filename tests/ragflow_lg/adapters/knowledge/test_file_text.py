@@ -6,6 +6,7 @@ import pytest
 from ragflow_lg.adapters.knowledge import chunking
 from ragflow_lg.adapters.knowledge.file_text import read_blocks, read_sidecar, split_front_matter
 from ragflow_lg.base.errors import ServiceError
+from tests.harness.rows import each_row
 
 
 def texts(name: str, content: str | bytes) -> list[str]:
@@ -13,7 +14,7 @@ def texts(name: str, content: str | bytes) -> list[str]:
     return ["#" * block.heading + block.text for block in read_blocks(name, data).blocks if block.text]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "content", "expected"),
     [
         ("a.txt", "one\ntwo\n\nthree", ["one\ntwo", "three"]),
@@ -34,7 +35,7 @@ def test_supported_files_become_blocks(name: str, content: str | bytes, expected
     assert texts(name, content) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "content", "problem"),
     [
         ("a.txt", b"a\0b", "binary"),
@@ -51,7 +52,7 @@ def test_unreadable_files_are_an_error_with_the_reason(name: str, content: bytes
         read_blocks(name, content)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "content"),
     [
         ("a.md", f"# a{' ' * 20_000}b\ntext"),
@@ -61,7 +62,6 @@ def test_unreadable_files_are_an_error_with_the_reason(name: str, content: bytes
         ("a.csv", "," * 500_000 + "\n" + "x\n" * 10_000),
         ("a.json", f'{{"{"k" * 500_000}": [{"1," * 10_000}1]}}'),
     ],
-    ids=["blanks", "marks", "marks in HTML", "a long head", "a wide head", "a long key"],
 )
 def test_small_files_need_little_time_and_memory(name: str, content: str) -> None:
     start = time.process_time()
@@ -85,7 +85,7 @@ def test_front_matter_is_not_text_but_counts_for_line_numbers() -> None:
     assert [(block.text, block.first_line) for block in text.blocks] == [("Head", 4), ("Text", 6)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "metadata", "lines"),
     [
         (
@@ -101,7 +101,6 @@ def test_front_matter_is_not_text_but_counts_for_line_numbers() -> None:
         ("", {}, 0),
         (f"---\na: {'[' * 5000}{']' * 5000}\n---\n", {"a": ["[" * 4999 + "]" * 4999]}, 3),
     ],
-    ids=["values", "lists", "windows", "no end", "no entry", "not at the beginning", "empty", "nested deeply"],
 )
 def test_front_matter_is_parsed(text: str, metadata: dict[str, Any], lines: int) -> None:
     assert split_front_matter(text) == (metadata, lines)

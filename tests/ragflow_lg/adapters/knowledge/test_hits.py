@@ -20,6 +20,7 @@ from ragflow_lg.adapters.knowledge.knowledge_records import (
     vectors_table,
 )
 from tests.fakes.embedded import fill, stored_knowledge
+from tests.harness.rows import each_row
 
 
 def hits_of(tmp_path: Path, *, count: int = 10, documents: list[int] | None = None, min_cosine: float = 0.2) -> Hits:
@@ -90,7 +91,7 @@ def test_the_least_recently_used_matrix_is_evicted(tmp_path: Path) -> None:
         assert matrices.get(connection, a) is matrix
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("count", "min_cosine", "indices"),
     [(2, -1.0, [3, 1]), (3, -1.0, [3, 1, 4]), (9, -1.0, [3, 1, 4, 0]), (9, 0.4, [3, 1, 4]), (9, 0.95, [])],
 )

@@ -3,11 +3,12 @@ import pytest
 from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, ModelEndpoint, find_model_id, list_models
 from ragflow_lg.base.errors import ServiceError
 from tests.fakes.services import ScriptedHttp
+from tests.harness.rows import each_row
 
 SETTINGS = EndpointSettings("https://models.example/v1/", "bge", "s3cret")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("id_", "found"),
     [("m@A", "m@A"), ("m@A#x", "m@A"), ("bge", "bge"), ("bge@B", "bge"), ("other", None), ("m", None)],
 )

@@ -16,6 +16,7 @@ from ragflow_lg.adapters.knowledge.rerankers import (
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Metadata, Reranker, SearchResult
 from tests.fakes.http_server import HttpServer, Route
+from tests.harness.rows import each_row
 
 DATASET = Dataset("ds1", "Manuals")
 
@@ -95,7 +96,7 @@ async def test_texts_are_truncated_and_sent_in_batches() -> None:
         assert [json.loads(request.body)["documents"] for request in server.received] == [["on"], ["tw"], ["th"]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("route", "text"),
     [
         (Route("/v1/rerank", status=401, body="bad k3y"), r"answered with status 401: bad \*\*\*\.$"),
@@ -112,7 +113,6 @@ async def test_texts_are_truncated_and_sent_in_batches() -> None:
         (Route("/v1/rerank", body="[" * 200_000), "without scores"),
         (Route("/v1/rerank", delay_ms=500), "did not answer within"),
     ],
-    ids=["key", "busy", "page", "map", "no score", "too few", "nan", "twice", "deep", "slow"],
 )
 async def test_invalid_responses_are_errors(route: Route, text: str) -> None:
     async with HttpServer([route]).running() as server:
@@ -142,7 +142,7 @@ async def test_errors_name_missing_settings() -> None:
     assert "k3y" not in repr(RerankerSettings("http://x", api_key="k3y"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("top_n", "top_k", "is_reranked", "expected"),
     [
         (8, 1024, False, 64),
@@ -157,7 +157,7 @@ def test_the_window_size_equals_that_of_ragflow(top_n: int, top_k: int, is_reran
     assert compute_window_size(top_n, top_k, is_reranked=is_reranked) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("scores", "expected"),
     [
         ([0.1, 0.9], [0.1, 0.9]),
@@ -166,7 +166,6 @@ def test_the_window_size_equals_that_of_ragflow(top_n: int, top_k: int, is_reran
         ([-3.0], [0.0]),
         ([], []),
     ],
-    ids=["within", "beyond", "alike", "one", "none"],
 )
 def test_scores_are_scaled_to_0_and_1(scores: list[float], expected: list[float]) -> None:
     assert normalize_scores(scores) == expected

@@ -13,6 +13,7 @@ from ragflow_lg.adapters.knowledge.hits import (
 )
 from ragflow_lg.adapters.knowledge.words import extract_question_words
 from tests.fakes.embedded import fill, stored_knowledge
+from tests.harness.rows import each_row
 
 TEXTS = ["the cat sat", "the dog sat", "年假十五天", "the bird"]
 
@@ -68,7 +69,7 @@ def test_a_huge_question_is_answered_quickly(tmp_path: Path) -> None:
     assert time.process_time() - start < 5
 
 
-@pytest.mark.parametrize(("cosine", "score"), [(-1.0, 0.0), (0.0, 0.5), (0.2, 0.6), (1.0, 1.0), (1.5, 1.0)])
+@each_row(("cosine", "score"), [(-1.0, 0.0), (0.0, 0.5), (0.2, 0.6), (1.0, 1.0), (1.5, 1.0)])
 def test_cosines_are_scaled_like_in_elasticsearch(cosine: float, score: float) -> None:
     assert cosine_scores([cosine])[0] == pytest.approx(score)
 

@@ -1,9 +1,8 @@
-import pytest
-
 from ragflow_lg.adapters.knowledge.words import MAX_QUESTION_WORDS, extract_question_words, split_words
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "words"),
     [
         ("The POLICIES of user_id, 2 buses", ["the", "policy", "of", "user_id", "2", "buse"]),
@@ -19,7 +18,6 @@ from ragflow_lg.adapters.knowledge.words import MAX_QUESTION_WORDS, extract_ques
         ('" OR * NEAR( -', ["or", "near"]),
         ("", []),
     ],
-    ids=str,
 )
 def test_texts_of_every_script_are_split(text: str, words: list[str]) -> None:
     assert split_words(text) == words

@@ -14,6 +14,7 @@ from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer, build_mail
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.mail import MailAccount, MailMessage, Security
 from tests.fakes.smtp_server import PASSWORD, USER, SmtpServer, certificates, smtp_server
+from tests.harness.rows import each_row
 
 MESSAGE = MailMessage(USER, "Büro", ("ann@example.com",), (), "Grüße, 世界", "<p>Zwei Äpfel</p>")
 
@@ -177,7 +178,7 @@ async def test_an_unknown_server_and_a_missing_package_are_named(monkeypatch: py
         await SmtpMailer({}, AddressGuard()).send("other", MESSAGE)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "message",
     [
         MailMessage("a@b.example\r\nBcc: x@y.example", "", ("a@example.com",), (), "s", "t"),
@@ -188,7 +189,6 @@ async def test_an_unknown_server_and_a_missing_package_are_named(monkeypatch: py
         MailMessage(USER, "", ("a@example.com",), (), "=?x-unknown?q?=0D=0ABcc:x@y.example?=", "t"),
         MailMessage(USER, f"{'x' * 80}hello {'x' * 80}", ("a@example.com",), (), "s", "t"),
     ],
-    ids=["sender", "name", "to", "cc", "subject", "encoded subject", "blank line in a folded name"],
 )
 async def test_a_line_break_in_a_header_is_refused(message: MailMessage) -> None:
     async with smtp_server() as server:

@@ -21,6 +21,7 @@ from ragflow_lg.base import extras
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.tool_policies import ServerAnswer
 from tests.fakes.mcp_servers import text_of, tiny
+from tests.harness.rows import each_row
 
 WEB = McpServerSettings("streamable-http", url="https://mcp.test/mcp", headers={"X": "$v"}, variables={"v": "geheim"})
 
@@ -177,7 +178,7 @@ def test_variables_are_substituted_in_names_and_values() -> None:
     }
 
 
-@pytest.mark.parametrize("value", ["", "  ", "Bearer ", "bearer", "Bearer $token", "$token"])
+@each_row("value", ["", "  ", "Bearer ", "bearer", "Bearer $token", "$token"])
 def test_headers_without_a_value_are_dropped(value: str) -> None:
     assert build_headers({"Authorization": value, " ": "x"}, {"token": ""}, {}) == {}
 

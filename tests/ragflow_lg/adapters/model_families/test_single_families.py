@@ -28,6 +28,7 @@ from tests.fakes.model_wires.google_wire import GoogleWire
 from tests.fakes.model_wires.openai_wire import AzureWire
 from tests.fakes.model_wires.wire import Fault, Reply, serving_wire, sse
 from tests.fakes.tool_stubs.stub import Call
+from tests.harness.rows import each_row
 from tests.ragflow_lg.adapters.model_families.family_cases import (
     CASES,
     HELLO,
@@ -131,7 +132,7 @@ async def test_vertex_takes_a_key_that_stays_out_of_the_environment(monkeypatch:
     assert not {"GOOGLE_API_KEY", "GEMINI_API_KEY"} & set(os.environ)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "thinking", "sent"),
     [
         ("claude-3-5-haiku-20241022", "disabled", None),

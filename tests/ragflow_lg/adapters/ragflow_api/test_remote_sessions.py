@@ -4,6 +4,7 @@ import pytest
 
 from ragflow_lg.adapters.ragflow_api.remote_sessions import list_sessions, parse_session, read_session
 from tests.fakes.recorded_ragflow import GENERATIONS, RecordedRagflow
+from tests.harness.rows import each_row
 from tests.ragflow_lg.adapters.ragflow_api.opened_api import open_api
 
 PAINTER = "a1" * 16
@@ -31,7 +32,7 @@ async def test_every_generation_gives_the_same_sessions(generation: str) -> None
         assert "prompts" not in repr(waiting.state)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "row",
     [
         {},

@@ -1,7 +1,5 @@
 from typing import Any
 
-import pytest
-
 from ragflow_lg.adapters.recording.cassette_requests import (
     call_request,
     chat_request,
@@ -13,6 +11,7 @@ from ragflow_lg.adapters.recording.cassette_requests import (
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.chat import ChatRequest, ToolSchema
 from ragflow_lg.services.http import HttpRequest
+from tests.harness.rows import each_row
 
 
 def test_a_model_call_is_recorded_without_empty_values() -> None:
@@ -65,7 +64,7 @@ def test_an_http_request_is_recorded_without_its_secrets_and_the_redactor_learns
     assert redactor.text("topsecret-123 qqqqqqqq1 wwwwwwww1 eeeeeeee1 pass-word-1") == "*** *** *** *** ***"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("recorded", "actual", "same"),
     [
         ("a", "a", True),

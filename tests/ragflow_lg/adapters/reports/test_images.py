@@ -4,10 +4,9 @@ import base64
 import struct
 import time
 
-import pytest
-
 from ragflow_lg.adapters.reports.images import MAX_PIXELS, read_data_address, read_picture
 from tests.fakes.images import GIF, PNG
+from tests.harness.rows import each_row
 
 JPEG = b"\xff\xd8\xff\xe0\0\x04xx\xff\xc0\0\x11\x08" + struct.pack(">HH", 20, 30) + b"\0" * 12
 VP8X = b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0" + (29).to_bytes(3, "little") + (19).to_bytes(3, "little")
@@ -15,7 +14,7 @@ VP8L = b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f" + (29 | 19 << 14).to_bytes(4, "little
 VP8 = b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a" + struct.pack("<HH", 30, 20)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "expected"),
     [
         (PNG, ("png", 1, 1)),
@@ -39,16 +38,12 @@ def test_types_and_sizes(content: bytes, expected: tuple[str, int, int]) -> None
 BOMB = PNG[:16] + struct.pack(">II", MAX_PIXELS, 2) + PNG[24:]
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"text", PNG[:20], JPEG[:8], VP8X[:14], BOMB, b"GIF89a\0\0\0\0", b"\xff\xd8" + b"\0" * 99]
-)
+@each_row("content", [b"", b"text", PNG[:20], JPEG[:8], VP8X[:14], BOMB, b"GIF89a\0\0\0\0", b"\xff\xd8" + b"\0" * 99])
 def test_other_files_are_not_images(content: bytes) -> None:
     assert read_picture(content) is None
 
 
-@pytest.mark.parametrize(
-    "address", ["", "data:text/html;base64,AAAA", "data:image/png;base64,!", "data:image/png,x", "/a.png"]
-)
+@each_row("address", ["", "data:text/html;base64,AAAA", "data:image/png;base64,!", "data:image/png,x", "/a.png"])
 def test_other_addresses_have_no_content(address: str) -> None:
     assert read_data_address(address) is None
 

@@ -3,14 +3,15 @@
 import pytest
 
 from ragflow_lg.adapters.reports.languages import LANGUAGES, SAMPLES, describe_missing, is_right_to_left, language_of
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize("code", LANGUAGES)
+@each_row("code", LANGUAGES)
 def test_each_language_is_recognised_by_its_letters(code: str) -> None:
     assert language_of(f"abc {SAMPLES[code]}") == code
 
 
-@pytest.mark.parametrize("text", ["", "abc", "ÄÖü", "привет", "→ ∑"])
+@each_row("text", ["", "abc", "ÄÖü", "привет", "→ ∑"])
 def test_other_texts_have_no_language_of_their_own(text: str) -> None:
     assert language_of(text) == ""
     assert not is_right_to_left(text)

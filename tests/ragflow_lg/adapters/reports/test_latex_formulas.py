@@ -3,8 +3,6 @@
 from typing import Any
 from xml.etree.ElementTree import tostring
 
-import pytest
-
 from ragflow_lg.adapters.reports.docx_elements import add_formula
 from ragflow_lg.adapters.reports.html_file import mathml_element
 from ragflow_lg.adapters.reports.latex_formulas import MAX_CHARS, read_latex
@@ -21,6 +19,7 @@ from ragflow_lg.adapters.reports.report_tree import (
     Space,
 )
 from ragflow_lg.adapters.reports.typst_source import typst_equation
+from tests.harness.rows import each_row
 
 A, B, ONE, TWO = Atom("symbol", "a"), Atom("symbol", "b"), Atom("number", "1"), Atom("number", "2")
 
@@ -49,12 +48,12 @@ FORMULAS: list[tuple[str, Formula]] = [
 ]
 
 
-@pytest.mark.parametrize(("latex", "formula"), FORMULAS, ids=[latex for latex, _ in FORMULAS])
+@each_row(("latex", "formula"), FORMULAS)
 def test_formulas(latex: str, formula: Formula) -> None:
     assert read_latex(latex) == formula
 
 
-@pytest.mark.parametrize(
+@each_row(
     "latex",
     [
         r"\foo{a}",
@@ -102,7 +101,7 @@ def test_typst_accepts_every_part() -> None:
         assert typst.compile(source.encode(), ignore_system_fonts=True).startswith(b"%PDF")
 
 
-@pytest.mark.parametrize("text", ['"', "\\", '#panic("x")', "$", "]", '") panic("', "\n"])
+@each_row("text", ['"', "\\", '#panic("x")', "$", "]", '") panic("', "\n"])
 def test_text_in_a_formula_is_no_source(text: str) -> None:
     import typst
 

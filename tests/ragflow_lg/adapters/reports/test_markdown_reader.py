@@ -1,7 +1,5 @@
 """Markdown as a tree."""
 
-import pytest
-
 from ragflow_lg.adapters.reports.markdown_reader import MAX_DEPTH, clean_text, read_markdown
 from ragflow_lg.adapters.reports.report_tree import (
     Block,
@@ -22,6 +20,7 @@ from ragflow_lg.adapters.reports.report_tree import (
     inline_parts,
     plain_text,
 )
+from tests.harness.rows import each_row
 
 
 def read_one(text: str) -> Block:
@@ -62,7 +61,7 @@ def test_html_is_text_except_for_line_breaks() -> None:
     assert read_one("<script>alert(1)</script>") == Paragraph((Text("<script>alert(1)</script>"),))
 
 
-@pytest.mark.parametrize("address", ["javascript:x", "file:///etc/passwd", "/api/v1/x", "data:text/html,x", "ftp://a"])
+@each_row("address", ["javascript:x", "file:///etc/passwd", "/api/v1/x", "data:text/html,x", "ftp://a"])
 def test_only_web_addresses_are_links(address: str) -> None:
     assert not [part for part in inline_parts(read_markdown(f"[a]({address})")) if isinstance(part, Link)]
 
@@ -93,7 +92,7 @@ def test_lines_of_a_paragraph_are_joined() -> None:
     assert read_one("a  \nb") == Paragraph((Text("a"), LineBreak(), Text("b")))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "latex"),
     [
         ("$x^2$", ["x^2"]),

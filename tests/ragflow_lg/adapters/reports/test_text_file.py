@@ -1,12 +1,11 @@
 """Plain text files."""
 
-import pytest
-
 from ragflow_lg.adapters.reports.markdown_reader import read_markdown
 from ragflow_lg.adapters.reports.text_file import write_text
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("markdown", "text"),
     [
         ("# A *b*\n\nc `d`<br>e", "A b\n\nc d\ne\n"),

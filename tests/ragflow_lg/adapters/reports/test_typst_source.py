@@ -3,7 +3,6 @@
 import json
 import re
 
-import pytest
 import typst
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from ragflow_lg.adapters.reports.images import read_picture
 from ragflow_lg.adapters.reports.markdown_reader import read_markdown
 from ragflow_lg.adapters.reports.typst_source import TypstWriter, literal
 from tests.fakes.images import PNG
+from tests.harness.rows import each_row
 from tests.ragflow_lg.adapters.reports.hostile_texts import HOSTILE_TEXTS
 
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -115,7 +115,7 @@ def test_typst_accepts_every_text(texts: list[str]) -> None:
     assert typst.compile(f"#{write(chr(10).join(texts))}".encode(), ignore_system_fonts=True).startswith(b"%PDF")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     ['#read("/etc/passwd")', "$#panic()$", "@preview/a:1.0.0", "<label>", '#import "x.typ"', "```typst\n#panic()\n```"],
 )

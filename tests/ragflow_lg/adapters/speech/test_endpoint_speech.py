@@ -14,6 +14,7 @@ from ragflow_lg.server.devtools.mock_llm.audio import tone
 from ragflow_lg.server.devtools.mock_llm.rules import AudioReply, AudioRules
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from tests.fakes.mock_llm import MockLLM
+from tests.harness.rows import each_row
 
 
 class OneResponse:
@@ -65,7 +66,7 @@ async def test_without_its_key_a_model_is_not_asked() -> None:
     assert http.requests == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("response", "problem"),
     [
         (HttpResponse(200, {"content-type": "audio/mpeg"}, "", ""), "sent no audio"),
@@ -81,7 +82,7 @@ async def test_an_answer_without_audio_is_an_error(response: HttpResponse, probl
         await speech_of(OneResponse(response), api_key="sk-1234").speak("Hello", "")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"text": 1}', "[" * 100_000])
+@each_row("text", ["", "[]", "{}", '{"text": 1}', "[" * 100_000])
 async def test_an_answer_without_text_is_an_error(text: str) -> None:
     with pytest.raises(ServiceError, match="sent no text"):
         await speech_of(OneResponse(HttpResponse(200, {}, text, ""))).transcribe("a.wav", "audio/wav", b"x")

@@ -9,6 +9,7 @@ from ragflow_lg.adapters.sql.read_only import CHANGES_REFUSED, NotSqlError
 from ragflow_lg.adapters.sql.statements import bind, clean, read_statements
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import WorkLimitError
+from tests.harness.rows import each_row
 
 READS = [
     ("mysql", "SELECT a, `b c` FROM t WHERE x LIKE 'a;b' -- comment"),
@@ -135,12 +136,12 @@ def read(sql: str, dialect: str = "mysql", marks: list[str] | None = None) -> li
     return read_statements(sql, dialect, marks or [])
 
 
-@pytest.mark.parametrize(("dialect", "sql"), READS, ids=str)
+@each_row(("dialect", "sql"), READS)
 def test_reads_are_allowed(dialect: str, sql: str) -> None:
     assert [(one["refusal"], one["error"]) for one in read(sql, dialect)] == [("", "")]
 
 
-@pytest.mark.parametrize(("dialect", "sql"), WRITES, ids=str)
+@each_row(("dialect", "sql"), WRITES)
 def test_everything_else_is_refused(dialect: str, sql: str) -> None:
     assert all(one["refusal"] for one in read(sql, dialect))
 
@@ -205,7 +206,7 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "sql"), ANSWERS)
+@each_row(("answer", "sql"), ANSWERS)
 def test_the_sql_of_a_model_is_its_block_without_marks(answer: str, sql: str) -> None:
     assert clean(answer) == sql
 
@@ -230,8 +231,8 @@ NO_SQL = [
 ]
 
 
-@pytest.mark.parametrize("dialect", ["mysql", "postgres", "sqlite", "trino", ""])
-@pytest.mark.parametrize("text", NO_SQL)
+@each_row("dialect", ["mysql", "postgres", "sqlite", "trino", ""])
+@each_row("text", NO_SQL)
 def test_what_cannot_be_parsed_is_no_refusal(text: str, dialect: str) -> None:
     (statement,) = read(text, dialect)
     assert not statement["is_sql"]

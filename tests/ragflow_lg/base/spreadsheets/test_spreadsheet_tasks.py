@@ -19,6 +19,7 @@ from ragflow_lg.base.spreadsheets.spreadsheet_tasks import (
     read_spreadsheets,
     write_spreadsheet,
 )
+from tests.harness.rows import each_row
 from tests.ragflow_lg.base.spreadsheets.books import book, cells, joined
 
 PEOPLE = book({"People": [["id", "name"], [1, "Ann"], [None, None], [2, None]], "Cities": [["city"], ["Rome"]]})
@@ -77,7 +78,7 @@ def test_more_rows_than_wanted_are_counted() -> None:
     assert result["summary"] == "**t.csv**: 50 rows, 1 columns (n); data contains the first 3"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "content", "problem"),
     [
         ("a.xlsx", b"no zip", "'a.xlsx' cannot be read: it is damaged or not of this type: BadZipFile"),
@@ -171,7 +172,7 @@ def test_a_text_meets_the_number_that_it_shows() -> None:
     assert set(found) == {("a", "x"), ("b", None), (None, "y"), ("c", "z")}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("texts", "values"),
     [
         (["1E5", "2"], ["1E5", "2"]),

@@ -11,9 +11,10 @@ from jinja2.sandbox import SandboxedEnvironment
 from ragflow_lg.base.values import to_text
 from ragflow_lg.dsl.templates import sandbox as template_sandbox
 from ragflow_lg.dsl.templates.sandbox import format_value
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "expected"),
     [
         ("{{ 'one two three four' | truncate(8) }}", "one..."),
@@ -117,7 +118,7 @@ def render_in_jinja(source: str, value: Any) -> str:
     return outcome(JINJA.from_string(source), value)
 
 
-@pytest.mark.parametrize("name", sorted(jinja_filters.FILTERS.keys() - EXCLUDED))
+@each_row("name", sorted(jinja_filters.FILTERS.keys() - EXCLUDED))
 def test_a_filter_has_jinjas_result(name: str) -> None:
     for arguments in ARGUMENTS.get(name, [""]):
         source = f"{{{{ v | {name}({arguments}) }}}}"
@@ -130,7 +131,7 @@ def test_a_filter_has_jinjas_result(name: str) -> None:
             assert (value, render_here(source, value)) == (value, expected)
 
 
-@pytest.mark.parametrize("name", sorted(name for name in jinja_tests.TESTS if name.isalpha()))
+@each_row("name", sorted(name for name in jinja_tests.TESTS if name.isalpha()))
 def test_a_test_has_jinjas_result(name: str) -> None:
     for arguments in ("", "(1)", "('a')", "([1, 'ab cd'])"):
         source = f"{{{{ v is {name}{arguments} }}}}"
@@ -138,7 +139,7 @@ def test_a_test_has_jinjas_result(name: str) -> None:
             assert (value, render_here(source, value)) == (value, render_in_jinja(source, value))
 
 
-@pytest.mark.parametrize("value", VALUES)
+@each_row("value", VALUES)
 def test_tojson_writes_json_of_every_value(value: Any) -> None:
     assert json.loads(render_here("{{ v | tojson }}", value)) == value
     assert json.loads(render_here('{"a": {{ v | tojson(indent=1) }}}', value)) == {"a": value}

@@ -11,6 +11,7 @@ from ragflow_lg.base.values import MAX_TEXT_CHARS
 from ragflow_lg.dsl.templates.render import MAX_OUTPUT_CHARS, MAX_SOURCE_CHARS, find_syntax_error, has_jinja, render
 from ragflow_lg.dsl.variable_references import ReferenceScope, parse_template
 from ragflow_lg.services.workers import NoWorkers
+from tests.harness.rows import each_row
 
 
 async def rendered(source: str, scope: ReferenceScope | None = None, **values: Any) -> str:
@@ -19,7 +20,7 @@ async def rendered(source: str, scope: ReferenceScope | None = None, **values: A
     return await render(parse_template(source, scope), by_reference, NoWorkers())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "expected"),
     [
         ("plain {n@result}", False),
@@ -42,7 +43,7 @@ def test_recognising_jinja_takes_linear_time() -> None:
     assert time.process_time() - began < 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "values", "expected"),
     [
         ("{% if {n@result} == 'a,b' %}yes{% endif %}", {"n_result": "a,b"}, "yes"),
@@ -99,7 +100,7 @@ async def test_a_reference_may_begin_with_a_digit() -> None:
     assert await render(parse_template("{% if {1@x} %}{1@x}{% endif %}"), {"1@x": "y"}, NoWorkers()) == "y"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "{n@result} {% if %}",
@@ -134,7 +135,7 @@ async def test_a_text_that_is_too_long_is_rejected_before_it_is_built() -> None:
         await rendered("{n@result}" * 1000, n_result="x" * (MAX_TEXT_CHARS // 10))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "expected"),
     [
         ("{% if {n@result} %}x{% endif %}", ""),

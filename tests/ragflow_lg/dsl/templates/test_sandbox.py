@@ -10,6 +10,7 @@ from ragflow_lg.base.errors import ComponentError, WorkLimitError
 from ragflow_lg.dsl.templates import sandbox as template_sandbox
 from ragflow_lg.dsl.templates.render import render, render_jinja
 from ragflow_lg.dsl.variable_references import parse_template
+from tests.harness.rows import each_row
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -25,7 +26,7 @@ def render_sandboxed(source: str) -> str:
     return template_sandbox.compile_template(source).render()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "{{ ''.__class__.__mro__ }}",
@@ -42,7 +43,7 @@ def test_unsupported_features_raise(source: str) -> None:
         render_sandboxed(source)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "expected"),
     [
         ("{{ 'a'.upper() }}{{ {'a': 1}.get('a') }}", "A1"),

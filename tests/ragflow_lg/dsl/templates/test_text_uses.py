@@ -1,10 +1,9 @@
-import pytest
-
 from ragflow_lg.dsl.templates.text_uses import find_text_uses
 from ragflow_lg.dsl.variable_references import parse_template
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("template", "description"),
     [
         ('{% if {env.n} == "5" %}x{% endif %}', "is compared with text"),
@@ -25,7 +24,7 @@ def test_a_use_as_text_is_found(template: str, description: str) -> None:
     assert found["env.n", description] is (description == "is tested")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "template",
     [
         "{% for row in {env.n} %}{{ row.name }}{% endfor %}",
