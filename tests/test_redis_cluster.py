@@ -15,8 +15,7 @@ from ragflow_lg.checkpoints.redis.redis_client import open_redis
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.streaming.open_journal import open_journal
-from ragflow_lg.server.streaming.run_queue.open_queue import open_queue
-from ragflow_lg.server.streaming.run_queue.run_broker import read_ticket
+from ragflow_lg.server.streaming.run_queue import open_queue
 from ragflow_lg.services.encryption import EncryptionKey
 from tests.checkpoints.redis.test_data_loss import CHAIN, play_and_check
 from tests.fakes.canvas import CATALOG, canvas
@@ -132,10 +131,9 @@ async def test_memories_are_found_in_a_cluster(cluster: list[RedisProcess]) -> N
 async def test_a_deployment_survives_its_master(cluster: list[RedisProcess]) -> None:
     """A run, the events of another one, and the queue go on with the replica. Nobody waits until it is the master."""
     url, master, replica = url_of(cluster, NAME), master_of(cluster, NAME), cluster[3]
-    async with open_journal(url) as journal, open_queue(url, lambda tenant: 1) as queue:
+    async with open_journal(url) as journal, open_queue(url) as queue:
         await journal.begin(head("other"))
-        await queue.line.put("run", "tenant", b"order", 1)
-        await queue.send("ticket")
+        await queue.put("run", b"data")
 
         async def fail_over() -> None:
             written = master.request("INFO", "replication")["master_repl_offset"]
@@ -146,8 +144,8 @@ async def test_a_deployment_survives_its_master(cluster: list[RedisProcess]) -> 
         assert await play_and_check(url, CHAIN, {"first": do_nothing, "second": fail_over}) == ""
         await journal.append("other", [b"one"], is_last=True)
         assert await read(journal, "other", 0, 1) == [(1, b"one")]
-        assert await queue.line.take("ticket") == ("run", b"order")
         async with asyncio.timeout(20):
-            message = await anext(queue.broker.listen())
-        assert read_ticket(message.data) == "ticket"
+            delivery = await queue.take()
+        assert delivery is not None
+        assert (delivery.run_id, await queue.read("run")) == ("run", b"data")
     master.start()

@@ -40,7 +40,6 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "otel": ("opentelemetry",),
     "png": ("font_roboto", "resvg_py"),
     "postgresql": ("psycopg",),
-    "queue": ("taskiq", "taskiq_redis"),
     "redis": ("redis", "redisvl"),
     "reports": ("docx", "latex2mathml", "markdown_it", "mdit_py_plugins", "typst"),
     "schemas": ("jsonschema", "referencing"),

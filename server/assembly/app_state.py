@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.checkpoints.store_url import store_kind
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.runs.callbacks import RunCallbacks
     from ragflow_lg.server.settings import Settings
-    from ragflow_lg.server.streaming.run_queue.open_queue import RunQueue
+    from ragflow_lg.server.streaming.run_queue import RunQueue
     from ragflow_lg.services.services import Services
 
 
@@ -143,18 +142,13 @@ async def open_run_queue(settings: Settings, run_manager: RunManager) -> AsyncGe
             "A queue needs the sessions and their events in Redis: set `checkpoints` in the settings file, or the "
             "environment variable RAGFLOW_LG_CHECKPOINTS, to redis://…"
         )
-    require("queue", "The queue of runs")
-    from ragflow_lg.server.streaming.run_queue.fair_queue import QueueLimits
-    from ragflow_lg.server.streaming.run_queue.open_queue import open_queue
-
-    def find_share(tenant: str) -> int:
-        return section.shares.get(tenant, 1)
+    from ragflow_lg.server.streaming.run_queue import open_queue
 
     async with open_queue(
         url,
-        find_share,
+        run_manager.player,
         prefix=settings.checkpoint_prefix,
         silence_s=section.silence_s,
-        limits=QueueLimits(section.max_waiting, section.max_bytes),
+        max_waiting=section.max_waiting,
     ) as queue:
         yield queue

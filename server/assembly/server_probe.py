@@ -34,12 +34,12 @@ async def _probe_server_database(url: str) -> CheckResult:
 
 async def _probe_queue(url: str, prefix: str) -> CheckResult:
     try:
-        require("queue", "The queue of runs")
-        from ragflow_lg.server.streaming.run_queue.open_queue import probe_queue
+        require("redis", "The queue of runs")
+        from ragflow_lg.server.streaming.run_queue import open_queue
 
-        state = await probe_queue(url, prefix)
+        async with open_queue(url, prefix=prefix) as queue:
+            state = await queue.state()
     except RagflowLgError as error:
         return CheckResult(False, "the queue of runs cannot be used", str(error))
-    played = state.open - state.waiting
-    counts = f"{state.waiting:,} wait, {played:,} are played"
+    counts = f"{len(state.waiting):,} wait, {state.played:,} are played"
     return CheckResult(True, f"the queue of runs at {redact_url(url)} answers ({counts})")

@@ -27,7 +27,7 @@ from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WireEvent, Wo
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
-from ragflow_lg.server.streaming.run_task import parse_policy
+from ragflow_lg.server.streaming.new_run import NewRun
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import hold_lease
 
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow, VersionRow
     from ragflow_lg.server.streaming.event_codec import StreamEvent
     from ragflow_lg.server.streaming.journal import RunHead
-    from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
-    from ragflow_lg.server.streaming.run_task import DisconnectPolicy, Publish
+    from ragflow_lg.server.streaming.run_task import Publish
 
 NEVER_BEGAN = "The server stopped before it had stored the request: nothing has run. Start the run again."
 FREE_S = 60.0
@@ -64,13 +63,9 @@ class TurnPlayer(Protocol):
     async def start_run(
         self,
         run: Run | EndedRun,
-        tenant: str,
-        question: str | None,
-        start_ms: int,
-        policy: DisconnectPolicy | None,
+        new: NewRun,
         *,
         previous: str,
-        request_hash: str,
         takeovers: int,
         replay: Continuation | None,
     ) -> None:
@@ -89,7 +84,7 @@ class Failover:
         self._turns = turns
         self._taking: dict[str, asyncio.Task[bool]] = {}
 
-    async def take(self, run_id: str, order: RunOrder | None = None) -> bool:
+    async def take(self, run_id: str, order: NewRun | None = None) -> bool:
         """Continue a run. Return whether it is continued, here or elsewhere.
 
         With its ``order`` from the queue, a run of which nothing is stored begins again.
@@ -101,14 +96,14 @@ class Failover:
             taking.add_done_callback(lambda _: self._taking.pop(run_id, None))
         return await asyncio.shield(taking)
 
-    async def _take(self, run_id: str, order: RunOrder | None) -> bool:
+    async def _take(self, run_id: str, order: NewRun | None) -> bool:
         try:
             return await self._continue(run_id, order)
         except RagflowLgError as error:
             logger.warning("run %s was interrupted and cannot be continued here: %s", run_id, error)
             return False
 
-    async def _continue(self, run_id: str, order: RunOrder | None) -> bool:
+    async def _continue(self, run_id: str, order: NewRun | None) -> bool:
         app_state, run_manager = self._app_state, self._app_state.run_manager
         head = await run_manager.head(run_id)
         row = await RunRepository(app_state.database, head.owner).get(run_id)
@@ -192,18 +187,17 @@ class Failover:
         replay: Continuation | None = None,
     ) -> bool:
         """Start a run here. Return False if another process has claimed it first, or the journal fails."""
+        new = NewRun(
+            head.envelope,
+            head.owner,
+            row.agent_id,
+            question=row.asked or None,
+            start_ms=row.start_ms,
+            policy=head.policy or self._app_state.settings.server.on_disconnect,
+            request_hash=head.request_hash,
+        )
         try:
-            await self._turns.start_run(
-                run,
-                head.owner,
-                row.asked or None,
-                row.start_ms,
-                parse_policy(head.policy) if head.policy else None,
-                previous=head.player,
-                request_hash=head.request_hash,
-                takeovers=takeovers,
-                replay=replay,
-            )
+            await self._turns.start_run(run, new, previous=head.player, takeovers=takeovers, replay=replay)
         except StreamError:
             return False
         return True
@@ -219,19 +213,19 @@ class Failover:
         return True
 
 
-async def _open_run(runner: Runner, envelope: Envelope, order: RunOrder | None) -> tuple[Run, Progress]:
-    """Return the run that has an order, from its beginning, or the continuation of what is stored in the session."""
-    if order is not None:
-        return play_order(runner, order), Progress(runner.plan)
+async def _open_run(runner: Runner, envelope: Envelope, new: NewRun | None) -> tuple[Run, Progress]:
+    """Return a new run from its beginning, or the continuation of what is stored in the session."""
+    if new is not None:
+        return play_new(runner, new), Progress(runner.plan)
     progress = await runner.progress(envelope.session_id)
     return runner.take_over(envelope.session_id, envelope, progress), progress
 
 
-def play_order(runner: Runner, order: RunOrder) -> Run:
-    """Return the run that a server has ordered."""
-    run = runner.play(order.envelope.session_id, order.intent, cast("TurnRequest", order.request), order.envelope)
-    tenant = order.tenant if order.has_tenant_record else ""
-    run.record = replace(run.record, parent_run=order.parent_run, tenant=tenant)
+def play_new(runner: Runner, new: NewRun) -> Run:
+    """Return a run from its beginning."""
+    run = runner.play(new.envelope.session_id, new.intent, cast("TurnRequest", new.request), new.envelope)
+    tenant = new.tenant if new.has_tenant_record else ""
+    run.record = replace(run.record, parent_run=new.parent_run, tenant=tenant)
     return run
 
 

@@ -63,7 +63,7 @@ class PauseTimeouts(DueTasks[PauseTimeoutRow]):
             return ""
         if newest.id != run.id and newest.status == "running" and await self._turns.is_played(newest.id):
             return None  # a client has been faster, and its answer may still wait in the queue
-        control = RunControl(self._app_state, self._turns, agent, CONTINUE, is_background=True)
+        control = RunControl(self._app_state, self._turns, agent, CONTINUE)
         reason = CANCELLED
         try:
             if await control.state(run) == "waiting" and control.expired_answer == "defaults":

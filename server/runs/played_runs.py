@@ -9,6 +9,8 @@ from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ragflow_lg.base.errors import RunUnknownError, StreamError
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.wire.wire_events import Envelope
@@ -18,6 +20,7 @@ from ragflow_lg.server.runs.run_end import Ending, do_not_release
 from ragflow_lg.server.runs.run_voice import RunVoice
 from ragflow_lg.server.runs.server_queue import ServerQueue
 from ragflow_lg.server.streaming.journal import QUEUED
+from ragflow_lg.server.streaming.new_run import NewRun
 from ragflow_lg.server.streaming.run_manager import each_event
 from ragflow_lg.server.streaming.run_task import RunSpec, parse_policy
 
@@ -29,8 +32,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming.event_codec import StreamEvent
     from ragflow_lg.server.streaming.journal import RunHead
     from ragflow_lg.server.streaming.run_manager import EventPage
-    from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
-    from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
 
 CANCEL_AGAIN_S = 0.05
@@ -46,35 +47,30 @@ class PlayedRuns:
     def __init__(self, app_state: AppState, failover: Failover) -> None:
         self._app_state = app_state
         self._failover = failover
-        self._policy = parse_policy(app_state.settings.server.on_disconnect)
         self._orders = ServerQueue(app_state, app_state.queue) if app_state.queue is not None else None
 
     async def start_run(
         self,
         run: Run | EndedRun,
-        tenant: str,
-        question: str | None,
-        start_ms: int,
-        policy: DisconnectPolicy | None = None,
+        new: NewRun,
         *,
         previous: str = "",
-        request_hash: str = "",
         takeovers: int = 0,
         replay: Continuation | None = None,
         free_slot: Callable[[], None] = do_not_release,
     ) -> None:
         """Start a run. ``free_slot`` is called when its end is stored.
 
-        ``previous``, ``request_hash``, ``takeovers`` and ``replay`` are the same as in `RunSpec`.
+        ``previous``, ``takeovers`` and ``replay`` are the same as in `RunSpec`.
 
         Raises:
+            SettingsError: If the policy is unknown.
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
         voice, is_taken_over = RunVoice(run), previous not in ("", QUEUED)
-        place = (self._app_state, self.quotas, run, voice, tenant, question, start_ms)
-        ending = Ending(*place, is_taken_over, replay, free_slot)
-        identity = (tenant, request_hash, takeovers, previous)
-        spec = RunSpec(run, policy or self._policy, *identity, replay, ending.store, voice.open)
+        ending = Ending(self._app_state, self.quotas, run, voice, new, is_taken_over, replay, free_slot)
+        identity = (new.tenant, new.request_hash, takeovers, previous)
+        spec = RunSpec(run, parse_policy(new.policy), *identity, replay, ending.store, voice.open)
         await self._app_state.run_manager.start(spec)
 
     async def result(self, tenant: str, run_id: str) -> tuple[str, str]:
@@ -101,7 +97,7 @@ class PlayedRuns:
         return each_event(self.pages(run_id, after))
 
     def pages(
-        self, run_id: str, after: int = 0, order: RunOrder | None = None, *, has_records: bool = True
+        self, run_id: str, after: int = 0, order: NewRun | None = None, *, has_records: bool = True
     ) -> AsyncGenerator[EventPage[StreamEvent]]:
         """Yield a run's events like `follow`, those together that are there.
 
@@ -110,11 +106,11 @@ class PlayedRuns:
         take_over = partial(self._take_over, order=order)
         return self._app_state.run_manager.pages(run_id, after, take_over, has_records=has_records)
 
-    async def take(self, run_id: str, order: RunOrder) -> bool:
+    async def take(self, run_id: str, order: NewRun) -> bool:
         """Continue a run of the queue whose worker has stopped; see `Failover.take`."""
         return await self._failover.take(run_id, order)
 
-    async def _take_over(self, run_id: str, order: RunOrder | None = None) -> bool:
+    async def _take_over(self, run_id: str, order: NewRun | None = None) -> bool:
         if self._orders is not None:
             return await self._orders.wait_for_player(run_id)
         return await self._failover.take(run_id, order)
@@ -135,7 +131,6 @@ class PlayedRuns:
         """Cancel a run, wherever it is executed or waits. Return whether there was one to cancel."""
         orders = self._orders
         if orders is not None and await orders.line.has(run_id) and await self._cancel_queued(tenant, run_id):
-            await orders.line.finish(run_id)
             return True
         is_cancelled = await self._app_state.run_manager.cancel(run_id)
         if is_cancelled and not self._app_state.run_manager.has(run_id):
@@ -165,25 +160,26 @@ class PlayedRuns:
         except RunUnknownError:  # nobody has followed it for so long that its stream has expired
             pass
         try:
-            await self.end_unplayed(envelope, tenant, QUEUED, "cancelled", "")
+            await self.end_unplayed(NewRun(envelope, tenant, row.agent_id), QUEUED, "cancelled", "")
         except StreamError:
             if (await run_manager.head(run_id)).player == QUEUED:
                 raise
             return False
+        if self._orders is not None:
+            await self._orders.forget(run_id, tenant, row.page_key)
         return True
 
-    async def end_unplayed(self, envelope: Envelope, tenant: str, player: str, status: str, error: str) -> None:
+    async def end_unplayed(self, new: NewRun, player: str, status: str, error: str) -> None:
         """End a run of the queue. ``player`` is the run manager in its head.
 
         Raises:
             StreamError: If the journal refuses the run, or the process is shutting down.
         """
-        run_id, now_ms = envelope.message_id, self._app_state.now_ms()
-        run = EndedRun(envelope, status, error)
-        row = await RunRepository(self._app_state.database, tenant).get(run_id)
-        start_ms = row.start_ms if row is not None else now_ms
-        question = row.asked if row is not None else None
-        await self.start_run(run, tenant, question or None, start_ms, previous=player)
+        run_id = new.envelope.message_id
+        row = await RunRepository(self._app_state.database, new.tenant).get(run_id)
+        if row is not None:
+            new = replace(new, start_ms=row.start_ms, question=row.asked or None, page_key=row.page_key)
+        await self.start_run(EndedRun(new.envelope, status, error), new, previous=player)
         await self._app_state.run_manager.wait(run_id)
 
     async def cancel(self, session_id: str, tenant: str) -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.base.tasks import running
+from ragflow_lg.server.streaming.run_queue import QueueState
 
 if TYPE_CHECKING:
     from ragflow_lg.server.observability.metrics import Metrics
-    from ragflow_lg.server.streaming.run_queue.fair_queue import QueueState
-    from ragflow_lg.server.streaming.run_queue.open_queue import RunQueue
+    from ragflow_lg.server.streaming.run_queue import RunQueue
 
 LOOK_S = 1.0
 
@@ -24,31 +24,18 @@ async def measuring_queue(queue: RunQueue | None, metrics: Metrics, now_ms: Call
     if queue is None:
         yield
         return
-    state: QueueState | None = None
-    left_ms = 0
-    """When runs were first seen in play without any worker."""
+    state = QueueState()
 
     def age_s() -> float:
-        return max(0.0, (now_ms() - state.oldest_ms) / 1000) if state is not None and state.oldest_ms else 0.0
-
-    def waiting() -> int:
-        return state.waiting if state is not None else 0
-
-    def played() -> int:
-        return state.open - state.waiting if state is not None else 0
+        return max(0.0, (now_ms() - state.oldest_ms) / 1000) if state.oldest_ms else 0.0
 
     async def look_forever() -> None:
-        nonlocal state, left_ms
+        nonlocal state
         while True:
             with suppress(StreamError):
-                found = await queue.line.state()
-                is_left = found.open > found.waiting and not await queue.has_worker()
-                left_ms = (left_ms or now_ms()) if is_left else 0
-                if is_left:  # all workers have died, and none gave its runs back
-                    found = found._replace(waiting=found.open, oldest_ms=found.oldest_ms or left_ms)
-                state = found
+                state = await queue.state()
             await asyncio.sleep(LOOK_S)
 
-    metrics.show_queue(waiting, played, age_s)
+    metrics.show_queue(lambda: len(state.waiting), lambda: state.played, age_s)
     async with running(look_forever, "measure the queue"):
         yield

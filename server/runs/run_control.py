@@ -47,15 +47,9 @@ class RunControl(AgentRuns):
         turns: Turns,
         agent: AgentRow,
         policy: DisconnectPolicy | None = None,
-        *,
-        is_background: bool = False,
     ) -> None:
-        """Initialize.
-
-        ``policy`` is the disconnect policy for runs started here. Nobody waits for them if ``is_background`` is set.
-        """
+        """Initialize. ``policy`` is the disconnect policy for runs started here."""
         super().__init__(app_state, turns, agent)
-        self._is_background = is_background
         self._policy = policy
 
     async def start(self, session: TurnSession, request: TurnRequest) -> Turn:
@@ -320,9 +314,7 @@ class RunControl(AgentRuns):
         if isinstance(session, SessionRow):
             session = TurnSession(session)
         run.record = replace(run.record, parent_run=parent, tenant=self._agent.tenant)
-        return await self._turns.play(
-            self._agent, session, run, question, self._policy, is_background=self._is_background
-        )
+        return await self._turns.play(self._agent, session, run, question, self._policy)
 
     async def _end_of(self, run: RunRow) -> str:
         record = await self.record(run)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.runs.failover import Continuation, EndedRun
     from ragflow_lg.server.runs.run_voice import RunVoice
+    from ragflow_lg.server.streaming.new_run import NewRun
 
 PAUSES_S = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """How long to wait before the end of a run is stored again: longer than a database takes to restart."""
@@ -38,9 +39,7 @@ class Ending(Struct, eq=False):
     quotas: Quotas
     run: Run | EndedRun
     voice: RunVoice
-    tenant: str
-    question: str | None
-    start_ms: int
+    new: NewRun
     is_taken_over: bool
     """Whether another process started the run and may have stored part of it."""
     replay: Continuation | None = None
@@ -70,18 +69,18 @@ class Ending(Struct, eq=False):
         """Store the turn; see `write_turn`. A database that restarts is asked again, unless this process stops."""
         for number, pause_s in enumerate(PAUSES_S):
             try:
-                return await write_turn(self.app_state.database, self.tenant, turn, is_repeated=number > 0)
+                return await write_turn(self.app_state.database, self.new.tenant, turn, is_repeated=number > 0)
             except DatabaseError as failure:
                 if self.app_state.run_manager.is_draining:
                     raise
                 logger.warning("the end of run %s is stored later: %s", turn.run_id, failure)
             await asyncio.sleep(pause_s)
-        return await write_turn(self.app_state.database, self.tenant, turn, is_repeated=True)
+        return await write_turn(self.app_state.database, self.new.tenant, turn, is_repeated=True)
 
     def _describe(self, has_begun: bool) -> EndedTurn:
         run, app_state = self.run, self.app_state
         stored_bytes = app_state.store.take_written_bytes(run.envelope.session_id)
-        self.quotas.add_bytes(self.tenant, stored_bytes)
+        self.quotas.add_bytes(self.new.tenant, stored_bytes)
         answer = self.replay.answer if self.replay is not None else run.collected.text
         reference = empty_reference()
         add_sources(reference, run.collected.reference)
@@ -91,9 +90,9 @@ class Ending(Struct, eq=False):
             "refused" if run.status == "failed" and not has_begun else run.status,
             run.error or "",
             run.usage,
-            self.start_ms,
+            self.new.start_ms,
             app_state.now_ms(),
-            question=self.question,
+            question=self.new.question,
             answer=answer or run.collected.tips,
             reference=write_reference(reference),
             has_begun=has_begun,

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
-from ragflow_lg.base.errors import RunUnknownError, StreamError
+from ragflow_lg.base.errors import RunUnknownError
 from ragflow_lg.server.agents.quotas import find_limits
 from ragflow_lg.server.streaming.journal import QUEUED
-from ragflow_lg.server.streaming.run_queue.run_order import RunOrder, encode_order
+from ragflow_lg.server.streaming.new_run import NewRun, encode_run
+from ragflow_lg.server.streaming.run_queue import Owner
 
 if TYPE_CHECKING:
-    from ragflow_lg.runs.run import Run
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.database.tables import RunRow
-    from ragflow_lg.server.streaming.run_queue.open_queue import RunQueue
-    from ragflow_lg.server.streaming.run_task import DisconnectPolicy
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.server.streaming.run_queue import RunQueue
 
 LOOK_S = 0.05
 MAX_LOOK_S = 0.5
-BACKGROUND_SOURCES = frozenset({"schedule", "webhook"})
-"""The sources of sessions whose turns nobody waits for."""
 
-logger = logging.getLogger(__name__)
+
+def run_owners(settings: Settings, tenant: str, page_key: str) -> list[Owner]:
+    """Return whose runs a run is counted among."""
+    owners = [Owner("tenant", tenant, find_limits(settings, tenant).runs)]
+    return [*owners, Owner("key of the page", page_key, settings.quotas.pages.runs)] if page_key else owners
 
 
 class ServerQueue:
@@ -31,70 +31,36 @@ class ServerQueue:
 
     def __init__(self, app_state: AppState, queue: RunQueue) -> None:
         self._app_state = app_state
-        self._queue = queue
-        self.line = queue.line
-        """The runs that wait and those that are played."""
+        self.line = queue
 
-    async def require_room(self, tenant: str, page_key: str) -> None:
-        """Refuse a request before anything is stored for it.
+    async def reserve(self, run_id: str, tenant: str, page_key: str) -> None:
+        """Refuse a run before anything is stored for it, or else count it.
 
         Raises:
             BusyError: If the queue is full, or the tenant or the embedded page has too many runs.
             StreamError: If Redis fails.
         """
-        settings = self._app_state.settings
-        max_open = find_limits(settings, tenant).runs
-        await self.line.require_room(tenant, max_open, page_key, settings.quotas.pages.runs)
+        owners = run_owners(self._app_state.settings, tenant, page_key)
+        await self.line.reserve(run_id, owners, self._app_state.now_ms())
 
-    async def put(
-        self,
-        run: Run,
-        row: RunRow,
-        tenant: str,
-        policy: DisconnectPolicy,
-        request_hash: str,
-        *,
-        is_background: bool = False,
-    ) -> None:
-        """Order a run. Its events come from the worker that plays it.
+    async def put(self, new: NewRun) -> None:
+        """Hand a run over. Its events come from the worker that plays it.
 
         Raises:
-            BusyError: See `require_room`.
             RequestError: If the request contains a value that JSON cannot express.
             StreamError: If Redis fails, or the server is shutting down.
         """
-        settings, record = self._app_state.settings, run.record
-        order = RunOrder(
-            run.envelope,
-            tenant,
-            row.agent_id,
-            run.intent,
-            dict(run.request),
-            row.asked or None,
-            row.start_ms,
-            record.parent_run,
-            bool(record.tenant),
-            str(policy),
-            row.page_key,
-            request_hash,
-        )
-        data = encode_order(order, self._app_state.store.keys)
-        await self._app_state.run_manager.order(run.envelope, tenant, request_hash, str(policy))
-        await self.line.put(
-            row.id,
-            tenant,
-            data,
-            row.start_ms,
-            share=self._queue.find_share(tenant),
-            max_open=find_limits(settings, tenant).runs,
-            is_background=is_background,
-            page_key=row.page_key,
-            max_page=settings.quotas.pages.runs,
-        )
-        try:
-            await self._queue.send(row.id)
-        except StreamError as error:  # a worker that has nothing to do finds the run; see `TicketPlayer.sweep`
-            logger.warning("run %s waits without a ticket: %s", row.id, error)
+        data = encode_run(new, self._app_state.store.keys)
+        await self._app_state.run_manager.order(new.envelope, new.tenant, new.request_hash, new.policy)
+        await self.line.put(new.envelope.message_id, data)
+
+    async def forget(self, run_id: str, tenant: str, page_key: str) -> None:
+        """Remove a run that has ended.
+
+        Raises:
+            StreamError: If Redis fails.
+        """
+        await self.line.forget(run_id, run_owners(self._app_state.settings, tenant, page_key))
 
     async def wait_for_player(self, run_id: str) -> bool:
         """Wait until a run that is quiet or interrupted is played. Return False if nobody will, or the server stops.

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, SessionRow
-from ragflow_lg.server.runs.server_queue import BACKGROUND_SOURCES
 from ragflow_lg.server.runs.turns import NAME_CHARS
 
 if TYPE_CHECKING:
@@ -22,7 +21,9 @@ def copy_session(session: SessionRow, id_: str, name: str, version: VersionRow |
         user_id=session.user_id,
         exp_user_id=session.exp_user_id,
         name=(name or session.name)[: min(NAME_CHARS, TITLE_CHARS)],
-        source="workflow" if session.source in BACKGROUND_SOURCES else session.source,  # a copy is used by a person
+        source="workflow"
+        if session.source in ("schedule", "webhook")
+        else session.source,  # a copy is used by a person
         create_ms=now_ms,
         update_ms=now_ms,
     )

@@ -23,11 +23,10 @@ from ragflow_lg.server.runs.agent_canvases import AgentCanvases
 from ragflow_lg.server.runs.failover import Failover
 from ragflow_lg.server.runs.played_runs import PlayedRuns
 from ragflow_lg.server.runs.run_end import do_not_release
-from ragflow_lg.server.runs.server_queue import BACKGROUND_SOURCES
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.runs.turn_session import SessionFields, TurnSession
+from ragflow_lg.server.streaming.new_run import NewRun
 from ragflow_lg.server.streaming.run_manager import each_event
-from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
 from ragflow_lg.services.chat import Usage
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.streaming.journal import RunHead
     from ragflow_lg.server.streaming.run_manager import EventPage
-    from ragflow_lg.server.streaming.run_queue.run_order import RunOrder
     from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
 NAME_CHARS = 250
@@ -47,7 +45,7 @@ class Turn:
     """A run that has been started. Its events can be followed, but it continues and is stored even if they are not."""
 
     def __init__(
-        self, envelope: Envelope, turns: Turns, tenant: str, run: Run | None = None, order: RunOrder | None = None
+        self, envelope: Envelope, turns: Turns, tenant: str, run: Run | None = None, order: NewRun | None = None
     ) -> None:
         """Initialize. ``run`` is None if the run began with an earlier request, which the ``order`` repeats."""
         self.envelope = envelope
@@ -225,58 +223,72 @@ class Turns(PlayedRuns):
         policy: DisconnectPolicy | None = None,
         request_hash: str = "",
         page_key: str = "",
-        *,
-        is_background: bool = False,
     ) -> Turn:
         """Start a run in a session. ``question`` is the user's question as readable text, or None if there is none.
 
         ``policy`` defaults to the one in the settings. An interrupted run is recognized by its ``request_hash``.
-        Others may come before a run in the background.
 
         Raises:
             BusyError: If no slot becomes free, or a quota is used up.
             RequestError: If the request cannot be queued.
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
-        app_state, notes, run_id = self._app_state, current_notes(), run.envelope.message_id
+        notes, run_id = current_notes(), run.envelope.message_id
         notes.run, notes.session = run_id, session.row.id
         release = await self._find_place(agent.tenant, page_key, len(question or ""), run_id)
-        start_ms = app_state.now_ms()
-        values = {
-            "id": run_id,
-            "agent_id": agent.id,
-            "version_id": session.row.version_id,
-            "session_id": session.row.id,
-            "start_ms": start_ms,
-            "page_key": page_key,
-        }
-        row = RunRow(**values)
-        row.asked = question or ""
+        new = NewRun(
+            run.envelope,
+            agent.tenant,
+            agent.id,
+            run.intent,
+            cast("dict[str, Any]", dict(run.request)),
+            question,
+            self._app_state.now_ms(),
+            run.record.parent_run,
+            bool(run.record.tenant),
+            str(policy or self._app_state.settings.server.on_disconnect),
+            page_key,
+            request_hash,
+        )
         try:
-            await self.quotas.begin_turn(agent.tenant, page_key, *session.new_rows, row)
-            session.reservation.release()
-            try:
-                if self._orders is not None:
-                    order = (run, row, agent.tenant, policy or self._policy, request_hash)
-                    is_background |= session.row.source in BACKGROUND_SOURCES
-                    await self._orders.put(*order, is_background=is_background)
-                    return Turn(run.envelope, self, agent.tenant)
-                place = (run, agent.tenant, question, start_ms, policy)
-                await self.start_run(*place, request_hash=request_hash, free_slot=release)
-            except RagflowLgError as error:
-                status = "failed" if isinstance(error, StreamError) else "refused"
-                await RunRepository(app_state.database, agent.tenant).end(run_id, status, str(error), Usage(), start_ms)
-                raise
+            return await self._start(run, new, session, release)
         except BaseException:
             release()
+            if self._orders is not None:
+                await self._orders.forget(run_id, agent.tenant, page_key)
             raise
-        return Turn(run.envelope, self, agent.tenant, run)
+
+    async def _start(self, run: Run, new: NewRun, session: TurnSession, release: Callable[[], None]) -> Turn:
+        """Store a run and begin with it, here or in the queue."""
+        values = {
+            "id": new.envelope.message_id,
+            "agent_id": new.agent_id,
+            "version_id": session.row.version_id,
+            "session_id": session.row.id,
+            "start_ms": new.start_ms,
+            "page_key": new.page_key,
+        }
+        row = RunRow(**values)
+        row.asked = new.question or ""
+        await self.quotas.begin_turn(new.tenant, new.page_key, *session.new_rows, row)
+        session.reservation.release()
+        try:
+            if self._orders is not None:
+                await self._orders.put(new)
+                return Turn(run.envelope, self, new.tenant)
+            await self.start_run(run, new, free_slot=release)
+        except RagflowLgError as error:
+            status = "failed" if isinstance(error, StreamError) else "refused"
+            runs = RunRepository(self._app_state.database, new.tenant)
+            await runs.end(row.id, status, str(error), Usage(), new.start_ms)
+            raise
+        return Turn(run.envelope, self, new.tenant, run)
 
     async def _find_place(self, tenant: str, page_key: str, input_chars: int, run_id: str) -> Callable[[], None]:
-        """Acquire a slot in this process, or check that the queue has room. Return what gives the slot back."""
+        """Acquire a slot in this process, or a place in the queue. Return what gives the slot back."""
         if self._orders is None:
             return await self.acquire_slot(tenant, page_key, input_chars, run_id)
-        await self._orders.require_room(tenant, page_key)
+        await self._orders.reserve(run_id, tenant, page_key)
         return do_not_release
 
     async def acquire_slot(
@@ -308,10 +320,7 @@ class Turns(PlayedRuns):
         """
         if not run_id or self._orders is None:
             return self._slots.position(run_id) if run_id else 0
-        line, run_manager = self._orders.line, self._app_state.run_manager
-        if position := await line.position(run_id):
-            return position
-        return int(await line.has(run_id) and not await run_manager.is_played(run_id))
+        return await self._orders.line.position(run_id)
 
     def count_runs(self, tenant: str) -> int:
         """Return the number of a tenant's runs in this process."""
@@ -339,10 +348,10 @@ class Turns(PlayedRuns):
         return None if is_held and await run_manager.is_played(row.id) else head
 
 
-def _repeat_order(head: RunHead, agent: AgentRow, request: TurnRequest) -> RunOrder:
+def _repeat_order(head: RunHead, agent: AgentRow, request: TurnRequest) -> NewRun:
     """Return the order of a run for which a client repeats its request."""
     fields = cast("dict[str, Any]", dict(request))
-    return RunOrder(head.envelope, agent.tenant, agent.id, "start", fields, request_hash=head.request_hash)
+    return NewRun(head.envelope, agent.tenant, agent.id, "start", fields, request_hash=head.request_hash)
 
 
 def _check_user(field: str, user: str) -> str:

@@ -29,9 +29,6 @@ class BodySection(Section):
     """Uploads with all their files. Default: ``max_body_bytes``."""
 
 
-Share = Annotated[int, Field(ge=1, le=1000)]
-
-
 class QueueSection(Section):
     """``[queue]``: runs are played by ``ragflow-lg worker`` processes. See ``docs/workers.md``."""
 
@@ -41,10 +38,6 @@ class QueueSection(Section):
     """A worker that has been silent for this long is considered dead, and others continue its runs."""
     max_waiting: Annotated[int, Field(gt=0)] = 1000
     """How many runs may wait for a worker. Further requests are refused with 429."""
-    max_bytes: Annotated[int, Field(gt=0)] = 256 * 1024**2
-    """How long the requests of all runs that wait or are played may be together."""
-    shares: dict[str, Share] = Field(default_factory=dict[str, Share])
-    """The share of a tenant in the workers while others wait as well. Default: 1."""
 
 
 Days = Annotated[float, Field(ge=0, le=36_500)]

@@ -393,7 +393,7 @@ KINDS = {
 async def settle(scene: Scene) -> None:
     """Check that the queue gets empty."""
     until = time.monotonic() + SETTLE_S
-    while (state := await scene.stage.queue_state())[:2] != (0, 0):
+    while (state := await scene.stage.queue_state()).open:
         if time.monotonic() > until:
             scene.problems.append(f"the queue is not empty: {state}")
             return

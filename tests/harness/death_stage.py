@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from redis.asyncio import Redis
 from sqlalchemy import text
 
 from ragflow_lg.server.database.database import open_database
-from ragflow_lg.server.streaming.run_queue.fair_queue import FairQueue, QueueState
+from ragflow_lg.server.streaming.run_queue import QueueState, open_queue
 from tests.harness.mortal_process import CODE, VARIABLE
 from tests.harness.shared_services import start_shared_services
 from tests.harness.workers import Effects
@@ -139,13 +138,8 @@ class Stage:
 
     async def queue_state(self) -> QueueState:
         """Return how long the queue is."""
-        redis: Any = Redis.from_url(self.redis_url)  # pyright: ignore[reportUnknownMemberType]
-        async with redis as client:
-            state = await FairQueue(client, self.prefix).state()
-            if self.place == "alone":
-                return state
-            tickets = int((await client.xlen(f"{self.prefix}agent:queue:stream")) or 0)
-            return state._replace(waiting=state.waiting + tickets)
+        async with open_queue(self.redis_url, prefix=self.prefix) as queue:
+            return await queue.state()
 
     async def rows(self, statement: str) -> list[Any]:
         """Execute a statement in the database. Return its rows, if there are any."""

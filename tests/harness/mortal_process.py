@@ -3,7 +3,7 @@
 It does what ``python -m ragflow_lg ARGUMENTS`` does. ``MORTAL_FOLDER`` is a folder for messages of
 `tests.harness.deaths`:
 
-- ``go``: from now on, the process looks for work. Before that, a worker takes no tickets, and a server starts nothing
+- ``go``: from now on, the process looks for work. Before that, a worker takes no runs, and a server starts nothing
   by itself.
 - ``plan``: a number and ``before`` or ``after``. The process ends at once before it sends the command to Redis, or
   commits the transaction, with this number, or after its answer. Numbers count from 1 since there is the file.
@@ -26,7 +26,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from ragflow_lg.checkpoints.records import lease_owner
 from ragflow_lg.server.cli.entry import main
-from ragflow_lg.server.runs import due_tasks, run_worker
+from ragflow_lg.server.runs import due_tasks
 from ragflow_lg.server.runs.run_worker import Worker
 
 VARIABLE = "MORTAL_FOLDER"
@@ -141,7 +141,7 @@ def _wait_for_work(death: Death) -> None:
 if __name__ == "__main__":
     _death = Death(Path(os.environ[VARIABLE]))
     cast("Any", lease_owner)._machine = lambda: f"machine-{os.getpid()}"
-    due_tasks.CLAIM_MS, due_tasks.LOOK_S, run_worker.SWEEP_S = CLAIM_MS, LOOK_S, 2 * LOOK_S
+    due_tasks.CLAIM_MS, due_tasks.LOOK_S = CLAIM_MS, LOOK_S
     _watch_redis(_death)
     _watch_database(_death)
     _wait_for_work(_death)

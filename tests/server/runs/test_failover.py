@@ -16,7 +16,7 @@ from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.runs import failover as failover_module
 from ragflow_lg.server.runs.failover import NEVER_BEGAN, Failover
-from ragflow_lg.server.streaming.run_task import CONTINUE, DisconnectPolicy
+from ragflow_lg.server.streaming.new_run import NewRun
 from ragflow_lg.services.chat import Usage
 from tests.fakes.canvas import canvas, plan_of
 from tests.fakes.canvas import text as text_node
@@ -224,7 +224,7 @@ class FakeTurns:
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.runs: list[tuple[str, str, str | None, str]] = []
-        self.ends: list[tuple[str, str, DisconnectPolicy | None]] = []
+        self.ends: list[tuple[str, str, str]] = []
         self._failure = failure
 
     async def runner(self, agent: Any, session: Any, version: Any = None, *, is_page: bool = False) -> Any:
@@ -233,18 +233,14 @@ class FakeTurns:
     async def start_run(
         self,
         run: Any,
-        tenant: str,
-        question: str | None,
-        start_ms: int,
-        policy: DisconnectPolicy | None,
+        new: NewRun,
         *,
         previous: str,
-        request_hash: str,
         takeovers: int,
         replay: Any,
     ) -> None:
-        self.runs.append((run.envelope.message_id, tenant, question, previous))
-        self.ends.append((run.status, run.error, policy))
+        self.runs.append((run.envelope.message_id, new.tenant, new.question, previous))
+        self.ends.append((run.status, run.error, new.policy))
         if self._failure is not None:
             raise self._failure
 
@@ -264,7 +260,7 @@ async def test_an_interrupted_run_is_taken_over_once_for_all_followers(tmp_path:
         assert await asyncio.gather(*(failover.take(run_id) for _ in range(5))) == [True] * 5
         player = (await server.app_state.run_manager.head(run_id)).player
         assert turns.runs == [(run_id, "tenant", None, player)]
-        assert turns.ends == [("running", None, CONTINUE)], "with what happens when nobody follows it"
+        assert turns.ends == [("running", None, "continue")], "with what happens when nobody follows it"
 
 
 async def test_a_run_whose_end_is_stored_only_ends_for_its_followers(

@@ -20,7 +20,7 @@ from ragflow_lg.server.runs.turn_session import TurnSession
 from ragflow_lg.server.runs.turns import Turns
 from ragflow_lg.server.streaming.event_codec import encode_entry
 from ragflow_lg.server.streaming.journal import RunHead
-from ragflow_lg.server.streaming.run_queue.open_queue import open_queue
+from ragflow_lg.server.streaming.run_queue import open_queue
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
 from tests.stores import fresh_prefix
@@ -194,7 +194,7 @@ async def test_a_request_that_cannot_be_queued_leaves_no_run_behind_that_seems_t
 ) -> None:
     prefix = fresh_prefix()
     options: dict[str, Any] = {"sections": {"checkpoint_prefix": prefix}, "journal": SecretStr(redis_url)}
-    async with start_app(tmp_path, **options) as server, open_queue(redis_url, lambda _: 1, prefix=prefix) as queue:
+    async with start_app(tmp_path, **options) as server, open_queue(redis_url, prefix=prefix) as queue:
         turns = Turns(replace(server.app_state, queue=queue))
         agent = await AgentRepository(server.app_state.database, "tenant").get(await server.agent(FORM))
         assert agent is not None
@@ -205,7 +205,7 @@ async def test_a_request_that_cannot_be_queued_leaves_no_run_behind_that_seems_t
         run = await RunRepository(server.app_state.database, "tenant").newest(session.id)
         assert run is not None
         assert run.status == "refused"
-        assert (await queue.line.state()).open == 0
+        assert (await queue.state()).open == 0
 
 
 async def test_a_failing_database_does_not_fail_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Orders are read by workers of other versions, so what is stored may be older or newer."""
+"""Runs are read by workers of other versions, so what is stored may be older or newer."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.runs.wire.wire_events import Envelope
-from ragflow_lg.server.streaming.run_queue.run_order import RunOrder, decode_order, encode_order
+from ragflow_lg.server.streaming.new_run import NewRun, decode_run, encode_run
 
 FIRST_FORMAT: dict[str, Any] = {
     "envelope": {"message_id": "r", "created_at": 1763700000, "task_id": "s", "session_id": "s"},
@@ -21,13 +21,13 @@ FIRST_FORMAT: dict[str, Any] = {
     "has_tenant_record": True,
     "request_hash": "h",
 }
-"""An order as the first version with a queue has written it. Later versions must read it."""
+"""A run as the first version with a queue has written it. Later versions must read it."""
 
 
-def test_orders_of_the_first_format_are_read() -> None:
-    order = decode_order(json.dumps(FIRST_FORMAT).encode())
+def test_runs_of_the_first_format_are_read() -> None:
+    run = decode_run(json.dumps(FIRST_FORMAT).encode())
     envelope = Envelope("r", 1763700000, "s", "s")
-    assert order == RunOrder(
+    assert run == NewRun(
         envelope,
         "default",
         "a",
@@ -39,13 +39,13 @@ def test_orders_of_the_first_format_are_read() -> None:
         True,
         request_hash="h",
     )
-    assert (order.policy, order.page_key) == ("continue", "")
-    assert json.loads(encode_order(order)) == FIRST_FORMAT
+    assert (run.policy, run.page_key) == ("continue", "")
+    assert json.loads(encode_run(run)) == FIRST_FORMAT
 
 
 def test_what_a_newer_version_adds_is_ignored() -> None:
     newer = FIRST_FORMAT | {"color": "red", "envelope": FIRST_FORMAT["envelope"] | {"more": 1}}
-    assert decode_order(json.dumps(newer).encode()) == decode_order(json.dumps(FIRST_FORMAT).encode())
+    assert decode_run(json.dumps(newer).encode()) == decode_run(json.dumps(FIRST_FORMAT).encode())
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_what_a_newer_version_adds_is_ignored() -> None:
         {"request": {"inputs": [1]}},
     ],
 )
-def test_an_order_that_cannot_be_read_is_an_error(change: dict[str, Any]) -> None:
+def test_a_run_that_cannot_be_read_is_an_error(change: dict[str, Any]) -> None:
     with pytest.raises(StreamError, match="cannot be read"):
-        decode_order(json.dumps(FIRST_FORMAT | change).encode())
+        decode_run(json.dumps(FIRST_FORMAT | change).encode())
     with pytest.raises(StreamError, match="cannot be read"):
-        decode_order(b"[" * 10_000)
+        decode_run(b"[" * 10_000)

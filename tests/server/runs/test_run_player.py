@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import AsyncMock
 
 import pytest
@@ -17,9 +17,10 @@ from ragflow_lg.base.errors import CompileError, RunAbandonedError, StreamError
 from ragflow_lg.runs.wire.wire_events import Envelope, Message
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow
-from ragflow_lg.server.runs import ticket_player
-from ragflow_lg.server.runs.ticket_player import TicketPlayer
-from ragflow_lg.server.streaming.run_queue.run_order import RunOrder, decode_order, encode_order
+from ragflow_lg.server.runs import run_player
+from ragflow_lg.server.runs.run_player import RunPlayer
+from ragflow_lg.server.runs.server_queue import ServerQueue
+from ragflow_lg.server.streaming.new_run import NewRun, decode_run, encode_run
 from ragflow_lg.services.chat import Usage
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, AppServer, start_app
@@ -32,41 +33,30 @@ RUN = "f" * 32
 class Line:
     """The queue with one run."""
 
-    def __init__(self, order: bytes) -> None:
-        self.order: bytes | None = order
-        self.given_back: list[str] = []
-        self.sent: list[str] = []
+    def __init__(self, data: bytes) -> None:
+        self.data: bytes | None = data
 
-    async def take(self, ticket: str) -> tuple[str, bytes] | None:
-        return (RUN, self.order) if self.order is not None else None
-
-    async def finish(self, run_id: str, ticket: str = "") -> None:
-        self.order = None
-
-    async def give_back(self, run_id: str, now_ms: int) -> None:
-        self.given_back.append(run_id)
-
-    async def send(self, ticket: str) -> None:
-        self.sent.append(ticket)
-
-
-class Dying:
-    """The queue of a process that dies before it removes a run."""
-
-    def __init__(self, line: Line) -> None:
-        self._line = line
+    async def read(self, run_id: str) -> bytes | None:
+        return self.data
 
     async def has(self, run_id: str) -> bool:
-        return True
+        return self.data is not None
 
-    async def finish(self, run_id: str, ticket: str = "") -> None:
+    async def forget(self, run_id: str, owners: Any) -> None:
+        self.data = None
+
+
+class Dying(Line):
+    """The queue of a process that dies before it removes a run."""
+
+    async def forget(self, run_id: str, owners: Any) -> None:
         raise StreamError("The process has died.")
 
 
 @asynccontextmanager
 async def queued_run(
-    folder: Path, redis_url: str, order: bytes | None = None
-) -> AsyncGenerator[tuple[AppServer, Line, TicketPlayer]]:
+    folder: Path, redis_url: str, data: bytes | None = None
+) -> AsyncGenerator[tuple[AppServer, Line, RunPlayer]]:
     """Start a server whose database and journal contain a run that waits in the queue."""
     options: dict[str, Any] = {"sections": {"checkpoint_prefix": fresh_prefix()}, "journal": SecretStr(redis_url)}
     async with start_app(folder, **options) as server:
@@ -76,9 +66,9 @@ async def queued_run(
         row = RunRow(id=RUN, agent_id=agent_id, version_id="v", session_id=session_id, start_ms=1, asked="hi")
         await RunRepository(database, "tenant").add(row)
         await server.app_state.run_manager.order(envelope, "tenant", "")
-        line = Line(order or encode_order(RunOrder(envelope, "tenant", agent_id, "start", {"query": "hi"})))
-        queue: Any = SimpleNamespace(line=line, send=line.send)
-        yield server, line, TicketPlayer(server.app_state, queue, server.turns)
+        line = Line(data or encode_run(NewRun(envelope, "tenant", agent_id, "start", {"query": "hi"})))
+        queue: Any = line
+        yield server, line, RunPlayer(server.app_state, queue, server.turns)
 
 
 async def stored(server: AppServer) -> tuple[str, str]:
@@ -93,7 +83,7 @@ async def test_a_cancelled_run_has_ended_although_its_server_dies_before_it_leav
 ) -> None:
     """It had left the queue first: its followers waited for a worker, and the run seemed to be interrupted."""
     async with queued_run(tmp_path, redis_url) as (server, line, player):
-        server.turns._orders = SimpleNamespace(line=Dying(line))
+        server.turns._orders = ServerQueue(server.app_state, cast("Any", Dying(b"")))
         if has_expired:
             journal: Any = server.app_state.run_manager.journal
             await journal._client.delete(journal._head_key(RUN))
@@ -101,14 +91,14 @@ async def test_a_cancelled_run_has_ended_although_its_server_dies_before_it_leav
             await server.turns.cancel_run("tenant", RUN)
         assert await stored(server) == ("cancelled", "")
         assert [event async for event in server.turns.follow(RUN)] == []
-        assert await player.play("ticket")
-        assert (line.order, line.sent, await stored(server)) == (None, [], ("cancelled", ""))
+        assert await player.play(RUN)
+        assert (line.data, await stored(server)) == (None, ("cancelled", ""))
 
 
 async def test_a_run_that_a_worker_has_begun_is_not_ended_by_another_process(tmp_path: Path, redis_url: str) -> None:
-    async with queued_run(tmp_path, redis_url) as (server, line, player):
-        assert await player.play("ticket")
-        server.turns._orders = SimpleNamespace(line=Dying(line))
+    async with queued_run(tmp_path, redis_url) as (server, _, player):
+        assert await player.play(RUN)
+        server.turns._orders = ServerQueue(server.app_state, cast("Any", Dying(b"")))
         assert not await server.turns.cancel_run("tenant", RUN)
         assert await stored(server) == ("succeeded", "")
 
@@ -116,15 +106,14 @@ async def test_a_run_that_a_worker_has_begun_is_not_ended_by_another_process(tmp
 async def test_an_order_that_nobody_can_read_is_left_to_others_and_then_refused(
     tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticket_player, "PAUSE_S", 0.0)
+    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
     async with queued_run(tmp_path, redis_url, b'{"intent": "dream"}') as (server, line, player):
-        for count in (1, 2):
-            assert await player.play("ticket")
-            assert line.sent == ["ticket"] * count
+        for _ in range(2):
+            assert not await player.play(RUN)
         assert await stored(server) == ("running", "")
-        monkeypatch.setattr(ticket_player, "PATIENCE_S", 0.0)
-        assert await player.play("ticket")
-        assert (len(line.sent), line.order) == (2, None)
+        monkeypatch.setattr(run_player, "PATIENCE_S", 0.0)
+        assert await player.play(RUN)
+        assert line.data is None
         status, error = await stored(server)
         assert (status, "Upgrade the workers" in error) == ("refused", True)
         with pytest.raises(RunAbandonedError, match="No worker can play the run"):
@@ -137,56 +126,56 @@ async def test_an_order_that_waits_for_a_while_before_it_is_refused_is_not_repea
 ) -> None:
     pauses = AsyncMock()
     async with queued_run(tmp_path, redis_url, b"?") as (_, _, player):
-        monkeypatch.setattr(ticket_player, "asyncio", SimpleNamespace(sleep=pauses))
-        assert await player.play("ticket")
-        pauses.assert_awaited_once_with(ticket_player.PAUSE_S)
+        monkeypatch.setattr(run_player, "asyncio", SimpleNamespace(sleep=pauses))
+        assert not await player.play(RUN)
+        pauses.assert_awaited_once_with(run_player.PAUSE_S)
 
 
 async def test_a_failure_that_passes_never_ends_a_run(
     tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticket_player, "PAUSE_S", 0.0)
-    monkeypatch.setattr(ticket_player, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
+    monkeypatch.setattr(run_player, "PATIENCE_S", 0.0)
     async with queued_run(tmp_path, redis_url) as (server, line, player):
         with monkeypatch.context() as failing:
             failing.setattr(server.turns, "runner", AsyncMock(side_effect=StreamError("Redis is away.")))
-            assert await player.play("ticket")
-        assert (line.sent, await stored(server)) == (["ticket"], ("running", ""))
-        assert await player.play("ticket")
-        assert (line.order, await stored(server)) == (None, ("succeeded", ""))
+            assert not await player.play(RUN)
+        assert await stored(server) == ("running", "")
+        assert await player.play(RUN)
+        assert (line.data, await stored(server)) == (None, ("succeeded", ""))
 
 
 async def test_a_run_of_a_canvas_that_no_worker_can_compile_is_refused(
     tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticket_player, "PAUSE_S", 0.0)
+    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
     async with queued_run(tmp_path, redis_url) as (server, line, player):
         error = AsyncMock(side_effect=CompileError([]))
         monkeypatch.setattr(server.turns, "runner", error)
-        assert await player.play("ticket")
-        assert (line.sent, await stored(server)) == (["ticket"], ("running", ""))
-        monkeypatch.setattr(ticket_player, "PATIENCE_S", 0.0)
-        assert await player.play("ticket")
-        assert (line.order, (await stored(server))[0]) == (None, "refused")
+        assert not await player.play(RUN)
+        assert await stored(server) == ("running", "")
+        monkeypatch.setattr(run_player, "PATIENCE_S", 0.0)
+        assert await player.play(RUN)
+        assert (line.data, (await stored(server))[0]) == (None, "refused")
 
 
 async def test_a_run_with_a_policy_of_a_newer_version_is_left_to_others_and_then_refused(
     tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticket_player, "PAUSE_S", 0.0)
-    monkeypatch.setattr(ticket_player, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
+    monkeypatch.setattr(run_player, "PATIENCE_S", 0.0)
     async with queued_run(tmp_path, redis_url) as (server, line, player):
-        assert line.order is not None
-        line.order = encode_order(structs.replace(decode_order(line.order), policy="later"))
-        assert await player.play("ticket")
-        assert (line.order, (await stored(server))[0]) == (None, "refused")
+        assert line.data is not None
+        line.data = encode_run(structs.replace(decode_run(line.data), policy="later"))
+        assert await player.play(RUN)
+        assert (line.data, (await stored(server))[0]) == (None, "refused")
 
 
 async def test_a_run_whose_client_was_refused_is_not_played(tmp_path: Path, redis_url: str) -> None:
     async with queued_run(tmp_path, redis_url) as (server, line, player):
         await RunRepository(server.app_state.database, "tenant").end(RUN, "failed", "Redis is away.", Usage(), 1)
-        assert await player.play("ticket")
-        assert line.order is None
+        assert await player.play(RUN)
+        assert line.data is None
         assert await server.app_state.store.runs.get(RUN) is None
         with pytest.raises(RunAbandonedError):
             async for _ in server.turns.follow(RUN):
@@ -204,34 +193,33 @@ async def test_a_run_whose_stream_has_expired_goes_on_where_its_worker_stopped(t
         row = RunRow(id=RUN, agent_id=agent_id, version_id="v", session_id=session_id, start_ms=1, asked="hi")
         await RunRepository(database, "tenant").add(row)
         await server.app_state.run_manager.order(envelope, "tenant", "")
-        line = Line(encode_order(RunOrder(envelope, "tenant", agent_id, "start", {"query": "hi"})))
-        queue: Any = SimpleNamespace(line=line, send=line.send)
-        playing = asyncio.create_task(TicketPlayer(server.app_state, queue, server.turns).play("ticket"))
+        line = Line(encode_run(NewRun(envelope, "tenant", agent_id, "start", {"query": "hi"})))
+        queue: Any = line
+        playing = asyncio.create_task(RunPlayer(server.app_state, queue, server.turns).play(RUN))
         while len(server.model.requests) < 2:
             await asyncio.sleep(0.01)
         await server.app_state.run_manager.drain(handover_s=0)
-        await playing
-        assert line.sent == ["ticket"]
+        assert not await playing
     redis: Any = Redis.from_url(redis_url)  # pyright: ignore[reportUnknownMemberType]
     async with redis as client:
         keys: list[Any] = [key async for key in client.scan_iter(f"{prefix}agent:events*")]
         assert keys
         await client.delete(*keys)
     async with start_app(tmp_path, [Reply("second")], **options) as server:
-        queue = SimpleNamespace(line=line, send=line.send)
-        assert await TicketPlayer(server.app_state, queue, server.turns).play("ticket")
-        assert (line.order, await stored(server)) == (None, ("succeeded", ""))
+        queue = cast("Any", line)
+        assert await RunPlayer(server.app_state, queue, server.turns).play(RUN)
+        assert (line.data, await stored(server)) == (None, ("succeeded", ""))
         assert len(server.model.requests) == 1
 
 
 async def test_a_run_that_was_stopped_at_once_is_given_back(tmp_path: Path, redis_url: str) -> None:
     async with queued_run(tmp_path, redis_url) as (server, line, player):
-        playing = asyncio.create_task(player.play("ticket"))
+        playing = asyncio.create_task(player.play(RUN))
         while not server.app_state.run_manager.has(RUN):
             await asyncio.sleep(0)
         await server.app_state.run_manager.drain(0)
-        await playing
-        assert (line.given_back, line.sent, line.order is None) == ([RUN], ["ticket"], False)
+        assert not await playing
+        assert line.data is not None
 
 
 async def test_a_run_whose_end_was_lost_with_redis_goes_on(
@@ -246,24 +234,23 @@ async def test_a_run_whose_end_was_lost_with_redis_goes_on(
 
         with monkeypatch.context() as failing:
             failing.setattr(journal, "append", AsyncMock(side_effect=StreamError("Redis is away.")))
-            assert await player.play("ticket")
-        assert line.sent == ["ticket"]
+            assert not await player.play(RUN)
         following = asyncio.create_task(follow())
         async with asyncio.timeout(60):
-            assert await player.play("ticket")
+            assert await player.play(RUN)
             await following
-        assert (line.order, await stored(server)) == (None, ("succeeded", ""))
+        assert (line.data, await stored(server)) == (None, ("succeeded", ""))
         assert "".join(texts) == "You said hi"
 
 
 async def test_a_run_that_its_worker_has_lost_is_given_back(
     tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticket_player, "LOOK_S", 0.0)
-    async with queued_run(tmp_path, redis_url) as (server, line, player):
+    monkeypatch.setattr(run_player, "LOOK_S", 0.0)
+    async with queued_run(tmp_path, redis_url) as (server, _, player):
         run_manager = server.app_state.run_manager
         head = structs.replace(await run_manager.head(RUN), player="another")
         await run_manager.journal.begin(head, is_elsewhere=True)
         await run_manager.journal.heartbeat("another", [], [])
-        assert await player.play("ticket")
-        assert (line.sent, await stored(server)) == (["ticket"], ("running", ""))
+        assert not await player.play(RUN)
+        assert await stored(server) == ("running", "")

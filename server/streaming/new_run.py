@@ -1,4 +1,4 @@
-"""What a server asks a worker to play: a run by its ids, and the request that it answers."""
+"""What it takes to start a run: its ids, and the request that it answers."""
 
 from __future__ import annotations
 
@@ -12,43 +12,46 @@ from ragflow_lg.checkpoints.key_ring import KeyRing, require_plain, run_domain
 from ragflow_lg.runs.wire.wire_events import Envelope
 
 
-class RunOrder(Struct, frozen=True, omit_defaults=True):
-    """A run that waits for a worker. Fields that a newer version adds are ignored."""
+class NewRun(Struct, frozen=True, omit_defaults=True):
+    """A run that is to be played. Fields that a newer version adds are ignored."""
 
     envelope: Envelope
     tenant: str
     agent_id: str
-    intent: Literal["start", "resume", "continue"]
+    intent: Literal["start", "resume", "continue"] = "start"
     request: dict[str, Any] = field(default_factory=dict[str, Any])
     question: str | None = None
+    """The user's question as readable text, or None if there is none."""
     start_ms: int = 0
     parent_run: str = ""
     has_tenant_record: bool = False
     """Whether the record of the run names the tenant."""
     policy: str = "continue"
+    """What happens when the run has no followers."""
     page_key: str = ""
     request_hash: str = ""
+    """By which the run is recognized if its client repeats the request."""
 
 
 _PLACE = ["order"]
-_DECODER = msgspec.json.Decoder(RunOrder)
+_DECODER = msgspec.json.Decoder(NewRun)
 
 
-def encode_order(order: RunOrder, keys: KeyRing | None = None) -> bytes:
-    """Return an order as JSON, encrypted if there are keys.
+def encode_run(run: NewRun, keys: KeyRing | None = None) -> bytes:
+    """Return a run as JSON, encrypted if there are keys.
 
     Raises:
         RequestError: If the request contains a value that JSON cannot express.
     """
     try:
-        data = msgspec.json.encode(order)
+        data = msgspec.json.encode(run)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise RequestError(f"The request cannot be queued: {error}", 101) from error
-    return data if keys is None else keys.encrypt(run_domain(order.envelope.message_id), _PLACE, data)
+    return data if keys is None else keys.encrypt(run_domain(run.envelope.message_id), _PLACE, data)
 
 
-def decode_order(data: bytes, run_id: str = "", keys: KeyRing | None = None) -> RunOrder:
-    """Return the stored order of a run.
+def decode_run(data: bytes, run_id: str = "", keys: KeyRing | None = None) -> NewRun:
+    """Return a stored run.
 
     Raises:
         StreamError: If it cannot be read, for example because a newer version has written it.
@@ -57,9 +60,9 @@ def decode_order(data: bytes, run_id: str = "", keys: KeyRing | None = None) -> 
         if keys is not None:
             data = keys.decrypt(run_domain(run_id), _PLACE, data)
         require_plain(data)
-        order = _DECODER.decode(data)
+        run = _DECODER.decode(data)
     except (msgspec.MsgspecError, RecursionError, SessionKeyError) as error:
-        raise StreamError(f"An order in the queue cannot be read: {error}") from error
-    if not isinstance(order.request.get("inputs") or {}, dict):
-        raise StreamError("An order in the queue cannot be read: its inputs are not an object")
-    return order
+        raise StreamError(f"A run in the queue cannot be read: {error}") from error
+    if not isinstance(run.request.get("inputs") or {}, dict):
+        raise StreamError("A run in the queue cannot be read: its inputs are not an object")
+    return run
