@@ -5,12 +5,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler.placeholder import RENAMED
 from ragflow_lg.server.assembly.library import check_file
 from ragflow_lg.server.settings import Settings
+from tests.harness.rows import each_row
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "components.md").read_text("utf-8")
@@ -30,7 +29,7 @@ RAGFLOW = re.findall(
 """The components and tools of RAGFlow's agents."""
 
 
-@pytest.mark.parametrize("name", RAGFLOW)
+@each_row("name", RAGFLOW)
 def test_every_component_of_ragflow_exists(name: str) -> None:
     spec = load_catalog().get(RENAMED.get(name, name))
     assert spec is not None
@@ -48,7 +47,7 @@ def test_every_component_and_no_other_has_a_row() -> None:
     assert components | tools == {spec.name for spec in load_catalog()}
 
 
-@pytest.mark.parametrize("name", sorted(spec.name for spec in load_catalog()))
+@each_row("name", sorted(spec.name for spec in load_catalog()))
 def test_a_page_describes_the_component(name: str) -> None:
     pages = re.findall(r"\((\w+\.md)", ROWS[name]) if name in ROWS else ["tools.md"]
     texts = [EXAMPLES if page == "components.md" else (DOCS / page).read_text("utf-8") for page in pages]

@@ -6,6 +6,7 @@ from tests.conftest import FIXTURES, SHARED
 from tests.harness.cases import Case, read_cases
 from tests.harness.conformance import judge
 from tests.harness.play import play
+from tests.harness.rows import each_row
 from tests.stores import OpenStore
 
 OWN = list(read_cases(FIXTURES / "conformance"))
@@ -23,7 +24,7 @@ def check(case: Case, reopen: OpenStore | None = None) -> None:
     assert verdict.outcome == "pass", verdict.reason
 
 
-@pytest.mark.parametrize("case", OWN, ids=lambda case: case.id)
+@each_row("case", OWN)
 def test_own_case_passes(case: Case) -> None:
     check(case)
 
@@ -37,14 +38,14 @@ async def test_a_stream_breaks_where_and_how_the_case_says() -> None:
     ]
 
 
-@pytest.mark.parametrize("case", OPTIONAL, ids=lambda case: case.id)
+@each_row("case", OPTIONAL)
 def test_the_case_has_ragflows_result_with_its_option(case: Case) -> None:
     check(case.with_compatibility({case.option: True}))
     check(case.with_compatibility("ragflow"))
 
 
 @pytest.mark.skipif(not RECORDED, reason="the folder ../shared/conformance does not exist")
-@pytest.mark.parametrize("case", RECORDED, ids=lambda case: case.id)
+@each_row("case", RECORDED)
 def test_recorded_case_passes(case: Case) -> None:
     check(case)
 

@@ -19,6 +19,7 @@ from tests.conftest import FIXTURES
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.corpus import find_canvases, judge
 from tests.harness.corpus_table import print_table
+from tests.harness.rows import each_row
 from tests.stores import OpenStore
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -27,13 +28,13 @@ NOT_A_CANVAS = {"multi_step_workflow_example@3f71a7e8.json"}
 """Real documents that RAGFlow itself refuses, because of an unknown mode of Begin."""
 
 
-@pytest.mark.parametrize("path", find_canvases(FIXTURES / "canvas"), ids=lambda path: f"{path.parent.name}-{path.name}")
+@each_row("path", find_canvases(FIXTURES / "canvas"))
 def test_own_canvas_has_the_expected_result(path: Path) -> None:
     verdict = judge(path)
     assert verdict.has_passed, verdict.text
 
 
-@pytest.mark.parametrize("path", canvas_files(EXAMPLES), ids=lambda path: path.name)
+@each_row("path", canvas_files(EXAMPLES))
 def test_example_runs(path: Path) -> None:
     verdict = judge(path)
     assert verdict.text == "ran"

@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.architecture.sources import ROOT
 from tests.harness.editor_graph import TYPES, build_graph, read_canvas, save_params
+from tests.harness.rows import each_row
 
 FILES = [
     *sorted((ROOT / "examples").glob("*.json")),
@@ -14,7 +13,7 @@ FILES = [
 ]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@each_row("path", FILES)
 def test_saving_in_the_editor_does_not_change_a_canvas(path: Path) -> None:
     dsl = read_canvas(path)
     components, nodes, edges = dsl["components"], dsl["graph"]["nodes"], dsl["graph"]["edges"]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.rows import each_row
+
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
 GIVEN = {"play", "run", "runner"}
@@ -19,7 +21,7 @@ def samples(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_settings_and_canvases_can_be_read(page: str) -> None:
     for text in samples(page, "toml"):
         tomllib.loads(text)
@@ -27,7 +29,7 @@ def test_settings_and_canvases_can_be_read(page: str) -> None:
         json.loads(text if text.startswith("{") else f"{{{text}}}")
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_programs_import_what_they_use(page: str) -> None:
     known: set[str] = set()
     for text in samples(page, "python"):

@@ -13,6 +13,7 @@ from ragflow_lg.dsl.redaction import SECRET, Redactor, is_secret_name
 from ragflow_lg.dsl_compiler.eject import eject_plan
 from ragflow_lg.server.migration.agent_files import build_agent_file, restore_secrets
 from tests.fakes.canvas import canvas, node, plan_of
+from tests.harness.rows import each_row
 
 HIDDEN = "Wh5-hidden-Value.123"
 
@@ -98,8 +99,8 @@ def learn_document(document: dict[str, Any]) -> str:
     return redactor.text(f"repeated: {HIDDEN}")
 
 
-@pytest.mark.parametrize("write", [eject, pull, view_params, write_texts, write_unknown, learn_document])
-@pytest.mark.parametrize("place", PLACES)
+@each_row("write", [eject, pull, view_params, write_texts, write_unknown, learn_document])
+@each_row("place", PLACES)
 def test_no_output_has_a_secret(place: str, write: Callable[[dict[str, Any]], str]) -> None:
     written = write(PLACES[place])
     assert written
@@ -113,7 +114,7 @@ ORDINARY = (
 )
 
 
-@pytest.mark.parametrize("name", ORDINARY.split())
+@each_row("name", ORDINARY.split())
 def test_ordinary_names_are_no_secrets(name: str) -> None:
     assert not is_secret_name(name)
     values: list[dict[str, Any]] = [{name: "shown"}, {"key": name, "value": "shown"}]

@@ -5,13 +5,13 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_command
 
 from ragflow_lg.server.cli.command_line import command_line
+from tests.harness.rows import each_row
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))
@@ -62,7 +62,7 @@ def mistake(words: list[str]) -> str:
     return ""
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_row("page", PAGES)
 def test_the_commands_of_a_page_are_understood(page: str) -> None:
     found = {shlex.join(words): mistake(words) for words in shown_commands(page)}
     assert {command: text for command, text in found.items() if text} == {}

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.cron_times import find_times, format_times
+from tests.harness.rows import each_row
 
 BERLIN = "Europe/Berlin"
 
@@ -38,7 +39,7 @@ def test_each_day_has_one_time_when_the_clocks_change() -> None:
     assert {later - earlier for earlier, later in pairwise(every_hour)} == {3_600_000}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "cron",
     [
         *("", "* * * * * *", "* * * *", "@daily", "0-99999999999 * * * *", "*/0 * * * *", "60 * * * *", "* * 30 2 *"),
@@ -51,7 +52,7 @@ def test_invalid_expressions_are_refused(cron: str) -> None:
     assert caught.value.status == 422
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cron", "advice"),
     [
         ("every Monday", "such as '0 9 * * MON' for Mondays at nine"),
@@ -68,7 +69,7 @@ def test_the_error_says_what_a_field_may_contain(cron: str, advice: str) -> None
     assert str(caught.value).endswith(f"{advice}.")
 
 
-@pytest.mark.parametrize("zone", ["", "Europe", "../etc/passwd", "/etc/passwd", "a\0b", "x" * 9999, "Europe/Atlantis"])
+@each_row("zone", ["", "Europe", "../etc/passwd", "/etc/passwd", "a\0b", "x" * 9999, "Europe/Atlantis"])
 def test_unknown_zones_are_refused(zone: str) -> None:
     with pytest.raises(RequestError, match="no time zone"):
         find_times("0 9 * * *", zone, 0)

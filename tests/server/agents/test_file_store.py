@@ -15,6 +15,7 @@ from ragflow_lg.server.agents.file_store import (
 from ragflow_lg.server.database.database import Database, open_database
 from ragflow_lg.services.encryption import EncryptionKey
 from ragflow_lg.services.workers import NoWorkers
+from tests.harness.rows import each_row
 
 FILE, OTHER = "a" * 32, "b" * 32
 
@@ -71,7 +72,7 @@ async def test_an_unwritable_folder_and_missing_bytes_are_reported(tmp_path: Pat
             await ours.content(row)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "name"),
     [
         ("notes.txt", "notes.txt"),

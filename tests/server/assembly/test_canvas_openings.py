@@ -1,11 +1,10 @@
 import json
 from typing import Any
 
-import pytest
-
 from ragflow_lg.server.assembly.canvas_openings import describe_openings
 from ragflow_lg.server.settings import Settings
 from tests.fakes.canvas import canvas, node
+from tests.harness.rows import each_row
 
 CODE: dict[str, Any] = {"lang": "python", "script": "def main():\n    return 1", "arguments": {}, "outputs": {}}
 SQL = {"db_type": "mysql", "host": "10.0.0.5", "database": "d", "username": "u", "password": "LEAK", "sql": "SELECT 1"}
@@ -16,7 +15,7 @@ def opened(name: str, params: dict[str, Any]) -> str:
     return describe_openings(json.dumps(canvas({"a": node(name, params)})), Settings())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "params", "said"),
     [
         ("Invoke", {"url": "{sys.query}"}, "Invoke (reads, at {sys.query})"),

@@ -13,11 +13,12 @@ from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.knowledge import Dataset
 from tests.fakes.knowledge_models import WordEmbedders, WordRerankers
 from tests.fakes.services import ScriptedHttp
+from tests.harness.rows import each_row
 
 DATASET = Dataset("1", "guide", "bge", "t1")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "expected"),
     [
         ("elasticsearch+https://u:p@es.local", ("elasticsearch", "https://u:p@es.local:443", "es.local:443")),

@@ -11,6 +11,7 @@ from ragflow_lg.services.knowledge import DatasetSearch
 from tests.fakes.elasticsearch import HEADERS
 from tests.fakes.embedded import fill, stored_knowledge
 from tests.fakes.http_server import HttpServer, Route
+from tests.harness.rows import each_row
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,7 @@ def test_a_url_names_a_file(url: str, path: str | None) -> None:
     assert embedded_path(url) == (Path(path) if path else Path.home() / "k.db")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "problem"),
     [
         ("sqlite://k.db", "three slashes, sqlite:///k.db"),

@@ -5,6 +5,7 @@ from ragflow_lg.server.assembly.tenant_knowledge import TenantKnowledge
 from ragflow_lg.server.settings.limits_section import TenantSection
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from tests.fakes.knowledge import FakeKnowledge
+from tests.harness.rows import each_row
 
 MANUALS, NEWS = Dataset("ds1", "Manuals", "embed@Test"), Dataset("ds2", "News", "embed@Test")
 
@@ -13,7 +14,7 @@ def of_shop(*, datasets: tuple[str, ...], rerankers: tuple[str, ...] = ()) -> Te
     return TenantKnowledge(FakeKnowledge(), "shop", TenantSection(datasets=datasets, rerankers=rerankers))
 
 
-@pytest.mark.parametrize("pattern", ["ds1", "Manuals", "Man*", "ds[1]", "*"])
+@each_row("pattern", ["ds1", "Manuals", "Man*", "ds[1]", "*"])
 async def test_shared_datasets_are_found_by_name_and_id(pattern: str) -> None:
     knowledge = of_shop(datasets=(pattern,))
     assert await knowledge.datasets(["Manuals", "ds1"]) == {"Manuals": MANUALS, "ds1": MANUALS}

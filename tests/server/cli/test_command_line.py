@@ -7,10 +7,11 @@ import pytest
 
 import ragflow_lg
 from ragflow_lg.server.cli.command_line import COMMANDS
+from tests.harness.rows import each_row
 from tests.server.cli.command import ROOT, invoke, one_line, write_canvas
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each_row("name", COMMANDS)
 def test_the_help_of_each_command_has_an_example(name: str) -> None:
     result = invoke(name, "--help")
     assert result.exit_code == 0
@@ -19,13 +20,13 @@ def test_the_help_of_each_command_has_an_example(name: str) -> None:
         assert f"ragflow-lg {name}" in examples
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each_row("name", COMMANDS)
 def test_the_list_of_commands_describes_each_as_its_own_help_does(name: str) -> None:
     paragraphs = invoke(name, "--help").stdout.split("\n\n")
     assert one_line(paragraphs[1]).startswith(COMMANDS[name].summary)
 
 
-@pytest.mark.parametrize("words", [[], ["kb"], ["models"], ["memory"], ["sandbox"], ["sessions"]])
+@each_row("words", [[], ["kb"], ["models"], ["memory"], ["sandbox"], ["sessions"]])
 def test_no_line_of_the_help_is_cut_or_longer_than_80_columns(words: list[str]) -> None:
     lines = invoke(*words, "--help", environment={"COLUMNS": "80"}).stdout.splitlines()
     assert [line for line in lines if (line.endswith("...") and "Usage" not in line) or len(line) > 80] == []

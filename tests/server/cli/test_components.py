@@ -6,6 +6,7 @@ import pytest
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import check_canvas
 from tests.fakes.canvas import canvas, node
+from tests.harness.rows import each_row
 from tests.server.cli.command import ROOT, invoke, one_line
 
 
@@ -65,7 +66,7 @@ _LINT = ("params-unsupported", "sql-reference-text")
 """The advice for a Retrieval without datasets, and for a question of the user as SQL."""
 
 
-@pytest.mark.parametrize("name", sorted(spec.name for spec in load_catalog() if spec.tool and spec.tool.function))
+@each_row("name", sorted(spec.name for spec in load_catalog() if spec.tool and spec.tool.function))
 def test_the_snippets_of_a_tool_pass_the_check(name: str) -> None:
     snippets = json.loads(invoke("components", name, "--output", "json").stdout)["canvas"]
     ((_, entry),) = snippets["node"].items()

@@ -8,6 +8,7 @@ import pytest
 
 from ragflow_lg.base.diagnostics import CODES, Diagnostic
 from ragflow_lg.server.cli.diagnostics_output import check_quickly, to_sarif
+from tests.harness.rows import each_row
 from tests.server.cli.command import ROOT, SUPPORT, invoke, write_canvas
 
 
@@ -30,7 +31,7 @@ def test_the_quick_check_reports_the_same_as_the_full_command_line(
     assert (code, quick.out, quick.err) == (full.exit_code, full.stdout, full.stderr)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [[], ["--help"], ["a.json", "--settings", "s.toml"], ["a.json", "-o"], ["a.json", "-o", "xml"], ["--outptu=json"]],
 )

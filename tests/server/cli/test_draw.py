@@ -4,6 +4,7 @@ import pytest
 
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.server.assembly.canvas_files import canvas_files
+from tests.harness.rows import each_row
 from tests.server.cli.command import ROOT, SUPPORT, invoke, one_line
 
 
@@ -45,7 +46,7 @@ def test_an_invalid_canvas_is_not_drawn(tmp_path: Path) -> None:
     assert isinstance(invoke("draw", path).exception, CompileError)
 
 
-@pytest.mark.parametrize("example", canvas_files(ROOT / "examples"), ids=lambda path: path.stem)
+@each_row("example", canvas_files(ROOT / "examples"))
 def test_every_example_is_drawn(example: Path) -> None:
     for kind in ("mermaid", "svg", "ascii"):
         assert invoke("draw", example, "--format", kind).exit_code == 0

@@ -6,9 +6,10 @@ from ragflow_lg.base.errors import AnswerError
 from ragflow_lg.dsl.forms import FormField
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.cli.form_fields import check_fields, parse_value, prompt_fields, read_answers, read_fields
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "text", "value"),
     [
         ("line", "5", "5"), ("integer", "5", 5), ("number", "1.5", 1.5), ("object", '{"a": 1}', {"a": 1}),
@@ -19,7 +20,7 @@ def test_values_are_parsed_by_the_type_of_the_field(kind: str, text: str, value:
     assert parse_value(FormField("f", "F", kind), text) == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "text", "value"),
     [("integer", " 7.0 ", 7), ("number", "7", 7), ("boolean", "NO", False), ("number", "", None), ("options", "5", 5)],
 )

@@ -1,12 +1,11 @@
 import shlex
 from pathlib import Path
 
-import pytest
-
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.cli.next_step_hints import answer_hint, next_command, waiting_hint
 from ragflow_lg.server.cli.options import RunOptions
+from tests.harness.rows import each_row
 
 SIZE: dict[str, JsonValue] = {"name": "Size", "type": "integer", "optional": False}
 COLOUR: dict[str, JsonValue] = {"name": "Colour", "type": "options", "optional": False, "options": ["red", "dark blue"]}
@@ -45,7 +44,7 @@ def test_a_hint_how_to_answer_a_turn_that_waits() -> None:
     assert "with --session NAME" in waiting_hint([SHIRT], DEFAULTS, "anna", is_stored=False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pauses", "entries", "expected"),
     [
         ([SHIRT], ["colour=dark blue", "size=big"], ["colour=dark blue", "size=VALUE"]),

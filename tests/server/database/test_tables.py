@@ -1,11 +1,11 @@
-import pytest
 from sqlalchemy import String, Text
 from sqlalchemy.dialects import sqlite
 
 from ragflow_lg.server.database.tables import LargeText, LineText, Row
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "stored"),
     [("a\x00b", "ab"), ("\ud83d\ude00 \ud83d", "😀 \ufffd"), ("😀\n", "😀\n"), ("", ""), (None, None)],
 )
@@ -13,7 +13,7 @@ def test_a_large_text_is_stored_without_invalid_characters(text: str | None, sto
     assert LargeText().process_bind_param(text, sqlite.dialect()) == stored
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "stored"), [("a\x00b", "a\ufffdb"), ("\ud83d", "\ufffd"), ("\ud83d\ude00", "😀"), ("é", "é"), (None, None)]
 )
 def test_a_line_is_stored_without_invalid_characters(text: str | None, stored: str | None) -> None:

@@ -6,6 +6,7 @@ import pytest
 from ragflow_lg.adapters.ragflow_api.remote_agents import RemoteAgent
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.server.migration.agent_files import build_agent_file, find_lost_secrets, restore_secrets
+from tests.harness.rows import each_row
 
 
 def canvas(**params: Any) -> dict[str, Any]:
@@ -17,7 +18,7 @@ def stored(dsl: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     return json.loads(file.text)["dsl"]["components"]["begin"]["obj"]["params"], file.blanked
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "kept"),
     [
         ({"api_key": "abc"}, {"api_key": ""}),
@@ -36,7 +37,7 @@ def test_keys_are_left_out_and_put_back(params: dict[str, Any], kept: dict[str, 
     assert restore_secrets(canvas(**here), canvas(**params)) == canvas(**params)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "params",
     [
         {"api_key": "{env.key}"},
@@ -51,8 +52,8 @@ def test_other_values_stay(params: dict[str, Any]) -> None:
     assert stored(canvas(**params)) == (params, ())
 
 
-@pytest.mark.parametrize("label", ["token", "Token", "auth", "pass", "key", "password ", "token2", "pat", "auth_code"])
-@pytest.mark.parametrize("secret", ["LEAK", 12345678, ["LEAK"], {"a": "LEAK"}, "a{b}LEAK", "LEAK{sys.query}"])
+@each_row("label", ["token", "Token", "auth", "pass", "key", "password ", "token2", "pat", "auth_code"])
+@each_row("secret", ["LEAK", 12345678, ["LEAK"], {"a": "LEAK"}, "a{b}LEAK", "LEAK{sys.query}"])
 def test_values_that_a_label_names_as_secrets_are_left_out(label: str, secret: Any) -> None:
     for at, by in (("key", "value"), ("field", "value"), ("name", "default"), ("key", "text"), ("header", "val")):
         theirs = canvas(variables=[{at: label, by: secret}])

@@ -13,6 +13,7 @@ from ragflow_lg.server.migration.manifest import (
     read_manifest,
     write_manifest,
 )
+from tests.harness.rows import each_row
 
 HASH = "0" * 64
 
@@ -33,7 +34,7 @@ def agent(**fields: Any) -> dict[str, Any]:
     return {"agents": {"a1": {"file": "agents/a.json", "title": "A", "hash": HASH, **fields}}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fields",
     [
         agent(file="../../etc/passwd"),
@@ -62,7 +63,7 @@ def test_a_damaged_manifest_is_refused(fields: dict[str, Any]) -> None:
         read_manifest(json.dumps({"format": "ragflow-lg pull", "version": 1, **fields}).encode())
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff\xfe", b"7", b" " * (33 * 1024 * 1024)])
+@each_row("content", [b"", b"{", b"[" * 100_000, b"\xff\xfe", b"7", b" " * (33 * 1024 * 1024)])
 def test_what_is_no_manifest_is_refused(content: bytes) -> None:
     with pytest.raises(SettingsError, match=r"ragflow\.json"):
         read_manifest(content)

@@ -11,6 +11,7 @@ import pytest
 from ragflow_lg.server.migration.folder import PulledFolder
 from ragflow_lg.server.migration.manifest import read_manifest
 from tests.fakes.recorded_ragflow import GENERATIONS, RecordedRagflow
+from tests.harness.rows import each_row
 from tests.server.cli.command import Completed
 from tests.server.migration.commands import command, open_here, pull
 
@@ -161,7 +162,7 @@ async def test_a_private_server_must_be_allowed() -> None:
         assert server.received == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "problem"),
     [
         (["moved"], "--from URL"),

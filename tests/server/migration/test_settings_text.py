@@ -5,6 +5,7 @@ import pytest
 from ragflow_lg.adapters.ragflow_api.remote_agents import RemoteMcpServer
 from ragflow_lg.server.migration.settings_text import mcp_variables, write_list, write_settings
 from ragflow_lg.server.settings import Settings
+from tests.harness.rows import each_row
 
 URL = "https://r.example"
 WEATHER = RemoteMcpServer(
@@ -26,7 +27,7 @@ def test_the_settings_are_valid_and_without_secrets() -> None:
 HOSTILE = ('a"]\n[server]\nhost = "0.0.0.0', "x\u2028y\x00\x7f", "'''", "\\", "a]b[", "é" * 300, "")
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each_row("text", HOSTILE)
 def test_hostile_names_stay_names(text: str) -> None:
     server = RemoteMcpServer(text or "id", text, "sse", f"https://w.example/{text}", (text, "X-Key", "PATH"), (text,))
     parsed = tomllib.loads(write_settings(URL, "THEIR_KEY", [server], is_linked=False))

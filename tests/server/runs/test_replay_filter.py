@@ -20,6 +20,7 @@ from ragflow_lg.runs.wire.wire_events import (
 )
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from tests.fakes.canvas import canvas, node, plan_of
+from tests.harness.rows import each_row
 
 
 def node_started(node: str, kind: str = "Message") -> WireNodeStarted:
@@ -168,10 +169,10 @@ def test_the_answer_joins_halves_of_a_character() -> None:
     assert replay_filter.answer == "\U0001f600"
 
 
-@pytest.mark.parametrize("thought", ["Hm", "Hmm, well", "Well", ""])
-@pytest.mark.parametrize("text", ["Good", "Goodbye", "Go", "Bad day", ""])
-@pytest.mark.parametrize("count", range(1, 9))
-@pytest.mark.parametrize("before", ["", "First: "])
+@each_row("thought", ["Hm", "Hmm, well", "Well", ""])
+@each_row("text", ["Good", "Goodbye", "Go", "Bad day", ""])
+@each_row("count", range(1, 9))
+@each_row("before", ["", "First: "])
 def test_followers_get_the_text_of_a_model_that_answers_differently(
     thought: str, text: str, before: str, count: int
 ) -> None:

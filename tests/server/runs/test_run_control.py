@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.database.tables import MessageRow
@@ -18,6 +17,7 @@ from ragflow_lg.server.runs.session_copies import messages_before
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.first_key import read_first_key
 from tests.harness.loaded_python import python_command
+from tests.harness.rows import each_row
 from tests.server.cli.command import ROOT
 from tests.server.http.app_server import ECHO, FORM, canvas
 from tests.server.http.native.native_client import frames, problem
@@ -182,7 +182,7 @@ async def _read(answer: httpx.Response, until: str) -> list[Any]:
     raise AssertionError(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("users", "is_open", "expected"),
     [(0, True, "p"), (1, True, "pa"), (1, False, "paA"), (2, True, "paAb"), (2, False, "paAbBC"), (9, False, "paAbBC")],
 )

@@ -8,6 +8,7 @@ import pytest
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.encryption_section import EncryptionKeySection, to_keys
+from tests.harness.rows import each_row
 
 KEY = base64.b64encode(b"k" * 32).decode()
 
@@ -28,7 +29,7 @@ def test_keys_are_read_from_variables_and_files(tmp_path: Path, monkeypatch: pyt
         assert "kkkk" not in shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "message"),
     [
         ({"key_env": "NO_SUCH"}, "'k' is missing: the environment variable NO_SUCH is not set. Set it to the key."),

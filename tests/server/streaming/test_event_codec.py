@@ -42,6 +42,7 @@ from ragflow_lg.server.streaming.event_codec import (
 from ragflow_lg.server.streaming.journal import Entry
 from ragflow_lg.services.agent_metrics import AgentMetrics, ToolMetrics
 from ragflow_lg.services.chat import Usage
+from tests.harness.rows import each_row
 
 METRICS = AgentMetrics(1, 2.5, 1, 0.5, 3, 0, {"echo": ToolMetrics(2, 1, 0.1)}, Usage(1, 2, 3, 0.4), 0, Usage())
 EVENTS: list[Any] = [
@@ -60,7 +61,7 @@ EVENTS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=range(len(EVENTS)))
+@each_row("event", EVENTS)
 def test_a_decoded_event_equals_the_encoded_one(event: Any) -> None:
     data = encode_entry(event)
     assert b"\n" not in data
@@ -95,7 +96,7 @@ DAMAGED = [
 ]
 
 
-@pytest.mark.parametrize("data", DAMAGED, ids=range(len(DAMAGED)))
+@each_row("data", DAMAGED)
 def test_damaged_data_is_reported(data: bytes) -> None:
     with pytest.raises(StreamError, match="A stored event cannot be read") as raised:
         decode_entry(data)
@@ -120,7 +121,7 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.code)
+@each_row("error", ERRORS)
 def test_a_revived_error_equals_the_stored_one(error: RagflowLgError) -> None:
     stored = msgspec.json.decode(msgspec.json.encode(store_error(error)), type=StoredError)
     error_ = revive_error(stored)

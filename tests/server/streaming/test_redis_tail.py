@@ -2,6 +2,7 @@ import pytest
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.server.streaming.redis_tail import parse_entry
+from tests.harness.rows import each_row
 from tests.server.streaming.journals import OpenJournal, head, read
 
 
@@ -9,7 +10,7 @@ def test_an_entry_is_parsed() -> None:
     assert parse_entry((b"17-0", {b"e": b"data"})) == (17, b"data")
 
 
-@pytest.mark.parametrize("reply", [(b"x-0", {b"e": b""}), (b"1-0", {}), (b"1-0", None), None, (b"1-0",)], ids=range(5))
+@each_row("reply", [(b"x-0", {b"e": b""}), (b"1-0", {}), (b"1-0", None), None, (b"1-0",)])
 def test_any_other_reply_is_refused(reply: object) -> None:
     with pytest.raises(StreamError):
         parse_entry(reply)

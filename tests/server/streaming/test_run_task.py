@@ -18,6 +18,7 @@ from ragflow_lg.server.streaming.run_task import (
     parse_policy,
 )
 from tests.fakes.scripted_run import ScriptedRun, words
+from tests.harness.rows import each_row
 from tests.server.streaming.journals import GatedJournal
 
 
@@ -88,7 +89,7 @@ def test_a_policy_is_parsed_and_formatted(text: str, policy: DisconnectPolicy) -
     assert parse_policy(str(policy)) == policy
 
 
-@pytest.mark.parametrize("text", ["", "grace", "grace:-1", "grace:nan", "grace:1e9", "Cancel", "grace:٣", "x" * 500])
+@each_row("text", ["", "grace", "grace:-1", "grace:nan", "grace:1e9", "Cancel", "grace:٣", "x" * 500])
 def test_any_other_text_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="use cancel, continue or grace:SECONDS") as raised:
         parse_policy(text)

@@ -15,6 +15,7 @@ from ragflow_lg.server.streaming.sse import (
     ragflow_frame,
     retry_frame,
 )
+from tests.harness.rows import each_row
 
 PAYLOADS: list[dict[str, Any]] = [
     {"event": "message", "data": {"content": "zwei\nZeilen\r\n\n, ü, 😀, \u2028"}},
@@ -54,7 +55,7 @@ def test_an_event_name_cannot_add_lines() -> None:
         native_frame({}, "message\ndata: evil")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "first", "after"),
     [(None, None, 0), ("", "", 0), ("0", None, 0), (" 12 ", None, 12), (None, "0", 0), (None, "1", 0), ("3", "9", 3)],
 )
@@ -62,7 +63,7 @@ def test_the_header_takes_precedence_over_the_query(header: str | None, first: s
     assert parse_event_number(header, first) == after
 
 
-@pytest.mark.parametrize("text", ["x", "-1", "1.5", "٣", "9" * 16, "1\r\nX-Evil: 1", "a" * 4000])
+@each_row("text", ["x", "-1", "1.5", "٣", "9" * 16, "1\r\nX-Evil: 1", "a" * 4000])
 def test_a_text_that_is_not_a_number_is_refused(text: str) -> None:
     with pytest.raises(StreamPositionError, match="must be the number of an event") as raised:
         parse_event_number(text)

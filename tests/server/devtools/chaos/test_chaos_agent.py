@@ -1,13 +1,12 @@
 import json
 from typing import Any
 
-import pytest
-
 from ragflow_lg.agents.strategies import StrategyName
 from ragflow_lg.server.devtools.chaos.chaos_agent import MODEL, ROUNDS, ToolUser, WatchedSteps, watch_tool
 from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.tools.wikipedia import wikipedia
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, play_agent
+from tests.harness.rows import each_row
 
 
 class Recorder:
@@ -20,8 +19,8 @@ class Recorder:
         self.points.append((kind, name))
 
 
-@pytest.mark.parametrize("is_shown", [True, False])
-@pytest.mark.parametrize("strategy", ["function_calling", "react", "plan_and_reflect", "deep_research"])
+@each_row("is_shown", [True, False])
+@each_row("strategy", ["function_calling", "react", "plan_and_reflect", "deep_research"])
 async def test_the_model_uses_every_tool_in_any_strategy(strategy: StrategyName, is_shown: bool) -> None:
     recorder = Recorder()
     model: Any = ToolUser(recorder)

@@ -1,9 +1,8 @@
 import json
 
-import pytest
-
 from ragflow_lg.dsl_compiler import convert_source
 from ragflow_lg.server.devtools.language_server.canvas_text import BOM, MAX_CHARS, CanvasText
+from tests.harness.rows import each_row
 from tests.server.devtools.language_server.shop import CANVAS, TEXT, offset_of
 
 
@@ -41,7 +40,7 @@ def test_escaped_references_are_found_where_they_are_typed() -> None:
     assert mention.component == "begin"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["", "{", '{"components": {', "[1]", "null", '"x"', '{"components": 5}', '{"components": [{}]}', "{}" * 2]
 )
 def test_other_texts_have_no_components(text: str) -> None:

@@ -1,11 +1,10 @@
 import json
 
-import pytest
-
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.server.devtools.language_server.canvas_text import CanvasText
 from ragflow_lg.server.devtools.language_server.open_document import MAX_FINDINGS, place_findings
 from tests.fakes.canvas import canvas, node
+from tests.harness.rows import each_row
 from tests.server.devtools.language_server.shop import CATALOG, TEXT
 
 
@@ -15,7 +14,7 @@ def found_in(text: str) -> list[tuple[str, str]]:
     return [(f.diagnostic.code, text[f.place.start : f.place.end]) for f in findings]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "expected"),
     [
         ('"prolgue"', '"prolgue"', ("params-unknown", "prolgue")),
@@ -40,7 +39,7 @@ def test_an_object_is_marked_by_its_key() -> None:
     assert ("node-unreachable", "lost") in found_in(text)
 
 
-@pytest.mark.parametrize("text", ["", " ", "{", '{"components": ', '{"a": "', "\n\n{\n"])
+@each_row("text", ["", " ", "{", '{"components": ', '{"a": "', "\n\n{\n"])
 def test_a_text_that_ends_too_early_is_marked_at_its_end(text: str) -> None:
     ((finding),) = place_findings(CanvasText(text), check_canvas(text, CATALOG)[1])
     assert finding.diagnostic.code == "json-invalid"

@@ -1,6 +1,5 @@
-import pytest
-
 from ragflow_lg.server.devtools.language_server.hover import code, escape, find_hover
+from tests.harness.rows import each_row
 from tests.server.devtools.language_server.shop import CANVAS, MODEL, TEXT, offset_of
 
 
@@ -20,7 +19,7 @@ def test_a_component_is_described_with_its_parameters_and_outputs() -> None:
     assert "**Other\\_answer**" in hover('"LLM:|Other": {')
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("needle", "first"),
     [
         ("{LLM:Order@structure|d.total}", "`LLM:Order@structured.total`: number"),

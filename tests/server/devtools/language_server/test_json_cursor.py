@@ -1,12 +1,12 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragflow_lg.dsl_compiler.json_spans import JsonSpans
 from ragflow_lg.server.devtools.language_server.name_completion import MAX_DEPTH, find_cursor
+from tests.harness.rows import each_row
 
 JSON = st.recursive(
     st.text(max_size=6) | st.integers(),
@@ -31,7 +31,7 @@ def test_the_path_to_each_string_is_found_whatever_follows(value: Any, indent: i
             assert cursor.typed.offsets[0] == span.start + 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "path", "typed", "is_key"),
     [
         ('{"a": {"b": ["x", "{sys', ("a", "b", "1"), "{sys", False),

@@ -1,11 +1,10 @@
 import json
 from typing import Any
 
-import pytest
-
 from ragflow_lg.dsl_compiler.json_spans import TextEdit, apply_edits
 from ragflow_lg.server.devtools.language_server.name_completion import CompletionEntry, complete
 from tests.fakes.canvas import canvas, node
+from tests.harness.rows import each_row
 from tests.server.devtools.language_server.shop import MODEL, TEXT, model_of, offset_of
 
 GLOBALS = {"sys.query", "sys.user_id", "sys.conversation_turns", "sys.files", "sys.history", "sys.date", "env.shop"}
@@ -52,7 +51,7 @@ def test_entries_of_a_structured_output_are_offered_after_a_dot() -> None:
     assert "LLM:Order@structured.total" in entries
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "result"),
     [
         ('"Answer {sys', '"Answer {beg|', '"Answer {begin@city}'),
@@ -78,7 +77,7 @@ def test_edges_lead_to_nodes_of_the_same_body() -> None:
     assert set(offered(TEXT[:label], label)) == {"Iteration:Lines"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new"),
     [
         ('"Answer {sys', '"Answer sys|'),

@@ -3,8 +3,6 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
-import pytest
-
 from ragflow_lg.dsl_compiler import check_canvas, convert_source
 from ragflow_lg.dsl_compiler.json_spans import apply_edits
 from ragflow_lg.server.devtools.language_server.canvas_text import CanvasText, Place
@@ -15,6 +13,7 @@ from ragflow_lg.server.devtools.language_server.navigation import (
     plan_rename,
 )
 from tests.architecture.sources import ROOT
+from tests.harness.rows import each_row
 from tests.server.devtools.language_server.shop import CANVAS, CATALOG, FILE, TEXT, offset_of
 
 FILES = sorted((ROOT / "examples").glob("*.json"))
@@ -26,7 +25,7 @@ def line_of(place: Place | None) -> str:
     return TEXT[place.start :].partition("\n")[0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("needle", "after", "defined"),
     [
         ("{Iteration:|Lines@labels}", "", 'Iteration:Lines": {'),
@@ -90,7 +89,7 @@ def renamed(value: Any, old: str, new: str) -> Any:
     return value
 
 
-@pytest.mark.parametrize("file", [FILE, *FILES], ids=lambda file: file.stem)
+@each_row("file", [FILE, *FILES])
 def test_a_renamed_canvas_is_the_same_canvas(file: Path) -> None:
     text = file.read_text("utf-8")
     canvas = CanvasText(text)
@@ -119,7 +118,7 @@ def test_the_graph_of_the_editor_is_renamed_as_well() -> None:
     assert switch["data"]["form"]["conditions"][0]["to"] == ["LLM:New"]
 
 
-@pytest.mark.parametrize("new_id", ["", "a b", 'x"y', "é", "a@b", "begin", "LLM:Other", "x" * 201, "a.b", "a-b"])
+@each_row("new_id", ["", "a b", 'x"y', "é", "a@b", "begin", "LLM:Other", "x" * 201, "a.b", "a-b"])
 def test_ids_that_would_break_the_canvas_are_refused(new_id: str) -> None:
     rename = plan_rename(CANVAS, offset_of("{LLM:|Order@"), new_id)
     assert (rename.edits, bool(rename.problem)) == ((), True)

@@ -1,10 +1,10 @@
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragflow_lg.server.devtools.language_server.text_positions import TextPosition, TextPositions, Units
+from tests.harness.rows import each_row
 
 TEXT = st.text(st.sampled_from("aé你🎉\n\r\u2028\x0b\ud800"), max_size=30)
 UNITS: st.SearchStrategy[Units] = st.sampled_from(("utf-8", "utf-16", "utf-32"))
@@ -35,6 +35,6 @@ def test_every_position_has_an_offset_in_the_text(text: str, units: Units, line:
     assert 0 <= TextPositions(text, units).offset(line, character) <= len(text)
 
 
-@pytest.mark.parametrize(("character", "offset"), [(0, 0), (1, 0), (2, 1), (3, 2), (9, 2)])
+@each_row(("character", "offset"), [(0, 0), (1, 0), (2, 1), (3, 2), (9, 2)])
 def test_a_position_inside_a_character_is_its_start(character: int, offset: int) -> None:
     assert TextPositions("🎉x\ny").offset(0, character) == offset

@@ -10,6 +10,7 @@ from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange, RequestLo
 from ragflow_lg.server.devtools.mock_llm.rules import Rules
 from ragflow_lg.server.devtools.mock_llm.scripts import MockRequest
 from tests.fakes.mock_llm import MockLLM, reply
+from tests.harness.rows import each_row
 
 ASK = {"model": "m", "messages": [{"role": "user", "content": "q"}]}
 
@@ -27,7 +28,7 @@ async def test_it_completes_and_lists_its_models() -> None:
         assert [row["id"] for row in listed["data"]] == ["m"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path", "body", "status", "text"),
     [
         ("POST", "/embeddings", b"{}", 404, "There is no route POST /v1/embeddings"),

@@ -7,6 +7,7 @@ import pytest
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.devtools.mock_llm.rules import CallSpan, Reply, Rules, TextTest, compile_pattern, load_rules
+from tests.harness.rows import each_row
 
 
 def write_rules(folder: Path, text: str, name: str = "rules.toml") -> Path:
@@ -83,7 +84,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         load_rules(tmp_path / "huge.toml")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("test", "text", "passes"),
     [
         ({"is": "a"}, "a", True),

@@ -5,6 +5,7 @@ import pytest
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.server.devtools.mock_llm.rules import Rules
 from ragflow_lg.server.devtools.mock_llm.scripts import Script, parse_request
+from tests.harness.rows import each_row
 
 
 def script(*rules: dict[str, Any]) -> Script:
@@ -19,7 +20,7 @@ def reply_to(script: Script, request: dict[str, Any]) -> Any:
     return script.choose(parse_request(request)).reply.text
 
 
-@pytest.mark.parametrize(
+@each_row(
     "when",
     [
         {"model": "m"},
@@ -121,7 +122,7 @@ def test_malformed_tools_are_ignored() -> None:
     assert parse_request(body(tools={"a": 1})).tools == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("named", "called"),
     [
         ("execute_sql_1", "execute_sql_1"),

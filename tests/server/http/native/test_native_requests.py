@@ -14,11 +14,12 @@ from ragflow_lg.server.http.native.native_requests import (
     ResumeRequest,
     RunRequest,
 )
+from tests.harness.rows import each_row
 
 PAUSE = "a" * 32
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "body"),
     [
         (RunRequest, {"query": 5}),

@@ -2,7 +2,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 
@@ -34,6 +33,7 @@ from ragflow_lg.server.http.native.problem_details import (
     to_problem,
     to_validation_problem,
 )
+from tests.harness.rows import each_row
 from tests.server.http.app_server import ECHO, canvas
 from tests.server.http.native.native_client import native_agent, problem
 
@@ -48,7 +48,7 @@ ASKING = canvas(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "status", "code"),
     [
         (RequestError("Gone.", status=404), 404, "not-found"),
@@ -121,7 +121,7 @@ def test_the_names_of_a_route_are_listed() -> None:
     assert set(list_known_names(routes["follow_run"], "query")) == {"from", "records"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fault", "message"),
     [
         ({"type": "missing", "loc": ("body",), "msg": ""}, "is missing: send a JSON object"),

@@ -24,6 +24,7 @@ from ragflow_lg.services.code import CodeRequest, CodeResult, CodeSandbox
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.services import ScriptedHttp
+from tests.harness.rows import each_row
 from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap
 
 LIMITS = CodeLimits(timeout_s=3.0, cpu_s=1, output_bytes=10_000)
@@ -117,7 +118,7 @@ def body_of(code: str = "def main(): return 1", **fields: Any) -> dict[str, Any]
     return {"code_b64": base64.b64encode(code.encode()).decode(), "language": "python", "arguments": {}, **fields}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "status"),
     [
         (body_of(), 200),

@@ -5,6 +5,7 @@ import pytest
 from ragflow_lg.server.http.shared.body_limits import read_limits
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.server_section import ServerSection
+from tests.harness.rows import each_row
 from tests.server.http.app_server import canvas
 from tests.server.http.ragflow_ui.ui_server import start_ui
 from tests.server.http.raw_requests import send_unfinished
@@ -70,7 +71,7 @@ def test_limits_follow_the_settings() -> None:
     assert {small.get(kind) for kind in ("sign_in", "turn", "canvas", "webhook")} == {small.general}
 
 
-@pytest.mark.parametrize("kind", SIZES)
+@each_row("kind", SIZES)
 def test_bodies_of_no_bytes_cannot_be_configured(kind: str) -> None:
     with pytest.raises(ValueError, match=kind):
         ServerSection.model_validate({"body_bytes": {kind: 0}})

@@ -1,8 +1,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from ragflow_lg.base.errors import (
     AnswerError,
     CanvasChangedError,
@@ -21,9 +19,10 @@ from ragflow_lg.server.http.shared.responses import (
     respond_plain,
     to_request_error,
 )
+from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "text"),
     [
         ({"a": "é\U0001f600", "b": [1, None]}, '{"a":"é\U0001f600","b":[1,null]}'),
@@ -52,7 +51,7 @@ def test_each_envelope_has_its_keys() -> None:
     assert format_times(0, 1500)["create_date"] == "Thu, 01 Jan 1970 00:00:00 GMT"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("error", "number", "status"),
     [
         (RequestError("no", 102, status=404), 102, 200),

@@ -9,6 +9,7 @@ from ragflow_lg.server.http.ragflow.canvas_routes import AgentTurn
 from ragflow_lg.server.http.ragflow.debug_routes import DebugBody
 from ragflow_lg.server.http.ragflow.turn_schemas import CompletionBody, PlayBody
 from ragflow_lg.server.http.shared.route_schemas import LazyModel
+from tests.harness.rows import each_row
 
 
 def list_models(base: type[BaseModel]) -> set[type[BaseModel]]:
@@ -24,7 +25,7 @@ def test_examples_are_valid() -> None:
             model.model_validate(example)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "body"),
     [
         (CompletionBody, {"query": "no agent"}),

@@ -13,6 +13,7 @@ from ragflow_lg.server.http.webhooks.webhook_request import (
     select_declared_fields,
 )
 from ragflow_lg.services.workers import NoWorkers
+from tests.harness.rows import each_row
 
 FORM = "application/x-www-form-urlencoded"
 ANY = {"properties": {"a": {"type": "string"}}}
@@ -114,7 +115,7 @@ def test_only_declared_fields_are_selected_and_missing_ones_are_empty() -> None:
     assert select_declared_fields("body", {"a": 1}, {"body": [], "query": None}) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "value", "expected"),
     [
         ("string", "3", "3"),
@@ -144,7 +145,7 @@ def test_values_are_converted_to_their_declared_type(kind: str, value: Any, expe
     assert type(converted) is type(expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "value", "message"),
     [
         ("string", 3, "body.x type mismatch: expected string, got number"),

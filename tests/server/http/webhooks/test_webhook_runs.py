@@ -21,6 +21,7 @@ from ragflow_lg.server.http.webhooks.webhook_runs import (
     trim_sessions,
 )
 from tests.fakes.services import FixedClock
+from tests.harness.rows import each_row
 from tests.server.http.app_server import AppServer, canvas, start_app
 
 HOOK = canvas(
@@ -58,7 +59,7 @@ async def test_texts_are_joined_with_thinking_tags() -> None:
     assert await run(*messages) == TurnOutcome("<think>hm</think>Yes", 200)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "expected"), [("404", 404), (201, 201), ("x", 200), (99, 200), (600, 200), (True, 200), (None, 200)]
 )
 async def test_the_last_valid_status_of_a_message_is_used(status: Any, expected: int) -> None:
