@@ -57,9 +57,9 @@ class AppServer(Struct):
 
 
 def frames(text: str) -> list[Any]:
-    """Parse RAGFlow's frames; the last one must be ``[DONE]``."""
+    """Parse RAGFlow's frames without comments; the last one must be ``[DONE]``."""
     assert text.endswith("data:[DONE]\n\n")
-    lines = text.removesuffix("\n\n").split("\n\n")
+    lines = [line for line in text.removesuffix("\n\n").split("\n\n") if not line.startswith(":")]
     assert all(line.startswith("data:") and not line.startswith("data: ") for line in lines)
     return [json.loads(line[5:]) for line in lines[:-1]]
 
