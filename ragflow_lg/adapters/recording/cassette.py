@@ -11,13 +11,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Annotated, Any, Literal, TypeAlias
+from typing import IO, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+import msgspec
+from msgspec import Struct
 
 from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
-from ragflow_lg.services.memories import MemoryType
 
 VERSION = 1
 MAX_LINE_CHARS = 256 * 1024 * 1024
@@ -25,81 +25,60 @@ MAX_LINES = 1_000_000
 MAX_BYTES = 1024 * 1024 * 1024
 """Size limit of the whole file."""
 
-MAX_NUMBER = 10**9
-"""Limit on tokens, calls, requests and seconds. Larger values from a service are recorded as this limit."""
 
-_Count: TypeAlias = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
-_Number: TypeAlias = Annotated[float, Field(ge=0, le=MAX_NUMBER)]
-_Status: TypeAlias = Annotated[int, Field(ge=100, le=999)]
+class _Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind"):
+    """A line. ``kind`` says which."""
 
 
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class _Head(_Record):
-    cassette: int
-
-
-class ToolsLine(_Record):
+class ToolsLine(_Record, tag="tools", frozen=True):
     """Addresses of the tools' services, the services that have a key, and Crawler's rules."""
 
-    kind: Literal["tools"] = "tools"
-    endpoints: dict[str, str] = Field(default_factory=dict[str, str])
-    keys: list[str] = Field(default_factory=list[str])
+    endpoints: dict[str, str] = {}
+    keys: list[str] = []
     obeys_robots: bool = True
-    user_agent: str = Field(default="ragflow-lg", max_length=200)
+    user_agent: str = "ragflow-lg"
 
 
-class DateLine(_Record):
+class DateLine(_Record, tag="date", frozen=True):
     """The local time of a turn."""
 
-    kind: Literal["date"] = "date"
-    value: str = Field(max_length=100)
+    value: str
 
 
-class SeedLine(_Record):
+class SeedLine(_Record, tag="seed", frozen=True):
     """The seed of a turn."""
 
-    kind: Literal["seed"] = "seed"
-    value: int = Field(ge=-(2**63), lt=2**64)
+    value: int
 
 
-class ModelLine(_Record):
+class ModelLine(_Record, tag="model", frozen=True):
     """Properties of a model, or the text of the SettingsError if it was not available."""
 
-    kind: Literal["model"] = "model"
     llm_id: str
-    context_tokens: _Count = 0
+    context_tokens: int = 0
     has_vision: bool = False
     has_tools: bool = False
     has_schemas: bool = False
     error: str = ""
 
 
-class ServerLine(_Record):
+class ServerLine(_Record, tag="server", frozen=True):
     """Permission to call an MCP server's tool.
 
     ``error`` is the reason if the tool is not permitted. Without a tool, the line records that there is no such server.
     """
 
-    kind: Literal["server"] = "server"
     server: str
     tool: str | None = None
     error: str = ""
 
 
-def bounded_number(number: float) -> float:
-    """Return a number within the limits of a recording."""
-    return min(number, MAX_NUMBER) if number > 0 else 0
-
-
-class FailureRecord(_Record):
+class FailureRecord(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A `ServiceError` or `SettingsError`."""
 
     text: str
     is_retryable: bool = False
-    retry_after_s: _Number = 0.0
+    retry_after_s: float = 0.0
     is_setting: bool = False
     """Whether to replay it as a `SettingsError`."""
 
@@ -108,29 +87,23 @@ class FailureRecord(_Record):
         """Return the record of an error, with secrets removed."""
         text = redactor.text(str(error))
         if isinstance(error, SettingsError):
-            return cls(text=text, is_setting=is_setting)
-        return cls(text=text, is_retryable=error.is_retryable, retry_after_s=bounded_number(error.retry_after_s))
+            return cls(text, is_setting=is_setting)
+        return cls(text, is_retryable=error.is_retryable, retry_after_s=error.retry_after_s)
 
 
-class PieceRecord(_Record):
-    """A piece of an answer that contains more than text."""
+class ExchangeLine(_Record, tag="exchange", frozen=True, kw_only=True):
+    """A request to a service and its answer, whose form depends on the service."""
 
-    text: str = ""
-    is_thinking: bool = False
-    calls: list[tuple[str, str, str]] = Field(default_factory=list[tuple[str, str, str]])
-    """Id, name and arguments of each call."""
-    usage: tuple[_Count, _Count, _Count, _Number] | None = None
-    end: Literal["", "stop", "length", "content_filter"] = ""
-    """Why the answer ended."""
-
-
-class _Exchange(_Record):
-    order: _Count
+    service: str
+    order: int
     """Number of the request in the recording, from 1, in the order in which requests were made."""
     node: str
     position: str = ""
     request: dict[str, Any]
+    answer: Any = None
     error: FailureRecord | None = None
+    timeout_s: float | None = None
+    """The limit that a call exceeded, or None if it did not time out."""
     is_stopped: bool = False
     """Whether the caller stopped waiting before the exchange ended."""
 
@@ -140,7 +113,10 @@ class _Exchange(_Record):
         Raises:
             ServiceError: if it failed, or the caller stopped waiting for it.
             SettingsError: if it failed because of a setting.
+            TimeoutError: if it timed out.
         """
+        if self.timeout_s is not None:
+            raise TimeoutError(self.timeout_s)
         failure = self.error
         if failure is not None and failure.is_setting:
             raise SettingsError(failure.text)
@@ -150,147 +126,7 @@ class _Exchange(_Record):
             raise ServiceError("The recording ends here: the run was stopped or timed out before the answer arrived.")
 
 
-class ChatLine(_Exchange):
-    """A model call."""
-
-    kind: Literal["chat"] = "chat"
-    pieces: list[str | PieceRecord] = Field(default_factory=list[str | PieceRecord])
-
-
-class ResponseRecord(_Record):
-    """An HTTP response."""
-
-    status: _Status
-    headers: dict[str, str] = Field(default_factory=dict[str, str])
-    text: str = ""
-    url: str = ""
-
-
-class HttpLine(_Exchange):
-    """An HTTP request."""
-
-    kind: Literal["http"] = "http"
-    response: ResponseRecord | None = None
-
-
-class ServerAnswerRecord(_Record):
-    """A `ragflow_lg.services.tool_policies.ServerAnswer`."""
-
-    texts: list[str] = Field(default_factory=list[str])
-    others: list[str] = Field(default_factory=list[str])
-    structured: Any = None
-    is_error: bool = False
-
-
-class CallLine(_Exchange):
-    """A call to an MCP server's tool."""
-
-    kind: Literal["call"] = "call"
-    answer: ServerAnswerRecord | None = None
-    timeout_s: _Number | None = None
-    """The limit that the call exceeded, or None if it did not time out."""
-
-    def raise_failure(self) -> None:
-        """Raise the error of the recorded call, a TimeoutError if it timed out."""
-        if self.timeout_s is not None:
-            raise TimeoutError(self.timeout_s)
-        super().raise_failure()
-
-
-class DatasetEntry(_Record):
-    """A `ragflow_lg.services.knowledge.Dataset`."""
-
-    id: str
-    name: str
-    embedding_model: str = ""
-    tenant: str = ""
-
-
-class DatasetsLine(_Exchange):
-    """A dataset lookup by name or id: the dataset for each, or None for an unknown one."""
-
-    kind: Literal["datasets"] = "datasets"
-    datasets: list[DatasetEntry | None] | None = None
-
-
-class SearchRecord(_Record):
-    """A `ragflow_lg.services.knowledge.SearchResult`."""
-
-    chunks: list[Any] = Field(default_factory=list[Any])
-    documents: list[tuple[Any, Any, Any]] = Field(default_factory=list[tuple[Any, Any, Any]])
-    """Name, id and number of chunks for each document."""
-    total: int = 0
-
-
-class SearchLine(_Exchange):
-    """A dataset search."""
-
-    kind: Literal["search"] = "search"
-    found: SearchRecord | None = None
-
-
-class MetadataLine(_Exchange):
-    """The metadata of all documents in some datasets: key -> value -> document ids."""
-
-    kind: Literal["metadata"] = "metadata"
-    metadata: dict[str, dict[str, list[str]]] | None = None
-
-
-class StatementRecord(_Record):
-    """A `ragflow_lg.services.databases.StatementResult`."""
-
-    sql: str
-    columns: list[str] = Field(default_factory=list[str])
-    rows: list[dict[str, Any]] = Field(default_factory=list[dict[str, Any]])
-    error: str = ""
-    changed: int | None = None
-    is_refused: bool = False
-    has_more: bool = False
-
-
-class QueryLine(_Exchange):
-    """A query of a database."""
-
-    kind: Literal["query"] = "query"
-    results: list[StatementRecord] | None = None
-
-
-class MailLine(_Exchange):
-    """An e-mail, with the recipients that the server refused."""
-
-    kind: Literal["mail"] = "mail"
-    refused: dict[str, str] | None = None
-
-
-class RememberedRecord(_Record):
-    """A `ragflow_lg.services.memories.Remembered`."""
-
-    key: str
-    memory: str
-    user: str
-    type: MemoryType
-    content: str
-    agent: str = ""
-    valid_at: str = ""
-    invalid_at: str = ""
-    source: str = ""
-    similarity: _Number = 0.0
-
-
-class MemoryLine(_Exchange):
-    """A search in memories."""
-
-    kind: Literal["memory"] = "memory"
-    is_known: bool = False
-    entries: list[RememberedRecord] | None = None
-
-
-ExchangeLine: TypeAlias = (
-    ChatLine | HttpLine | CallLine | DatasetsLine | SearchLine | MetadataLine | MemoryLine | QueryLine | MailLine
-)
 Line: TypeAlias = ExchangeLine | ModelLine | ServerLine | DateLine | SeedLine | ToolsLine
-
-_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])
 
 
 class CassetteWriter:
@@ -323,7 +159,7 @@ class CassetteWriter:
         Raises:
             CassetteError: if it cannot be written.
         """
-        self._write({"kind": line.kind, **line.model_dump(mode="json", exclude_defaults=True)})
+        self._write(msgspec.to_builtins(line))
 
     def _write(self, value: dict[str, Any]) -> None:
         if self._file.closed:
@@ -384,12 +220,7 @@ def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[int, Line]]:
 
 def _parse_line(path: Path, number: int, data: bytes) -> Line:
     try:
-        return _LINE.validate_python(json.loads(data))
-    except ValidationError as error:
-        errors = error.errors(include_url=False, include_input=False, include_context=False)
-        deepest = max(errors, key=lambda problem: len(problem["loc"]))  # the most specific alternative of a union
-        path_in_line = ".".join(str(part) for part in deepest["loc"][1:])
-        problem = f"{path_in_line}: {deepest['msg']}" if path_in_line else deepest["msg"]
+        return msgspec.convert(json.loads(data), Line)
     except (ValueError, RecursionError) as error:
         problem = str(error)
     raise CassetteError(
@@ -406,9 +237,9 @@ def _is_cassette(path: Path) -> bool:
 
 def _is_head(data: bytes) -> bool:
     try:
-        head = _Head.model_validate_json(data)
-    except ValidationError:
+        version = json.loads(data)["cassette"]
+    except (ValueError, RecursionError, LookupError, TypeError):
         return False
-    if head.cassette != VERSION:
-        raise CassetteError(f"The recording was made by another version (cassette {head.cassette}); record again.")
+    if version != VERSION:
+        raise CassetteError(f"The recording was made by another version (cassette {version}); record again.")
     return True

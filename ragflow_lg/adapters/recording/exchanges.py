@@ -2,77 +2,68 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
-from msgspec.structs import asdict
+import msgspec
+from msgspec.structs import replace
 
-from ragflow_lg.adapters.recording.cassette import (
-    CallLine,
-    ChatLine,
-    DatasetEntry,
-    DatasetsLine,
-    HttpLine,
-    MailLine,
-    MemoryLine,
-    MetadataLine,
-    PieceRecord,
-    QueryLine,
-    RememberedRecord,
-    ResponseRecord,
-    SearchLine,
-    SearchRecord,
-    ServerAnswerRecord,
-    StatementRecord,
-    bounded_number,
-)
-from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import REDACTED, Redactor, is_secret_name
-from ragflow_lg.services.chat import (
-    NO_USAGE,
-    ChatAnswer,
-    ChatDelta,
-    ChatModel,
-    ChatModels,
-    ChatRequest,
-    ToolCall,
-    Usage,
-)
+from ragflow_lg.services.chat import NO_USAGE, ChatAnswer, ChatDelta, ChatModel, ChatModels, ChatRequest
 from ragflow_lg.services.databases import StatementResult
 from ragflow_lg.services.http import HttpResponse
-from ragflow_lg.services.knowledge import Dataset, DocumentCount, Metadata, SearchResult
+from ragflow_lg.services.knowledge import Dataset, Metadata, SearchResult
 from ragflow_lg.services.mail import Delivery
-from ragflow_lg.services.memories import MemoryResult, Remembered
+from ragflow_lg.services.memories import MemoryResult
 from ragflow_lg.services.services import Caller, Clock, Ids
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolServer
 
 A = TypeVar("A")
-L = TypeVar("L", ChatLine, HttpLine, CallLine, DatasetsLine, SearchLine, MetadataLine, MemoryLine, QueryLine, MailLine)
 
 DatasetRow: TypeAlias = Sequence[Dataset | None]
 """The dataset for each requested name or id, or None for unknown ones."""
 
 
 @dataclass(frozen=True)
-class Exchange(Generic[A, L]):
-    """A kind of exchange, with answers of type ``A`` in lines of type ``L``."""
+class Exchange(Generic[A]):
+    """A kind of exchange, with answers of type ``A``."""
 
-    line: type[L]
+    service: str
+    type: Any
+    """The type ``A``, as msgspec reads it."""
     describe: Callable[[Mapping[str, Any]], str]
     """Returns a description of a request for error messages."""
-    encode: Callable[[A, Redactor], dict[str, Any]]
-    """Returns the line's fields for an answer, without secrets."""
-    decode: Callable[[L], A | None]
-    """Returns the answer in a line, or None if it has none."""
     failures: tuple[type[Exception], ...] = (ServiceError, SettingsError)
     """Errors that are recorded and replayed. After other errors the request counts as stopped."""
     replays_settings_errors: bool = True
     """Whether a `SettingsError` is replayed as one, instead of as a `ServiceError`."""
+    clean: Callable[[A, Redactor], Any] | None = None
+    """Returns an answer without secrets that names of fields do not show."""
+
+    def encode(self, answer: A, redactor: Redactor) -> Any:
+        """Return an answer as JSON without secrets."""
+        if self.clean is not None:
+            return _to_json(self.clean(answer, redactor))
+        value = _to_json(answer)
+        redactor.learn_from(value)
+        return redactor.value(value)
+
+    def decode(self, answer: Any) -> A:
+        """Return the answer in a line.
+
+        Raises:
+            CassetteError: if it is damaged.
+        """
+        try:
+            return cast("A", msgspec.convert(answer, self.type))
+        except msgspec.ValidationError as error:
+            raise CassetteError(f"The recording has a damaged answer ({self.service}): {error}.") from None
 
 
-# Chat
+def _to_json(value: Any) -> Any:
+    return msgspec.to_builtins(value, enc_hook=str)
 
 
 def describe_model(llm_id: str) -> str:
@@ -80,47 +71,33 @@ def describe_model(llm_id: str) -> str:
     return f"model {llm_id!r}" if llm_id else "the default model"
 
 
-def encode_pieces(deltas: Sequence[ChatDelta], redactor: Redactor) -> list[str | PieceRecord]:
-    """Return the records of pieces. Secrets are removed even if they extend over several pieces."""
+def clean_pieces(deltas: Sequence[ChatDelta], redactor: Redactor) -> list[str | ChatDelta]:
+    """Return pieces without secrets, even if these extend over several pieces. A mere text stands for its piece."""
     texts = [delta.text for delta in deltas]
     for is_thinking in (False, True):
         chosen = [i for i, delta in enumerate(deltas) if delta.is_thinking is is_thinking]
         for index, text in zip(chosen, redactor.pieces([texts[i] for i in chosen]), strict=True):
             texts[index] = text
-    return [_encode_piece(delta, text, redactor) for delta, text in zip(deltas, texts, strict=True)]
+    pieces: list[str | ChatDelta] = []
+    for delta, text in zip(deltas, texts, strict=True):
+        calls = tuple(call._replace(arguments=redactor.text(call.arguments)) for call in delta.calls)
+        piece = delta._replace(text=text, calls=calls)
+        pieces.append(text if piece == ChatDelta(text) else piece)
+    return pieces
 
 
-def _encode_piece(delta: ChatDelta, text: str, redactor: Redactor) -> str | PieceRecord:
-    if not (delta.is_thinking or delta.calls or delta.usage or delta.end):
-        return text
-    calls = [(call.id, call.name, redactor.text(call.arguments)) for call in delta.calls]
-    return PieceRecord(
-        text=text, is_thinking=delta.is_thinking, calls=calls, usage=_encode_usage(delta.usage), end=delta.end
-    )
+def read_pieces(pieces: Sequence[str | ChatDelta]) -> list[ChatDelta]:
+    """Return the pieces of an answer."""
+    return [ChatDelta(piece) if isinstance(piece, str) else piece for piece in pieces]
 
 
-def _encode_usage(usage: Usage | None) -> tuple[int, int, int, float] | None:
-    if usage is None:
-        return None
-    prompt, completion, calls, cost = map(bounded_number, usage)
-    return int(prompt), int(completion), int(calls), cost
+def pieces_of(answer: ChatAnswer) -> list[ChatDelta]:
+    """Return a whole answer as one piece."""
+    return [ChatDelta(answer.text, calls=answer.calls, usage=answer.usage, end=answer.end)]
 
 
-def decode_piece(piece: str | PieceRecord) -> ChatDelta:
-    """Return the piece in a record."""
-    if isinstance(piece, str):
-        return ChatDelta(piece)
-    usage = Usage(*piece.usage) if piece.usage is not None else None
-    return ChatDelta(piece.text, piece.is_thinking, tuple(ToolCall(*call) for call in piece.calls), usage, piece.end)
-
-
-def _encode_chat(answer: ChatAnswer, redactor: Redactor) -> dict[str, Any]:
-    delta = ChatDelta(answer.text, calls=tuple(map(ToolCall._make, answer.calls)), usage=answer.usage, end=answer.end)
-    return {"pieces": encode_pieces([delta], redactor)}
-
-
-def _decode_chat(line: ChatLine) -> ChatAnswer:
-    deltas = [decode_piece(piece) for piece in line.pieces]
+def join_pieces(deltas: Sequence[ChatDelta]) -> ChatAnswer:
+    """Return the whole answer that consists of pieces."""
     text = "".join(delta.text for delta in deltas if not delta.is_thinking)
     calls = next((delta.calls for delta in reversed(deltas) if delta.calls), ())
     usage = NO_USAGE
@@ -129,177 +106,60 @@ def _decode_chat(line: ChatLine) -> ChatAnswer:
     return ChatAnswer(text, calls, usage, deltas[-1].end if deltas else "")
 
 
-CHAT = Exchange(
-    ChatLine, lambda request: describe_model(request.get("model", "")), _encode_chat, _decode_chat, (ServiceError,)
-)
-
-
-# HTTP
-
-
-def _encode_response(response: HttpResponse, redactor: Redactor) -> dict[str, Any]:
+def _clean_response(response: HttpResponse, redactor: Redactor) -> Any:
     redactor.learn_from(response.text)
-    headers = {n: REDACTED if is_secret_name(n) else redactor.text(v) for n, v in response.headers.items()}
-    text, url = redactor.text(response.text), redactor.text(response.url)
-    return {"response": ResponseRecord(status=response.status, headers=headers, text=text, url=url)}
+    return redactor.value(_to_json(response._replace(content=b"")))
 
 
-def _decode_response(line: HttpLine) -> HttpResponse | None:
-    record = line.response
-    return HttpResponse(record.status, record.headers, record.text, record.url) if record is not None else None
-
-
-HTTP = Exchange(
-    HttpLine,
-    lambda request: f"{request['method']} {request.get('url', '')}",
-    _encode_response,
-    _decode_response,
-    (ServiceError,),
-)
-
-
-# MCP server tools
-
-
-def _encode_server_answer(answer: ServerAnswer, redactor: Redactor) -> dict[str, Any]:
-    redactor.learn_from([*answer.texts, answer.structured])
-    record = ServerAnswerRecord(
-        texts=[redactor.text(text) for text in answer.texts],
-        others=[redactor.text(kind) for kind in answer.others],
-        structured=redactor.value(answer.structured),
-        is_error=answer.is_error,
-    )
-    return {"answer": record}
-
-
-def _decode_server_answer(line: CallLine) -> ServerAnswer | None:
-    record = line.answer
-    if record is None:
-        return None
-    return ServerAnswer(tuple(record.texts), tuple(record.others), record.structured, record.is_error)
-
-
-CALL = Exchange(
-    CallLine,
-    lambda request: f"tool {request.get('tool', '')!r} of the MCP server {request.get('server', '')!r}",
-    _encode_server_answer,
-    _decode_server_answer,
-    (ServiceError, SettingsError, TimeoutError),
-    replays_settings_errors=False,
-)
-
-
-# Datasets
-
-
-def _encode_dataset(dataset: Dataset | None, redactor: Redactor) -> DatasetEntry | None:
-    if dataset is None:
-        return None
-    return DatasetEntry(**{name: redactor.text(text) for name, text in dataset._asdict().items()})
-
-
-def _decode_datasets(line: DatasetsLine) -> DatasetRow | None:
-    if line.datasets is None:
-        return None
-    return [Dataset(**entry.model_dump()) if entry is not None else None for entry in line.datasets]
-
-
-def _encode_search(result: SearchResult, redactor: Redactor) -> dict[str, Any]:
-    chunks, documents = json.loads(json.dumps([result.chunks, result.documents], default=str))
-    redactor.learn_from(chunks)
-    redacted: Any = redactor.value(documents)
-    record = SearchRecord(chunks=[redactor.value(chunk) for chunk in chunks], documents=redacted, total=result.total)
-    return {"found": record}
-
-
-def _decode_search(line: SearchLine) -> SearchResult | None:
-    if line.found is None:
-        return None
-    documents = tuple(DocumentCount(*document) for document in line.found.documents)
-    return SearchResult(tuple(line.found.chunks), documents, line.found.total)
-
-
-def _encode_metadata(metadata: Metadata, redactor: Redactor) -> dict[str, Any]:
-    """Return the metadata line. If a key's name suggests a secret, its values are removed."""
-    encoded: dict[str, dict[str, list[str]]] = {}
+def _clean_metadata(metadata: Metadata, redactor: Redactor) -> Any:
+    """Return metadata. If a key's name suggests a secret, its values are removed, which are keys themselves."""
+    cleaned: dict[str, dict[str, list[str]]] = {}
     for key, values in metadata.items():
-        entry = encoded.setdefault(redactor.text(key), {})
+        entry = cleaned.setdefault(redactor.text(key), {})
         for value, ids in values.items():
             text = REDACTED if is_secret_name(key) else redactor.text(value)
             entry.setdefault(text, []).extend(map(redactor.text, ids))
-    return {"metadata": encoded}
+    return cleaned
 
 
-DATASETS: Exchange[DatasetRow, DatasetsLine] = Exchange(
-    DatasetsLine,
-    lambda request: "dataset lookup",
-    lambda datasets, redactor: {"datasets": [_encode_dataset(dataset, redactor) for dataset in datasets]},
-    _decode_datasets,
+def _clean_memories(result: MemoryResult, redactor: Redactor) -> MemoryResult:
+    entries = tuple(replace(entry, content=redactor.text(entry.content)) for entry in result.entries)
+    return replace(result, entries=entries)
+
+
+CHAT: Exchange[Sequence[str | ChatDelta]] = Exchange(
+    "chat",
+    list[str | ChatDelta],
+    lambda request: describe_model(request.get("model", "")),
+    (ServiceError,),
+    clean=lambda pieces, redactor: clean_pieces(read_pieces(pieces), redactor),
 )
-SEARCH = Exchange(SearchLine, lambda request: "dataset search", _encode_search, _decode_search)
-METADATA: Exchange[Metadata, MetadataLine] = Exchange(
-    MetadataLine, lambda request: "dataset metadata", _encode_metadata, lambda line: line.metadata
+HTTP: Exchange[HttpResponse] = Exchange(
+    "http",
+    HttpResponse,
+    lambda request: f"{request['method']} {request.get('url', '')}",
+    (ServiceError,),
+    clean=_clean_response,
 )
-
-
-# Memories, databases and mail servers
-
-
-def _encode_memories(result: MemoryResult, redactor: Redactor) -> dict[str, Any]:
-    records = [
-        RememberedRecord.model_validate({**asdict(entry), "content": redactor.text(entry.content)})
-        for entry in result.entries
-    ]
-    return {"is_known": result.is_known, "entries": records}
-
-
-def _decode_memories(line: MemoryLine) -> MemoryResult | None:
-    if line.entries is None:
-        return None
-    return MemoryResult(tuple(Remembered(**entry.model_dump()) for entry in line.entries), line.is_known)
-
-
-def _encode_results(results: Sequence[StatementResult], redactor: Redactor) -> dict[str, Any]:
-    records = [
-        StatementRecord(
-            sql=redactor.text(result.sql),
-            columns=list(result.columns),
-            rows=[dict(redactor.value(row)) for row in result.rows],  # pyright: ignore[reportArgumentType, reportCallIssue]
-            error=redactor.text(result.error),
-            changed=result.changed,
-            is_refused=result.is_refused,
-            has_more=result.has_more,
-        )
-        for result in results
-    ]
-    return {"results": records}
-
-
-def _decode_results(line: QueryLine) -> Sequence[StatementResult] | None:
-    if line.results is None:
-        return None
-    return [
-        StatementResult(r.sql, tuple(r.columns), r.rows, r.error, r.changed, r.is_refused, r.has_more)
-        for r in line.results
-    ]
-
-
-def _encode_delivery(delivery: Delivery, redactor: Redactor) -> dict[str, Any]:
-    return {"refused": {address: redactor.text(reason) for address, reason in delivery.refused.items()}}
-
-
-MEMORY: Exchange[MemoryResult, MemoryLine] = Exchange(
-    MemoryLine, lambda request: "memory search", _encode_memories, _decode_memories
+CALL: Exchange[ServerAnswer] = Exchange(
+    "call",
+    ServerAnswer,
+    lambda request: f"tool {request.get('tool', '')!r} of the MCP server {request.get('server', '')!r}",
+    (ServiceError, SettingsError, TimeoutError),
+    replays_settings_errors=False,
 )
-QUERY: Exchange[Sequence[StatementResult], QueryLine] = Exchange(
-    QueryLine, lambda request: f"query of {request.get('database', '')}", _encode_results, _decode_results
+DATASETS: Exchange[DatasetRow] = Exchange("datasets", list[Dataset | None], lambda request: "dataset lookup")
+SEARCH: Exchange[SearchResult] = Exchange("search", SearchResult, lambda request: "dataset search")
+METADATA: Exchange[Metadata] = Exchange(
+    "metadata", dict[str, dict[str, list[str]]], lambda request: "dataset metadata", clean=_clean_metadata
 )
-MAIL: Exchange[Delivery, MailLine] = Exchange(
-    MailLine,
-    lambda request: f"e-mail to {', '.join(request.get('to', ()))}",
-    _encode_delivery,
-    lambda line: None if line.refused is None else Delivery(line.refused),
+MEMORY: Exchange[MemoryResult] = Exchange(
+    "memory", MemoryResult, lambda request: "memory search", clean=_clean_memories
 )
+QUERY: Exchange[Sequence[StatementResult]] = Exchange(
+    "query", list[StatementResult], lambda request: f"query of {request.get('database', '')}"
+)
+MAIL: Exchange[Delivery] = Exchange("mail", Delivery, lambda request: f"e-mail to {', '.join(request.get('to', ()))}")
 
 
 class Tape(Protocol):
@@ -311,7 +171,7 @@ class Tape(Protocol):
         ...
 
     async def exchange(
-        self, kind: Exchange[A, Any], caller: Caller, request: dict[str, Any], call_service: Callable[[], Awaitable[A]]
+        self, kind: Exchange[A], caller: Caller, request: dict[str, Any], call_service: Callable[[], Awaitable[A]]
     ) -> A:
         """Return the answer to a request."""
         ...

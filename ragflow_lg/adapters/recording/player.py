@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 from ragflow_lg.adapters.recording.cassette import (
     DateLine,
@@ -18,7 +18,7 @@ from ragflow_lg.adapters.recording.cassette import (
     read_cassette,
 )
 from ragflow_lg.adapters.recording.cassette_requests import chat_request, differences, digest, is_same
-from ragflow_lg.adapters.recording.exchanges import CHAT, A, Exchange, decode_piece, describe_model
+from ragflow_lg.adapters.recording.exchanges import CHAT, A, Exchange, describe_model, read_pieces
 from ragflow_lg.adapters.recording.wrapped_services import wrap_services
 from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import REDACTED, Redactor
@@ -42,7 +42,7 @@ class _Track:
             self._by_node.setdefault(line.node, []).append(index)
             self._by_request.setdefault((line.node, digest(line.request)), []).append(index)
 
-    def next_line(self, caller: Caller, request: dict[str, Any], *, is_loose: bool) -> Any:
+    def next_line(self, caller: Caller, request: dict[str, Any], *, is_loose: bool) -> ExchangeLine | None:
         """Return the next unused exchange for a request, or None if there is no such exchange."""
         for candidates in self._candidates(caller, request, is_loose=is_loose):
             unused = [index for index in candidates if index not in self.used]
@@ -110,9 +110,10 @@ class Player:
         self.redactor = redactor
         self._is_loose = is_loose
         lines = read_cassette(path)
-        self._tracks: dict[type[Any], _Track] = {
-            kind: _Track((number, cast("ExchangeLine", line)) for number, line in lines if type(line) is kind)
-            for kind in get_args(ExchangeLine)
+        exchanges = [(number, line) for number, line in lines if isinstance(line, ExchangeLine)]
+        self._tracks = {
+            service: _Track(entry for entry in exchanges if entry[1].service == service)
+            for service in {line.service for _, line in exchanges}
         }
         self._servers = {(line.server, line.tool): line for _, line in lines if isinstance(line, ServerLine)}
         self._models = {line.llm_id: line for _, line in lines if isinstance(line, ModelLine)}
@@ -157,7 +158,7 @@ class Player:
         return wrap_services(self, services)
 
     async def exchange(
-        self, kind: Exchange[A, Any], caller: Caller, request: dict[str, Any], call_service: Callable[[], Awaitable[A]]
+        self, kind: Exchange[A], caller: Caller, request: dict[str, Any], call_service: Callable[[], Awaitable[A]]
     ) -> A:
         """Return the recorded answer to a request.
 
@@ -170,19 +171,18 @@ class Player:
         line = self._find_line(kind, caller, request)
         await asyncio.sleep(0)
         line.raise_failure()
-        answer = kind.decode(line)
-        if answer is None:
+        if line.answer is None:
             raise ServiceError("The recording has no answer to this request.")
-        return answer
+        return kind.decode(line.answer)
 
     async def stream(
         self, caller: Caller, llm_id: str, request: ChatRequest, model: ChatModel
     ) -> AsyncIterator[ChatDelta]:
         """Yield the recorded pieces of a model's answer. Raise the errors of `exchange`."""
         line = self._find_line(CHAT, caller, chat_request(llm_id, request, self.redactor))
-        for piece in line.pieces:
+        for piece in read_pieces(CHAT.decode(line.answer or [])):
             await asyncio.sleep(0)
-            yield decode_piece(piece)
+            yield piece
         line.raise_failure()
 
     def find_model(self, caller: Caller, llm_id: str, models: ChatModels) -> ModelLine:
@@ -240,8 +240,8 @@ class Player:
         """Return the next recorded seed; after the last one, a new one."""
         return self._seeds.popleft() if self._seeds else ids.seed()
 
-    def _find_line(self, kind: Exchange[Any, Any], caller: Caller, request: dict[str, Any]) -> Any:
-        track = self._tracks[kind.line]
+    def _find_line(self, kind: Exchange[Any], caller: Caller, request: dict[str, Any]) -> ExchangeLine:
+        track = self._tracks.get(kind.service, _Track(()))
         line = track.next_line(caller, request, is_loose=self._is_loose)
         if line is not None:
             return line

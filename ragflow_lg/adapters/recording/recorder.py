@@ -7,17 +7,16 @@ from typing import Any
 
 from ragflow_lg.adapters.recording.cassette import (
     CassetteWriter,
-    ChatLine,
     DateLine,
+    ExchangeLine,
     FailureRecord,
     ModelLine,
     SeedLine,
     ServerLine,
     ToolsLine,
-    bounded_number,
 )
 from ragflow_lg.adapters.recording.cassette_requests import chat_request
-from ragflow_lg.adapters.recording.exchanges import A, Exchange, encode_pieces
+from ragflow_lg.adapters.recording.exchanges import CHAT, A, Exchange
 from ragflow_lg.adapters.recording.wrapped_services import wrap_services
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
@@ -53,7 +52,7 @@ class Recorder:
         return wrap_services(self, services)
 
     async def exchange(
-        self, kind: Exchange[A, Any], caller: Caller, request: dict[str, Any], call_service: Callable[[], Awaitable[A]]
+        self, kind: Exchange[A], caller: Caller, request: dict[str, Any], call_service: Callable[[], Awaitable[A]]
     ) -> A:
         """Call a service and record the exchange, even if it fails or is stopped."""
         common = self._begin(caller, request)
@@ -66,14 +65,15 @@ class Recorder:
             failure = error
             raise
         finally:
-            fields = kind.encode(answer, self.redactor) if answer is not None else {}
-            if isinstance(failure, TimeoutError):
-                fields["timeout_s"] = bounded_number(_limit_s(failure))
+            fields: dict[str, Any] = {"is_stopped": answer is None and failure is None}
+            if answer is not None:
+                fields["answer"] = kind.encode(answer, self.redactor)
+            elif isinstance(failure, TimeoutError):
+                fields["timeout_s"] = _limit_s(failure)
             elif isinstance(failure, ServiceError | SettingsError):
                 is_setting = kind.replays_settings_errors and isinstance(failure, SettingsError)
                 fields["error"] = FailureRecord.of(failure, self.redactor, is_setting=is_setting)
-            is_stopped = answer is None and failure is None
-            self._writer.write(kind.line(**common, **fields, is_stopped=is_stopped))
+            self._writer.write(ExchangeLine(service=kind.service, **common, **fields))
 
     async def stream(
         self, caller: Caller, llm_id: str, request: ChatRequest, model: ChatModel
@@ -93,9 +93,11 @@ class Recorder:
             failure, is_stopped = error, False
             raise
         finally:
-            records = encode_pieces(deltas, self.redactor)
-            failure_record = FailureRecord.of(failure, self.redactor) if failure else None
-            self._writer.write(ChatLine(**common, pieces=records, error=failure_record, is_stopped=is_stopped))
+            written = CHAT.encode(deltas, self.redactor)
+            error = FailureRecord.of(failure, self.redactor) if failure else None
+            self._writer.write(
+                ExchangeLine(service=CHAT.service, **common, answer=written, error=error, is_stopped=is_stopped)
+            )
             if isinstance(pieces, AsyncGenerator):
                 await pieces.aclose()
 
@@ -113,7 +115,7 @@ class Recorder:
             raise
         line = ModelLine(
             llm_id=llm_id,
-            context_tokens=int(bounded_number(model.context_tokens)),
+            context_tokens=model.context_tokens,
             has_vision=model.has_vision,
             has_tools=model.has_tools,
             has_schemas=model.has_schemas,

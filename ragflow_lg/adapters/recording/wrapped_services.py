@@ -29,6 +29,9 @@ from ragflow_lg.adapters.recording.exchanges import (
     DatasetRow,
     Exchange,
     Tape,
+    join_pieces,
+    pieces_of,
+    read_pieces,
 )
 from ragflow_lg.base.ids import RunId
 from ragflow_lg.base.values import to_json
@@ -77,7 +80,7 @@ class _Wrapped(Generic[S]):
         self._caller = caller
         self._service = service
 
-    async def _exchange(self, kind: Exchange[A, Any], request: dict[str, Any], call: Callable[[], Awaitable[A]]) -> A:
+    async def _exchange(self, kind: Exchange[A], request: dict[str, Any], call: Callable[[], Awaitable[A]]) -> A:
         return await self._tape.exchange(kind, self._caller, request, call)
 
 
@@ -100,8 +103,11 @@ class _Chat(_Wrapped[Any]):
         self.has_schemas: bool = model.has_schemas
 
     async def complete(self, request: ChatRequest) -> ChatAnswer:
+        async def complete() -> list[str | ChatDelta]:
+            return [*pieces_of(await self._service.complete(request))]
+
         written = chat_request(self._llm_id, request, self._tape.redactor)
-        return await self._exchange(CHAT, written, lambda: self._service.complete(request))
+        return join_pieces(read_pieces(await self._exchange(CHAT, written, complete)))
 
     def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         return self._tape.stream(self._caller, self._llm_id, request, self._service)

@@ -1,23 +1,17 @@
 import json
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ragflow_lg.adapters.recording.cassette import (
-    CallLine,
     CassetteWriter,
-    ChatLine,
     DateLine,
+    ExchangeLine,
     FailureRecord,
-    HttpLine,
     Line,
     ModelLine,
-    PieceRecord,
-    ResponseRecord,
     SeedLine,
-    ServerAnswerRecord,
     ServerLine,
     ToolsLine,
     read_cassette,
@@ -30,41 +24,21 @@ LINES: list[Line] = [
     SeedLine(value=7),
     ModelLine(llm_id="m", context_tokens=10, has_tools=True),
     ModelLine(llm_id="none", error="It is not set."),
-    ChatLine(
+    ExchangeLine(
+        service="chat",
         order=1,
         node="LLM:0",
         position="1.2/0.0",
         request={"model": "m", "half": "\ud800"},
-        pieces=[
-            "ü",
-            PieceRecord(text="hm", is_thinking=True),
-            PieceRecord(calls=[("c", "f", "{}")], usage=(1, 2, 1, 0.5)),
-        ],
-        error=FailureRecord(text="It fell.", is_retryable=True, retry_after_s=1.5),
+        answer=["ü", ["hm", True, [], None, ""]],
+        error=FailureRecord("It fell.", is_retryable=True, retry_after_s=1.5),
     ),
-    HttpLine(order=2, node="Invoke:0", request={"url": "http://x"}, response=ResponseRecord(status=404, text="no")),
+    ExchangeLine(service="http", order=2, node="Invoke:0", request={"url": "http://x"}, answer=[404, {}, "no", "", ""]),
     ServerLine(server="none"),
     ServerLine(server="s", tool="t", error="It is not allowed."),
-    CallLine(
-        order=3,
-        node="Agent:0",
-        request={"server": "s", "tool": "t"},
-        answer=ServerAnswerRecord(texts=["a", ""], others=["image"], structured={"n": [1]}, is_error=True),
-    ),
-    CallLine(order=4, node="Agent:0", request={}, timeout_s=0.5),
-    HttpLine(order=5, node="Invoke:0", request={}, is_stopped=True),
+    ExchangeLine(service="call", order=4, node="Agent:0", request={}, timeout_s=0.5),
+    ExchangeLine(service="http", order=5, node="Invoke:0", request={}, is_stopped=True),
 ]
-
-
-def chat(error: Any = None, usage: Any = None, order: int = 1) -> str:
-    """Return the line of a model call."""
-    line: dict[str, Any] = {"kind": "chat", "order": order, "node": "n", "request": {}, "error": error}
-    return json.dumps({**line, "pieces": [{"usage": usage}] if usage else []})
-
-
-def http(status: int) -> str:
-    """Return the line of an HTTP request."""
-    return json.dumps({"kind": "http", "order": 1, "node": "n", "request": {}, "response": {"status": status}})
 
 
 @pytest.fixture
@@ -115,22 +89,10 @@ def test_an_incomplete_last_line_is_ignored(path: Path) -> None:
         ("{", "damaged on line 4: .*Remove the line, or record again"),
         ("[" * 100_000, "damaged on line 4"),
         ("[]", "damaged on line 4"),
-        ('{"kind": "other"}', "damaged on line 4: .*'kind'"),
-        ('{"kind": "seed"}', "damaged on line 4: value: Field required"),
-        ('{"kind": "seed", "value": "x"}', "damaged on line 4: value: Input should be a valid integer"),
-        ('{"kind": "seed", "value": 1e30}', "damaged on line 4: value: "),
-        ('{"kind": "date", "value": "' + "1" * 200 + '"}', "damaged on line 4: value: "),
-        (
-            '{"kind": "model", "llm_id": "m", "context_tokens": -1}',
-            "damaged on line 4: context_tokens: .* than or equal",
-        ),
-        (chat({"retry_after_s": 1e300, "text": ""}), "damaged on line 4: error.retry_after_s: .* less than or equal"),
-        (chat({"retry_after_s": float("nan"), "text": ""}), "damaged on line 4: error.retry_after_s: .* finite"),
-        (chat(usage=[10**10, 0, 1, 0]), "damaged on line 4: pieces.*usage.0: .* less than or equal"),
-        (chat(order=-1), "damaged on line 4: order: .* greater than or equal"),
-        (http(-5), "damaged on line 4: response.status: .* greater than or equal"),
-        (http(10**6), "damaged on line 4: response.status: .* less than or equal"),
-        ('{"kind": "seed", "value": 1, "more": 2}', "damaged on line 4: more: Extra inputs"),
+        ('{"kind": "other"}', "damaged on line 4: .*kind"),
+        ('{"kind": "seed"}', "damaged on line 4: .*`value`"),
+        ('{"kind": "seed", "value": "x"}', "damaged on line 4: Expected `int`.*value"),
+        ('{"kind": "seed", "value": 1, "more": 2}', "damaged on line 4: .*`more`"),
     ],
 )
 def test_a_damaged_line_is_named(path: Path, damage: str, problem: str) -> None:

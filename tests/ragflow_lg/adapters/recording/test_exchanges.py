@@ -8,10 +8,9 @@ import pytest
 
 from ragflow_lg.adapters.recording.cassette import (
     CassetteWriter,
-    DatasetsLine,
+    ExchangeLine,
+    FailureRecord,
     Line,
-    MetadataLine,
-    SearchLine,
     read_cassette,
 )
 from ragflow_lg.adapters.recording.player import Player
@@ -79,18 +78,14 @@ async def test_every_exchange_is_a_line(tmp_path: Path) -> None:
     assert [(line.node, line.position, line.order) for line in lines(file)] == [
         ("search", "2.0", number) for number in (1, 2, 3, 4)
     ]
-    assert isinstance(datasets, DatasetsLine)
+    assert [line.service for line in lines(file)] == ["datasets", "metadata", "search", "search"]
     assert datasets.request == {"names": ["Manuals", "none"]}
-    assert [entry and entry.name for entry in datasets.datasets or ()] == ["Manuals", None]
-    assert isinstance(metadata, MetadataLine)
-    assert metadata.metadata == {"year": {"2026": ["d1"]}}
-    assert isinstance(none, SearchLine)
+    assert [entry and entry[1] for entry in datasets.answer] == ["Manuals", None]
+    assert metadata.answer == {"year": {"2026": ["d1"]}}
     assert none.request["document_ids"] == []
-    assert isinstance(search, SearchLine)
     assert "document_ids" not in search.request
-    assert search.found is not None
-    assert (search.found.chunks, search.found.total) == (list(result.chunks), 2)
-    assert search.found.documents == [("guide.pdf", "doc-guide.pdf", 1), ("tea.md", "doc-tea.md", 1)]
+    assert (search.answer["chunks"], search.answer["total"]) == (list(result.chunks), 2)
+    assert search.answer["documents"] == [["guide.pdf", "doc-guide.pdf", 1], ["tea.md", "doc-tea.md", 1]]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +117,7 @@ async def test_a_cancelled_search_is_recorded_as_stopped(tmp_path: Path) -> None
         searching.cancel()
         await asyncio.wait([searching])
     (line,) = lines(file)
-    assert (line.is_stopped, line.found, line.error) == (True, None, None)
+    assert (line.is_stopped, line.answer, line.error) == (True, None, None)
 
 
 async def test_no_secret_is_in_the_file(tmp_path: Path) -> None:
@@ -136,7 +131,7 @@ async def test_no_secret_is_in_the_file(tmp_path: Path) -> None:
         await knowledge.search(DatasetSearch("Is it settings-key-0001?", (MANUALS,)))
         await knowledge.metadata([MANUALS])
     assert "-key-000" not in file.read_text()
-    assert lines(file)[1].metadata == {"access_token": {"***": ["d1", "d2"]}}
+    assert lines(file)[1].answer == {"access_token": {"***": ["d1", "d2"]}}
 
 
 async def test_values_in_chunks_that_are_not_json_become_strings(tmp_path: Path) -> None:
@@ -146,7 +141,7 @@ async def test_values_in_chunks_that_are_not_json_become_strings(tmp_path: Path)
         result = await knowledge.search(DatasetSearch("rice", (MANUALS,)))
     assert len(result.chunks) == 2
     (line,) = lines(file)
-    assert line.found.chunks[1] == "odd"
+    assert line.answer["chunks"][1] == "odd"
 
 
 FILTER = {"method": "manual", "manual": [{"key": "year", "op": "=", "value": "2026"}]}
@@ -229,7 +224,9 @@ def replayed_knowledge(tmp_path: Path, *lines: Line) -> Knowledge:
 
 async def test_lines_without_an_answer_are_errors(tmp_path: Path) -> None:
     fields: dict[str, Any] = {"order": 1, "node": "a", "request": {}}
-    knowledge = replayed_knowledge(tmp_path, DatasetsLine(**fields), SearchLine(**fields), MetadataLine(**fields))
+    knowledge = replayed_knowledge(
+        tmp_path, *(ExchangeLine(service=service, **fields) for service in ("datasets", "search", "metadata"))
+    )
     with pytest.raises(ServiceError, match="has no answer"):
         await knowledge.datasets(["Manuals"])
     with pytest.raises(ServiceError, match="has no answer"):
@@ -239,8 +236,8 @@ async def test_lines_without_an_answer_are_errors(tmp_path: Path) -> None:
 
 
 async def test_a_settings_error_is_replayed_as_one(tmp_path: Path) -> None:
-    error = {"text": "rerank_id is set.", "is_setting": True}
-    line = SearchLine.model_validate({"order": 1, "node": "a", "request": {}, "error": error})
+    error = FailureRecord("rerank_id is set.", is_setting=True)
+    line = ExchangeLine(service="search", order=1, node="a", request={}, error=error)
     with pytest.raises(SettingsError, match="rerank_id is set"):
         await replayed_knowledge(tmp_path, line).search(DatasetSearch("rice", (MANUALS,)))
 

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.recording.cassette import (
-    CallLine,
     CassetteWriter,
-    ChatLine,
+    ExchangeLine,
+    FailureRecord,
     ModelLine,
-    ServerAnswerRecord,
     ServerLine,
 )
 from ragflow_lg.adapters.recording.player import Player
@@ -266,11 +265,11 @@ def server_of(player: Player, position: str = "", id_: str = "s") -> ToolServer:
     return services.for_caller(Caller("a", position)).servers[id_]
 
 
-def call_line(order: int, **more: Any) -> CallLine:
-    text = ServerAnswerRecord(texts=[str(order)])
+def call_line(order: int, **more: Any) -> ExchangeLine:
+    text = {"texts": [str(order)]}
     request = {"server": "s", "tool": "t", "arguments": {"x": order}}
     fields: dict[str, Any] = {"order": order, "node": "a", "request": request, "answer": text, **more}
-    return CallLine(**fields)
+    return ExchangeLine(service="call", **fields)
 
 
 async def test_calls_of_servers_are_strict_or_loose(tmp_path: Path) -> None:
@@ -290,7 +289,7 @@ async def test_failures_of_servers_are_replayed(tmp_path: Path) -> None:
     player = player_of(
         tmp_path / "r",
         call_line(1, answer=None, timeout_s=10.0),
-        call_line(2, answer=None, error={"text": "It broke.", "is_retryable": True}),
+        call_line(2, answer=None, error=FailureRecord("It broke.", is_retryable=True)),
         call_line(3, answer=None, is_stopped=True),
         call_line(4, answer=None),
     )
@@ -342,7 +341,7 @@ async def test_parallel_calls_get_their_own_answers(tmp_path: Path) -> None:
 
 
 async def test_one_request_too_many_is_an_error(tmp_path: Path) -> None:
-    line = ChatLine(order=1, node="a", request={"model": "m"}, pieces=["x"])
+    line = ExchangeLine(service="chat", order=1, node="a", request={"model": "m"}, answer=["x"])
     model = model_of(player_of(tmp_path / "r", ModelLine(llm_id="m"), line))
     assert (await model.complete(ChatRequest("", ()))).text == "x"
     with pytest.raises(CassetteError, match=r"more often than recorded \(1\)"):
@@ -350,7 +349,7 @@ async def test_one_request_too_many_is_an_error(tmp_path: Path) -> None:
 
 
 async def test_a_stopped_answer_ends_with_an_error(tmp_path: Path) -> None:
-    line = ChatLine(order=1, node="a", request={"model": "m"}, pieces=["x"], is_stopped=True)
+    line = ExchangeLine(service="chat", order=1, node="a", request={"model": "m"}, answer=["x"], is_stopped=True)
     model = model_of(player_of(tmp_path / "r", ModelLine(llm_id="m"), line))
     stream = model.stream(ChatRequest("", ()))
     assert (await anext(stream)).text == "x"
@@ -370,13 +369,19 @@ def test_a_model_that_was_not_recorded_is_an_error_in_strict_mode_only(tmp_path:
 async def test_a_secret_removed_from_the_recording_matches_any_text(tmp_path: Path) -> None:
     request = {"model": "m", "system": "the word is ***, keep it"}
     model = model_of(
-        player_of(tmp_path / "r", ModelLine(llm_id="m"), ChatLine(order=1, node="a", request=request, pieces=["x"]))
+        player_of(
+            tmp_path / "r",
+            ModelLine(llm_id="m"),
+            ExchangeLine(service="chat", order=1, node="a", request=request, answer=["x"]),
+        )
     )
     assert (await model.complete(ChatRequest("the word is abcdefgh, keep it", ()))).text == "x"
 
 
 async def test_many_equal_requests_take_linear_time(tmp_path: Path) -> None:
-    lines = [ChatLine(order=n, node="a", request={"model": "m"}, pieces=[str(n)]) for n in range(1, 3001)]
+    lines = [
+        ExchangeLine(service="chat", order=n, node="a", request={"model": "m"}, answer=[str(n)]) for n in range(1, 3001)
+    ]
     model = model_of(player_of(tmp_path / "r", ModelLine(llm_id="m"), *reversed(lines)))
     start_s = time.process_time()
     answers = [(await model.complete(ChatRequest("", ()))).text for _ in range(3000)]
@@ -386,11 +391,12 @@ async def test_many_equal_requests_take_linear_time(tmp_path: Path) -> None:
 
 def test_a_line_is_readable_json_without_defaults(tmp_path: Path) -> None:
     path = tmp_path / "r"
-    player_of(path, ChatLine(order=1, node="a", request={"model": "m"}, pieces=["x"]))
+    player_of(path, ExchangeLine(service="chat", order=1, node="a", request={"model": "m"}, answer=["x"]))
     assert json.loads(path.read_text().splitlines()[1]) == {
-        "kind": "chat",
+        "kind": "exchange",
+        "service": "chat",
         "order": 1,
         "node": "a",
         "request": {"model": "m"},
-        "pieces": ["x"],
+        "answer": ["x"],
     }

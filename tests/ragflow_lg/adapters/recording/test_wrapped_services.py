@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from ragflow_lg.adapters.recording.cassette import CassetteWriter, HttpLine, read_cassette
+from ragflow_lg.adapters.recording.cassette import CassetteWriter, ExchangeLine, read_cassette
 from ragflow_lg.adapters.recording.player import Player
 from ragflow_lg.adapters.recording.recorder import Recorder
 from ragflow_lg.dsl.redaction import Redactor
@@ -26,7 +26,7 @@ async def test_an_exchange_belongs_to_its_caller_inside_other_callers(tmp_path: 
     with CassetteWriter(file) as writer:
         http = ScriptedHttp({"http://x": HttpResponse(200, {}, "hello", "http://x")})
         await services_of(Recorder(writer, Redactor()).wrap(fake_services(http=http)), *callers).http.send(REQUEST)
-    (line,) = [line for _, line in read_cassette(file) if isinstance(line, HttpLine)]
+    (line,) = [line for _, line in read_cassette(file) if isinstance(line, ExchangeLine)]
     assert (line.node, line.position) == ("Canvas:N/LLM:A", "2/1.1>0")
     player = Player(file, Redactor())
     replayed = player.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
