@@ -20,7 +20,7 @@ from ragflow_lg.services.sessions import RunRecord, Runs, Trace, Traces
 _ENCRYPTED = "encrypted"
 
 
-class EncryptedRuns:
+class EncryptedRecords:
     """The run records of a backend, with encrypted reasons."""
 
     def __init__(self, inner: Runs, keys: KeyRing) -> None:

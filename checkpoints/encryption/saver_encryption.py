@@ -21,7 +21,7 @@ from langgraph.checkpoint.base import (
 from msgspec.structs import replace
 
 from ragflow_lg.checkpoints.encryption.blob_encryption import EncryptedBlobs
-from ragflow_lg.checkpoints.encryption.record_encryption import EncryptedRuns, EncryptedTraces
+from ragflow_lg.checkpoints.encryption.record_encryption import EncryptedRecords, EncryptedTraces
 from ragflow_lg.checkpoints.key_ring import KeyRing
 from ragflow_lg.checkpoints.steps.checkpoint_texts import MORE
 from ragflow_lg.checkpoints.steps.saver import CanvasSaver
@@ -200,7 +200,7 @@ def encrypted_store(store: Store, keys: Sequence[EncryptionKey]) -> Store:
     return replace(
         store,
         saver=saver,
-        runs=EncryptedRuns(store.runs, ring),
+        runs=EncryptedRecords(store.runs, ring),
         traces=EncryptedTraces(store.traces, ring, "trace"),
         node_logs=EncryptedTraces(store.node_logs, ring, "nodes"),
         keys=ring,

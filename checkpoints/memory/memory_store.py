@@ -32,7 +32,7 @@ def memory_store() -> Store:
     """Create an in-memory store."""
     leases = StoredLeases(MemoryLeaseTable())
     traces, node_logs = MemoryTraces(), MemoryTraces()
-    return Store(memory_saver(), leases, MemoryRuns((traces, node_logs)), MemoryCancels(), traces, node_logs)
+    return Store(memory_saver(), leases, MemoryRecords((traces, node_logs)), MemoryCancels(), traces, node_logs)
 
 
 def memory_saver() -> CanvasSaver:
@@ -207,7 +207,7 @@ class MemoryLeaseTable:
             self._tokens.pop(session, None)
 
 
-class MemoryRuns:
+class MemoryRecords:
     """Run records, kept in process memory."""
 
     def __init__(self, traces: Sequence[MemoryTraces] = ()) -> None:

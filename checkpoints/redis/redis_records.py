@@ -42,7 +42,7 @@ _ID = re.compile(r"[\w-]{1,128}", re.ASCII)
 logger = logging.getLogger(__name__)
 
 
-class RedisRuns:
+class RedisRecords:
     """Records stored as ``agent:run:{run_id}`` hashes, with one index for each session and one for all sessions."""
 
     def __init__(self, client: Redis, sessions: RedisSessions, prefix: str) -> None:

@@ -18,7 +18,7 @@ from ragflow_lg.checkpoints.records.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.records.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, StoredLeases
 from ragflow_lg.checkpoints.records.run_records import hex_session
 from ragflow_lg.checkpoints.redis.redis_client import Command, collect, lacks_index, open_redis
-from ragflow_lg.checkpoints.redis.redis_records import RedisRuns, RedisTraces
+from ragflow_lg.checkpoints.redis.redis_records import RedisRecords, RedisTraces
 from ragflow_lg.checkpoints.redis.redis_saver import RedisSaver, redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import CHECKPOINTS, RedisSessions
 from ragflow_lg.checkpoints.store import Store
@@ -266,7 +266,7 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[
         cancels = RedisCancels(client, prefix, has_one_slot=is_cluster)
         try:
             traces, node_logs = RedisTraces(client, prefix), RedisTraces(client, prefix, "nodes")
-            runs = RedisRuns(client, sessions, prefix)
+            runs = RedisRecords(client, sessions, prefix)
             yield Store(saver, leases, runs, cancels, traces, node_logs)
         finally:
             await cancels.aclose()

@@ -33,7 +33,7 @@ _DELETE = "DELETE FROM {table} WHERE session = ? AND run_id IN (SELECT value FRO
 logger = logging.getLogger(__name__)
 
 
-class SqliteRuns:
+class SqliteRecords:
     """Run records in the ``runs`` table."""
 
     def __init__(self, file: SqliteFile) -> None:

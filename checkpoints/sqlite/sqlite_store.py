@@ -19,7 +19,7 @@ from ragflow_lg.checkpoints.records.lease_owner import Owner, parse_owner, this_
 from ragflow_lg.checkpoints.records.leases import LEASE_S, LeaseHolder, StoredLeases
 from ragflow_lg.checkpoints.records.run_records import hex_session
 from ragflow_lg.checkpoints.sqlite.sqlite_file import FILE_GONE, SqliteFile, open_sqlite
-from ragflow_lg.checkpoints.sqlite.sqlite_records import SqliteRuns, SqliteTraces
+from ragflow_lg.checkpoints.sqlite.sqlite_records import SqliteRecords, SqliteTraces
 from ragflow_lg.checkpoints.sqlite.sqlite_saver import SqliteReader, sqlite_saver
 from ragflow_lg.checkpoints.sqlite.sqlite_transactions import join_transaction
 from ragflow_lg.checkpoints.store import Store
@@ -204,4 +204,4 @@ async def open_sqlite_store(path: Path, clock: Clock) -> AsyncGenerator[Store]:
         stack.push_async_callback(leases.settle)
         traces, node_logs = SqliteTraces(record_file), SqliteTraces(record_file, "node_logs")
 
-        yield Store(saver, leases, SqliteRuns(record_file), SqliteCancels(record_file), traces, node_logs)
+        yield Store(saver, leases, SqliteRecords(record_file), SqliteCancels(record_file), traces, node_logs)

@@ -64,7 +64,7 @@ SWITCH = "Switch:LastAnswer"
 
 
 @dataclass(frozen=True)
-class Turns:
+class OldConversation:
     """Where turns begin and end in an old canvas."""
 
     canvas: OldCanvas

@@ -21,7 +21,7 @@ from ragflow_lg.dsl_compiler.upgrade.old_canvas import (
     read_old_canvas,
 )
 from ragflow_lg.dsl_compiler.upgrade.replacements import REMOVED_TOOLS, Context, replace_node
-from ragflow_lg.dsl_compiler.upgrade.turns import VARIABLE, Turns, check_results
+from ragflow_lg.dsl_compiler.upgrade.turns import VARIABLE, OldConversation, check_results
 
 _RUN_STATE = ("history", "memory", "messages", "path", "retrieval")
 """What a stored run left in the old document has no meaning in the new engine."""
@@ -115,7 +115,7 @@ def upgrade_canvas(document: Mapping[str, Any], catalog: Registry) -> Upgrade:
     canvas, cycles = unroll_cycles(read_old_canvas(document))
     canvas = dissolve_concentrators(canvas)
     inputs = Inputs(canvas, catalog, REMOVED_TOOLS)
-    turns = Turns(canvas, inputs)
+    turns = OldConversation(canvas, inputs)
     context = Context(canvas, inputs, catalog, turns.asked)
     new = NewCanvas()
     for node in canvas.nodes.values():
@@ -185,7 +185,7 @@ def _go_on_after_errors(new: NewCanvas) -> None:
             node.params["exception_goto"] = list(node.downstream)
 
 
-def _report(canvas: OldCanvas, new: NewCanvas, turns: Turns, cycles: tuple[Cycle, ...]) -> Iterator[Change]:
+def _report(canvas: OldCanvas, new: NewCanvas, turns: OldConversation, cycles: tuple[Cycle, ...]) -> Iterator[Change]:
     for id_ in canvas.dissolved:
         yield Change(id_, "Concentrator", "", "The nodes before it lead to the nodes after it.")
     for node in canvas.nodes.values():
@@ -203,7 +203,7 @@ def _report(canvas: OldCanvas, new: NewCanvas, turns: Turns, cycles: tuple[Cycle
         yield Change(id_, "", "", "A prompt refers to it, but the canvas has no such component.", is_difference=True)
 
 
-def _describe_answer(node: OldNode, turns: Turns) -> Change:
+def _describe_answer(node: OldNode, turns: OldConversation) -> Change:
     note = "The nodes before it show their text in a Message; the next turn starts with the user's next question."
     if turns.has_several_starts:
         note += f" env.{VARIABLE} stores that the turn ended here, so that the next one goes on after it."

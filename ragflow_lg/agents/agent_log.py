@@ -1,6 +1,6 @@
 """An agent's log: records of its rounds and calls, and metrics at the end.
 
-Every strategy works through `ragflow_lg.agents.agent_run.AgentRun`, which writes this log, so all strategies emit the
+Every strategy works through `ragflow_lg.agents.agent_run.AgentLoop`, which writes this log, so all strategies emit the
 same records.
 """
 

@@ -1,6 +1,6 @@
 """One execution of an agent: the code shared by all strategies.
 
-A strategy is a function that receives an `AgentRun`, asks the model and calls tools through it, and returns the answer.
+A strategy is a function that receives an `AgentLoop`, asks the model and calls tools by it, and returns the answer.
 Each model round and each tool call is a stored step, so a strategy need not handle crashes: if the visit runs again,
 the strategy follows the same path through the stored results up to the point of the crash.
 """
@@ -36,7 +36,7 @@ from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ChatAnswer, ChatModel, ChatRequest, ToolCall, Usage, count_tokens
 
 
-def make_thought_sink(run: AgentRun, *, is_text_shown: bool = True) -> ThoughtSink | None:
+def make_thought_sink(run: AgentLoop, *, is_text_shown: bool = True) -> ThoughtSink | None:
     """Return a sink for a run's thoughts, or None if the run does not stream."""
     return None if run.stream is None else ThoughtSink(run.stream, is_text_shown=is_text_shown)
 
@@ -158,7 +158,7 @@ MAX_CONCURRENT_CALLS = 16
 """Maximum number of calls in one round that run at the same time."""
 
 
-class AgentRun(Struct, frozen=True):
+class AgentLoop(Struct, frozen=True):
     """The input of a strategy: the first request, the model, the tools, and where to show the answer.
 
     After ``max_rounds`` + 1 rounds with tools, or once the budget of ``ctx`` is used up, a strategy must answer without
@@ -186,7 +186,7 @@ class AgentRun(Struct, frozen=True):
         """The tool calls and files of the visit so far."""
         return agent_result_of(self.ctx)
 
-    async def play(self, strategy: Callable[[AgentRun], Awaitable[str]]) -> str:
+    async def play(self, strategy: Callable[[AgentLoop], Awaitable[str]]) -> str:
         """Run a strategy and emit its metrics at the end."""
         agent_log_of(self.ctx)
         try:
@@ -334,7 +334,7 @@ def final_prompt(ctx: RunContext, reason: str = "") -> str:
     return engine_prompt(ctx, "final_answer", reason=reason).strip()
 
 
-def request_schema(run: AgentRun, request: ChatRequest) -> ChatRequest:
+def request_schema(run: AgentLoop, request: ChatRequest) -> ChatRequest:
     """Return the request for the final answer, with the run's answer schema if it has one."""
     if run.schema is None:
         return request

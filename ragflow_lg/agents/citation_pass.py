@@ -20,7 +20,7 @@ from ragflow_lg.models.model_call import AnswerStream
 from ragflow_lg.services.chat import NO_USAGE, ChatRequest
 
 if TYPE_CHECKING:
-    from ragflow_lg.agents.agent_run import AgentRun
+    from ragflow_lg.agents.agent_run import AgentLoop
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class CitingStream(AnswerStream):
             await super().write_answer_text(AnswerPart(text))
 
 
-async def show_with_citations(run: AgentRun, stream: CitingStream) -> None:
+async def show_with_citations(run: AgentLoop, stream: CitingStream) -> None:
     """Rewrite a pending answer without citations and show it; fall back to the original if rewriting fails."""
     answer = stream.take_pending()
     if not answer.strip():

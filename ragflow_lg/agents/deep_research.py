@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_log import agent_log_of
-from ragflow_lg.agents.agent_run import AgentRun, append_message, make_thought_sink, request_schema, result_text
+from ragflow_lg.agents.agent_run import AgentLoop, append_message, make_thought_sink, request_schema, result_text
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.agents.research_budget import ResearchBudget
 from ragflow_lg.agents.research_queries import MAX_QUERIES, SEARCH_FUNCTION, calls_of, query_key, read_queries
@@ -126,7 +126,7 @@ class Finding(Struct):
 class Research(Struct):
     """A research: its budget, sources and findings."""
 
-    run: AgentRun
+    run: AgentLoop
     tools: Mapping[str, AgentTool]
     budget: ResearchBudget
     numbers: ResearchSources
@@ -152,7 +152,7 @@ class Research(Struct):
         return shorten(json.dumps(views, ensure_ascii=False, indent=1), max_tokens)
 
 
-async def research(run: AgentRun) -> Research:
+async def research(run: AgentLoop) -> Research:
     """Search in rounds until the model asks no more queries or the budget is used up.
 
     Raises:
@@ -246,7 +246,7 @@ def _build_request(state: Research, number: int) -> ChatRequest:
     )
 
 
-def _task(run: AgentRun) -> str:
+def _task(run: AgentLoop) -> str:
     """Return the question, after the conversation that it belongs to."""
     *earlier, last = [message for message in run.request.messages if isinstance(message.get("content"), str)]
     if not earlier:
@@ -316,7 +316,7 @@ async def _summarize(
     return finding
 
 
-async def _ask_for_summary(run: AgentRun, query: str, chunks: Sequence[Chunk], position: str) -> str:
+async def _ask_for_summary(run: AgentLoop, query: str, chunks: Sequence[Chunk], position: str) -> str:
     size = run.model.context_tokens
     question = shorten(_task(run), size // 8)
     system = f"{engine_prompt(run.ctx, 'research_summary')}\n\nQuestion:\n{question}\n\nSearch query: {query}"
@@ -350,12 +350,12 @@ async def _note(state: Research, title: str, result: Mapping[str, JsonValue], po
 NOTHING = "(none)"
 
 
-async def deep_research(run: AgentRun) -> str:
+async def deep_research(run: AgentLoop) -> str:
     """Search until the model asks no more queries or the budget is used up; return the answer."""
     return await _write_report(run, await research(run))
 
 
-async def _write_report(run: AgentRun, state: Research) -> str:
+async def _write_report(run: AgentLoop, state: Research) -> str:
     """Ask for the final answer and stream it. Findings may fill half of the remaining context, passages the rest."""
     fixed = "".join(message["content"] for message in run.request.messages if isinstance(message["content"], str))
     prompt = engine_prompt(run.ctx, "research_report", findings="", passages="", reason=state.end)

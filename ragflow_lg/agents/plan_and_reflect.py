@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ragflow_lg.agents.agent_run import (
-    AgentRun,
+    AgentLoop,
     append_message,
     final_prompt,
     make_thought_sink,
@@ -61,7 +61,7 @@ class _Step(Struct):
         return "\n\n".join(part for part in (f"Observation:\n{results}" if self.results else "", self.note) if part)
 
 
-async def plan_and_reflect(run: AgentRun) -> str:
+async def plan_and_reflect(run: AgentLoop) -> str:
     """Plan, call tools and reflect until the task is complete or the rounds are used up; return the answer."""
     analysis = await _ask_for_thought(run, _request(run, "TASK_ANALYSIS", _task(run), with_tools=True), "analysis")
     steps: list[_Step] = []
@@ -72,7 +72,7 @@ async def plan_and_reflect(run: AgentRun) -> str:
     return await _answer(run, steps)
 
 
-async def _run_step(run: AgentRun, analysis: str, steps: Sequence[_Step]) -> tuple[_Step, bool]:
+async def _run_step(run: AgentLoop, analysis: str, steps: Sequence[_Step]) -> tuple[_Step, bool]:
     """Plan and execute one step; return it and whether the task is complete."""
     number = len(steps)
     system = f"{_system(run, 'PLAN_GENERATION', with_tools=True)}\n\nAnalysis of the task:\n{analysis}"
@@ -117,7 +117,7 @@ def _read_plan(value: JsonValue, number: int) -> tuple[list[ToolCall], str]:
     return calls, ""
 
 
-async def _answer(run: AgentRun, steps: Sequence[_Step]) -> str:
+async def _answer(run: AgentLoop, steps: Sequence[_Step]) -> str:
     """Ask for the final answer and stream it."""
     steps = await _fit_results(run, steps)
     messages = append_message(_conversation(run, steps), "user", final_prompt(run.ctx))
@@ -126,7 +126,7 @@ async def _answer(run: AgentRun, steps: Sequence[_Step]) -> str:
     return await run.ask_for_answer(run.with_guidelines(request), "answer")
 
 
-def _conversation(run: AgentRun, steps: Iterable[_Step]) -> list[dict[str, str]]:
+def _conversation(run: AgentLoop, steps: Iterable[_Step]) -> list[dict[str, str]]:
     messages: list[dict[str, str]] = [dict(message) for message in run.request.messages]
     for step in steps:
         messages = append_message(
@@ -138,11 +138,11 @@ def _conversation(run: AgentRun, steps: Iterable[_Step]) -> list[dict[str, str]]
 # Auxiliary model calls
 
 
-def _task(run: AgentRun) -> str:
+def _task(run: AgentLoop) -> str:
     return f"Task:\n{run.request.messages[-1]['content']}"
 
 
-def _system(run: AgentRun, name: str, *, with_tools: bool) -> str:
+def _system(run: AgentLoop, name: str, *, with_tools: bool) -> str:
     parts = [run.sections.get(name, "").strip() or engine_prompt(run.ctx, name.lower())]
     if run.request.system.strip():
         parts.append(f"Instructions for the final answer:\n{run.request.system}")
@@ -157,14 +157,14 @@ def _system(run: AgentRun, name: str, *, with_tools: bool) -> str:
     return "\n\n".join(parts)
 
 
-def _request(run: AgentRun, name: str, prompt: str, *, with_tools: bool = False) -> ChatRequest:
+def _request(run: AgentLoop, name: str, prompt: str, *, with_tools: bool = False) -> ChatRequest:
     system = _system(run, name, with_tools=with_tools)
     room = int(run.model.context_tokens * CONTEXT_SHARE) - estimate_tokens(system)
     content = shorten(prompt, max(room, run.model.context_tokens // RESULT_SHARE))
     return replace(run.request, system=system, messages=({"role": "user", "content": content},), schema=None)
 
 
-async def _ask_for_thought(run: AgentRun, request: ChatRequest, position: str) -> str:
+async def _ask_for_thought(run: AgentLoop, request: ChatRequest, position: str) -> str:
     """Ask the model and show its answer as a thought."""
     sink = make_thought_sink(run)
     text = (await run.ask(request, position, sink)).text
@@ -173,7 +173,7 @@ async def _ask_for_thought(run: AgentRun, request: ChatRequest, position: str) -
     return strip_thinking(text).strip()
 
 
-async def _summarize_long(run: AgentRun, result: str, position: str) -> str:
+async def _summarize_long(run: AgentLoop, result: str, position: str) -> str:
     """Return a result, summarized by the model if it takes up too much of the context."""
     if estimate_tokens(result) <= run.model.context_tokens // RESULT_SHARE or await run.is_spent(position):
         return result
@@ -181,7 +181,7 @@ async def _summarize_long(run: AgentRun, result: str, position: str) -> str:
     return strip_thinking((await run.ask(request, position)).text).strip() or result
 
 
-async def _fit_results(run: AgentRun, steps: Sequence[_Step]) -> Sequence[_Step]:
+async def _fit_results(run: AgentLoop, steps: Sequence[_Step]) -> Sequence[_Step]:
     """Drop the least important results if they do not all fit into the context; the model ranks them."""
     results = [result for step in steps for result in step.results]
     room = int(run.model.context_tokens * CONTEXT_SHARE) - estimate_tokens(

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from ragflow_lg.agents.agent_run import AgentRun, append_message, result_text
+from ragflow_lg.agents.agent_run import AgentLoop, append_message, result_text
 from ragflow_lg.agents.react_action import WrittenCall
 from ragflow_lg.agents.react_text import AnswerPiece, ReactReader
 from ragflow_lg.agents.written_calls import read_written_calls
@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"_\d+$")
 _NO_ARGUMENTS = frozenset(["", "none", "null", "n/a", "无"])
 
 
-async def react(run: AgentRun) -> str:
+async def react(run: AgentLoop) -> str:
     """Run rounds of thought, action and observation; return the answer. The last request is made without tools."""
     request = replace(run.request, system=_system_prompt(run), schema=None)
     messages: list[dict[str, str]] = [dict(message) for message in run.request.messages]
@@ -67,7 +67,7 @@ async def react(run: AgentRun) -> str:
         number += 1
 
 
-def _system_prompt(run: AgentRun) -> str:
+def _system_prompt(run: AgentLoop) -> str:
     """Return the system prompt with the format, the tools and the answer schema."""
     tools = "\n".join(_describe(tool) for tool in run.toolbox.schemas)
     system = f"{run.request.system}\n\n{engine_prompt(run.ctx, 'react', tools=tools)}".lstrip()
@@ -93,7 +93,7 @@ def _step_text(reader: ReactReader) -> str:
     return "\n".join([*thought, *calls])
 
 
-async def _observe(run: AgentRun, actions: Sequence[WrittenCall], position: str, end: AnswerEnd) -> str:
+async def _observe(run: AgentLoop, actions: Sequence[WrittenCall], position: str, end: AnswerEnd) -> str:
     """Call the tools of a step; return the message with their results."""
     if not actions:
         return engine_prompt(run.ctx, "react_continue")

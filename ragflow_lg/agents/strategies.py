@@ -8,20 +8,20 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from ragflow_lg.agents.agent_run import AgentRun, final_prompt, result_text
+from ragflow_lg.agents.agent_run import AgentLoop, final_prompt, result_text
 from ragflow_lg.agents.call_arguments import conversation_calls
 from ragflow_lg.models.answer_checks import EMPTY_TRIES, is_empty
 from ragflow_lg.services.chat import ChatModel
 
 logger = logging.getLogger(__name__)
 
-Strategy: TypeAlias = Callable[[AgentRun], Awaitable[str]]
+Strategy: TypeAlias = Callable[[AgentLoop], Awaitable[str]]
 """Use a run's model and tools to find an answer; return it, with ``<think>`` tags."""
 
 StrategyName: TypeAlias = Literal["function_calling", "react", "plan_and_reflect", "deep_research"]
 
 
-async def call_functions(run: AgentRun) -> str:
+async def call_functions(run: AgentLoop) -> str:
     """Return the model's answer after it has called its tools; after the last round it must answer without them."""
     messages: list[dict[str, Any]] = [dict(message) for message in run.request.messages]
     number = empties = 0

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragflow_lg.agents.agent_log import QUESTION_NOTE, agent_log_of
-from ragflow_lg.agents.agent_run import AgentRun
+from ragflow_lg.agents.agent_run import AgentLoop
 from ragflow_lg.agents.citation_pass import CitingStream, show_with_citations
 from ragflow_lg.agents.component_tools import component_tools
 from ragflow_lg.agents.mcp_tools import mcp_findings, mcp_server_tools, mcp_tools
@@ -229,7 +229,7 @@ async def _answer(ctx: RunContext, params: Params, prompts: Sequence[ChatMessage
     if _is_streaming(ctx, params):
         request = await with_standalone_question(ctx, model, request)
     stream = _stream(ctx, params, request)
-    run = AgentRun(
+    run = AgentLoop(
         ctx,
         model,
         request,
@@ -263,7 +263,7 @@ def _stream(ctx: RunContext, params: Params, request: ChatRequest) -> AnswerStre
     return CitingStream(ctx, len(request.messages)) if has_citations(ctx, params) else AnswerStream(ctx)
 
 
-async def _answer_with_citations(strategy: Callable[[AgentRun], Awaitable[str]], run: AgentRun) -> str:
+async def _answer_with_citations(strategy: Callable[[AgentLoop], Awaitable[str]], run: AgentLoop) -> str:
     """Run a strategy; if its streamed answer cites nothing even though something was found, have it rewritten."""
     text = await strategy(run)
     if isinstance(run.stream, CitingStream):
@@ -280,14 +280,14 @@ async def _without_tools(
         ctx, params, model, schema=params.json_schema, prompts=prompts, guidelines=guidelines
     )
     stream = AnswerStream(ctx, cites=has_citations(ctx, params)) if _is_streaming(ctx, params) else None
-    run = AgentRun(ctx, model, request, Toolbox(ctx, ()), 0, stream)
+    run = AgentLoop(ctx, model, request, Toolbox(ctx, ()), 0, stream)
     text = (await ask_for_answer(ctx, model, request, stream)).text
     if stream is not None:
         await stream.finish_text()
     return await _outputs(run, params, text)
 
 
-async def _outputs(run: AgentRun, params: Params, text: str) -> Outputs:
+async def _outputs(run: AgentLoop, params: Params, text: str) -> Outputs:
     """Validate the answer and append links to the files that tools created."""
 
     async def ask_again(request: ChatRequest) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
-from ragflow_lg.agents.agent_run import AgentRun
+from ragflow_lg.agents.agent_run import AgentLoop
 from ragflow_lg.agents.browser_tools import BrowserSession, BrowserToolbox
 from ragflow_lg.agents.strategies import choose_strategy, load_strategy
 from ragflow_lg.base.errors import ComponentError, ForeignJsonError, RagflowLgError, RunCancelled, ServiceError
@@ -149,7 +149,7 @@ async def _browse(ctx: RunContext, params: Params, session: BrowserSession, file
         raise ComponentError(
             "The settings do not permit Browser (allow_tools, deny_tools in [agents]).", node=ctx.node.id
         )
-    run = AgentRun(ctx, model, request, toolbox, params.max_steps - 1)
+    run = AgentLoop(ctx, model, request, toolbox, params.max_steps - 1)
     return strip_thinking(await run.play(load_strategy(choose_strategy(model, None))))
 
 

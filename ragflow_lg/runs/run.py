@@ -31,7 +31,7 @@ from ragflow_lg.runs.graph_input import Intent, find_graph_input
 from ragflow_lg.runs.graph_task import GraphTask
 from ragflow_lg.runs.pauses import open_pauses
 from ragflow_lg.runs.progress import Progress, read_progress
-from ragflow_lg.runs.run_observer import RunObserver
+from ragflow_lg.runs.run_observer import CallObserver
 from ragflow_lg.runs.run_options import RunOptions
 from ragflow_lg.runs.run_session import EndStatus, RunSession, needed_entries, step_store
 from ragflow_lg.runs.stored_turn import read_stored_end, thread_config
@@ -94,7 +94,7 @@ class Run:
         config = with_recent_entries(thread_config(canvas, session), entries)
         self._sink = EventSink(options.event_limit)
         self._turn = TurnContext(services, self._sink, step_store(canvas, config))
-        self._observer = RunObserver(canvas.plan, options.callbacks, self.record, options.store)
+        self._observer = CallObserver(canvas.plan, options.callbacks, self.record, options.store)
         self._session = RunSession(options, session_id, config, self._turn, self._observer)
         self._graph = GraphTask(self._turn, self._sink)
         self.collected = AnswerText()

@@ -18,7 +18,7 @@ NODE_LOG_DELAY_S = 1.0
 """How long a run plays before its nodes' log is first stored: short runs store it once, at their end."""
 
 
-class RunObserver:
+class CallObserver:
     """Observes the events of one run."""
 
     def __init__(self, plan: Plan, callbacks: CallbackSet, record: RunRecord, store: SessionStore | None) -> None:

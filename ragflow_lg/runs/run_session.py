@@ -15,7 +15,7 @@ from ragflow_lg.component.events import TurnFinished
 from ragflow_lg.component.plan import HISTORY_VARIABLE, Plan
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
-from ragflow_lg.runs.run_observer import RunObserver
+from ragflow_lg.runs.run_observer import CallObserver
 from ragflow_lg.runs.run_options import RunOptions
 from ragflow_lg.services.services import Clock
 from ragflow_lg.services.sessions import (
@@ -46,7 +46,7 @@ class RunSession(AbstractAsyncContextManager[None]):
     Without a store, there is nothing to hold.
     """
 
-    def __init__(self, options: RunOptions, id_: str, config: Any, turn: TurnContext, observer: RunObserver) -> None:
+    def __init__(self, options: RunOptions, id_: str, config: Any, turn: TurnContext, observer: CallObserver) -> None:
         self._options = options
         self._turn = turn
         self._observer = observer

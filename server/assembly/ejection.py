@@ -31,7 +31,7 @@ LINE_LENGTH = 100
 FORMAT_SECONDS = 60.0
 
 
-class RecordedRun(Struct, frozen=True):
+class RecordedPlay(Struct, frozen=True):
     """A recording of a canvas's first turn, and the request of that turn."""
 
     path: Path
@@ -39,7 +39,7 @@ class RecordedRun(Struct, frozen=True):
 
 
 async def eject_file(
-    file: Path, settings: Settings, *, name: str = "", recordings: tuple[RecordedRun, ...] = ()
+    file: Path, settings: Settings, *, name: str = "", recordings: tuple[RecordedPlay, ...] = ()
 ) -> EjectedPackage:
     """Return the package for the canvas in a file.
 
@@ -65,7 +65,7 @@ async def eject_file(
     return replace(package, files=dict(sorted(files.items())))
 
 
-async def _play(plan: Plan, run: RecordedRun, settings: Settings) -> dict[str, Any]:
+async def _play(plan: Plan, run: RecordedPlay, settings: Settings) -> dict[str, Any]:
     """Return what the canvas itself answers with a recording."""
     from ragflow_lg.component.turn_context import TurnContext
     from ragflow_lg.dsl_compiler.lower import lower_plan

@@ -30,12 +30,12 @@ def eject(
 
     Example: ragflow-lg eject examples/customer_service_router.json -o router
     """
-    from ragflow_lg.server.assembly.ejection import RecordedRun, eject_file, replace_package
+    from ragflow_lg.server.assembly.ejection import RecordedPlay, eject_file, replace_package
     from ragflow_lg.server.settings import load_settings
 
     if (recording is None) != (not query):
         raise typer.BadParameter("--recording and --query go together.")
-    runs = () if recording is None else (RecordedRun(recording, {"query": query}),)
+    runs = () if recording is None else (RecordedPlay(recording, {"query": query}),)
     package = asyncio.run(eject_file(file, load_settings(settings), name=name, recordings=runs))
     replace_package(package, output)
     lines = sum(text.count("\n") for path, text in package.files.items() if path.endswith(".py"))

@@ -12,7 +12,7 @@ from ragflow_lg.server.cli.options import (
     CanvasFile,
     Checkpoint,
     NewSession,
-    RunOptions,
+    PlayOptions,
     Session,
     SettingsFile,
     with_run_options,
@@ -59,7 +59,7 @@ def fork(
 
     target, status = with_store(settings, checkpoint, lambda store, _: _fork(store, session, new or "", at or "", file))
     print_line(target)
-    options = RunOptions(checkpoint=checkpoint, settings=settings)
+    options = PlayOptions(checkpoint=checkpoint, settings=settings)
     if status == "waiting":
         print_note(f"It waits for an answer: {next_command(options, 'resume', target)}")
     elif status == "running":
@@ -84,7 +84,7 @@ async def _fork(store: Store, session: str, name: str, at: str, file: Path | Non
 def rerun(
     session: Session,
     node: Annotated[str, typer.Option("--from", help="Id or title of the node to start at.", metavar="NODE")],
-    options: RunOptions,
+    options: PlayOptions,
     set_: Annotated[
         list[str] | None,
         typer.Option(

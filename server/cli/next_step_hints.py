@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ragflow_lg.base.errors import AnswerError
 from ragflow_lg.dsl.forms import FormField, form_fields, is_file
 from ragflow_lg.server.cli.form_fields import match_fields, read_value
-from ragflow_lg.server.cli.options import RunOptions
+from ragflow_lg.server.cli.options import PlayOptions
 from ragflow_lg.server.cli.terminal import format_command
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _MODEL_COMMANDS = ("run", "resume", "continue", "rerun")
 
 
-def next_command(options: RunOptions, name: str, session: str, *words: str) -> str:
+def next_command(options: PlayOptions, name: str, session: str, *words: str) -> str:
     """Return a command for the same session, with the same store, settings and model.
 
     A password in the store URL is masked.
@@ -36,7 +36,7 @@ def _mask_password(url: str) -> str:
     return f"{scheme}{separator}{user}:***@{host}" if at and colon else url
 
 
-def waiting_hint(pauses: Sequence[Pause], options: RunOptions, session: str, *, is_stored: bool) -> str:
+def waiting_hint(pauses: Sequence[Pause], options: PlayOptions, session: str, *, is_stored: bool) -> str:
     """Return a hint that a turn is waiting for an answer, with the command to answer it."""
     if not is_stored:
         advice = "To be able to answer, run it with --session NAME, and not in memory://."
@@ -46,13 +46,13 @@ def waiting_hint(pauses: Sequence[Pause], options: RunOptions, session: str, *, 
     return f"The turn waits for an answer: {next_command(options, 'resume', session, *fields)}"
 
 
-def failure_hint(node: str, options: RunOptions, session: str) -> str:
+def failure_hint(node: str, options: PlayOptions, session: str) -> str:
     """Return a hint that a node next to an open form has failed, with the command to repeat it."""
     command = next_command(options, "rerun", session, "--from", node)
     return f"{node} has failed, so the turn fails after the answer. Repeat the node then; the answer is kept: {command}"
 
 
-def answer_hint(pauses: Sequence[Pause], entries: Iterable[str], options: RunOptions, session: str) -> str:
+def answer_hint(pauses: Sequence[Pause], entries: Iterable[str], options: PlayOptions, session: str) -> str:
     """Return the names of the open forms, and a command that repeats the valid entries from the refused command."""
     if not pauses:
         return ""

@@ -176,7 +176,7 @@ TraceOption: TypeAlias = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class PlayOptions:
     """Options for all commands that run a turn."""
 
     model: RunModel = None
@@ -204,19 +204,19 @@ class RunOptions:
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace a command's parameter ``options: RunOptions`` with one command line option for each field.
+    """Replace a command's parameter ``options: PlayOptions`` with one command line option for each field.
 
     Typer reads a command's signature and does not support options objects.
     """
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "options"]
-    hints = get_type_hints(RunOptions, include_extras=True)
+    hints = get_type_hints(PlayOptions, include_extras=True)
     shared = [
         inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
-        for f in fields(RunOptions)
+        for f in fields(PlayOptions)
     ]
 
     def wrapper(**values: Any) -> None:
-        options = RunOptions(**{parameter.name: values.pop(parameter.name) for parameter in shared})
+        options = PlayOptions(**{parameter.name: values.pop(parameter.name) for parameter in shared})
         command(**values, options=options)
 
     wrapper.__doc__ = command.__doc__

@@ -26,7 +26,7 @@ from ragflow_lg.server.assembly.recordings import open_recording
 from ragflow_lg.server.assembly.run_callbacks import open_callbacks
 from ragflow_lg.server.cli.console import shorten_error, show, show_forms
 from ragflow_lg.server.cli.next_step_hints import answer_hint, failure_hint, next_command, waiting_hint
-from ragflow_lg.server.cli.options import RunOptions
+from ragflow_lg.server.cli.options import PlayOptions
 from ragflow_lg.server.cli.run_downloads import WrittenFiles, keep_files
 from ragflow_lg.server.cli.session_store import canvas_of, open_sessions, use_store
 from ragflow_lg.server.cli.terminal import count_of, print_note
@@ -52,7 +52,7 @@ def play_canvas(
     *,
     session: str,
     settings: Settings,
-    options: RunOptions,
+    options: PlayOptions,
     canvas_id: str,
     inputs: Mapping[str, Any] | None = None,
     entries: Sequence[str] = (),
@@ -100,7 +100,7 @@ def play_session(
     begin: Begin,
     *,
     canvas_file: Path | None,
-    options: RunOptions,
+    options: PlayOptions,
     inputs: Mapping[str, Any] | None = None,
     name_target: Callable[[Store], Awaitable[str]] | None = None,
     entries: Sequence[str] = (),
@@ -112,7 +112,7 @@ def play_session(
     options.check_replay()
     settings = load_settings(options.settings)
 
-    async def look_up(store: Store) -> tuple[Path, str, RunOptions]:
+    async def look_up(store: Store) -> tuple[Path, str, PlayOptions]:
         file = canvas_file or await canvas_of(store, session)
         target = await name_target(store) if name_target else session
         return file, target, await keep_model(store, session, options)
@@ -131,7 +131,7 @@ def play_session(
 
 
 def _open_recording(
-    options: RunOptions, canvas: CompiledCanvas, canvas_id: str, settings: Settings, inputs: Mapping[str, Any]
+    options: PlayOptions, canvas: CompiledCanvas, canvas_id: str, settings: Settings, inputs: Mapping[str, Any]
 ) -> AbstractContextManager[Recorder | Player | None]:
     is_taped = options.record or options.replay
     return open_recording(
@@ -144,7 +144,7 @@ def _open_recording(
     )
 
 
-async def keep_model(store: Store, session: str, options: RunOptions) -> RunOptions:
+async def keep_model(store: Store, session: str, options: PlayOptions) -> PlayOptions:
     """Return options with the model of the session's last run, unless they name a model or a recording."""
     newest = await newest_run(store, session)
     if options.model is not None or options.replay or newest is None or not newest.model:
@@ -180,7 +180,7 @@ async def open_runner(
 class _Caller(Struct, frozen=True):
     """The command's invocation, for messages about the run."""
 
-    options: RunOptions
+    options: PlayOptions
     session: str
     entries: Sequence[str]
     is_stored: bool

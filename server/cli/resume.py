@@ -6,14 +6,14 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import AnswerError, ConflictError
-from ragflow_lg.server.cli.options import CanvasFile, Inputs, RunOptions, Session, with_run_options
+from ragflow_lg.server.cli.options import CanvasFile, Inputs, PlayOptions, Session, with_run_options
 
 if TYPE_CHECKING:
     from ragflow_lg.runs.runner import Run, Runner
 
 
 @with_run_options
-def resume(session: Session, options: RunOptions, inputs: Inputs = None, canvas: CanvasFile = None) -> None:
+def resume(session: Session, options: PlayOptions, inputs: Inputs = None, canvas: CanvasFile = None) -> None:
     """Answer the form that a session is waiting for. On a terminal, prompts for missing fields.
 
     If several forms are open, COMPONENT@NAME=VALUE answers one of them; COMPONENT is an id or a title. An invalid
@@ -32,7 +32,7 @@ def resume(session: Session, options: RunOptions, inputs: Inputs = None, canvas:
     play_session(session, begin, canvas_file=canvas, options=options, entries=inputs or [])
 
 
-async def _resume(runner: Runner, session: str, entries: list[str], options: RunOptions) -> Run:
+async def _resume(runner: Runner, session: str, entries: list[str], options: PlayOptions) -> Run:
     from ragflow_lg.component.node_names import with_node_id
     from ragflow_lg.dsl.forms import form_fields
     from ragflow_lg.server.cli.console import show_forms
@@ -60,7 +60,7 @@ async def _resume(runner: Runner, session: str, entries: list[str], options: Run
 
 
 @with_run_options
-def continue_(session: Session, options: RunOptions, canvas: CanvasFile = None) -> None:
+def continue_(session: Session, options: PlayOptions, canvas: CanvasFile = None) -> None:
     """Finish a turn that crashed or was stopped or cancelled.
 
     Only unfinished nodes run.

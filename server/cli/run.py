@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragflow_lg.server.cli.options import Attachments, BeginInputs, Conversation, RunOptions, with_run_options
+from ragflow_lg.server.cli.options import Attachments, BeginInputs, Conversation, PlayOptions, with_run_options
 from ragflow_lg.server.cli.terminal import format_command, print_note
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @with_run_options
 def run(
     file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
-    options: RunOptions,
+    options: PlayOptions,
     query: Annotated[
         str, typer.Argument(help="The question, or - to read it from standard input.", metavar="[QUERY]")
     ] = "",
@@ -84,7 +84,7 @@ def run(
     )
 
 
-def _report_missing(plan: Plan, settings: Settings, options: RunOptions) -> str:
+def _report_missing(plan: Plan, settings: Settings, options: PlayOptions) -> str:
     """Print what the canvas needs and the settings lack, and return it."""
     from ragflow_lg.server.assembly.canvas_needs import describe_missing
 
@@ -110,7 +110,7 @@ def _fill_form(form: Sequence[FormField], entries: Sequence[str], query: str) ->
 
 
 def _start_turn(
-    request: TurnRequest, options: RunOptions, *, has_session: bool
+    request: TurnRequest, options: PlayOptions, *, has_session: bool
 ) -> Callable[[Runner, str], Awaitable[Run]]:
     async def begin(runner: Runner, name: str) -> Run:
         if has_session and (pauses := await runner.pauses(name)):
@@ -122,13 +122,13 @@ def _start_turn(
     return begin
 
 
-def _keep_model_of_open_turn(session: str, settings: Settings, options: RunOptions) -> RunOptions:
+def _keep_model_of_open_turn(session: str, settings: Settings, options: PlayOptions) -> PlayOptions:
     """Return options with the model of the turn that waits for an answer, which this run continues."""
     from ragflow_lg.runs.runner import newest_run
     from ragflow_lg.server.cli.play import keep_model
     from ragflow_lg.server.cli.session_store import use_store
 
-    async def look_up(store: Store) -> RunOptions:
+    async def look_up(store: Store) -> PlayOptions:
         newest = await newest_run(store, session)
         is_waiting = newest is not None and newest.status == "waiting"
         return await keep_model(store, session, options) if is_waiting else options
@@ -150,7 +150,7 @@ def _report_upgrade(file: Path) -> None:
 
 
 def _require_same_canvas(
-    session: str, canvas_id: str, canvas_hash: str, options: RunOptions
+    session: str, canvas_id: str, canvas_hash: str, options: PlayOptions
 ) -> Callable[[Store], Awaitable[None]]:
     """Return a check that refuses to run a different canvas in a waiting session, because its form would be lost."""
     from ragflow_lg.base.errors import ConflictError
@@ -171,7 +171,7 @@ def _require_same_canvas(
     return check
 
 
-def _unfinished_note(checkpoint: str, options: RunOptions, session: str) -> str:
+def _unfinished_note(checkpoint: str, options: PlayOptions, session: str) -> str:
     """Return a note that a new turn takes the place of an interrupted one, with the command to finish a copy of it."""
     from ragflow_lg.server.cli.next_step_hints import next_command
 
@@ -181,7 +181,7 @@ def _unfinished_note(checkpoint: str, options: RunOptions, session: str) -> str:
     )
 
 
-def _waiting_note(pauses: Sequence[Pause], request: TurnRequest, options: RunOptions, session: str) -> str:
+def _waiting_note(pauses: Sequence[Pause], request: TurnRequest, options: PlayOptions, session: str) -> str:
     """Return a note on how a waiting session handles a request, which does not start a new turn."""
     from ragflow_lg.server.cli.next_step_hints import next_command
 

@@ -73,7 +73,7 @@ from ragflow_lg.server.http.shared.responses import JSON, encode_json, respond_e
 from ragflow_lg.server.http.shared.visitor_header import VISITOR_HEADER
 from ragflow_lg.server.http.webhooks import webhook_routes
 from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.observability.metrics import RunMetrics
+from ragflow_lg.server.observability.metrics import MetricsCallbacks
 from ragflow_lg.server.observability.operations import Operations
 from ragflow_lg.server.runs.turns import Turns
 
@@ -143,7 +143,7 @@ def make_app(app_state: AppState) -> FastAPI:
     app = FastAPI(title="ragflow-lg", version=version("ragflow-lg"), openapi_url=None, redirect_slashes=False)
     section = app_state.settings.server
     operations = Operations(section, app_state.callbacks, app_state.settings.limits)
-    app_state = replace(app_state, callbacks=(*app_state.callbacks, RunMetrics(operations.metrics)))
+    app_state = replace(app_state, callbacks=(*app_state.callbacks, MetricsCallbacks(operations.metrics)))
     app.state.app_state = app_state
     app.state.operations = operations
     app.state.readiness = Readiness(app_state, operations.loop_watch)

@@ -112,7 +112,7 @@ class Metrics:
         Gauge(f"ragflow_lg_{name}", text, registry=self._registry).set_function(value)
 
 
-class RunMetrics(RunCallbacks):
+class MetricsCallbacks(RunCallbacks):
     """Counts runs and logs how they ended."""
 
     def __init__(self, metrics: Metrics) -> None:

@@ -17,7 +17,7 @@ from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.assembly.app_state import AppState, open_app_state
 from ragflow_lg.server.assembly.unknown_names import report_unknown_names
 from ragflow_lg.server.assembly.warm_up import load_turn_code
-from ragflow_lg.server.observability.metrics import RunMetrics
+from ragflow_lg.server.observability.metrics import MetricsCallbacks
 from ragflow_lg.server.observability.operations import Operations
 from ragflow_lg.server.runs.run_player import RunPlayer
 from ragflow_lg.server.runs.turns import Turns
@@ -35,7 +35,7 @@ class Worker:
     def __init__(self, app_state: AppState, queue: RunQueue, concurrency: int) -> None:
         section = app_state.settings.server
         self.operations = Operations(section, app_state.callbacks, app_state.settings.limits)
-        self.app_state = replace(app_state, callbacks=(*app_state.callbacks, RunMetrics(self.operations.metrics)))
+        self.app_state = replace(app_state, callbacks=(*app_state.callbacks, MetricsCallbacks(self.operations.metrics)))
         self._queue = queue
         self._concurrency = concurrency
         quotas = Quotas(self.app_state, self.operations.metrics.count_quota_refusal)

@@ -75,7 +75,7 @@ class VisitAnswer(BaseModel):
     usage: CostAnswer
 
 
-class RunNodesAnswer(BaseModel):
+class NodesAnswer(BaseModel):
     """The component executions and model calls of a run, oldest first."""
 
     visits: list[VisitAnswer]
@@ -104,7 +104,7 @@ class MomentWhole(MomentAnswer):
     left_out: Annotated[int, Field(description="Number of variables that are not listed.")]
 
 
-class NodeRunAnswer(BaseModel):
+class NodeTestAnswer(BaseModel):
     """What a component did when it ran alone. A failed component is no problem: `error` contains the reason."""
 
     node: str
@@ -128,7 +128,7 @@ class ComponentAnswer(BaseModel):
     common: Annotated[list[str], Field(description="Parameters that every component has.")]
 
 
-def build_run_nodes(visits: Sequence[Any], calls: Sequence[Any], dropped: int, plan: Plan) -> RunNodesAnswer:
+def build_run_nodes(visits: Sequence[Any], calls: Sequence[Any], dropped: int, plan: Plan) -> NodesAnswer:
     """Build the answer from the entries of a stored log. Entries that are damaged are left out."""
     rows = [_build_visit(entry, plan) for entry in _maps(visits)]
     usages = [row.usage for row in rows]
@@ -138,7 +138,7 @@ def build_run_nodes(visits: Sequence[Any], calls: Sequence[Any], dropped: int, p
         cost=sum(usage.cost for usage in usages),
     )
     answers = [_build_stored_call(entry) for entry in _maps(calls)]
-    return RunNodesAnswer(visits=rows, calls=answers, dropped_calls=dropped, usage=total)
+    return NodesAnswer(visits=rows, calls=answers, dropped_calls=dropped, usage=total)
 
 
 def build_moment_whole(moment: Moment, variables: Sequence[ShownVariable], left_out: int, plan: Plan) -> MomentWhole:
@@ -148,10 +148,10 @@ def build_moment_whole(moment: Moment, variables: Sequence[ShownVariable], left_
     return MomentWhole(**fields, previous=moment.previous, variables=rows, left_out=left_out)
 
 
-def build_node_run(visited: ObservedVisit, view: RedactedView) -> NodeRunAnswer:
+def build_node_run(visited: ObservedVisit, view: RedactedView) -> NodeTestAnswer:
     """Build the answer for a component that ran alone."""
     finished = visited.finished
-    return NodeRunAnswer(
+    return NodeTestAnswer(
         node=finished.node,
         inputs=cast("dict[str, Any]", view.value(finished.inputs, MAX_OUTPUT_CHARS)),
         outputs=cast("dict[str, Any]", view.value(finished.outputs, MAX_OUTPUT_CHARS)),

@@ -19,13 +19,13 @@ from ragflow_lg.server.database.tables import AgentRow, VersionRow
 from ragflow_lg.server.http.native.inspection_responses import (
     ComponentAnswer,
     MomentWhole,
-    NodeRunAnswer,
-    RunNodesAnswer,
+    NodesAnswer,
+    NodeTestAnswer,
     build_moment_whole,
     build_node_run,
     build_run_nodes,
 )
-from ragflow_lg.server.http.native.native_requests import CHECKPOINT, NodeRunRequest
+from ragflow_lg.server.http.native.native_requests import CHECKPOINT, NodeTestRequest
 from ragflow_lg.server.http.native.native_routing import (
     Agent,
     Authenticated,
@@ -70,7 +70,7 @@ async def get_moment(
 @router.get("/runs/{run_id}/nodes", summary="Show nodes")
 async def get_run_nodes(
     run_id: str, request: Request, agent: Agent, control: Control, inspection: Inspection
-) -> RunNodesAnswer:
+) -> NodesAnswer:
     """Return how the components of a run went, and each model call with its prompts as they were sent.
 
     A run in which no model was called and nothing was tried again stores no list. While a run is in progress, the list
@@ -85,8 +85,8 @@ async def get_run_nodes(
 @router.post("/node-runs", summary="Run a component alone")
 @takes("canvas")
 async def run_node(
-    body: NodeRunRequest, request: Request, agent: Agent, control: Control, inspection: Inspection
-) -> NodeRunAnswer:
+    body: NodeTestRequest, request: Request, agent: Agent, control: Control, inspection: Inspection
+) -> NodeTestAnswer:
     """Run one component with given values, or with those that a run has left. Nothing is stored.
 
     It calls its models and services as in a run.

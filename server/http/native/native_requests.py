@@ -173,7 +173,7 @@ class ForkRequest(_NewSession):
     ] = ""
 
 
-class NodeRunRequest(Body):
+class NodeTestRequest(Body):
     """A component to run alone."""
 
     model_config = with_examples({"node": "LLM:Draft", "inputs": {"sys.query": "Where is my parcel?"}})

@@ -22,9 +22,9 @@ from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.native.run_responses import (
     BEGIN_RESPONSES,
     RUN_RESPONSES,
+    EventResponder,
     Records,
     Responder,
-    RunResponder,
     StreamResponder,
     load_run_answer,
     stream_run,
@@ -194,7 +194,7 @@ async def get_begin(
     )
 
 
-def _bind_start(responder: RunResponder, body: RunRequest) -> Callable[[RunControl], Awaitable[Turn]]:
+def _bind_start(responder: EventResponder, body: RunRequest) -> Callable[[RunControl], Awaitable[Turn]]:
     request, agent, turns = responder.request, responder.agent, get_turns(responder.request)
 
     async def start(control: RunControl) -> Turn:

@@ -77,7 +77,7 @@ RUN_RESPONSES: dict[int | str, dict[str, Any]] = {
 BEGIN_RESPONSES = {**RUN_RESPONSES, **describe_problems(409)}
 
 
-class RunResponder(Struct, frozen=True):
+class EventResponder(Struct, frozen=True):
     """Starts a run and responds in the requested mode: when it has ended, immediately, or with its events."""
 
     request: Request
@@ -118,20 +118,20 @@ class RunResponder(Struct, frozen=True):
 
 def make_responder(
     request: Request, agent: Agent, mode: Mode = "wait", on_disconnect: OnDisconnect = "", records: Records = False
-) -> RunResponder:
+) -> EventResponder:
     """Create the responder for a request that sets a mode."""
-    return RunResponder(request, agent, mode, on_disconnect, records)
+    return EventResponder(request, agent, mode, on_disconnect, records)
 
 
 def make_stream_responder(
     request: Request, agent: Agent, on_disconnect: OnDisconnect = "", records: Records = False
-) -> RunResponder:
+) -> EventResponder:
     """Create the responder for a request that streams."""
-    return RunResponder(request, agent, "stream", on_disconnect, records)
+    return EventResponder(request, agent, "stream", on_disconnect, records)
 
 
-Responder: TypeAlias = Annotated[RunResponder, Depends(make_responder)]
-StreamResponder: TypeAlias = Annotated[RunResponder, Depends(make_stream_responder)]
+Responder: TypeAlias = Annotated[EventResponder, Depends(make_responder)]
+StreamResponder: TypeAlias = Annotated[EventResponder, Depends(make_stream_responder)]
 
 
 @asynccontextmanager

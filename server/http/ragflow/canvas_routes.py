@@ -120,7 +120,7 @@ class AgentIds(LazyModel):
     canvas_ids: list[str]
 
 
-class ComponentRun(debug_routes.DebugBody):
+class ComponentBody(debug_routes.DebugBody):
     """A component to run alone."""
 
     model_config = with_examples(
@@ -131,11 +131,11 @@ class ComponentRun(debug_routes.DebugBody):
     component_id: str
 
 
-class EditorTurn(EmbeddedBody):
+class EditorBody(EmbeddedBody):
     """A turn; it is always streamed."""
 
 
-class AgentTurn(EditorTurn):
+class AgentBody(EditorBody):
     """A turn with the agent ``id``; it is always streamed."""
 
     model_config = with_examples({"id": "0c7f4a1e2b5d11f0", "query": "Where is my parcel?"})
@@ -228,7 +228,7 @@ async def get_version(version_id: str, request: Request, caller: Caller) -> Any:
 
 
 @router.post("/completion")
-@describe(*completion_routes.PARAMETERS, body=AgentTurn, **_TURN)
+@describe(*completion_routes.PARAMETERS, body=AgentBody, **_TURN)
 async def complete(request: Request, caller: Caller) -> Response:
     """Run a turn with the agent ``id``, streamed. Without a session, it continues the user's last one until a reset."""
     body = await _read_turn(request)
@@ -241,12 +241,12 @@ async def complete(request: Request, caller: Caller) -> Response:
         body,
         conversation=_name_conversation(agent_id),
         end=b"",
-        models=[AgentTurn],
+        models=[AgentBody],
     )
 
 
 @router.post("/{agent_id}/completion")
-@describe(*completion_routes.PARAMETERS, body=EditorTurn, **_TURN)
+@describe(*completion_routes.PARAMETERS, body=EditorBody, **_TURN)
 async def complete_of_agent(agent_id: str, request: Request, caller: Caller) -> Response:
     """Run a turn in a session, streamed, for the page on which users try an agent."""
     return await completion_routes.complete_with(request, caller, agent_id, await _read_turn(request), source="agent")
@@ -276,7 +276,7 @@ async def get_form(request: Request, caller: Caller) -> dict[str, Any]:
 
 
 @router.post("/debug")
-@describe(body=ComponentRun)
+@describe(body=ComponentBody)
 async def debug(request: Request, caller: Caller) -> dict[str, Any]:
     """Run the component ``component_id`` from the draft of the agent ``id``."""
     body = await read_body(request, "turn")

@@ -169,7 +169,7 @@ async def complete_with(
         begun = turns.begin(agent, session, asked, read_disconnect_policy(request))
     forwarding = "messages" if is_old_path else forwarding
     has_trace = parse_flag(body.get("return_trace"))
-    responder = TurnResponder(forwarding, position, has_trace=has_trace, end=end, is_old=caller.is_old)
+    responder = CompletionResponder(forwarding, position, has_trace=has_trace, end=end, is_old=caller.is_old)
     return name_ignored(await responder.respond(request, caller, begun, is_streamed=is_streamed), ignored)
 
 
@@ -205,7 +205,7 @@ async def _find_continued(
     return next((session for session in found if session.version_id == version.id), None)
 
 
-class TurnResponder(Struct, frozen=True):
+class CompletionResponder(Struct, frozen=True):
     """Responds with turns in the form that a client expects: with their frames, or with one answer."""
 
     forwarding: Forwarding

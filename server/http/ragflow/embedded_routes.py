@@ -15,9 +15,9 @@ from ragflow_lg.server.agents.agent_versions import PUBLISHED, find_version
 from ragflow_lg.server.agents.visitors import has_secret
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.ragflow.completion_routes import OTHER_AGENT, TurnResponder, follow_turn, rejoin_run
+from ragflow_lg.server.http.ragflow.completion_routes import OTHER_AGENT, CompletionResponder, follow_turn, rejoin_run
 from ragflow_lg.server.http.ragflow.ragflow_frames import describe_failure
-from ragflow_lg.server.http.ragflow.turn_schemas import RUN, AgentCompletionBody, EmbeddedBody, TurnAnswer
+from ragflow_lg.server.http.ragflow.turn_schemas import RUN, AgentCompletionBody, CompletionAnswer, EmbeddedBody
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_beta, get_app_state, get_turns
 from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
 from ragflow_lg.server.http.shared.event_stream import (
@@ -55,7 +55,7 @@ class EmbeddedAgent(Answer):
 
 
 @router.post("/agentbots/{agent_id}/completions")
-@describe(VISITOR, EVENT_IDS, DISCONNECT, *RESUME, body=EmbeddedBody, **(RUN | {"answer": TurnAnswer}))
+@describe(VISITOR, EVENT_IDS, DISCONNECT, *RESUME, body=EmbeddedBody, **(RUN | {"answer": CompletionAnswer}))
 async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Response:
     """Run a turn with an embedded agent, streamed by default, in a session with source `agent`."""
     body = await read_body(request, "turn")
@@ -122,7 +122,7 @@ async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: d
                 (await turns.runner(agent, session.row, session.version, is_page=True)).plan, inputs
             )
         begun = turns.begin(agent, session, turn_request, policy, page_key=caller.owner.id)
-    responder = TurnResponder("page", position, error_prefix="Error 102: ")
+    responder = CompletionResponder("page", position, error_prefix="Error 102: ")
     is_streamed = parse_flag(body.get("stream"), default=True)
     return name_ignored(await responder.respond(request, caller, begun, is_streamed=is_streamed), ignored)
 

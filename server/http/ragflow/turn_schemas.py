@@ -29,7 +29,7 @@ STREAM = (
 )
 
 
-class TurnBody(LazyModel):
+class QuestionBody(LazyModel):
     """Fields that every turn has."""
 
     query: Annotated[str | dict[str, Any], Field(description="Message of the user, or fields of Begin's form.")] = ""
@@ -44,7 +44,7 @@ class TurnBody(LazyModel):
     chat_template_kwargs: ChatTemplateKwargs | None = None
 
 
-class AgentCompletionBody(TurnBody):
+class AgentCompletionBody(QuestionBody):
     """A turn with the agent in the path."""
 
     model_config = with_examples({"question": "Where is my parcel?", "stream": True})
@@ -71,7 +71,7 @@ class CompletionBody(AgentCompletionBody):
     agent_id: Annotated[str, Field(min_length=1)]
 
 
-class EmbeddedBody(TurnBody):
+class EmbeddedBody(QuestionBody):
     """A turn from an embedded page."""
 
     model_config = with_examples({"query": "Where is my parcel?"})
@@ -80,7 +80,7 @@ class EmbeddedBody(TurnBody):
     release: Release = False
 
 
-class PlayBody(TurnBody):
+class PlayBody(QuestionBody):
     """A turn with a version, or the continuation of a run. All fields can also be sent as query parameters."""
 
     model_config = with_examples({"query": "Where is my parcel?", "version": "draft"})
@@ -116,7 +116,7 @@ class _Event(LazyModel):
     task_id: Annotated[str, Field(description="Id for `/tasks/ID/cancel`.")] = ""
 
 
-class TurnAnswer(_Event):
+class CompletionAnswer(_Event):
     """The last event of a turn, with the complete answer. If a form is open, the event is `user_inputs`."""
 
     model_config = ConfigDict(
@@ -144,7 +144,7 @@ class TurnAnswer(_Event):
     ] = Field(default={})
 
 
-class TurnFrame(_Event):
+class CompletionFrame(_Event):
     """An event in a turn. A run without events has one frame with `session_id` and an empty `data`."""
 
     data: Annotated[
@@ -169,9 +169,9 @@ class TurnFrame(_Event):
     ] = "message"
 
 
-FRAME = TurnFrame | Refusal
+FRAME = CompletionFrame | Refusal
 
-RUN: dict[str, Any] = {"surface": "plain", "answer": TurnAnswer | str, "stream": STREAM, "frame": FRAME}
+RUN: dict[str, Any] = {"surface": "plain", "answer": CompletionAnswer | str, "stream": STREAM, "frame": FRAME}
 """The description of a route that answers as RAGFlow does."""
 COMPLETION = RUN | {"frame": FRAME | ChatChunk, "more": {200: ChatAnswer}}
 """The description of a route that can also answer as OpenAI does."""

@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import VersionRow
-from ragflow_lg.server.http.ragflow.completion_routes import TurnResponder, follow_turn
+from ragflow_lg.server.http.ragflow.completion_routes import CompletionResponder, follow_turn
 from ragflow_lg.server.http.ragflow.session_schemas import NewVersion, VersionItem, VersionShown
 from ragflow_lg.server.http.ragflow.turn_schemas import RUN, CancelBody, PlayBody
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
@@ -123,7 +123,7 @@ async def _run_turn(
         session = await open_turn_session(request, agent, session_id, version, user_id=user_id, source="workflow")
         turn = await turns.begin(agent, session, build_turn_request(caller, session.row, body), policy)
     position, has_trace = StreamPosition(read_position(request).has_ids), parse_flag(body.get("return_trace"))
-    responder = TurnResponder("all", position, has_trace=has_trace, is_old=caller.is_old)
+    responder = CompletionResponder("all", position, has_trace=has_trace, is_old=caller.is_old)
     return await responder.respond(request, caller, follow_turn(turn), is_streamed=is_streamed)
 
 

@@ -27,7 +27,7 @@ from ragflow_lg.server.http.shared.route_schemas import Answer, LazyModel
 from ragflow_lg.server.http.shared.row_loading import load_agent
 from ragflow_lg.server.http.webhooks.webhook_request import read_payload, read_signed_body
 from ragflow_lg.server.http.webhooks.webhook_runs import (
-    TurnOutcome,
+    WebhookOutcome,
     WebhookTestRecorder,
     begin_turn,
     follow_in_background,
@@ -227,7 +227,7 @@ def _respond_template(configuration: WebhookConfiguration) -> Response:
         return Response(template.encode("utf-8", "replace"), status, media_type="text/plain")
 
 
-def _respond_outcome(outcome: TurnOutcome, turn: Turn, *, is_test: bool) -> Response:
+def _respond_outcome(outcome: WebhookOutcome, turn: Turn, *, is_test: bool) -> Response:
     if outcome.error:
         if not is_test:
             logger.warning("webhook run %s failed: %s", turn.envelope.message_id, outcome.error)

@@ -42,7 +42,7 @@ _background_tasks: set[asyncio.Task[None]] = set()
 _calls: Counter[str] = Counter()
 
 
-class TurnOutcome(Struct, frozen=True):
+class WebhookOutcome(Struct, frozen=True):
     """The outcome of a turn. ``text`` includes the tags around thinking sections; ``status`` is an HTTP status."""
 
     text: str
@@ -74,7 +74,7 @@ def _run_in_background(work: Coroutine[Any, Any, None]) -> None:
     task.add_done_callback(_background_tasks.discard)
 
 
-async def follow_turn(turn: Turn, recorder: WebhookTestRecorder | None = None) -> TurnOutcome:
+async def follow_turn(turn: Turn, recorder: WebhookTestRecorder | None = None) -> WebhookOutcome:
     """Follow a turn to its end; a recorder receives its events."""
     answer = AnswerText("tagged")
     status = 200
@@ -87,7 +87,7 @@ async def follow_turn(turn: Turn, recorder: WebhookTestRecorder | None = None) -
                 status = _parse_status(event.extras.get("status"), status)
         outcome = _build_outcome(answer.text, status, *await turn.result())
     except RagflowLgError as error:
-        outcome = TurnOutcome(answer.text, 400, str(error), type(error).__name__)
+        outcome = WebhookOutcome(answer.text, 400, str(error), type(error).__name__)
     if recorder is not None:
         await recorder.end((outcome.error, outcome.error_type) if outcome.error else None)
     return outcome
@@ -104,14 +104,14 @@ def follow_in_background(turn: Turn, recorder: WebhookTestRecorder | None) -> No
     _run_in_background(follow_and_log())
 
 
-def _build_outcome(text: str, status: int, run_status: str, error: str) -> TurnOutcome:
+def _build_outcome(text: str, status: int, run_status: str, error: str) -> WebhookOutcome:
     if run_status == "failed":
-        return TurnOutcome(text, 400, error or "The run failed.", "RunError")
+        return WebhookOutcome(text, 400, error or "The run failed.", "RunError")
     if run_status == "waiting":
-        return TurnOutcome(text, 400, "The agent waits for a form, which a webhook cannot answer.", "RunError")
+        return WebhookOutcome(text, 400, "The agent waits for a form, which a webhook cannot answer.", "RunError")
     if run_status in ("cancelled", "drained"):
-        return TurnOutcome(text, 400, "The run was stopped.", "RunCancelled")
-    return TurnOutcome(text, status)
+        return WebhookOutcome(text, 400, "The run was stopped.", "RunCancelled")
+    return WebhookOutcome(text, status)
 
 
 def _parse_status(value: Any, default: int) -> int:

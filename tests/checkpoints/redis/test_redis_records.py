@@ -5,7 +5,7 @@ from redis.asyncio import Redis
 from redis.typing import EncodableT, FieldT
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.redis.redis_records import RedisRuns, RedisTraces
+from ragflow_lg.checkpoints.redis.redis_records import RedisRecords, RedisTraces
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.stores import fresh_prefix, redis_client, redis_keys
@@ -14,9 +14,9 @@ TRACE: Trace = [{"component_id": "a", "trace": [{"tool_name": "look_0"}]}]
 SESSION = "0" * 32
 
 
-def runs_of(client: Redis, prefix: str, ttl_s: int) -> RedisRuns:
+def runs_of(client: Redis, prefix: str, ttl_s: int) -> RedisRecords:
     """Return the run records in a server."""
-    return RedisRuns(client, RedisSessions(client, prefix, ttl_s), prefix)
+    return RedisRecords(client, RedisSessions(client, prefix, ttl_s), prefix)
 
 
 async def test_a_run_is_a_hash_with_the_fields_of_ragflow_and_expires(redis_url: str) -> None:

@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import CheckpointError, ConflictError, DamagedSessio
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.redis.redis_client import CollectingRedis, collecting_writes, open_redis
-from ragflow_lg.checkpoints.redis.redis_records import RedisRuns
+from ragflow_lg.checkpoints.redis.redis_records import RedisRecords
 from ragflow_lg.checkpoints.redis.redis_saver import RedisBlobs, RedisSaver, redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.steps.saver import CanvasSaver
@@ -169,7 +169,7 @@ async def test_all_keys_of_a_session_expire_together_and_reading_renews_them(red
 
     async with open_redis(redis_url) as client:
         saver, sessions = await saver_of(client, prefix, 3)
-        runs = RedisRuns(client, sessions, prefix)
+        runs = RedisRecords(client, sessions, prefix)
         await runs.put(RunRecord("r1", session_of_thread(thread), started_ms=1))
         for namespace in ("", "inner"):
             place = await put_checkpoint(saver, checkpoint_config(thread, namespace), {"outputs": {"a": "x" * 9000}})

@@ -2,8 +2,8 @@ from typing import Any
 
 from ragflow_lg.agents.agent_run import (
     TRUNCATION_MARK,
+    AgentLoop,
     AgentResult,
-    AgentRun,
     append_message,
     fit_context_window,
     result_text,
@@ -52,12 +52,12 @@ async def test_usage_before_a_crash_counts(reopen: OpenStore) -> None:
 async def test_the_state_of_a_shared_budget_is_the_same_after_a_crash() -> None:
     plan, steps = plan_of(canvas({"a": text()})), MemorySteps()
 
-    def process(spent: int) -> AgentRun:
+    def process(spent: int) -> AgentLoop:
         ctx = RunContext(plan, plan.nodes[NodeId("a")], TurnContext(fake_services(), steps=steps), {}, task="t")
         outer = TokenBudget()
         outer.limit, ctx.budget = 10, TokenBudget(outer)
         ctx.budget.charge(spent)
-        return AgentRun(ctx, ScriptedModel(), ChatRequest("", ()), Toolbox(ctx, ()), 1)
+        return AgentLoop(ctx, ScriptedModel(), ChatRequest("", ()), Toolbox(ctx, ()), 1)
 
     assert not await process(9).is_spent("round 1")
     assert not await process(10).is_spent("round 1")

@@ -18,7 +18,7 @@ from ragflow_lg.runs.callbacks import (
     RunInfo,
     RunSummary,
 )
-from ragflow_lg.runs.run_observer import RunObserver
+from ragflow_lg.runs.run_observer import CallObserver
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import NO_USAGE
 from ragflow_lg.services.sessions import RunRecord
@@ -220,7 +220,7 @@ def agent_end(total_s: float, caller: str = "") -> AgentRecord:
 
 
 async def test_without_callbacks_and_store_only_metrics_are_collected() -> None:
-    observer = RunObserver(PLAN, CallbackSet(), RunRecord("r", "s"), None)
+    observer = CallObserver(PLAN, CallbackSet(), RunRecord("r", "s"), None)
     observer.begin(RunRecord("r", "s"), "start", 0.0)
     for event in (NodeStarted(NodeId("a"), 0.0), agent_end(1.0), agent_end(0.5, "0.1")):
         observer.observe(event)

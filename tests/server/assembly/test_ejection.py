@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import CompileError, RunError
-from ragflow_lg.server.assembly.ejection import LINE_LENGTH, RecordedRun, eject_file, format_files
+from ragflow_lg.server.assembly.ejection import LINE_LENGTH, RecordedPlay, eject_file, format_files
 from ragflow_lg.server.settings import load_settings
 from tests.server.cli.command import invoke
 
@@ -42,6 +42,6 @@ async def test_a_canvas_with_errors_is_refused_with_its_file(tmp_path: Path) -> 
 def test_a_recording_without_the_turn_is_refused(tmp_path: Path) -> None:
     file, tape = ROOT / "examples" / "customer_service_router.json", tmp_path / "run.jsonl"
     invoke("run", file, "Where is my parcel?", "--model", "demo", "--record", tape)
-    run = RecordedRun(tape, {"query": "I want a refund."})
+    run = RecordedPlay(tape, {"query": "I want a refund."})
     with pytest.raises(RunError, match=r"run\.jsonl"):
         asyncio.run(eject_file(file, load_settings(None), recordings=(run,)))

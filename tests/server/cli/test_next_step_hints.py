@@ -4,14 +4,14 @@ from pathlib import Path
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.cli.next_step_hints import answer_hint, next_command, waiting_hint
-from ragflow_lg.server.cli.options import RunOptions
+from ragflow_lg.server.cli.options import PlayOptions
 from tests.harness.rows import each_row
 
 SIZE: dict[str, JsonValue] = {"name": "Size", "type": "integer", "optional": False}
 COLOUR: dict[str, JsonValue] = {"name": "Colour", "type": "options", "optional": False, "options": ["red", "dark blue"]}
 SHIRT = Pause("1", "Form:Shirt", "", {"colour": COLOUR, "size": SIZE})
 SHOES = Pause("2", "Form:Shoes", "", {"size": SIZE, "note": {"name": "Note", "optional": True}})
-DEFAULTS = RunOptions()
+DEFAULTS = PlayOptions()
 
 
 def answers_in(hint: str) -> list[str]:
@@ -23,7 +23,7 @@ def answers_in(hint: str) -> list[str]:
 
 def test_a_command_repeats_options_that_are_not_the_default() -> None:
     assert next_command(DEFAULTS, "resume", "anna") == "ragflow-lg resume anna"
-    options = RunOptions(checkpoint="sqlite:///my store.db", settings=Path("my settings.toml"), model="demo")
+    options = PlayOptions(checkpoint="sqlite:///my store.db", settings=Path("my settings.toml"), model="demo")
     assert next_command(options, "continue", "a b", "--input", "n=x y").endswith(
         "continue 'a b' --input 'n=x y' --checkpoint 'sqlite:///my store.db' --settings 'my settings.toml' --model demo"
     )
@@ -31,9 +31,9 @@ def test_a_command_repeats_options_that_are_not_the_default() -> None:
 
 
 def test_a_password_is_masked() -> None:
-    command = next_command(RunOptions(checkpoint="redis://me:secret@there:6379/0"), "resume", "anna")
+    command = next_command(PlayOptions(checkpoint="redis://me:secret@there:6379/0"), "resume", "anna")
     assert command == "ragflow-lg resume anna --checkpoint 'redis://me:***@there:6379/0'"
-    assert "redis://there" in next_command(RunOptions(checkpoint="redis://there"), "resume", "anna")
+    assert "redis://there" in next_command(PlayOptions(checkpoint="redis://there"), "resume", "anna")
 
 
 def test_a_hint_how_to_answer_a_turn_that_waits() -> None:

@@ -12,7 +12,7 @@ import pytest
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent, WorkflowFinished
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.ragflow.completion_routes import TurnResponder
+from ragflow_lg.server.http.ragflow.completion_routes import CompletionResponder
 from ragflow_lg.server.http.shared.event_stream import StreamPosition
 from ragflow_lg.server.runs.turns import Turn
 from ragflow_lg.server.streaming.run_manager import EventPage
@@ -54,7 +54,7 @@ async def test_the_end_of_a_stream_is_written_with_the_last_frames_that_are_ther
 
     end = WorkflowFinished({}, "Hi", 0.0, 1.0)
     first = EventPage[WireEvent]([(1, end)], is_last=is_last)
-    responder, turn = TurnResponder("all", StreamPosition()), cast("Turn", SimpleNamespace(envelope=envelope))
+    responder, turn = CompletionResponder("all", StreamPosition()), cast("Turn", SimpleNamespace(envelope=envelope))
     written = [body async for body in responder.write(turn, first, no_more())]
     assert len(written) == writes
     assert b"".join(written) == ragflow_frame(envelope.wrap(end)) + RAGFLOW_DONE

@@ -5,7 +5,7 @@ from pydantic import BaseModel, ValidationError
 
 from ragflow_lg.server.http.openai.openai_schemas import ChatBody
 from ragflow_lg.server.http.ragflow.agent_schemas import NewAgent
-from ragflow_lg.server.http.ragflow.canvas_routes import AgentTurn
+from ragflow_lg.server.http.ragflow.canvas_routes import AgentBody
 from ragflow_lg.server.http.ragflow.debug_routes import DebugBody
 from ragflow_lg.server.http.ragflow.turn_schemas import CompletionBody, PlayBody
 from ragflow_lg.server.http.shared.route_schemas import LazyModel
@@ -18,7 +18,7 @@ def list_models(base: type[BaseModel]) -> set[type[BaseModel]]:
 
 def test_examples_are_valid() -> None:
     models = list_models(LazyModel)
-    assert {ChatBody, AgentTurn, DebugBody} < models
+    assert {ChatBody, AgentBody, DebugBody} < models
     for model in models:
         examples: Any = model.model_json_schema().get("examples", [])
         for example in examples:

@@ -14,7 +14,7 @@ from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.webhook_repository import WebhookTests, find_agent
 from ragflow_lg.server.http.webhooks.webhook_runs import (
     TRIM_INTERVAL,
-    TurnOutcome,
+    WebhookOutcome,
     WebhookTestRecorder,
     begin_turn,
     follow_turn,
@@ -49,14 +49,14 @@ class FakeTurn:
             raise RunError(self._fails)
 
 
-async def run(*events: Any, **how: str) -> TurnOutcome:
+async def run(*events: Any, **how: str) -> WebhookOutcome:
     turn: Any = FakeTurn(*events, **how)
     return await follow_turn(turn)
 
 
 async def test_texts_are_joined_with_thinking_tags() -> None:
     messages = (Message("", start_to_think=True), Message("hm"), Message("", end_to_think=True), Message("Yes"))
-    assert await run(*messages) == TurnOutcome("<think>hm</think>Yes", 200)
+    assert await run(*messages) == WebhookOutcome("<think>hm</think>Yes", 200)
 
 
 @each_row(
@@ -74,7 +74,7 @@ async def test_a_turn_that_does_not_succeed_is_an_error(status: str) -> None:
 
 
 async def test_an_error_of_the_engine_is_an_error() -> None:
-    assert await run(fails="It broke.") == TurnOutcome("", 400, "It broke.", "RunError")
+    assert await run(fails="It broke.") == WebhookOutcome("", 400, "It broke.", "RunError")
 
 
 async def test_an_invalid_canvas_creates_no_session(tmp_path: Path) -> None:
