@@ -148,8 +148,9 @@ class Turns(PlayedRuns):
 
         ``page_key`` is the id of the key of the embedded page that sends the request.
 
-        A client whose server stopped may repeat its request. If the session's last run answers the same request, and
-        no task of this process plays it, that run is followed from its beginning, and taken over if it was interrupted.
+        A client whose server stopped may repeat its request. If the session's last run answers the same request, nobody
+        has had its end, and no task of this process plays it, that run is followed from its beginning, and taken over
+        if it was interrupted.
 
         Raises:
             CompileError: If the canvas has errors.
@@ -327,18 +328,22 @@ class Turns(PlayedRuns):
         return self._slots.in_use_by(tenant)
 
     async def _interrupted_run(self, row: RunRow | None, request_hash: str) -> RunHead | None:
-        """Return the head of a session's last run if it answers a request with this hash and may be interrupted.
+        """Return the head of a session's last run if it answers a request with this hash, and nobody has had its end.
 
         Another process that seems to play it may just have died.
         """
         run_manager = self._app_state.run_manager
-        if row is None or row.status not in ("running", "drained"):
+        if row is None:
             return None
         try:
             head, end = await run_manager.head(row.id), await run_manager.read_end(row.id)
+            if head.request_hash != request_hash:
+                return None
+            if end is not None and not end.is_interruption:
+                return None if await run_manager.journal.is_read(row.id) else head
         except RunUnknownError:
             return None
-        if head.request_hash != request_hash or (end is not None and not end.is_interruption):
+        if row.status not in ("running", "drained") and self._orders is None:
             return None
         if self._orders is not None and await self._orders.line.has(row.id):
             return head  # a worker plays it, or will

@@ -312,6 +312,14 @@ class Journal(Protocol):
         """Check whether a run manager other than the run's own has, or recently had, followers for the run."""
         ...
 
+    async def note_read(self, run_id: str) -> None:
+        """Note that a client has had the end of a run."""
+        ...
+
+    async def is_read(self, run_id: str) -> bool:
+        """Return whether a client has had the end of a run."""
+        ...
+
     async def aclose(self) -> None:
         """Release all resources. Nothing can be read afterwards."""
         ...

@@ -31,6 +31,8 @@ class _Run(Feed):
         self.head = head
         self.is_over_limit = False
         """Whether it was removed because the runs of its owner had too many bytes."""
+        self.is_read = False
+        """Whether a client has had the end."""
         self.end_s = 0.0
         """When the run ended, by the clock; 0 while it is running."""
 
@@ -153,6 +155,14 @@ class MemoryJournal:
     async def is_followed(self, run_id: str) -> bool:
         """Return False, since no other process reads here."""
         return False
+
+    async def note_read(self, run_id: str) -> None:
+        """Note that a client has had the end of a run."""
+        self._find(run_id).is_read = True
+
+    async def is_read(self, run_id: str) -> bool:
+        """Return whether a client has had the end of a run."""
+        return self._find(run_id).is_read
 
     async def aclose(self) -> None:
         """Remove everything."""

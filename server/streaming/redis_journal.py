@@ -330,6 +330,14 @@ class RedisJournal:
         """Check whether another replica has, or recently had, followers."""
         return bool(await self._ask(lambda: self._client.exists(self._followers_key(run_id))))
 
+    async def note_read(self, run_id: str) -> None:
+        """Note that a client has had the end of a run."""
+        await self._ask(lambda: self._client.set(self._read_key(run_id), "x", px=self._ttl_ms))
+
+    async def is_read(self, run_id: str) -> bool:
+        """Return whether a client has had the end of a run."""
+        return bool(await self._ask(lambda: self._client.exists(self._read_key(run_id))))
+
     async def aclose(self) -> None:
         """Stop listening."""
         await self._tail.aclose()
@@ -352,3 +360,6 @@ class RedisJournal:
 
     def _followers_key(self, run_id: str) -> str:
         return f"{self._prefix}agent:events-followed:{run_id}"
+
+    def _read_key(self, run_id: str) -> str:
+        return f"{self._prefix}agent:events-read:{run_id}"

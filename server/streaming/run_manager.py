@@ -274,7 +274,7 @@ class RunManager:
                                 after = entry.id
                                 if has_records or not isinstance(event, AgentRecord):
                                     events.append((after, event))
-                            elif not event.is_interruption or await self._is_last(run_id, event, entry.id, known_end):
+                            elif await self._is_last(run_id, event, entry.id, known_end):
                                 end, known_end = event, entry.id
                                 break
                         if events:
@@ -300,8 +300,12 @@ class RunManager:
             await self._check_position(head.run_id, after)
 
     async def _is_last(self, run_id: str, end: RunEnd, number: int, known_end: int) -> bool:
-        """Check that no other process has continued a run after its interruption."""
-        return number > known_end and (await self.head(run_id)).player == end.player
+        """Return whether a run ends here, and note that a client has had its end. Others may continue a run."""
+        if end.is_interruption:
+            return number > known_end and (await self.head(run_id)).player == end.player
+        with suppress(StreamError):
+            await self.journal.note_read(run_id)
+        return True
 
     async def cancel(self, run_id: str) -> bool:
         """Cancel a run, wherever it is running. Return whether there was one to cancel.
@@ -389,7 +393,9 @@ class RunManager:
             RunInterruptedError: If nothing executes it, or only the queue knows.
         """
         if self._has_queue:
-            if self.is_draining or missed + 1 >= MISSED_LOOKS:
+            if self.is_draining:
+                raise RunInterruptedError(f"This server is stopping. Run {run_id} goes on: send the request again.")
+            if missed + 1 >= MISSED_LOOKS:
                 raise interruption_error(run_id)
             return missed + 1
         head = await self.head(run_id)  # another process may have taken it over

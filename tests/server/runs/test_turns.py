@@ -169,6 +169,28 @@ async def test_a_run_that_has_stored_nothing_begins_again_for_clients_that_have_
         assert "".join(event.content for event in events if isinstance(event, Message)) == "Size 3"
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+async def test_a_repeated_request_is_answered_by_its_run_until_a_client_has_had_the_end(
+    tmp_path: Path, redis_url: str, is_shared: bool
+) -> None:
+    """The server of the client died. Meanwhile, others ended the run, which would have been played again."""
+    options: dict[str, Any] = {"journal": SecretStr(redis_url)} if is_shared else {}
+    async with start_app(tmp_path, sections={"checkpoint_prefix": fresh_prefix()}, **options) as server:
+        agent_id, database = await server.agent(ECHO), server.app_state.database
+        session = await SessionRepository(database, "tenant").get(await server.session(agent_id))
+        agent = await AgentRepository(database, "tenant").get(agent_id)
+        assert agent is not None
+        assert session is not None
+        runs: list[str] = []
+        for _ in range(3):
+            turn = await server.turns.begin(agent, TurnSession(session), {"query": "hi"})
+            runs.append(turn.envelope.message_id)
+            await server.app_state.run_manager.wait(runs[-1])
+            if len(runs) == 2:
+                assert [event.event async for _, event in turn.events()][-1] == "workflow_finished"
+        assert runs[0] == runs[1] != runs[2]
+
+
 async def test_the_question_of_a_run_that_was_lost_before_it_began_is_shown_once(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
