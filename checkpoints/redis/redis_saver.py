@@ -33,7 +33,7 @@ from ragflow_lg.checkpoints.steps.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.steps.preconditions import PART_MISSING, Precondition
 from ragflow_lg.checkpoints.steps.saver import CanvasSaver
 from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, checkpoint_key, key_config
-from ragflow_lg.checkpoints.values.expansion import MAX_EXPANDED_BYTES
+from ragflow_lg.checkpoints.values.decoding import MAX_EXPANDED_BYTES
 
 _FIELDS = ("thread_id", "checkpoint_ns", "checkpoint_id")
 WRITES = "checkpoint_write"

@@ -36,7 +36,7 @@ from ragflow_lg.checkpoints.steps.preconditions import Precondition
 from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, key_config
 from ragflow_lg.checkpoints.values.marks import blob_digest, find_digests
 from ragflow_lg.checkpoints.values.seals import is_sealed
-from ragflow_lg.services.sessions import NO_ENTRIES, RunRecord, hold_lease, with_lease_token, with_recent_entries
+from ragflow_lg.services.sessions import RunRecord, hold_lease, with_lease_token
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -355,7 +355,7 @@ class _Import:
         """Read checkpoints as a run does, so that one that it could not read is refused now."""
         for number, line in stored:
             with at_line(number):
-                config = with_recent_entries(key_config(self._key(line)), NO_ENTRIES)
+                config = key_config(self._key(line))
                 if await self._saver.aget_tuple(config) is None:
                     raise ValueError("it cannot be stored")
 

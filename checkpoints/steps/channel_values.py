@@ -5,16 +5,13 @@ Their classes are imported on first use: with them, LangGraph loads LangSmith, w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
 
 if TYPE_CHECKING:
     from langgraph.types import Interrupt, Send
-
-LONG_LISTS: Mapping[str, Collection[str]] = {"history": ("",), "messages": ("",), "globals": ("sys.history",)}
-"""The lists that grow with a conversation, by channel; ``""`` stands for the channel's whole value."""
 
 
 def to_plain(channel: str, value: Any) -> Any:

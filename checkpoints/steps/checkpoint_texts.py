@@ -12,12 +12,9 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import SessionFormatError
 from ragflow_lg.checkpoints.key_ring import require_plain
-from ragflow_lg.checkpoints.steps.channel_values import LONG_LISTS
-from ragflow_lg.checkpoints.steps.channel_versions import is_group, take_versions
 from ragflow_lg.checkpoints.steps.saver_operations import thread_of
 from ragflow_lg.checkpoints.steps.thread_values import ThreadValues, WrittenBlobs
 from ragflow_lg.checkpoints.values.marks import blob_digest
-from ragflow_lg.services.sessions import RecentEntries
 
 Version: TypeAlias = str | int | float
 
@@ -66,81 +63,70 @@ FORMAT = 1
 """The format of checkpoints. Whatever another version would misread changes it."""
 _FORMAT = "format"
 MORE = "more"
-"""The key of the text with all other metadata."""
-_CHECKSUM = "__checksum"
-
-
-KnownTexts: TypeAlias = dict[str, tuple[Any, str]]
-"""The last value of each channel in a write, and its text: most steps change only a few channels."""
+"""The key of the text with all other metadata, and the versions of all channels."""
+_METADATA, _VERSIONS, _SEEN, _CHECKSUM = "metadata", "versions", "seen", "checksum"
+"""What that text contains."""
 
 
 def pack_checkpoint(
-    checkpoint: Checkpoint,
-    metadata: Mapping[str, Any],
-    groups: Mapping[str, Any],
-    thread: str,
-    values: ThreadValues,
-    blobs: WrittenBlobs,
-    known: KnownTexts | None = None,
+    checkpoint: Checkpoint, metadata: Mapping[str, Any], thread: str, values: ThreadValues, blobs: WrittenBlobs
 ) -> tuple[Any, Any]:
-    """Return the inner saver's checkpoint and metadata. ``known`` is shared by the checkpoints of one write.
+    """Return the inner saver's checkpoint and metadata.
 
-    If there are ``groups``, the metadata have all versions, in parts that checkpoints share, and the checkpoint itself
-    has only those of channels with a value: the number of channels grows with the canvas.
+    The metadata have all versions, in parts that checkpoints share, and the checkpoint itself has only those of
+    channels with a value: the number of channels grows with the canvas.
     """
-    texts: dict[str, str | None] = {}
-    known = {} if known is None else known
-    for channel, value in checkpoint["channel_values"].items():
-        if value is None:
-            texts[channel] = None
-            continue
-        same = known.get(channel)
-        if same is None or same[0] is not value:
-            same = known[channel] = value, values.encode(channel, value, thread, blobs)
-        texts[channel] = same[1]
+    texts = {
+        channel: None if value is None else values.encode(channel, value, thread, blobs)
+        for channel, value in checkpoint["channel_values"].items()
+    }
     plain = {key: metadata[key] for key in PLAIN_METADATA if key in metadata}
-    more = {key: value for key, value in metadata.items() if key not in PLAIN_METADATA and not is_group(key)}
-    own: Any = {**checkpoint, "channel_values": texts}
-    if groups:
-        versions = checkpoint["channel_versions"]
-        own["channel_versions"] = {channel: versions[channel] for channel in texts if channel in versions}
-        own["versions_seen"] = {}
-    more[_CHECKSUM] = _checksum(own, plain)
-    more.update(groups)
+    versions = checkpoint["channel_versions"]
+    own: Any = {
+        **checkpoint,
+        "channel_values": texts,
+        "channel_versions": {channel: versions[channel] for channel in texts if channel in versions},
+        "versions_seen": {},
+    }
+    more = {
+        _METADATA: {key: metadata[key] for key in metadata if key not in PLAIN_METADATA},
+        _VERSIONS: versions,
+        _SEEN: checkpoint["versions_seen"],
+        _CHECKSUM: _checksum(own, plain),
+    }
     return own, {**plain, _FORMAT: FORMAT, MORE: values.encode("", more, thread, blobs)}
 
 
-async def unpack_checkpoint(packed: CheckpointTuple, values: ThreadValues, recent: RecentEntries) -> CheckpointTuple:
+async def unpack_checkpoint(packed: CheckpointTuple, values: ThreadValues) -> CheckpointTuple:
     """Return a checkpoint with its values.
 
     Raises:
         CheckpointError: if the store fails or its data is damaged.
     """
     with values.errors.translate_read():
-        return await _unpack(packed, values, recent)
+        return await _unpack(packed, values)
 
 
-async def _unpack(packed: CheckpointTuple, values: ThreadValues, recent: RecentEntries) -> CheckpointTuple:
+async def _unpack(packed: CheckpointTuple, values: ThreadValues) -> CheckpointTuple:
     thread = thread_of(packed.config)
     _check_format(packed)
     texts = check_fields(packed)
     metadata: dict[str, Any] = dict(packed.metadata or {})
     more = await values.decode("", metadata.pop(MORE, None), thread)
-    decoded = {channel: await values.decode(channel, text, thread, recent) for channel, text in texts.items()}
-    # Only updates of maps contain the whole of a list.
-    in_maps = {name: 0 for name in recent if name not in LONG_LISTS}
+    plain = {key: metadata[key] for key in PLAIN_METADATA if key in metadata}
+    if more[_CHECKSUM] != _checksum(packed.checkpoint, plain):
+        raise ValueError("its checksum is wrong")
+    checkpoint: Any = {
+        **packed.checkpoint,
+        "channel_values": {channel: await values.decode(channel, text, thread) for channel, text in texts.items()},
+        "channel_versions": msgspec.convert(more[_VERSIONS], dict[str, Version]),
+        "versions_seen": msgspec.convert(more[_SEEN], dict[str, dict[str, Version]]),
+    }
     writes = [
-        (task, channel, await values.decode(channel, text, thread, in_maps))
+        (task, channel, await values.decode(channel, text, thread))
         for task, channel, text in packed.pending_writes or ()
     ]
-    checkpoint: Any = {**packed.checkpoint, "channel_values": decoded}
-    complete: Any = {key: metadata[key] for key in PLAIN_METADATA if key in metadata}
-    rest: dict[str, Any] = dict(more or {})
-    if rest.pop(_CHECKSUM, "") != _checksum(packed.checkpoint, complete):
-        raise ValueError("its checksum is wrong")
-    if any(map(is_group, rest)):
-        checkpoint["channel_versions"], checkpoint["versions_seen"] = take_versions(rest)
-    complete.update(rest)
+    complete: Any = {**plain, **more[_METADATA]}
     return packed._replace(checkpoint=checkpoint, metadata=complete, pending_writes=writes)
 
 

@@ -13,8 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.types import INTERRUPT
 
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
-from ragflow_lg.checkpoints.steps.channel_versions import VersionGroups
-from ragflow_lg.checkpoints.steps.checkpoint_texts import KnownTexts, pack_checkpoint
+from ragflow_lg.checkpoints.steps.checkpoint_texts import pack_checkpoint
 from ragflow_lg.checkpoints.steps.preconditions import CHECKPOINT_MISSING
 from ragflow_lg.checkpoints.steps.result_buffer import TaskWrites
 from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, checkpoint_key, thread_of
@@ -77,7 +76,6 @@ class PartWriter:
         self._inner = inner
         self._values = values
         self._seen = seen
-        self._versions = VersionGroups()
 
     async def put_checkpoint(self, checkpoint: NewCheckpoint, parts: Sequence[Part]) -> RunnableConfig:
         """Store a checkpoint with the results that led to it and what else belongs into its transaction."""
@@ -128,9 +126,8 @@ class PartWriter:
         thread = thread_of(config)
 
         def pack(blobs: WrittenBlobs) -> list[Any]:
-            known: KnownTexts = {}
             return [
-                self._pack_checkpoint(part, thread, blobs, known)
+                pack_checkpoint(part.checkpoint, part.metadata, thread, self._values, blobs)
                 if isinstance(part, NewCheckpoint)
                 else self._pack_writes(part.writes, thread, blobs)
                 for part in steps
@@ -151,12 +148,6 @@ class PartWriter:
             return stored
 
         return await self._values.write(config, pack, put)
-
-    def _pack_checkpoint(
-        self, part: NewCheckpoint, thread: str, blobs: WrittenBlobs, known: KnownTexts
-    ) -> tuple[Any, Any]:
-        groups = self._versions.of(part.checkpoint, thread, checkpoint_key(part.config).namespace)
-        return pack_checkpoint(part.checkpoint, part.metadata, groups, thread, self._values, blobs, known)
 
     def _pack_writes(self, writes: Sequence[tuple[str, Any]], thread: str, blobs: WrittenBlobs) -> _Texts:
         return [

@@ -48,7 +48,7 @@ from ragflow_lg.checkpoints.steps.saver_operations import (
 from ragflow_lg.checkpoints.steps.session_parts import SessionParts
 from ragflow_lg.checkpoints.steps.step_buffer import NewCheckpoint, StepBuffer, with_run
 from ragflow_lg.checkpoints.steps.thread_values import StepResults, ThreadValues
-from ragflow_lg.services.sessions import LEASE_TOKEN, RECENT_ENTRIES
+from ragflow_lg.services.sessions import LEASE_TOKEN
 
 logger = logging.getLogger(__name__)
 
@@ -173,13 +173,22 @@ class CanvasSaver(PruningSaver):
                     await steps.flush()
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the given checkpoint, or the newest one, with its pending writes."""
-        packed = await self._get_newest(config)
-        if packed is None:
-            return None
-        unpacked = await unpack_checkpoint(packed, self.values, config["configurable"].get(RECENT_ENTRIES) or {})  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `thread_of`
-        advance_ids_past(unpacked.checkpoint["id"])
-        self._seen.remember(checkpoint_key(unpacked.config))
+        """Return the given checkpoint, or the newest one, with its pending writes.
+
+        The holder of a lease reads the beginning of its turn only once: a run looks at the session, and then LangGraph
+        reads it again.
+        """
+        for known in self._reads.take(config):
+            return known
+        packed = await self._get_packed(config)
+        unpacked = await unpack_checkpoint(packed, self.values) if packed is not None else None
+        if unpacked is not None:
+            advance_ids_past(unpacked.checkpoint["id"])
+            self._seen.remember(checkpoint_key(unpacked.config))
+        if token := token_of_newest(config):
+            # LangGraph changes the versions in what it has read.
+            copy = unpacked and unpacked._replace(checkpoint=copy_checkpoint(unpacked.checkpoint))
+            self._reads.remember(thread_of(config), token, copy)
         return unpacked
 
     async def newest_id(self, config: RunnableConfig) -> str:
@@ -191,20 +200,6 @@ class CanvasSaver(PruningSaver):
             return seen
         packed = await self._get_packed(config)
         return packed.checkpoint["id"] if packed is not None else ""
-
-    async def _get_newest(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return what `_get_packed` does. The holder of a lease reads the beginning of its turn only once.
-
-        A run looks at the session, and then LangGraph reads it again.
-        """
-        for known in self._reads.take(config):
-            return known
-        packed = await self._get_packed(config)
-        if token := token_of_newest(config):
-            # LangGraph changes the versions in what it has read.
-            copy = packed and packed._replace(checkpoint=copy_checkpoint(packed.checkpoint))
-            self._reads.remember(thread_of(config), token, copy)
-        return packed
 
     async def _get_packed(self, config: RunnableConfig) -> CheckpointTuple | None:
         await self._settle(thread_of(config))
@@ -234,7 +229,7 @@ class CanvasSaver(PruningSaver):
                 packed = await self._get_packed(key_config(key))
                 if packed is None or not has_metadata(packed, plain):
                     continue
-                unpacked = await unpack_checkpoint(packed, self.values, wanted.get(RECENT_ENTRIES) or {})
+                unpacked = await unpack_checkpoint(packed, self.values)
             except DamagedSessionError as error:
                 if place[0] is not None:
                     raise

@@ -13,23 +13,23 @@ from typing import Any, TypeVar
 from langchain_core.runnables import RunnableConfig
 
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
-from ragflow_lg.base.long_list import LongList
-from ragflow_lg.checkpoints.steps.channel_values import LONG_LISTS, to_object, to_plain
+from ragflow_lg.checkpoints.steps.channel_values import to_object, to_plain
 from ragflow_lg.checkpoints.steps.preconditions import BLOB_MISSING, NO_LEASE, Blobs, OpenTransaction, Precondition
 from ragflow_lg.checkpoints.steps.saver_errors import SaverErrors
 from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, thread_of
-from ragflow_lg.checkpoints.values.decoding import decode
-from ragflow_lg.checkpoints.values.encoding import Encoder, encode_whole
-from ragflow_lg.checkpoints.values.expansion import FindBlobs
+from ragflow_lg.checkpoints.values.decoding import FindBlobs, decode
+from ragflow_lg.checkpoints.values.encoding import encode
+from ragflow_lg.checkpoints.values.known_blobs import KnownBlobs
 from ragflow_lg.checkpoints.values.marks import blob_digest, find_digests
-from ragflow_lg.checkpoints.values.stored_lists import UnreadBlockError, block_digests, read_blocks
-from ragflow_lg.services.sessions import LEASE_TOKEN, Gathering, RecentEntries
+from ragflow_lg.services.sessions import LEASE_TOKEN, Gathering
 
 MAX_COUNTED = 10_000
 """For how many threads written bytes are counted."""
 
+MAX_LAST = 256
+"""For how many channels the last value is kept."""
+
 _TRIES = 3
-_EVERYTHING: RecentEntries = {}
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -41,27 +41,15 @@ class WrittenBlobs:
     def __init__(self) -> None:
         self.new: dict[str, bytes] = {}
         self._texts: list[bytes] = []
-        self._whole_chars = 0
-
-    def restart(self) -> None:
-        """Forget everything, because it is encoded again."""
-        self.new.clear()
-        self._texts.clear()
-        self._whole_chars = 0
 
     def add_text(self, text: str) -> str:
         """Note a text that may refer to blobs, and return it."""
         self._texts.append(text.encode())
         return text
 
-    def add_whole(self, text: str) -> str:
-        """Note a text that refers to no blobs, and return it."""
-        self._whole_chars += len(text)
-        return text
-
     def size(self) -> int:
-        """Return about how many bytes all texts and blobs have."""
-        return self._whole_chars + sum(map(len, self._texts)) + sum(map(len, self.new.values()))
+        """Return how many bytes all texts and blobs have."""
+        return sum(map(len, self._texts)) + sum(map(len, self.new.values()))
 
     def known(self) -> set[str]:
         """Return the hashes of blobs that the write refers to but does not contain."""
@@ -77,7 +65,9 @@ class ThreadValues:
         self.blobs = blobs
         self.errors = errors
         self.transaction = transaction
-        self._encoder = Encoder()
+        self._known = KnownBlobs()
+        self._last: OrderedDict[tuple[str, str], tuple[Any, str]] = OrderedDict()
+        """The last values of channels by thread, with their texts: most steps change only a few channels."""
         self._written: OrderedDict[str, int] = OrderedDict()
 
     def take_written_bytes(self, thread: str) -> int:
@@ -91,7 +81,9 @@ class ThreadValues:
 
     def forget(self, thread: str) -> None:
         """Forget which blobs a thread has."""
-        self._encoder.known_blobs.forget(thread)
+        self._known.forget(thread)
+        for place in [place for place in self._last if place[0] == thread]:
+            del self._last[place]
 
     async def write(
         self,
@@ -110,7 +102,7 @@ class ThreadValues:
         token = config["configurable"].get(LEASE_TOKEN, NO_LEASE)  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `thread_of`
         for _ in range(_TRIES):
             blobs = WrittenBlobs()
-            packed = await self._pack(pack, blobs)
+            packed = pack(blobs)
             try:
                 async with self.transaction(Precondition(thread, token, blobs.known(), checkpoint)):
                     if blobs.new:
@@ -121,28 +113,22 @@ class ThreadValues:
                     raise self.errors.describe("written", error) from error
                 self.forget(thread)
                 continue
-            self._encoder.end_write(thread, blobs.new)
+            self._known.remember(thread, blobs.new)
             self._count(thread, blobs.size())
             return result
         raise CheckpointError("The session cannot be written: another process keeps deleting it.")
 
-    async def _pack(self, pack: Callable[[WrittenBlobs], _T], blobs: WrittenBlobs) -> _T:
-        """Encode a value, and read the blocks of long lists that the thread does not have."""
-        while True:
-            try:
-                return pack(blobs)
-            except UnreadBlockError as error:  # a list of another thread, or of a thread that has been deleted
-                await self._read_blocks(error.entries, len(error.entries))
-
     def encode(self, channel: str, value: Any, thread: str, blobs: WrittenBlobs) -> str:
         """Return the text of a channel's value, and add its blobs to the write."""
-        plain = to_plain(channel, value)
-        if text := encode_whole(plain):
-            return blobs.add_whole(text)
-        text = self._encoder.encode(plain, thread, blobs.new, LONG_LISTS.get(channel, ()), channel=channel)
-        return blobs.add_text(text)
+        last = self._last.pop((thread, channel), None)
+        if last is None or last[0] is not value:
+            last = value, encode(to_plain(channel, value), self._known.of_thread(thread), blobs.new)
+        self._last[thread, channel] = last
+        if len(self._last) > MAX_LAST:
+            self._last.popitem(last=False)
+        return blobs.add_text(last[1])
 
-    async def decode(self, channel: str, text: Any, thread: str, recent: RecentEntries = _EVERYTHING) -> Any:
+    async def decode(self, channel: str, text: Any, thread: str) -> Any:
         """Return the value of a text, or None.
 
         Raises:
@@ -153,18 +139,7 @@ class ThreadValues:
             return None
         if not isinstance(text, str):
             raise TypeError("a value is not stored as text")
-        unread = {name for name in LONG_LISTS.get(channel, ()) if (name or channel) in recent}
-        value = await decode(text, self._finder(thread), thread, unread)
-        for name in unread:
-            entries = value if not name else value.get(name)
-            if isinstance(entries, LongList):
-                await self._read_blocks(entries, recent[name or channel])
-        return to_object(channel, value)
-
-    async def _read_blocks(self, entries: LongList, count: int) -> None:
-        """Read the last ``count`` entries of a list, and remember that its blocks are stored."""
-        await read_blocks(entries, count, self._finder(entries.thread))
-        self._encoder.known_blobs.remember(entries.thread, dict.fromkeys(block_digests(entries.blocks), 0))
+        return to_object(channel, await decode(text, self._finder(thread)))
 
     def _finder(self, thread: str) -> FindBlobs:
         async def find(digests: Sequence[str]) -> Mapping[str, bytes]:
@@ -177,7 +152,7 @@ class ThreadValues:
         with self.errors.translate("read"):
             blobs = await self.blobs.find(thread, digests)
         _check_blobs(blobs)
-        self._encoder.known_blobs.remember_texts(thread, blobs)
+        self._known.remember(thread, blobs)
         return blobs
 
 

@@ -1,4 +1,4 @@
-"""Values as texts: parts that are stored once under their hash, marks that stand for them, long lists, checksums.
+"""Values as texts: parts that are stored once under their hash, marks that stand for them, checksums.
 
 May import `key_ring`, but nothing else of the session stores.
 """

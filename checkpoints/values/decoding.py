@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 import orjson
 
 from ragflow_lg.base.errors import DamagedSessionError
-from ragflow_lg.checkpoints.values.expansion import FindBlobs, expand
+from ragflow_lg.checkpoints.values.marks import MARK, MARK_BYTES, find_digests
 from ragflow_lg.checkpoints.values.seals import unseal
-from ragflow_lg.checkpoints.values.stored_lists import find_lists, read_list
+
+MAX_EXPANDED_BYTES = 512 * 1024 * 1024
+MAX_NESTING = 64
+
+FindBlobs = Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]]
+"""Returns the existing blobs, by hash."""
 
 
-async def decode(text: str, find: FindBlobs, thread: str = "", unread: Collection[str] = ()) -> Any:
+async def decode(text: str, find: FindBlobs) -> Any:
     """Return the value that a text encodes.
-
-    The long lists named in ``unread`` become `LongList`, whose blocks of ``thread`` are not read; all others become
-    plain lists.
 
     Raises:
         CheckpointError: if the text is damaged, or a blob is missing.
     """
-    stored = unseal(text.encode())
-    if unread and b"\x03" in (stored := await expand(stored, find, has_lists=False)):
-        marks = find_lists(stored, unread)
-        lists = {name: await read_list(mark, thread, find) for name, mark in marks.items()}
-        if "" in lists:
-            return lists[""]
-        rest = stored
-        for mark in sorted(marks.values(), key=lambda mark: mark.start(), reverse=True):
-            rest = rest[: mark.start()] + b"null" + rest[mark.end() :]
-        value = await _expand_and_parse(rest, find)
-        if isinstance(value, dict) and all(name in value and value[name] is None for name in lists):
-            return {**cast("dict[str, Any]", value), **lists}
-    return await _expand_and_parse(stored, find)
-
-
-async def _expand_and_parse(stored: bytes, find: FindBlobs) -> Any:
-    text = await expand(stored, find)
+    expanded = await _expand(unseal(text.encode()), find)
     try:
-        return orjson.loads(text)
+        return orjson.loads(expanded)
     except ValueError as error:
         raise DamagedSessionError(f"A stored value cannot be read: {error}.") from None
+
+
+async def _expand(text: bytes, find: FindBlobs) -> bytes:
+    """Return a text with its marks replaced by what they stand for."""
+    known: dict[str, bytes] = {}
+    for _ in range(MAX_NESTING):
+        marks = find_digests(text)
+        if not marks:
+            return text
+        if missing := sorted(set(marks) - known.keys()):
+            known.update(await find(missing))
+        for digest in missing:
+            if digest not in known:
+                raise DamagedSessionError(f"A stored value is incomplete: part {digest} is missing.")
+        size = len(text) + sum(len(known[digest]) - MARK_BYTES for digest in marks)
+        if size > MAX_EXPANDED_BYTES:
+            raise DamagedSessionError(f"A stored value is larger than {MAX_EXPANDED_BYTES:,} bytes.")
+        text = MARK.sub(lambda mark: known[mark[1].decode()], text)
+    raise DamagedSessionError("A stored value is nested too deeply.")

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import RunError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.langgraph_internals import superstep_of
-from ragflow_lg.base.long_list import extend_list
 from ragflow_lg.base.values import to_json
 from ragflow_lg.component.events import Waiting
 from ragflow_lg.component.plan import Plan, PlanNode
@@ -238,7 +237,7 @@ class EntryNode(Node):
         view: dict[str, Any] = {
             **opened,
             "outputs": {},
-            "history": extend_list(state.get("history"), opened["history"]),
+            "history": [*state.get("history", ()), *opened["history"]],
         }
         update, goto = await visit(
             self._program, view, turn, superstep_of(task.config), request=request, write=task.runtime.stream_writer

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 STREAMED_OUTPUT = "content"
 """The model output that a Message may stream."""
 
-HISTORY_VARIABLE = "sys.history"
-"""The global with the lines of the conversation."""
-
 NEXT = "_next"
 """The output in which a ``route`` component names its chosen successors (RAGFlow's name)."""
 
@@ -323,23 +320,6 @@ class Plan(Struct, frozen=True, eq=False, dict=True):
             is_parallel = node.spec.region.max_concurrency(node.params) > 1
             shapes[owner] = f"{node.spec.name} with rounds {'side by side' if is_parallel else 'in turn'}"
         return shapes
-
-    @cached_property
-    def history_window(self) -> int | None:
-        """How many of the last entries of the conversation the components read; None for all."""
-        window = 0
-        for part in (part for node in self.nodes.values() for part in node.with_tools()):
-            if not part.spec.run.__module__.startswith("ragflow_lg."):
-                return None
-            size: Any = getattr(part.params, "message_history_window_size", 0)
-            window = max(window, 2 * size)
-        return window
-
-    @cached_property
-    def reads_history_variable(self) -> bool:
-        """Whether a component may read or change ``sys.history``."""
-        params = json.dumps([_node_json(node) for node in self.nodes.values()], default=str)
-        return self.history_window is None or HISTORY_VARIABLE in params.lower()
 
     @cached_property
     def canvas_hash(self) -> str:

@@ -19,7 +19,6 @@ from typing import Annotated, Any, cast
 
 from typing_extensions import TypedDict
 
-from ragflow_lg.base.long_list import GrowingList, LongList, extend_list
 from ragflow_lg.base.values import MAX_NAME_PARTS, JsonValue, parse_json, read_path
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.services.references import merge_references
@@ -118,22 +117,17 @@ def merge_rounds(current: dict[str, JsonValue] | None, update: Mapping[str, Json
     return merge(current, update) if update else {}
 
 
-def append(current: GrowingList | None, update: Any) -> GrowingList:
+def append(current: list[Any] | None, update: Any) -> list[Any]:
     """Append new entries or replace the entire list; see `replace_list`."""
     whole = read_replacement(update)
-    return extend_list(current, update) if whole is None else whole
+    return [*(current or ()), *update] if whole is None else whole
 
 
-def merge_messages(current: GrowingList | None, update: Any) -> GrowingList:
-    """Append new messages; a message with an existing id replaces the old one at the same position.
-
-    A list that has not been read completely belongs to a run whose messages all have new ids.
-    """
+def merge_messages(current: list[Any] | None, update: Any) -> list[Any]:
+    """Append new messages; a message with an existing id replaces the old one at the same position."""
     whole = read_replacement(update)
     if whole is not None:
         return whole
-    if isinstance(current, LongList):
-        return current.extended(update)
     merged = list(current or [])
     positions = {message.get("id"): at for at, message in enumerate(merged)}
     for message in update:
@@ -246,8 +240,8 @@ class ScopeRecord(TypedDict, total=False):
     """Nodes outside the region to which its body has jumped."""
     failure: str
     """The reason why the region cannot continue."""
-    collected: dict[str, Any]
-    """The values collected so far for each declared output, as a `ragflow_lg.base.append_log.AppendLog`."""
+    collected: dict[str, list[Any]]
+    """The values collected so far for each declared output."""
     items: list[Any]
     """The items, stored only if they could change while the region runs."""
     sent: int

@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ragflow_lg.base.append_log import FrozenList, append_entry, read_entries
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
@@ -143,7 +142,7 @@ class Scope(Struct, eq=False):
         started = [clock.now(), clock.monotonic()]
         scope: dict[str, Any] = {"began": started, "collected": {}}
         if self.program.stores_items and self.items is not None and self.only is None:
-            scope["items"] = FrozenList(self.items)  # concurrent rounds would each store the whole list
+            scope["items"] = list(self.items)
         step = Step({"outputs": {owner.id: dict(self.first)}, "scope": scope})
         if self.only is None:
             await self._open(started[0], write)
@@ -179,15 +178,14 @@ class Scope(Struct, eq=False):
             if not rounds[key]:
                 break  # a round that has left the region collects nothing
             for name in self.program.collects:
-                collected[name] = append_entry(collected.get(name, []), rounds[key].get(name, ""))
+                collected[name] = [*collected.get(name, []), rounds[key].get(name, "")]
         return collected
 
     def round_update(self, final: Mapping[str, Any]) -> dict[str, Any]:
         """Return the update from one of several rounds: its values and, for the last round, its outputs."""
         index = self.only or 0
         collected = final.get("scope", {}).get("collected", {})
-        values = {name: read_entries(levels) for name, levels in collected.items()}
-        update: dict[str, Any] = {"rounds": {str(index): {name: v[0] for name, v in values.items() if v}}}
+        update: dict[str, Any] = {"rounds": {str(index): {name: v[0] for name, v in collected.items() if v}}}
         notes = {"error", *_SHARED_NOTES}
         if index == len(self.items or ()) - 1:
             update["outputs"] = {n: e for n, e in final.get("outputs", {}).items() if n in self.program.inside}
@@ -266,7 +264,7 @@ class Scope(Struct, eq=False):
                 node = self.program.owner.plan.nodes.get(NodeId(reference.node))  # None: `check` has warned of it
                 value = look_up(reference, {}, {} if has_failed else outputs, node.declared if node else ())
             self.turn.state_size.add(self._part(name), size_of(value), self.turn.services.state_limits)
-            collected[name] = append_entry(collected.get(name, []), value)
+            collected[name] = [*collected.get(name, []), value]
         return collected
 
     def _part(self, name: str) -> str:
@@ -294,8 +292,7 @@ class Scope(Struct, eq=False):
         """Return the owner's outputs, and the update that adds the body's writes to the outer state."""
         owner = self.program.owner.node.id
         entries: Mapping[str, Any] = state.get("outputs", {})
-        lists = {name: FrozenList(read_entries(log)) for name, log in self._collect_rounds(state).items()}
-        outputs = {**self.first, **entries.get(owner, {}), **lists}
+        outputs = {**self.first, **entries.get(owner, {}), **self._collect_rounds(state)}
         inside = {node: entry for node, entry in entries.items() if node in self.program.inside}
         outside = {n: e for n, e in entries.items() if n != owner and n not in self.program.inside}
         old = self.program.find_old(self.outer.get("outputs", {}))

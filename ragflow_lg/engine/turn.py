@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ragflow_lg.base.errors import InputRefusedError, RagflowLgError
-from ragflow_lg.base.long_list import extend_list
 from ragflow_lg.base.values import to_json, to_text
 from ragflow_lg.component.events import TurnFinished, TurnStarted
 from ragflow_lg.component.plan import Plan
@@ -39,7 +38,7 @@ async def open_turn(
     globals_.update(_request_globals(request))
     globals_["sys.date"] = turn.services.clock.local_time()
     lines = [*history_lines(before), f"user: {to_text(query)}"]
-    globals_["sys.history"] = extend_list(globals_.get("sys.history"), lines)
+    globals_["sys.history"] = [*globals_.get("sys.history", ()), *lines]
     seed, inputs = turn.services.ids.seed(), cast("dict[str, Any]", to_json(request.get("inputs") or {}))
     record: TurnRecord = {
         "number": globals_["sys.conversation_turns"],
@@ -85,7 +84,7 @@ async def resume_turn(state: Mapping[str, Any], turn: TurnContext, request: Turn
     update = _request_globals(request)
     update["sys.conversation_turns"] = _count_turns(globals_) + 1
     update["sys.date"] = turn.services.clock.local_time()
-    update["sys.history"] = extend_list(globals_.get("sys.history"), [f"user: {to_text(query)}"])
+    update["sys.history"] = [*globals_.get("sys.history", ()), f"user: {to_text(query)}"]
     if files := request.get("files"):
         try:
             update[SYS_FILES] = to_json(await turn.services.files.read(files, ""))
@@ -123,7 +122,7 @@ def close_turn(state: Mapping[str, Any]) -> tuple[dict[str, Any], TurnFinished]:
     update: dict[str, Any] = {
         "history": [["assistant", last]],
         "messages": [answer_message(answer, seed, number)],
-        "globals": {"sys.history": extend_list(state.get("globals", {}).get("sys.history"), [f"assistant: {answer}"])},
+        "globals": {"sys.history": [*state.get("globals", {}).get("sys.history", ()), f"assistant: {answer}"]},
         "turn": {"status": "succeeded"},
     }
     return update, TurnFinished("succeeded", last)

@@ -18,7 +18,6 @@ from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.pauses import open_pauses
 from ragflow_lg.runs.stored_steps import ROUND_NODE
 from ragflow_lg.services.chat import Usage
-from ragflow_lg.services.sessions import NO_ENTRIES, with_recent_entries
 
 Visit: TypeAlias = tuple[str, NodeId]
 """The place and the node of an execution."""
@@ -74,7 +73,7 @@ async def _read_level(
 ) -> None:
     root: Any = canvas.graph
     place: Any = {**config, "configurable": {**config["configurable"], "checkpoint_ns": namespace}}
-    snapshot = await root.aget_state(with_recent_entries(place, {**NO_ENTRIES, "history": 1}))
+    snapshot = await root.aget_state(place)
     values: Mapping[str, Any] = snapshot.values
     if not namespace and {START, canvas.names[canvas.plan.entry]} & set(snapshot.next):
         values = {}  # nothing is stored of this turn

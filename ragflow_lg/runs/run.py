@@ -33,14 +33,14 @@ from ragflow_lg.runs.pauses import open_pauses
 from ragflow_lg.runs.progress import Progress, read_progress
 from ragflow_lg.runs.run_observer import CallObserver
 from ragflow_lg.runs.run_options import RunOptions
-from ragflow_lg.runs.run_session import EndStatus, RunSession, needed_entries, step_store
+from ragflow_lg.runs.run_session import EndStatus, RunSession, step_store
 from ragflow_lg.runs.stored_turn import read_stored_end, thread_config
 from ragflow_lg.runs.wire.answer_text import AnswerText, message_frames
 from ragflow_lg.runs.wire.message_order import MessageOrder
 from ragflow_lg.runs.wire.wire_events import Envelope, MessageEnd, UserInputs, WireEvent, WorkflowFinished
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage
-from ragflow_lg.services.sessions import RunRecord, Trace, with_recent_entries
+from ragflow_lg.services.sessions import RunRecord, Trace
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan
@@ -90,8 +90,7 @@ class Run:
             updated_ms=now_ms,
             model=options.model,
         )
-        entries = needed_entries(canvas.plan, replaces_message=bool(request.get("message_id")))
-        config = with_recent_entries(thread_config(canvas, session), entries)
+        config = thread_config(canvas, session)
         self._sink = EventSink(options.event_limit)
         self._turn = TurnContext(services, self._sink, step_store(canvas, config))
         self._observer = CallObserver(canvas.plan, options.callbacks, self.record, options.store)

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CheckpointError, RagflowLgError, SessionBusyError
 from ragflow_lg.component.events import TurnFinished
-from ragflow_lg.component.plan import HISTORY_VARIABLE, Plan
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.run_observer import CallObserver
@@ -21,7 +20,6 @@ from ragflow_lg.services.services import Clock
 from ragflow_lg.services.sessions import (
     Lease,
     Leases,
-    RecentEntries,
     RunRecord,
     Runs,
     RunStatus,
@@ -246,18 +244,6 @@ async def is_recorded(runs: Runs, ended: RunRecord) -> bool:
         record = await runs.get(ended.run_id)
         return record is not None and record.status == ended.status
     return False
-
-
-def needed_entries(plan: Plan, *, replaces_message: bool) -> RecentEntries:
-    """Return which part of the conversation a turn reads."""
-    needed: dict[str, int] = {}
-    if plan.history_window is not None:
-        needed["history"] = plan.history_window
-    if not plan.reads_history_variable:
-        needed[HISTORY_VARIABLE] = 0
-    if not replaces_message:
-        needed["messages"] = 0
-    return needed
 
 
 def step_store(canvas: CompiledCanvas, config: Any) -> Steps | None:

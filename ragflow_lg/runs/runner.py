@@ -24,13 +24,11 @@ from ragflow_lg.runs.stored_steps import CheckpointInfo, StoredSteps, list_check
 from ragflow_lg.runs.stored_turn import check_canvas, thread_config
 from ragflow_lg.runs.stored_variables import Moment, read_moment
 from ragflow_lg.services.sessions import (
-    NO_ENTRIES,
     RunRecord,
     SessionStore,
     Trace,
     hold_lease,
     with_lease_token,
-    with_recent_entries,
 )
 
 if TYPE_CHECKING:
@@ -182,14 +180,10 @@ class Runner:
         Raises:
             CanvasChangedError: if it cannot.
         """
-        await check_canvas(self._canvas, self._brief_config(session), await self._snapshot(session))
-
-    def _brief_config(self, session: SessionId | str) -> Any:
-        """Return LangGraph's config for reading a session without its conversation."""
-        return with_recent_entries(thread_config(self._canvas, session), NO_ENTRIES)
+        await check_canvas(self._canvas, thread_config(self._canvas, session), await self._snapshot(session))
 
     async def _snapshot(self, session: SessionId | str, *, subgraphs: bool = False) -> Any:
-        return await self._canvas.graph.aget_state(self._brief_config(session), subgraphs=subgraphs)
+        return await self._canvas.graph.aget_state(thread_config(self._canvas, session), subgraphs=subgraphs)
 
     async def state_at(self, session: SessionId | str, checkpoint: str) -> dict[str, Any]:
         """Return the state of the canvas at one of a session's checkpoints, which is empty if it is gone."""

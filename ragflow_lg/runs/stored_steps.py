@@ -16,10 +16,8 @@ from msgspec import Struct
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import NodeId, thread_of_session
 from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, TASK_SEPARATOR
-from ragflow_lg.base.long_list import LongList
 from ragflow_lg.component.node_names import describe_unknown_node, find_node
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
-from ragflow_lg.services.sessions import NO_ENTRIES, with_recent_entries
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -89,7 +87,7 @@ class StoredSteps:
 
         In Redis, a listing sorts all checkpoints of the session.
         """
-        stored = await self._saver.aget_tuple(with_recent_entries(config, NO_ENTRIES))
+        stored = await self._saver.aget_tuple(config)
         return "" if stored is None else stored.config.get("configurable", {}).get("checkpoint_id", "")
 
     async def ordered(self) -> AsyncIterator[tuple[str, str]]:
@@ -132,7 +130,7 @@ class StoredSteps:
     async def snapshot(self, namespace: str, checkpoint: str) -> Any:
         """Return LangGraph's snapshot of a checkpoint as a record of its step, or None if it is gone."""
         # `aget_state` omits tasks that have finished.
-        config = with_recent_entries(self.config(namespace, checkpoint), NO_ENTRIES)
+        config = self.config(namespace, checkpoint)
         listed = self._canvas.graph.aget_state_history(config, limit=1)
         async with aclosing(cast("Any", listed)):
             async for snapshot in listed:
@@ -211,7 +209,7 @@ class StoredSteps:
         """Yield the snapshots from the last turn, namespace by namespace."""
         first = ""
         async for _, checkpoint in self.places(""):
-            stored = await self._saver.aget_tuple(with_recent_entries(self.config("", checkpoint), NO_ENTRIES))
+            stored = await self._saver.aget_tuple(self.config("", checkpoint))
             if stored is not None and stored.metadata.get("source") == "input":
                 first = checkpoint
                 break
@@ -254,18 +252,10 @@ def _is_whole_id(checkpoint: str) -> bool:
 
 
 def _json_size(values: Any) -> int:
-    """Return the length of a state as JSON; unread lists count as a whole."""
+    """Return the length of a state as JSON."""
     import orjson
 
-    lists: list[int] = []
-
-    def replace_list(value: Any) -> Any:
-        if not isinstance(value, LongList):
-            return str(value)
-        lists.append(value.measured[1] - len("null") + 1)
-        return None
-
-    return len(orjson.dumps(values, default=replace_list)) + sum(lists)
+    return len(orjson.dumps(values, default=str))
 
 
 async def list_checkpoints(

@@ -13,7 +13,7 @@ from ragflow_lg.component.state import TurnRecord
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.turn import stored_end
 from ragflow_lg.runs.pauses import open_pauses
-from ragflow_lg.services.sessions import NO_ENTRIES, RunStatus, with_recent_entries
+from ragflow_lg.services.sessions import RunStatus
 
 
 def session_status(snapshot: Any) -> RunStatus:
@@ -36,8 +36,7 @@ def thread_config(canvas: CompiledCanvas, session: SessionId | str) -> Any:
 
 async def read_stored_end(canvas: CompiledCanvas, config: Any) -> TurnFinished | None:
     """Return the end of a session's last turn, or None if its closing node has not run."""
-    place = with_recent_entries(config, {**NO_ENTRIES, "history": 1})
-    return stored_end((await canvas.graph.aget_state(place)).values)
+    return stored_end((await canvas.graph.aget_state(config)).values)
 
 
 async def check_canvas(canvas: CompiledCanvas, config: Any, snapshot: Any) -> None:

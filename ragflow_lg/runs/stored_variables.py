@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias, cast
 from msgspec import Struct
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.base.long_list import LongList
 from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.runs.stored_steps import CheckpointInfo, StoredSteps
 
@@ -109,15 +108,11 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tu
 
 
 def _is_same(before: Any, after: Any) -> bool:
-    if isinstance(before, LongList) and isinstance(after, LongList):
-        return len(before) == len(after)  # lists that only grow
     return type(before) is type(after) and before == after
 
 
 def _show(name: str, value: Any, view: RedactedView, limit: int) -> tuple[Any, bool]:
     """Return the view of a value, and whether it is the whole value."""
-    if isinstance(value, LongList):
-        return f"… ({len(value):,} entries)", False
     key = name.rpartition("@")[2].rpartition(".")[2]  # a name such as env.api_key hides its value
     (shown,) = cast("dict[str, Any]", view.value({key: value}, limit + len(key))).values()
     return shown, bool(shown == value)

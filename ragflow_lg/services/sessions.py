@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -19,16 +19,6 @@ if TYPE_CHECKING:
 
 LEASE_TOKEN = "__lease_token"
 """The key in LangGraph's ``configurable`` under which a run passes its lease token to the saver."""
-
-RECENT_ENTRIES = "__recent_entries"
-"""The key in LangGraph's ``configurable`` under which a reader passes a `RecentEntries`."""
-
-RecentEntries: TypeAlias = Mapping[str, int]
-"""How many of the last entries of a list are needed, by its name: ``history``, ``messages`` or ``sys.history``.
-
-These lists are then read as `ragflow_lg.base.long_list.LongList`. Others are read completely, as plain lists."""
-
-NO_ENTRIES: RecentEntries = {"history": 0, "messages": 0, "sys.history": 0}
 
 Trace: TypeAlias = list[dict[str, JsonValue]]
 """The trace of a run's agents, in RAGFlow's format: a list of ``{"component_id": id, "trace": [{"path", "tool_name",
@@ -312,11 +302,6 @@ async def hold_lease(leases: Leases, session: str) -> AsyncGenerator[int]:
         yield lease.token
     finally:
         await lease.release()
-
-
-def with_recent_entries(config: RunnableConfig, entries: RecentEntries) -> RunnableConfig:
-    """Return a config with which a saver reads only the last entries of long lists."""
-    return {**config, "configurable": {**config.get("configurable", {}), RECENT_ENTRIES: entries}}
 
 
 def with_lease_token(config: RunnableConfig, token: int) -> RunnableConfig:

@@ -13,7 +13,7 @@ from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.runs.branching import fork
 from ragflow_lg.runs.runner import newest_run
 from ragflow_lg.runs.stored_turn import session_status, thread_config
-from ragflow_lg.services.sessions import NO_ENTRIES, RunRecord, with_recent_entries
+from ragflow_lg.services.sessions import RunRecord
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
@@ -139,7 +139,7 @@ async def select_sessions(store: Store, names: Sequence[str], user: str = "") ->
 
 async def _user_of(store: Store, session: str) -> str:
     place: Any = {"configurable": {"thread_id": str(thread_of_session(session)), "checkpoint_ns": ""}}
-    stored = await store.saver.aget_tuple(with_recent_entries(place, NO_ENTRIES))
+    stored = await store.saver.aget_tuple(place)
     values: dict[str, Any] = stored.checkpoint["channel_values"] if stored is not None else {}
     globals_: dict[str, Any] = values.get("globals") or {}
     return str(globals_.get("sys.user_id") or "")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from ragflow_lg.base.long_list import LongList
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.plan import find_stored_secrets
 from ragflow_lg.component.state import OPERATIONS
@@ -211,12 +210,7 @@ class SessionReader:
         }
 
     def _entries(self, entries: Mapping[str, Any]) -> dict[str, int]:
-        return {str(name)[:200]: self._values.add(_whole(value), str(name)) for name, value in entries.items()}
-
-
-def _whole(value: Any) -> Any:
-    """Return a value without a list that has not been read."""
-    return f"{len(value):,} entries" if isinstance(value, LongList) else value
+        return {str(name)[:200]: self._values.add(value, str(name)) for name, value in entries.items()}
 
 
 def _message_text(payload: Any) -> Any:

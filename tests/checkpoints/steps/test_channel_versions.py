@@ -9,7 +9,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.checkpoints import Store
-from ragflow_lg.checkpoints.steps.channel_versions import VersionGroups, next_version, take_versions
+from ragflow_lg.checkpoints.steps.channel_versions import next_version
 from tests.stores import METADATA, OpenStore, checkpoint_config, read_checkpoint, store_opener
 
 NUMBERS = st.integers(0, 10**12) | st.integers(10**8 - 3, 10**8 + 3)
@@ -93,26 +93,8 @@ async def test_the_size_of_a_checkpoint_does_not_grow_with_the_number_of_channel
 async def test_metadata_never_become_versions(reopen: OpenStore) -> None:
     async with reopen() as store:
         checkpoint = _checkpoint(40)
-        metadata: Any = {**METADATA, "__versions 99": {"outputs": "9"}, "__seen 99": 1, "x": 1}
+        metadata: Any = {**METADATA, "versions": {"outputs": "9"}, "seen": 1, "checksum": "", "x": 1}
         await store.saver.aput(checkpoint_config("t"), checkpoint, metadata, checkpoint["channel_versions"])
         stored = await read_checkpoint(store, "t")
         assert stored.checkpoint["channel_versions"] == checkpoint["channel_versions"]
-        assert stored.metadata == {**METADATA, "x": 1}
-
-
-def test_a_group_that_has_not_changed_is_the_same_object() -> None:
-    groups = VersionGroups()
-    first = groups.of(_checkpoint(40), "t", "")
-    checkpoint = _checkpoint(41)
-    second = groups.of(checkpoint, "t", "")
-    same = {name for name in second if second[name] is first.get(name)}
-    assert same == {"__versions 1", "__seen 0", "__seen 1"}  # 0 has the version of the outputs, 2 the newest node's
-    other = groups.of(_checkpoint(41), "t", "region:1")
-    assert all(other[name] is not second[name] for name in other)
-    assert take_versions({**second}) == (checkpoint["channel_versions"], checkpoint["versions_seen"])
-
-
-@pytest.mark.parametrize("group", [1, {"a": None}, {"a": {"b": []}}])
-def test_a_damaged_group_is_an_error(group: Any) -> None:
-    with pytest.raises(ValueError, match="Expected"):
-        take_versions({"__seen 0": group})
+        assert stored.metadata == metadata

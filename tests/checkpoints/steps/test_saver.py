@@ -84,7 +84,7 @@ async def test_data_is_never_read_as_an_object(reopen: OpenStore, value: Any) ->
     ("value", "result"),
     [
         ((1, 2), [1, 2]),
-        ({1: "a", None: "b"}, {"1": "a", "null": "b"}),
+        ({1: "a"}, {"1": "a"}),
         (float("nan"), None),
         (float("inf"), None),
         (2**200, str(2**200)),

@@ -13,10 +13,9 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.records.lease_owner import this_process
-from ragflow_lg.runs.run_session import EndStatus, ended_record, needed_entries
+from ragflow_lg.runs.run_session import EndStatus, ended_record
 from ragflow_lg.runs.runner import newest_run
 from ragflow_lg.services.sessions import RunRecord, RunStatus, hold_lease
-from tests.fakes.canvas import canvas, plan_of
 from tests.fakes.regions import out, play_run, runner_of, text
 from tests.fakes.services import OneModel, fake_services
 from tests.fakes.slow_model import STREAM, SlowModel, until_message
@@ -42,12 +41,6 @@ def test_a_record_says_how_a_run_has_ended(end: EndStatus, status: RunStatus, is
     assert (record.status, record.reason, record.checkpoint, record.updated_ms) == (status, "why", "c1", 5)
     assert record.ended_ms == (5 if is_over else 0)
     assert record.is_cancel_requested == (status == "cancelled")
-
-
-def test_a_turn_reads_messages_only_if_it_may_replace_one() -> None:
-    plan = plan_of(canvas({"a": text()}))
-    assert needed_entries(plan, replaces_message=False)["messages"] == 0
-    assert "messages" not in needed_entries(plan, replaces_message=True)
 
 
 async def test_another_process_can_cancel_a_run_and_the_turn_can_continue(reopen: OpenStore) -> None:
