@@ -6,6 +6,8 @@ from tests.conftest import FIXTURES
 from tests.harness.cases import Case, read_cases
 from tests.harness.http_conformance import judge
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("own-exception-stop", "own-join-nested", "own-llm-history", "own-llm-stream")
 SAMPLE = [case for case in read_cases(FIXTURES / "conformance") if case.id in NAMES]
 

@@ -17,6 +17,8 @@ from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, text
 from tests.fakes.regions import out
 from tests.fakes.services import OneModel, ScriptedModel, fake_services
 
+pytestmark = pytest.mark.slow
+
 COUNT, BATCHES = int(os.environ.get("REGIONS", "40")), 5
 ITEMS: list[Any] = ["a", "b", ["b", "c"], "", "a", "cab"]
 Ends = list[str]

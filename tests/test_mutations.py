@@ -17,6 +17,8 @@ from tests.fakes.services import fake_services
 from tests.harness.corpus import DemoModels
 from tests.harness.damaged_canvases import EXAMPLES, damage, read_documents
 
+pytestmark = pytest.mark.slow
+
 COUNT = int(os.environ.get("MUTATIONS", "400"))
 """``python -m tests.campaigns fuzz-canvases`` tries more of them, with less memory."""
 BATCHES = 20

@@ -11,8 +11,9 @@ from tests.harness.noisy.attacks import ATTACKS
 from tests.harness.noisy.campaign import Result, play
 from tests.harness.noisy.stage import open_stage
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 async def test_attacks_leave_the_neighbour_unharmed(tmp_path: Path) -> None:
     async with open_stage(tmp_path) as stage:
         for name in ("template-search", "body", "heads"):

@@ -12,6 +12,8 @@ from tests.harness.cases import Case, read_cases
 from tests.harness.random_canvases import RandomCanvas
 from tests.harness.random_differences import DIFFERENCES, with_difference
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent / "fixtures" / "random_canvases"
 PAGE = Path(__file__).parents[1] / "docs" / "fidelity.md"
 CASES = list(read_cases(FOLDER))

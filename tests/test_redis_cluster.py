@@ -24,6 +24,8 @@ from tests.fakes.regions import form, out
 from tests.fakes.services import fake_services
 from tests.server.streaming.journals import head, read
 
+pytestmark = pytest.mark.slow
+
 NAME = "shop"
 
 

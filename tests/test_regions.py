@@ -16,6 +16,8 @@ from tests.fakes.regions import assign, form, out, play_run
 from tests.fakes.services import fake_services
 from tests.stores import OpenStore, store_opener
 
+pytestmark = pytest.mark.slow
+
 COUNT, BATCHES = int(os.environ.get("REGIONS", "15")), 5
 """More of them: ``python -m tests.campaigns regions 300``."""
 

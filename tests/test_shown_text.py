@@ -12,6 +12,8 @@ from tests.fakes.canvas import canvas, node, plan_of
 from tests.harness.shown_runs import check_seed
 from tests.harness.shown_text import find_shown_problems
 
+pytestmark = pytest.mark.slow
+
 COUNT, FIRST = int(os.environ.get("SHOWN_CANVASES", "16")), int(os.environ.get("SHOWN_SEED", "1000"))
 
 

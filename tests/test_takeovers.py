@@ -27,6 +27,8 @@ from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, f
 from tests.harness.takeover_canvases import CANVASES, UNORDERED, VARIABLES, replies_of
 from tests.stores import OpenStore, store_opener
 
+pytestmark = pytest.mark.slow
+
 
 @cache
 def _compile(name: str) -> CompiledCanvas:

@@ -7,6 +7,8 @@ import pytest
 from tests.fakes.browsers import NO_CHROMIUM, has_chromium
 from tests.harness.templates import find_templates, judge, read_script
 
+pytestmark = pytest.mark.slow
+
 PLAYED = ("browser", "data_analysis_beginner_assistant", "subaget", "text2sql_data_expert")
 """Templates that use Chromium, a sandbox, an agent with an MCP server, and a database."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import ormsgpack
+import pytest
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt, Send
 
@@ -28,6 +29,8 @@ from tests.fakes.canvas import CATALOG, canvas, text
 from tests.fakes.regions import form, loop, out, play_run
 from tests.fakes.services import fake_services
 from tests.stores import checkpoint_config, fresh_prefix, redis_client, sqlite_file
+
+pytestmark = pytest.mark.slow
 
 CANVAS = {**loop({"x": text(["ask"], "some text " * 400), "ask": form("f")}, count=1), **out("{x@result}")}
 LIMIT_S = 5.0

@@ -12,7 +12,7 @@ from ragflow_lg.adapters.browser.chromium_process import NAMES
 
 has_chromium = any(map(shutil.which, NAMES))
 NO_CHROMIUM = "Chromium is not installed"
-needs_chromium = pytest.mark.skipif(not has_chromium, reason=NO_CHROMIUM)
+needs_chromium = [pytest.mark.slow, pytest.mark.skipif(not has_chromium, reason=NO_CHROMIUM)]
 SMALL = BrowserSettings(sandbox=False, step_s=8.0, download_bytes=4 * 1024**2, traffic_bytes=16 * 1024**2)
 """Tests run as root in containers, where Chromium has no sandbox of its own."""
 

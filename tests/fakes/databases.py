@@ -21,7 +21,7 @@ from tests.fakes.threads import LoopThread
 from tests.harness.database_servers import NotInstalledError
 from tests.harness.shared_databases import database_server_url
 
-KINDS = ("sqlite", "postgres", "mariadb")
+KINDS = ("sqlite", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("postgres", "mariadb")))
 _SERVERS = {"postgres": "postgresql", "mariadb": "mariadb"}
 
 SHOP = (

@@ -25,7 +25,7 @@ def require_database_server(kind: str) -> str:
         pytest.skip(f"{kind}: {error}")
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+@pytest.fixture(params=["sqlite", *(pytest.param(kind, marks=pytest.mark.slow) for kind in DRIVERS)])
 async def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[str]:
     """Yield the URL of an empty database of each kind."""
     kind: str = request.param

@@ -18,6 +18,8 @@ from tests.harness.database_servers import run_beside
 from tests.server.conftest import create_database
 from tests.server.http.app_server import FORM, AppServer, start_app
 
+pytestmark = pytest.mark.slow
+
 KEY = {"id": "k", "key": base64.b64encode(b"k" * 32).decode()}
 
 

@@ -25,6 +25,8 @@ from tests.fakes.redis_process import AOF, RDB, redis_process, sentinel_of
 from tests.fakes.regions import form, loop, out, play_run, runner_of
 from tests.stores import fresh_prefix, redis_client, redis_keys, store_opener
 
+pytestmark = pytest.mark.slow
+
 Gates = dict[str, Callable[[], Awaitable[None]]]
 
 

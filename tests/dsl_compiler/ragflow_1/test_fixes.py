@@ -72,6 +72,7 @@ async def test_a_fixed_case_plays_as_before(case: Case, fixed: Case) -> None:
     assert summarize(await play(fixed)) == summarize(before)
 
 
+@pytest.mark.slow
 def test_fixing_again_changes_nothing(shared_corpus: Path) -> None:
     unstable: list[str] = []
     for path in sorted(shared_corpus.rglob("*.json")):

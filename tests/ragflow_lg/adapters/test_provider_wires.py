@@ -21,6 +21,8 @@ from tests.fakes.model_wires.openai_wire import AzureWire, OpenAIWire
 from tests.fakes.model_wires.wire import Reply, Wire, serving_wire
 from tests.harness.rows import each_row
 
+pytestmark = pytest.mark.slow
+
 KEY = "test-key-123"
 WIRES: dict[str, Wire] = {
     "anthropic": AnthropicWire(),

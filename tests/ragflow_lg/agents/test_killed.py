@@ -23,6 +23,8 @@ from tests.fakes.policies import Canvases, catalog_with, entry
 from tests.fakes.services import FixedClock, Reply
 from tests.stores import OpenStore
 
+pytestmark = pytest.mark.slow
+
 EXIT_OK = 0
 QUESTION = "the question of the test"
 

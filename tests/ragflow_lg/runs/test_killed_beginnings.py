@@ -17,6 +17,8 @@ from ragflow_lg.services.sessions import Durability
 from tests.fakes.regions import form, loop, out, play_run, runner_of
 from tests.stores import OpenStore, sqlite_file
 
+pytestmark = pytest.mark.slow
+
 CANVAS = {"ask": form("word", downstream=["out"]), **out("{sys.query} {ask@word}")}
 IN_LOOP = {**loop({"ask": form("word")}, count=2), **out("{sys.query} {ask@word}")}
 

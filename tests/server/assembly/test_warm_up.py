@@ -7,6 +7,8 @@ import pytest
 from ragflow_lg.server.assembly import warm_up
 from tests.fakes.python_process import python_process
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import asyncio, sys
 

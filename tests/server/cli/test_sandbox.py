@@ -12,6 +12,8 @@ from tests.harness.loaded_python import python_command
 from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap, require_deno
 from tests.server.cli.command import ROOT, invoke
 
+pytestmark = pytest.mark.slow
+
 
 def test_it_prints_its_url_runs_programs_and_ends(tmp_path: Path) -> None:
     settings = tmp_path / "settings.toml"

@@ -16,6 +16,8 @@ from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, invoke, one_line
 from tests.server.http.app_server import ECHO, canvas
 
+pytestmark = pytest.mark.slow
+
 
 def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(

@@ -14,6 +14,8 @@ import pytest
 from ragflow_lg.base import extras
 from tests.server.cli.command import ROOT, invoke
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = ROOT / "examples"
 
 
@@ -80,7 +82,6 @@ def assistants(client: httpx.Client) -> set[str]:
         return set()
 
 
-@pytest.mark.slow
 def test_the_server_restarts_for_a_new_canvas_and_ends_with_the_command(tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "loop.json", tmp_path)
     command = [

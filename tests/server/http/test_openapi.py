@@ -10,11 +10,12 @@ import pytest
 
 from tests.harness.api_fuzz import TOOL, count_requests, fuzz
 
+pytestmark = pytest.mark.slow
+
 BRIEF = "examples,fuzzing"
 """Without the phase that tests every limit of every value, which takes a minute."""
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not TOOL.is_dir(), reason="schemathesis is not installed; run `make services`")
 def test_every_response_matches_the_document(tmp_path: Path) -> None:
     code, output = fuzz(tmp_path, examples=1, limit_s=120, phases=BRIEF)

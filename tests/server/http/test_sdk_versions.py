@@ -21,6 +21,8 @@ from tests.fakes.services import Reply
 from tests.harness.loaded_python import python_command
 from tests.server.http.app_server import ECHO, FORM, MODEL, canvas, start_app
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 FAILING = canvas(
     ("begin", "Begin", {}, ["ListOperations:0"]),

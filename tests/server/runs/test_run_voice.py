@@ -25,6 +25,8 @@ from tests.server.http.native.native_client import native
 from tests.server.replicas import replicas
 from tests.server.runs.test_failover import read
 
+pytestmark = pytest.mark.slow
+
 SPEAKS = canvas(
     ("begin", "Begin", {}, ["LLM:0"]),
     ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["Message:0"]),
@@ -175,7 +177,6 @@ async def test_native_clients_receive_the_audio_as_well(tmp_path: Path) -> None:
         assert text.count("audio_binary") == len(SENTENCES)
 
 
-@pytest.mark.slow
 async def test_a_continued_run_does_not_speak_again_what_was_shown(tmp_path: Path, redis_url: str) -> None:
     sentences = [f"Sentence {number}. " for number in range(60)]
     first_half, second_half = sentences[:30], sentences[30:]

@@ -16,6 +16,8 @@ from ragflow_lg.adapters.browser.chromium_process import (
 )
 from ragflow_lg.base.errors import SettingsError
 
+pytestmark = pytest.mark.slow
+
 
 def test_chromium_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -13,6 +13,8 @@ import pytest
 from ragflow_lg.base.errors import CodeLimitError, ServiceError
 from tests.ragflow_lg.adapters.code.sandboxes import MEBIBYTE, Run, probe
 
+pytestmark = pytest.mark.slow
+
 SECRET = "a-secret-of-the-host"
 
 

@@ -18,6 +18,8 @@ from tests.conftest import SHARED
 from tests.harness.cases import read_cases
 from tests.ragflow_lg.adapters.code.sandboxes import Run, require_bubblewrap
 
+pytestmark = pytest.mark.slow
+
 ARGUMENTS: dict[str, Any] = {"text": "ü", "none": None, "yes": True, "numbers": [1, 2.5], "map": {"a": {}}}
 
 

@@ -17,6 +17,8 @@ from ragflow_lg.services.code import CodeRequest
 from tests.harness import pyodide_package
 from tests.ragflow_lg.adapters.code.sandboxes import require_deno
 
+pytestmark = pytest.mark.slow
+
 PYTHON = CodeRequest("python", "def main(): return 1")
 
 

@@ -16,6 +16,8 @@ from ragflow_lg.services.code import CodeRequest
 from tests.harness import pyodide_package
 from tests.ragflow_lg.adapters.code.sandboxes import DENO_USERS, Run, open_run, probe, require_deno
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=[("deno", user) for user in DENO_USERS], ids="-".join)
 def run(request: Any, record_property: Callable[[str, object], None]) -> Generator[Run]:

@@ -9,6 +9,8 @@ import pytest
 from ragflow_lg.adapters.code.code_settings import CodeLimits
 from ragflow_lg.adapters.code.deno import UsageWatch, read_proc, read_ps
 
+pytestmark = pytest.mark.slow
+
 BUSY = "x = bytearray(50_000_000); print(flush=True)\nimport time\nwhile time.process_time() < 30: pass"
 GROWING = """
 first = bytearray(50_000_000)

@@ -17,6 +17,8 @@ from tests.harness import pyodide_package
 from tests.harness.rows import each_row
 from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap, require_deno
 
+pytestmark = pytest.mark.slow
+
 REQUEST = CodeRequest("python", "def main(): return 1")
 
 

@@ -10,7 +10,7 @@ import pytest
 from ragflow_lg.adapters.code.code_settings import CodeLimits
 from ragflow_lg.adapters.code.sandbox_watch import find_excess
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")]
 
 
 async def test_files_of_the_host_do_not_count_while_a_sandbox_is_set_up() -> None:

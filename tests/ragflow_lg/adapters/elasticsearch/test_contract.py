@@ -18,6 +18,8 @@ from tests.harness.elasticsearch_node import VARIABLE
 from tests.harness.ragflow_index import create_index
 from tests.harness.sample_chunks import chunk
 
+pytestmark = pytest.mark.slow
+
 WORDS = [
     "bicycle",
     "room",

@@ -21,7 +21,7 @@ from tests.fakes.images import PNG
 PLAIN = ReportSettings(system_fonts=False)
 
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

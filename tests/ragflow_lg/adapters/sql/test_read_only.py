@@ -12,10 +12,12 @@ from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
 from ragflow_lg.adapters.sql.execution import to_json_value
 from ragflow_lg.adapters.sql.statements import clean, read_statements
 from ragflow_lg.services.databases import DatabaseAccount, StatementResult
-from tests.fakes.databases import KINDS, SHOP, ask, execute, new_database, open_databases
+from tests.fakes.databases import SHOP, ask, execute, new_database, open_databases
 from tests.fakes.threads import LoopThread
 from tests.harness.database_checksum import file_of, observed
 from tests.harness.generated_sql import HOSTILE, WRITES, changes, reads
+
+pytestmark = pytest.mark.slow
 
 COUNT = int(os.environ.get("EXAMPLES", "60"))
 """How many statements are generated for each database. More of them: ``python -m tests.campaigns properties 1000``."""
@@ -145,7 +147,7 @@ def test_the_check_alone_lets_no_statement_change_anything(hostile: DatabaseAcco
     assert len(passed) > COUNT // 10
 
 
-ALL_WRITES = [pytest.param(kind, write, id=f"{kind}-{write}") for kind in KINDS for write in WRITES[kind]]
+ALL_WRITES = [pytest.param(kind, write, id=f"{kind}-{write}") for kind in WRITES for write in WRITES[kind]]
 
 
 @pytest.mark.parametrize(("kind", "write"), ALL_WRITES)

@@ -15,6 +15,8 @@ from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.services.databases import DatabaseAccount
 from tests.fakes.databases import SHOP, ask, execute, new_database, open_databases
 
+pytestmark = pytest.mark.slow
+
 LARGE = {
     "hex": "SELECT hex(zeroblob(499999999)) AS x",
     "printf": "SELECT length(printf('%.*c', 50000000, 'x')) AS x",

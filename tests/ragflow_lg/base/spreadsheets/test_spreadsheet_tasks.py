@@ -264,6 +264,7 @@ def test_a_file_that_becomes_too_large_is_refused(monkeypatch: pytest.MonkeyPatc
         write_spreadsheet({"S": [[1], [2], [3]]}, "xlsx", False)
 
 
+@pytest.mark.slow
 async def test_many_rows_are_copied_in_bounded_memory() -> None:
     """Twenty thousand rows fit into a quarter of the memory that workers have."""
     content = b"id,name,price\n" + b"".join(b"%d,name %d,1.25\n" % (n, n) for n in range(20_000))

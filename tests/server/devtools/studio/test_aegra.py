@@ -12,8 +12,9 @@ from tests.harness.aegra import PACKAGES, aegra_server
 from tests.server.cli.command import invoke
 from tests.server.devtools.studio.langgraph_checks import Api, check_api, check_origins, make_folder
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 @pytest.mark.skipif(not PACKAGES.is_dir(), reason="Aegra is missing: run make services")
 async def test_sessions_of_aegra(tmp_path: Path, redis_url: str) -> None:
     folder, log = make_folder(tmp_path), tmp_path / "aegra.log"

@@ -28,6 +28,8 @@ from tests.server.devtools.studio.langgraph_checks import (
 )
 from tests.stores import fresh_prefix
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "docs" / "studio.md").read_text("utf-8")
 SAMPLE = re.compile(r"^curl -X POST \S+/threads .*?-d '(.+?)'$", re.MULTILINE | re.DOTALL)
 
@@ -37,7 +39,6 @@ async def check_all(server: StudioServer) -> None:
     assert "BlockingError" not in server.output
 
 
-@pytest.mark.slow
 async def test_sessions_of_langgraphs_server(tmp_path: Path) -> None:
     with studio_server(make_folder(tmp_path)) as server:
         await check_origins(server.url)
@@ -46,7 +47,6 @@ async def test_sessions_of_langgraphs_server(tmp_path: Path) -> None:
         await check_all(server)
 
 
-@pytest.mark.slow
 async def test_sessions_in_redis_are_shared_with_our_runner(tmp_path: Path, redis_url: str) -> None:
     prefix = fresh_prefix()
     folder = make_folder(tmp_path)

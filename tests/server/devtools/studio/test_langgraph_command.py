@@ -3,8 +3,12 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
 from ragflow_lg.server.devtools.studio.langgraph_command import call_when_closed
 from tests.harness.studio import ROOT
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_end_of_the_parent_is_noticed() -> None:

@@ -54,6 +54,7 @@ async def test_what_cannot_be_tested_is_refused(
         assert message in answer.json()["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "db_type"), [("postgresql", "postgres"), ("mariadb", "mariadb")])
 async def test_a_real_database_is_reached(tmp_path: Path, kind: str, db_type: str) -> None:
     url = make_url(require_database_server(kind))
