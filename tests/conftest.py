@@ -2,9 +2,11 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -48,6 +50,23 @@ def _keep_files_in_memory() -> None:
     is_roomy = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM_BYTES
     if is_roomy and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:  # tests write programs
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
+    """Fail a test that takes too long, and again if it goes on: an event loop can give the failure to another task."""
+
+    def fail(*_: object) -> None:
+        pytest.fail(f"Timeout (>{settings.timeout} s): {item.nodeid}")
+
+    signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, settings.timeout, 5)
+    return True
+
+
+def pytest_timeout_cancel_timer() -> bool:
+    """End the timer of a test."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return True
 
 
 @pytest.fixture(autouse=True, scope="session")

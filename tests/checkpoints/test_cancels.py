@@ -16,7 +16,7 @@ async def test_a_request_reaches_the_runner_of_the_session(reopen: OpenStore) ->
         async with runner.cancels.watch("anna", lambda: cancellations.append("anna")):
             await other.cancels.request("ben")
             await other.cancels.request("anna")
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(60):
                 while not cancellations:
                     await asyncio.sleep(0.01)
         assert cancellations == ["anna"]
@@ -66,7 +66,7 @@ async def test_a_request_of_another_process_arrives_in_time(shared_url: str) -> 
                 ):
                     await asyncio.sleep(0.05)
                     requester.write_line(name)
-                    async with asyncio.timeout(5):
+                    async with asyncio.timeout(60):
                         cancelled_at = await cancelled
                 delays_s.append(cancelled_at - float(requester.read_line()))
     assert min(delays_s) < limit_s  # the minimum: the machine may be busy with other tests

@@ -7,7 +7,8 @@ import os
 import secrets
 import tempfile
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Listener
 from threading import Thread
 from unittest.mock import patch
@@ -55,7 +56,10 @@ def _serve(listener: Listener) -> None:
     with ExitStack() as stack:
         urls: dict[str, str] = {}
         while True:
-            with listener.accept() as connection:
+            with (
+                suppress(EOFError, OSError, AuthenticationError),
+                listener.accept() as connection,
+            ):  # a test may be killed
                 kind: str = connection.recv()
                 if not kind:
                     return

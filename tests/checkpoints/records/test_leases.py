@@ -80,7 +80,7 @@ async def test_a_stale_runner_cannot_write(reopen_shared: OpenStore) -> None:
         assert new_token > lease.token
         with pytest.raises(ConflictError):
             await write(old, "anna", lease.token)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not lost:
                 await asyncio.sleep(0.01)
         await lease.release()
@@ -121,7 +121,7 @@ async def test_a_killed_owner_is_replaced_immediately(shared_url: str) -> None:
             assert f"process {process.pid}" in await store.leases.holder("anna")
             process.kill()
             assert await store.leases.holder("anna") == ""
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(20):
                 lease = await store.leases.acquire("anna", nothing)
             await write(store, "anna", lease.token)
             await lease.release()
@@ -157,7 +157,7 @@ class SilentLeaseTable(MemoryLeaseTable):
 async def test_a_lease_is_lost_once_if_the_store_stops_answering() -> None:
     lost: list[int] = []
     lease = await StoredLeases(SilentLeaseTable(), lease_s=0.2, renew_s=0.05).acquire("anna", lambda: lost.append(1))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not lost:
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.2)
@@ -167,7 +167,7 @@ async def test_a_lease_is_lost_once_if_the_store_stops_answering() -> None:
 
 async def test_a_release_to_a_silent_store_does_not_hang() -> None:
     lease = await StoredLeases(SilentLeaseTable(), renew_s=0.05).acquire("anna", nothing)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await lease.release()
 
 
@@ -261,7 +261,7 @@ async def test_an_acquisition_cancelled_at_any_point_leaves_the_session_free(reo
                 continue
             with suppress(asyncio.CancelledError):
                 await attempt
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(60):
                 while True:
                     with suppress(ConflictError):
                         await (await store.leases.acquire(f"s{ticks}", nothing)).release()

@@ -17,7 +17,7 @@ async def test_one_poll_serves_all_watchers(tmp_path: Path) -> None:
         for number in range(50):
             await watches.enter_async_context(cancels.watch(f"s{number}", lambda n=number: cancellations.append(n)))
         await file.rows("INSERT INTO cancels VALUES (?), (?)", (hex_session("s3"), hex_session("nobody")))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not cancellations:
                 await asyncio.sleep(0.01)
         assert cancellations == [3]

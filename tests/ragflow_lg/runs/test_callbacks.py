@@ -148,7 +148,7 @@ async def test_a_hanging_callback_gets_no_more_calls_in_its_run(
     with caplog.at_level(logging.WARNING):
         for session in ("s", "t"):
             await play_run(runner.start(session, {"query": "q"}))
-    assert time.monotonic() - start_s < 1
+    assert time.monotonic() - start_s < 5
     assert hanging.calls == CALLS[:4] * 2
     assert other.calls == CALLS * 2
     assert [r.getMessage() for r in caplog.records] == [
@@ -167,7 +167,7 @@ async def test_a_callback_that_suppresses_its_cancellation_is_abandoned(caplog: 
                 continue
 
     with caplog.at_level(logging.WARNING):
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(60):
             await play(Listener(insist))
     assert "did not finish within 0.05 s" in caplog.text
     is_released.set()

@@ -52,7 +52,7 @@ async def test_another_process_can_cancel_a_run_and_the_turn_can_continue(reopen
         start_s = time.monotonic()
         await other.cancels.request("s")
         rest = [event.event async for event in events]
-        assert time.monotonic() - start_s < 2
+        assert time.monotonic() - start_s < 20
         assert (run.status, rest[-1]) == ("cancelled", "workflow_finished")
         assert [r.status async for r in store.runs.of_session("s")] == ["cancelled"]
         model.is_released = True

@@ -80,7 +80,7 @@ class Stuck:
     """A provider whose collector does not answer."""
 
     def shutdown(self) -> None:
-        time.sleep(0.5)
+        time.sleep(2)
 
 
 async def test_a_silent_collector_does_not_delay_the_end(
@@ -89,5 +89,5 @@ async def test_a_silent_collector_does_not_delay_the_end(
     monkeypatch.setattr(run_callbacks, "FLUSH_S", 0.02)
     start_s = time.monotonic()
     await run_callbacks._shut_down(Stuck())  # pyright: ignore[reportPrivateUsage]  # the provider cannot be injected
-    assert time.monotonic() - start_s < 0.4
+    assert time.monotonic() - start_s < 1.5
     assert "the last spans could not be sent within 0.02 s" in capsys.readouterr().err

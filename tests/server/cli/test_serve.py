@@ -44,11 +44,9 @@ def test_it_serves_prints_a_key_once_and_ends_cleanly(tmp_path: Path) -> None:
         agent = client.post("/agents", json={"title": "Echo", "dsl": ECHO}).json()["data"]
         body = {"agent_id": agent["id"], "query": "hi"}
         assert client.post("/agents/chat/completions", json=body).json()["data"]["data"]["content"] == "You said hi"
-        start_time = time.monotonic()
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
-    assert time.monotonic() - start_time < 10
     listed = invoke(
         "keys", "list", environment={"RAGFLOW_LG_SERVER__DATABASE": f"sqlite:///{tmp_path}/ragflow-lg-server.db"}
     )

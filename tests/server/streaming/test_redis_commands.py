@@ -31,7 +31,7 @@ async def test_commands_fail_when_redis_answers_none() -> None:
     start_s = time.monotonic()
     failures = await asyncio.gather(*(commands.ask(stay_silent, 0.2) for _ in range(20)), return_exceptions=True)
     assert {str(failure) for failure in failures} == {"The event journal failed: it did not answer in time."}
-    assert time.monotonic() - start_s < 1
+    assert time.monotonic() - start_s < 3
 
 
 async def test_a_command_is_repeated_after_this_process_was_too_busy_to_read_its_answer() -> None:

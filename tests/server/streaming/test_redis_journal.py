@@ -92,7 +92,7 @@ async def test_writers_and_readers_get_an_error_if_redis_stays_away(redis_url: s
             await there.append("b", [b"1"])
         with pytest.raises(StreamError, match="The event journal failed"):
             await reading
-        assert time.monotonic() - start_s < 3
+        assert time.monotonic() - start_s < 20
 
 
 @pytest.mark.parametrize("content", [{"x": "1"}, {"e": "1"}])
@@ -216,7 +216,7 @@ async def test_a_silent_redis_delays_no_caller_however_many_there_are() -> None:
         calls = [journal.head(str(number)) for number in range(100)]
         failures = await asyncio.gather(*calls, return_exceptions=True)
         assert {str(failure) for failure in failures} == {"The event journal failed: it did not answer in time."}
-        assert time.monotonic() - start_s < 2
+        assert time.monotonic() - start_s < 8
     silent.close()
 
 

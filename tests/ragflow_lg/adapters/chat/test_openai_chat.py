@@ -264,13 +264,13 @@ async def test_closing_the_stream_closes_the_request() -> None:
     async with mock_endpoint(reply(*"a" * 1000, piece_delay_s=0.01)) as (server, chat):
         async with aclosing(cast("Any", chat.stream(HELLO))) as stream:
             await anext(stream)
-        await asyncio.wait_for(server.client_left.wait(), 5)
+        await asyncio.wait_for(server.client_left.wait(), 60)
 
 
 async def test_a_cancelled_call_is_cancelled_not_failed() -> None:
     async with mock_endpoint(reply("ok", delay_s=5)) as (server, chat):
         task = asyncio.create_task(chat.complete(HELLO))
-        await asyncio.wait_for(server.received_request.wait(), 5)
+        await asyncio.wait_for(server.received_request.wait(), 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

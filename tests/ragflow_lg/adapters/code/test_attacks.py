@@ -93,7 +93,7 @@ def test_an_endless_loop_ends(run: Run, language: str, code: str) -> None:
 def test_a_program_that_waits_ends(run: Run, language: str, code: str) -> None:
     begun = time.monotonic()
     assert limit_of(run, code, language, timeout_s=1.0) == "timeout_s"
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_nothing_survives_a_program(run: Run) -> None:
     )
     begun = time.monotonic()
     assert run(code).value == 1
-    assert time.monotonic() - begun < 5, "the child must not keep the run open"
+    assert time.monotonic() - begun < 30, "the child must not keep the run open"
 
 
 # Results

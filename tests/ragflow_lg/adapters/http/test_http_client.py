@@ -279,7 +279,7 @@ class TestLimits:
                 error = await send_error(client, get(path, timeout_s=0.2))
                 assert error.is_retryable
                 assert str(error) == "'stub.test' did not answer within 0.2 s."
-                assert time.monotonic() - start < 2
+                assert time.monotonic() - start < 4.5
 
     async def test_the_setting_limits_every_timeout(self) -> None:
         async with HttpServer([Route("/", delay_ms=5000)]).running() as server:

@@ -27,7 +27,7 @@ async def test_an_exchange_is_stored_and_extracted_once(url: str) -> None:
 async def test_storing_does_not_wait_for_the_model(url: str) -> None:
     world = World(url, [Reply(hangs=True)])
     async with world.opened() as memories:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await memories.remember(["m1"], exchange())
             assert await find(memories, "Anna") == []  # it is embedded with what it says
         background_tasks.CLOSE_S = 0.05

@@ -253,7 +253,7 @@ async def test_a_cancelled_stream_leaves_at_once(case: Case) -> None:
         assert (await anext(stream)).text == "a"
         began = asyncio.get_running_loop().time()
         await cast("AsyncGenerator[ChatDelta]", stream).aclose()
-        await asyncio.wait_for(stub.lost.wait(), 3)
+        await asyncio.wait_for(stub.lost.wait(), 60)
         assert asyncio.get_running_loop().time() - began < 2
 
 

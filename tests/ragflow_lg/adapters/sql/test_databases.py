@@ -312,7 +312,7 @@ async def test_another_server_at_the_address_is_reported(
             start = time.monotonic()
             with pytest.raises(ServiceError, match=r"^Database Connection Failed! \S") as caught:
                 await databases.check(account)
-            assert time.monotonic() - start < 5
+            assert time.monotonic() - start < 20
     assert greeting or "did not answer within 0.5 s" in str(caught.value)
 
 

@@ -65,7 +65,7 @@ async def test_a_task_that_exceeds_a_limit_ends_and_the_next_one_runs(
     with pytest.raises(WorkLimitError, match=message):
         await pool.run(task, *arguments)
 
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 20
     assert await pool.run(tasks.process_id) > 0
 
 
@@ -126,7 +126,7 @@ async def test_cancelling_kills_the_worker(pool: WorkerPool) -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
 
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < 15
     assert {await pool.run(tasks.process_id) for _ in range(3)}
 
 

@@ -112,7 +112,7 @@ async def test_cancelling_a_call_stops_the_model(tmp_path: Path) -> None:
             notification = CancelledNotification(method="notifications/cancelled", params=params)
             await client.send_notification(ClientNotification(notification))
             with pytest.raises(McpError, match="cancelled"):
-                await asyncio.wait_for(call, 5)
+                await asyncio.wait_for(call, 60)
             with anyio.fail_after(5):
                 while server.app_state.run_manager.running_count:
                     await asyncio.sleep(0.02)
