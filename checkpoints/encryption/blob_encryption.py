@@ -6,9 +6,8 @@ otherwise anybody with access to the store could find out whether a session cont
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 
 from msgspec.structs import replace
 
@@ -16,8 +15,6 @@ from ragflow_lg.checkpoints.key_ring import KeyRing, split_mark
 from ragflow_lg.checkpoints.sessions.session_pruning import is_part
 from ragflow_lg.checkpoints.steps.preconditions import Blobs, OpenTransaction, Precondition
 
-MAX_OLDER = 65_536
-"""For how many blobs is remembered that they are stored under an older name."""
 PAGE = 32
 """How many blobs are in memory at once to learn their names."""
 _NAME_BYTES = 16
@@ -32,21 +29,16 @@ class EncryptedBlobs:
     def __init__(self, inner: Blobs, keys: KeyRing) -> None:
         self.inner = inner
         self._keys = keys
-        self._older: OrderedDict[tuple[str, str], str] = OrderedDict()
-        """The stored names of blobs that have been read under an older name, by thread and name."""
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Store blobs."""
-        await self.inner.put(thread, self._encrypt_all(thread, blobs))
-
-    def _encrypt_all(self, thread: str, blobs: Mapping[str, bytes]) -> Mapping[str, bytes]:
         stored: dict[str, bytes] = {}
         for name, text in blobs.items():
             hidden = self._keys.hide_name(thread, name)
             stored[hidden] = self._keys.encrypt(thread, ["blob", hidden], bytes.fromhex(name) + text)
-        return stored
+        await self.inner.put(thread, stored)
 
-    def decrypt(self, thread: str, stored_name: str, stored: bytes) -> tuple[str, bytes]:
+    def _decrypt(self, thread: str, stored_name: str, stored: bytes) -> tuple[str, bytes]:
         """Return the name and the text of a stored blob."""
         key, _ = split_mark(stored)
         if not key:
@@ -59,20 +51,13 @@ class EncryptedBlobs:
         names = {self._keys.hide_name(thread, digest): digest for digest in digests}
         found = dict(await self.inner.find(thread, list(names)))
         missing = [digest for hidden, digest in names.items() if hidden not in found]
-        if missing:
-            older = {name: digest for digest in missing for name in self._keys.older_names(thread, digest)}
-            for name, text in (await self.inner.find(thread, list(older))).items():
-                found[name] = text
-                self._remember_older(thread, older[name], name)
+        if missing:  # stored since another key, or none, encrypted
+            older = [name for digest in missing for name in self._keys.older_names(thread, digest)]
+            found.update(await self.inner.find(thread, older))
         return self._decrypt_all(thread, found)
 
     def _decrypt_all(self, thread: str, found: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        return dict(self.decrypt(thread, name, text) for name, text in found.items())
-
-    def _remember_older(self, thread: str, name: str, stored_name: str) -> None:
-        self._older[thread, name] = stored_name
-        if len(self._older) > MAX_OLDER:
-            self._older.popitem(last=False)
+        return dict(self._decrypt(thread, name, text) for name, text in found.items())
 
     async def names(self, thread: str) -> list[str]:
         """Return the names of all of a thread's blobs. They are part of the encrypted blobs, which are read."""
@@ -99,23 +84,15 @@ class EncryptedBlobs:
         ]
 
     def guard(self, begin: OpenTransaction) -> OpenTransaction:
-        """Return a function that opens transactions whose preconditions have the stored names of blobs."""
+        """Return a function that opens transactions whose preconditions have the stored names of blobs.
 
-        @asynccontextmanager
-        async def transaction(precondition: Precondition | None) -> AsyncGenerator[None]:
-            if precondition is None or not precondition.blobs:
-                async with begin(precondition):
-                    yield
-                return
-            thread = precondition.thread
-            places = [(thread, name) for name in precondition.blobs]
-            names = [self._older.get(place) or self._keys.hide_name(*place) for place in places]
-            try:
-                async with begin(replace(precondition, blobs=names)):
-                    yield
-            except BaseException:
-                for place in places:  # they may have been encrypted again
-                    self._older.pop(place, None)
-                raise
+        A write that relies on blobs with an older name fails, and is repeated with all of them: they get a new one.
+        """
+
+        def transaction(precondition: Precondition | None) -> AbstractAsyncContextManager[None]:
+            if precondition is None:
+                return begin(None)
+            names = [self._keys.hide_name(precondition.thread, name) for name in precondition.blobs]
+            return begin(replace(precondition, blobs=names))
 
         return transaction

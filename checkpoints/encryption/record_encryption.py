@@ -60,15 +60,11 @@ class EncryptedRecords:
 
     def _decrypt(self, record: RunRecord) -> RunRecord:
         """Return a record with its reason, or with the reason why that cannot be read: listings must go on."""
-        if record.reason[:1] != "!":
-            return record
         try:
-            return replace(record, reason=self._reason(record))
+            reason = self._keys.decrypt_text(run_domain(record.run_id), ["reason", record.session], record.reason)
         except SessionKeyError as error:
-            return replace(record, reason=f"({error})")
-
-    def _reason(self, record: RunRecord) -> str:
-        return self._keys.decrypt_text(run_domain(record.run_id), ["reason", record.session], record.reason)
+            reason = f"({error})"
+        return replace(record, reason=reason)
 
 
 class EncryptedTraces:
@@ -91,15 +87,11 @@ class EncryptedTraces:
     async def get(self, run_id: str) -> Trace | None:
         """Return a run's trace."""
         trace = await self.inner.get(run_id)
-        text = _encrypted_text(trace)
-        return trace if not text else parse_trace(self._keys.decrypt_text(run_domain(run_id), self._place, text))
+        text: Any = trace[0].get(_ENCRYPTED) if trace else None
+        if not isinstance(text, str):
+            return trace
+        return parse_trace(self._keys.decrypt_text(run_domain(run_id), self._place, text))
 
     async def delete_session(self, session: str) -> None:
         """Delete a session's traces."""
         await self.inner.delete_session(session)
-
-
-def _encrypted_text(trace: Trace | None) -> str:
-    """Return the encrypted text of a stored trace, or ``""`` if it is not encrypted."""
-    text: Any = trace[0].get(_ENCRYPTED) if trace and len(trace) == 1 else None
-    return text if isinstance(text, str) else ""

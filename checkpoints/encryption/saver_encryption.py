@@ -6,9 +6,8 @@ run. Their checksum is part of an encrypted text.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -25,34 +24,24 @@ from ragflow_lg.checkpoints.encryption.record_encryption import EncryptedRecords
 from ragflow_lg.checkpoints.key_ring import KeyRing
 from ragflow_lg.checkpoints.steps.checkpoint_texts import MORE
 from ragflow_lg.checkpoints.steps.saver import CanvasSaver
-from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, InnerSaver, checkpoint_key
+from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, InnerSaver, thread_of
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.store import Store
     from ragflow_lg.services.encryption import EncryptionKey
 
-MAX_LAST = 64
-"""For how many threads and namespaces the values of the last checkpoint are kept."""
-
-
-class _Value(NamedTuple):
-    """The value of a channel, and how it is stored."""
-
-    place: list[str]
-    plain: Any
-    stored: Any
-
 
 class EncryptedSaver(BaseCheckpointSaver[Any]):
-    """The saver of a backend with encrypted texts. It is an `InnerSaver`."""
+    """The saver of a backend with encrypted texts. It is an `InnerSaver`.
+
+    A text can be read only in its session, and as what it is: a value of one channel, or metadata.
+    """
 
     def __init__(self, inner: BaseCheckpointSaver[Any], keys: KeyRing) -> None:
         super().__init__(serde=inner.serde)
         self.inner = inner
         self._lister = cast("InnerSaver", inner)
-        self.keys = keys
-        self._last: OrderedDict[tuple[str, str], dict[str, _Value]] = OrderedDict()
-        """The values of the last checkpoints, by thread and namespace: most steps change only a few channels."""
+        self._keys = keys
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Return the next version of a channel, in the inner saver's format."""
@@ -66,24 +55,19 @@ class EncryptedSaver(BaseCheckpointSaver[Any]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint."""
-        key = checkpoint_key(config)._replace(checkpoint=checkpoint["id"])
-        values = self._encrypt_values(key, checkpoint)
+        thread = thread_of(config)
+        values = {name: self._encrypt(thread, name, value) for name, value in checkpoint["channel_values"].items()}
         stored: Any = dict(metadata)
-        if isinstance(stored.get(MORE), str):
-            stored[MORE] = self.keys.encrypt_text(key.thread, _metadata_place(key), stored[MORE])
+        if MORE in stored:
+            stored[MORE] = self._encrypt(thread, "", stored[MORE])
         return await self.inner.aput(config, {**checkpoint, "channel_values": values}, stored, new_versions)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store a task's writes."""
-        key = checkpoint_key(config)
-        stored = [
-            (channel, self.keys.encrypt_text(key.thread, _write_place(key, task_id, channel), value))
-            if isinstance(value, str)
-            else (channel, value)
-            for channel, value in writes
-        ]
+        thread = thread_of(config)
+        stored = [(channel, self._encrypt(thread, channel, value)) for channel, value in writes]
         await self.inner.aput_writes(config, stored, task_id, task_path)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -93,51 +77,27 @@ class EncryptedSaver(BaseCheckpointSaver[Any]):
             SessionKeyError: if it cannot be decrypted.
         """
         packed = await self.inner.aget_tuple(config)
-        return packed and self._decrypt(packed)
-
-    def _decrypt(self, packed: CheckpointTuple) -> CheckpointTuple:
-        key, decrypt = checkpoint_key(packed.config), self.keys.decrypt_text
-        metadata: Any = dict(packed.metadata or {})
-        if isinstance(metadata.get(MORE), str):
-            metadata[MORE] = decrypt(key.thread, _metadata_place(key), metadata[MORE])
+        if packed is None:
+            return None
+        thread, metadata = thread_of(packed.config), cast("dict[str, Any]", dict(packed.metadata or {}))
+        if MORE in metadata:
+            metadata[MORE] = self._decrypt(thread, "", metadata[MORE])
         writes = [
-            (task, channel, decrypt(key.thread, _write_place(key, task, channel), value))
-            if isinstance(value, str)
-            else (task, channel, value)
+            (task, channel, self._decrypt(thread, channel, value))
             for task, channel, value in packed.pending_writes or ()
         ]
-        values = self._decrypt_values(key, packed.checkpoint)
+        values: Any = packed.checkpoint["channel_values"]
+        if isinstance(values, Mapping):  # otherwise, it is damaged
+            entries = cast("Mapping[str, Any]", values).items()
+            values = {channel: self._decrypt(thread, channel, value) for channel, value in entries}
         checkpoint: Checkpoint = {**packed.checkpoint, "channel_values": values}
-        return packed._replace(checkpoint=checkpoint, metadata=metadata, pending_writes=writes)
+        return packed._replace(checkpoint=checkpoint, metadata=cast("Any", metadata), pending_writes=writes)
 
-    def _encrypt_values(self, key: CheckpointKey, checkpoint: Checkpoint) -> dict[str, Any]:
-        """Return the values of channels, encrypted. Those that the checkpoint before had are not encrypted again."""
-        place = key.thread, key.namespace
-        before, now = self._last.pop(place, {}), dict[str, _Value]()
-        for channel, value in checkpoint["channel_values"].items():
-            at = _value_place(key, checkpoint, channel)
-            known = before.get(channel)
-            if not isinstance(value, str):
-                now[channel] = _Value(at, value, value)
-            elif known is not None and known[:2] == (at, value):
-                now[channel] = known
-            else:
-                now[channel] = _Value(at, value, self.keys.encrypt_text(key.thread, at, value))
-        self._last[place] = now
-        if len(self._last) > MAX_LAST:
-            self._last.popitem(last=False)
-        return {channel: value.stored for channel, value in now.items()}
+    def _encrypt(self, thread: str, channel: str, value: Any) -> Any:
+        return self._keys.encrypt_text(thread, [channel], value) if isinstance(value, str) else value
 
-    def _decrypt_values(self, key: CheckpointKey, checkpoint: Checkpoint) -> dict[str, Any]:
-        values: Any = checkpoint["channel_values"]
-        if not isinstance(values, Mapping):
-            return values  # damaged
-        return {
-            channel: self.keys.decrypt_text(key.thread, _value_place(key, checkpoint, channel), value)
-            if isinstance(value, str)
-            else value
-            for channel, value in cast("Mapping[str, Any]", values).items()
-        }
+    def _decrypt(self, thread: str, channel: str, value: Any) -> Any:
+        return self._keys.decrypt_text(thread, [channel], value) if isinstance(value, str) else value
 
     def list_keys(
         self, thread: str | None, namespace: str | None = None, *, before: str = "", limit: int | None = None
@@ -164,23 +124,6 @@ class EncryptedSaver(BaseCheckpointSaver[Any]):
     async def release_space(self) -> None:
         """Return the space of deleted data to the operating system."""
         await self._lister.release_space()
-
-
-def _value_place(key: CheckpointKey, checkpoint: Checkpoint, channel: str) -> list[str]:
-    """Return the place of a value: a version of its channel, not a checkpoint, because checkpoints in memory share it.
-
-    The versions of a checkpoint are part of its checksum.
-    """
-    versions = cast("Mapping[str, Any]", checkpoint["channel_versions"])
-    return ["value", key.namespace, channel, str(versions.get(channel))]
-
-
-def _metadata_place(key: CheckpointKey) -> list[str]:
-    return ["metadata", key.namespace, key.checkpoint]
-
-
-def _write_place(key: CheckpointKey, task: str, channel: str) -> list[str]:
-    return ["write", key.namespace, key.checkpoint, task, channel]
 
 
 def encrypted_store(store: Store, keys: Sequence[EncryptionKey]) -> Store:
