@@ -38,9 +38,9 @@ async def open_store(
     """Open the store at a URL and close it on exit.
 
     A ``memory://`` store ends with the process. ``sqlite:///PATH`` is a file that only its owner can read.
-    ``redis://``, ``rediss://``, ``redis+sentinel://`` and ``redis+cluster://`` are servers with the JSON and search
-    modules. ``prefix`` separates deployments that share a server. Stored data is never deserialized into objects. With
-    ``keys``, it is encrypted with the first one; the others only decrypt.
+    ``redis://``, ``rediss://``, ``redis+sentinel://`` and ``redis+cluster://`` are servers. ``prefix`` separates
+    deployments that share a server. Stored data is never deserialized into objects. With ``keys``, it is encrypted with
+    the first one; the others only decrypt.
 
     Raises:
         CheckpointError: if the scheme is unknown or the store cannot be opened.

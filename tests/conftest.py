@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from tests.harness.failure_reports import pytest_runtest_makereport as pytest_runtest_makereport
 from tests.harness.loaded_python import loaded_python
-from tests.harness.redis_server import redis_server
+from tests.harness.redis_server import redis_server, valkey_server
 from tests.harness.shared_databases import shared_databases
 from tests.stores import OpenStore, fresh_prefix, store_opener
 
@@ -89,6 +89,13 @@ def shared_corpus() -> Path:
 def redis_url() -> Iterator[str]:
     """A Redis server with JSON and search. Without one the tests fail: setting up has provided it."""
     with redis_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def valkey_url() -> Iterator[str]:
+    """A Valkey, or a Redis without modules."""
+    with valkey_server() as url:
         yield url
 
 

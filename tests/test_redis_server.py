@@ -6,17 +6,16 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.redis.redis_modules import missing_modules
 from tests.fakes.python_process import python_process
 from tests.harness import redis_server as module
-from tests.harness.redis_server import prepare, redis_server
+from tests.harness.redis_server import missing_modules, prepare, redis_server
 
 
 def test_the_server_has_the_modules_and_ends_with_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("REDIS_URL", raising=False)
     with redis_server() as url:
         assert missing_modules(url) == []
-    with pytest.raises(CheckpointError, match=r"does not answer: it cannot be reached\. Start the server, or correct"):
+    with pytest.raises(CheckpointError, match="does not answer"):
         missing_modules(url)
 
 

@@ -1,24 +1,23 @@
-"""The Redis client: a pool that waits for a free connection, and write commands that are collected for one script."""
+"""The Redis client: a pool that waits for a free connection, and commands that are collected for one script."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.client import Pipeline
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.failures import plain_reason
 from ragflow_lg.checkpoints.redis.managed_connections import ManagedPool
-from ragflow_lg.checkpoints.redis.redis_modules import missing_modules
-from ragflow_lg.checkpoints.redis.redis_url import Pools, create_client, describe_database, has_failover
+from ragflow_lg.checkpoints.redis.redis_url import Pools, create_client, has_failover
+from ragflow_lg.checkpoints.store_url import redact_url
 
 TIMEOUT_S = 5.0
 """Timeout of a response."""
@@ -31,16 +30,16 @@ CONNECTIONS = 64
 """Maximum number of connections, however many runs there are. The URL's ``max_connections`` takes precedence."""
 POOL_WAIT_S = 30.0
 """How long a command waits for a free connection."""
+START_ADVICE = "Start the server, or correct the URL, user and password."
 
 Command: TypeAlias = "tuple[Any, ...]"
 
-_WRITE_COMMANDS = {"SET", "JSON.SET", "ZADD", "DEL", "HSET", "HDEL"}
 _collected: ContextVar[list[Command] | None] = ContextVar("collected", default=None)
 
 
 @contextmanager
 def collecting_writes() -> Generator[list[Command]]:
-    """Collect the write commands of the block in a list instead of executing them."""
+    """Collect the commands that the block passes to `collect`."""
     commands: list[Command] = []
     mark = _collected.set(commands)
     try:
@@ -57,82 +56,54 @@ def collect(commands: Iterable[Command]) -> bool:
     return collected is not None
 
 
-class CollectingPipeline(Pipeline):
-    """A pipeline whose commands are collected if it writes."""
-
-    async def execute(self, raise_on_error: bool = True) -> list[Any]:
-        """Execute all commands, or collect them."""
-        commands, stack = _collected.get(), cast("list[Any]", self.command_stack)
-        if commands is None or not any(command[0] in _WRITE_COMMANDS for command, _ in stack):
-            return await super().execute(raise_on_error)
-        commands += [command for command, _ in stack]
-        await self.reset()
-        return [True] * len(stack)
-
-
-class CollectingRedis(Redis):
-    """A client whose write commands are collected inside `collecting_writes`."""
-
-    async def execute_command(self, *args: Any, **options: Any) -> Any:
-        """Execute a command, or collect it."""
-        commands = _collected.get()
-        if commands is None or args[0] not in _WRITE_COMMANDS:
-            return await cast("Any", super()).execute_command(*args, **options)
-        commands.append(args)
-        return True
-
-    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
-        """Return a pipeline."""
-        return CollectingPipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
-
-
-def create_waiting_client(
-    url: str, client: type[Redis] = Redis, connections: int = CONNECTIONS, retries: int = RETRIES
-) -> Any:
+def create_waiting_client(url: str, connections: int = CONNECTIONS) -> Any:
     """Create a client whose commands wait for a free connection, and for a new master if there can be one.
 
     Raises:
         CheckpointError: if the URL is invalid.
     """
     # Timeouts are not retried, so that a request waits for an unresponsive server only once.
-    count = FAILOVER_RETRIES if has_failover(url) else retries
-    retry = Retry(ExponentialBackoff(cap=0.5, base=0.05), count, supported_errors=(RedisConnectionError,))
-    options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": CONNECT_S, "retry": retry}
+    count = FAILOVER_RETRIES if has_failover(url) else RETRIES
+    options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": CONNECT_S, "retry": _retry(count)}
     pools = Pools(BlockingConnectionPool, ManagedPool, {"max_connections": connections, "timeout": POOL_WAIT_S})
-    return create_client(url, client, pools, **options)
+    return create_client(url, Redis, pools, **options)
+
+
+def _retry(count: int) -> Retry:
+    return Retry(ExponentialBackoff(cap=0.5, base=0.05), count, supported_errors=(RedisConnectionError,))
 
 
 @asynccontextmanager
-async def open_redis(url: str, connections: int = CONNECTIONS) -> AsyncGenerator[CollectingRedis]:
-    """Open a client after checking the server's modules. ``connections`` is its maximum number of connections.
+async def open_redis(url: str, connections: int = CONNECTIONS) -> AsyncGenerator[Redis]:
+    """Open a client after asking the server. ``connections`` is its maximum number of connections.
 
     Raises:
-        CheckpointError: if the server does not respond or lacks a module, or the URL names another database than 0.
+        CheckpointError: if the server does not respond.
     """
-    if missing := missing_modules(url):
-        raise CheckpointError(
-            f"The Redis server lacks these modules: {', '.join(missing)}. Use redis:8, which includes them."
-        )
-    client = cast("CollectingRedis", create_waiting_client(url, CollectingRedis, connections))
-    try:
-        if problem := describe_database(client):
-            raise CheckpointError(problem)
-        if not has_failover(url):
-            await _refuse_cluster(client)
+    await check_server(url)
+    async with create_waiting_client(url, connections) as client:
         yield client
-    finally:
-        await client.aclose()
 
 
-async def _refuse_cluster(client: CollectingRedis) -> None:
+async def check_server(url: str) -> None:
+    """Check that a server answers and is no node of a cluster that the URL does not name.
+
+    Raises:
+        CheckpointError: if it does not.
+    """
+    options: Any = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": CONNECT_S, "retry": _retry(RETRIES)}
     try:
-        facts: dict[str, Any] = await cast("Any", client).info("cluster")
+        async with create_client(url, Redis, **options) as client:
+            facts: dict[str, Any] = await client.info("cluster")
     except (RedisError, OSError) as error:
-        raise CheckpointError(f"The Redis server fails: {plain_reason(error)}") from error
-    if facts.get("cluster_enabled"):
+        reason = plain_reason(error).rstrip(".")
+        raise CheckpointError(
+            f"The Redis server at {redact_url(url)} does not answer: {reason}. {START_ADVICE}"
+        ) from error
+    if facts.get("cluster_enabled") and not has_failover(url):
         raise CheckpointError("The Redis server is part of a cluster: write redis+cluster://HOST:PORT/NAME.")
 
 
-def lacks_index(error: ResponseError) -> bool:
-    """Return whether a command has failed because its index does not exist. Versions of Redis say it differently."""
-    return any(text in str(error).lower() for text in ("no such index", "unknown index name"))
+async def has_json(client: Any) -> bool:
+    """Return whether a server has the commands that LangGraph's Redis checkpointer needs: JSON and search."""
+    return all(await client.execute_command("COMMAND INFO", "JSON.SET", "FT.SEARCH"))

@@ -1,23 +1,21 @@
 """The master in a Redis Cluster that holds a deployment.
 
-The search module of a cluster's node knows only its own keys, and a step is written by one script, which may only use
-keys of one slot. So all keys of a deployment have the same hash tag and lie in one slot, and its clients talk to the
-master of that slot as to a single server. Deployments with different names are spread over the masters.
+A step is written by one script, which may only use keys of one slot. So all keys of a deployment have the same hash tag
+and lie in one slot, and its clients talk to the master of that slot as to a single server. Deployments with different
+names are spread over the masters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
-from redis import Redis as SyncRedis
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.crc import key_slot
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
-from redis.retry import Retry as SyncRetry
 
 Place = tuple[str, int]
 
@@ -60,25 +58,6 @@ class SlotMaster:
     async def discover_slaves(self, service_name: str) -> Sequence[Place]:
         """Return no replicas: everything is read from the master."""
         return ()
-
-
-def find_slot_master(places: Sequence[Place], name: str, **options: Any) -> Any:
-    """Return a client that waits for its answers, for the master of the slot of a name.
-
-    Raises:
-        ConnectionError: if no node answers, or none holds the slot.
-    """
-    problem: Exception | None = None
-    for host, port in places:
-        try:
-            with SyncRedis(host=host, port=port, retry=SyncRetry(NoBackoff(), 0), **options) as node:
-                slots = cast("Any", node).execute_command("CLUSTER", "SLOTS")
-        except (RedisError, OSError) as error:
-            problem = error
-            continue
-        if (found := _master_of(slots, name, host)) is not None:
-            return SyncRedis(host=found[0], port=found[1], **options)
-    raise _not_found(name, problem)
 
 
 def _master_of(slots: Sequence[Any], name: str, asked_host: str) -> Place | None:

@@ -1,6 +1,7 @@
-"""The JSON documents of LangGraph's Redis saver, written and read as data: its own reader turns some maps into objects.
+"""Checkpoints as LangGraph's Redis checkpointer stores them: the same keys, and the same documents.
 
-Its writer makes a client's JSON commands, a pipeline and several calls to the server of each document.
+Where the server has JSON, LangGraph's class reads them. They are written here because all that belongs to a step is
+written by one script, and read as data because LangGraph's reader turns some maps into objects.
 """
 
 from __future__ import annotations
@@ -12,18 +13,59 @@ from typing import Any
 import msgspec
 import orjson
 from langgraph.checkpoint.base import CheckpointTuple
-from langgraph.checkpoint.redis.util import (
-    from_storage_safe_id,
-    from_storage_safe_str,
-    to_storage_safe_id,
-    to_storage_safe_str,
-)
 from msgspec import Struct
 
 from ragflow_lg.checkpoints.steps.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, key_config
 
 _SERIALIZER = PlainSerializer(is_json=True)
+
+_NO_NAMESPACE = "__empty__"
+_NO_ID = "00000000-0000-0000-0000-000000000000"
+"""What stands for empty texts."""
+
+CHECKPOINTS = "checkpoint"
+
+
+class KeyNames(Struct, frozen=True):
+    """The names of keys. Those of registries have a prefix only if all keys of a deployment lie in one slot."""
+
+    prefix: str
+    has_one_slot: bool = False
+
+    def checkpoint(self, key: CheckpointKey) -> str:
+        """Return the key of a checkpoint. What stands before the key of its thread is that of all checkpoints."""
+        return f"{self.prefix}{CHECKPOINTS}:{_join(key)}"
+
+    def pointer(self, thread: str, namespace: str) -> str:
+        """Return the key that contains the key of the newest checkpoint."""
+        return f"{self.prefix}{CHECKPOINTS}_latest:{thread or _NO_ID}:{store_namespace(namespace)}"
+
+    def write(self, key: CheckpointKey, task: str, index: int) -> str:
+        """Return the key of a pending write."""
+        return f"{self.prefix}{CHECKPOINTS}_write:{_join(key)}:{task}:{index}"
+
+    def registry(self, key: CheckpointKey) -> str:
+        """Return the key of the sorted set with the keys of a checkpoint's pending writes."""
+        return f"{self.prefix if self.has_one_slot else ''}write_keys_zset:{_join(key)}"
+
+
+def _join(key: CheckpointKey) -> str:
+    return f"{key.thread or _NO_ID}:{store_namespace(key.namespace)}:{key.checkpoint or _NO_ID}"
+
+
+def store_namespace(namespace: str) -> str:
+    """Return a namespace as it is stored."""
+    return namespace or _NO_NAMESPACE
+
+
+def read_namespace(stored: str) -> str:
+    """Return a stored namespace."""
+    return "" if stored == _NO_NAMESPACE else stored
+
+
+def _read_id(stored: str) -> str:
+    return "" if stored == _NO_ID else stored
 
 
 class _Document(Struct, frozen=True):
@@ -33,8 +75,8 @@ class _Document(Struct, frozen=True):
 
     def key(self) -> CheckpointKey:
         """Return the key of the checkpoint to which the document belongs."""
-        thread, checkpoint = from_storage_safe_id(self.thread_id), from_storage_safe_id(self.checkpoint_id)
-        return CheckpointKey(thread, from_storage_safe_str(self.checkpoint_ns), checkpoint)
+        names = _read_id(self.thread_id), read_namespace(self.checkpoint_ns), _read_id(self.checkpoint_id)
+        return CheckpointKey(*names)
 
 
 class CheckpointDocument(_Document, frozen=True):
@@ -43,6 +85,7 @@ class CheckpointDocument(_Document, frozen=True):
     checkpoint: dict[str, Any]
     metadata: str
     parent_checkpoint_id: str | None = None
+    run_id: str = ""
 
 
 class WriteDocument(_Document, frozen=True):
@@ -61,11 +104,10 @@ def dump_checkpoint(
 
     It has no ``checkpoint_ts``, by which LangGraph's listing sorts: checkpoints are sorted by their ids.
     """
-    run = metadata.get("run_id")
     versions = {channel: str(version) for channel, version in checkpoint["channel_versions"].items()}
     document: dict[str, Any] = {
         **_names(key),
-        "run_id": to_storage_safe_id(run) if run else "",
+        "run_id": metadata.get("run_id") or "",
         "parent_checkpoint_id": parent,
         "checkpoint": {"type": "json", **checkpoint, "channel_versions": versions, "pending_sends": []},
         "metadata": _dump(metadata).decode(),
@@ -92,10 +134,11 @@ def dump_write(key: CheckpointKey, task: tuple[str, str], index: int, channel: s
 
 
 def _names(key: CheckpointKey) -> dict[str, str]:
+    thread, namespace, checkpoint = key
     return {
-        "thread_id": to_storage_safe_id(key.thread),
-        "checkpoint_ns": to_storage_safe_str(key.namespace),
-        "checkpoint_id": to_storage_safe_id(key.checkpoint),
+        "thread_id": thread or _NO_ID,
+        "checkpoint_ns": store_namespace(namespace),
+        "checkpoint_id": checkpoint or _NO_ID,
     }
 
 
@@ -103,16 +146,16 @@ def _dump(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
 
 
-def read_checkpoint(stored: Any) -> CheckpointDocument:
+def read_checkpoint(text: bytes) -> CheckpointDocument:
     """Return a checkpoint's document.
 
     Raises:
         ValueError: if it is not one.
     """
-    return msgspec.convert(stored, CheckpointDocument)
+    return msgspec.convert(orjson.loads(text), CheckpointDocument)
 
 
-def read_tuple(document: CheckpointDocument, writes: Sequence[Any]) -> CheckpointTuple:
+def read_tuple(document: CheckpointDocument, writes: Sequence[bytes]) -> CheckpointTuple:
     """Return a checkpoint with its pending writes, which must belong to it.
 
     Raises:
@@ -122,7 +165,7 @@ def read_tuple(document: CheckpointDocument, writes: Sequence[Any]) -> Checkpoin
     checkpoint: Any = {
         name: part for name, part in document.checkpoint.items() if name not in ("type", "pending_sends")
     }
-    parent = from_storage_safe_id(document.parent_checkpoint_id or "")
+    parent = _read_id(document.parent_checkpoint_id or "")
     return CheckpointTuple(
         config=key_config(key),
         checkpoint=checkpoint,
@@ -132,8 +175,8 @@ def read_tuple(document: CheckpointDocument, writes: Sequence[Any]) -> Checkpoin
     )
 
 
-def _read_write(stored: Any, key: CheckpointKey) -> tuple[str, str, Any]:
-    write = msgspec.convert(stored, WriteDocument)
+def _read_write(text: bytes, key: CheckpointKey) -> tuple[str, str, Any]:
+    write = msgspec.convert(orjson.loads(text), WriteDocument)
     if write.key() != key:
         raise ValueError("a pending write belongs to another checkpoint")
     value = _SERIALIZER.loads_typed((write.type, base64.b64decode(write.blob, validate=True)))

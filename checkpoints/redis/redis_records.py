@@ -60,9 +60,8 @@ class RedisRecords:
             ("ZADD", index, record.started_ms, record.run_id),
             (LIST, record.session, record.started_ms, self._index("*")),
         ]
-        if not collect(commands):
-            with translate_errors(RedisError, OSError):
-                await self._sessions.write(thread_of_session(record.session), commands)
+        with translate_errors(RedisError, OSError):
+            await self._sessions.write(thread_of_session(record.session), commands)
 
     async def get(self, run_id: str) -> RunRecord | None:
         """Return a record."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 import msgspec
-from langgraph.checkpoint.redis.util import to_storage_safe_id
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from ragflow_lg.base.ids import session_of_thread
-from ragflow_lg.checkpoints.redis.redis_client import Command
+from ragflow_lg.checkpoints.redis.redis_client import Command, collect
+from ragflow_lg.checkpoints.redis.redis_documents import CHECKPOINTS
 from ragflow_lg.checkpoints.steps.leased_reads import LeasedReads
 from ragflow_lg.checkpoints.steps.preconditions import (
     BLOB_MISSING,
@@ -18,12 +20,9 @@ from ragflow_lg.checkpoints.steps.preconditions import (
     LEASE_MISSING,
     LEASE_TAKEN,
     NO_LEASE,
+    PART_MISSING,
     Precondition,
 )
-
-CHECKPOINTS = "checkpoint"
-_HAS_KEYS = "has_keys"
-"""Field of a thread's blobs that exists if the thread has a set of keys."""
 
 _ENTRY = """
 local function entry(key, documents)
@@ -74,8 +73,6 @@ local ttl_ms, is_checkpoint, token, checkpoint = tonumber(ARGV[1]), ARGV[3] == '
 {_ENTRY}
 {_LIST}
 local at = 7 + tonumber(ARGV[6])
-local is_ordered = redis.call('EXISTS', order) == 1
-    or is_checkpoint and redis.call('HEXISTS', blobs, '{_HAS_KEYS}') == 0
 if is_checkpoint then
     local current = redis.call('HGET', lease, 'token') or '{NO_LEASE}'
     if current ~= token then
@@ -88,31 +85,33 @@ if is_checkpoint then
         if redis.call('HEXISTS', blobs, ARGV[i]) == 0 then return redis.error_reply('{BLOB_MISSING}') end
     end
 end
-local written, others = {{}}, {{HDEL = true, ZREM = true, SETEX = true, {LIST} = true}}
+local is_shrunk, written, others = false, {{}}, {{HDEL = true, ZREM = true, SETEX = true, {LIST} = true}}
 for _, command in ipairs(cmsgpack.unpack(ARGV[at])) do
     if command[1] == '{LIST}' then
         list(index, ttl_ms, unpack(command, 2))
     else
         redis.call(unpack(command))
     end
+    is_shrunk = is_shrunk or command[1] == 'DEL' or command[1] == 'HDEL'
     if command[1] == 'DEL' then
         for i = 2, #command do
             redis.call('SREM', keys, command[i])
-            local erased = is_ordered and entry(command[i], ARGV[2])
+            local erased = entry(command[i], ARGV[2])
             if erased then redis.call('ZREM', order, erased) end
         end
     elseif not others[command[1]] then
         written[command[2]] = true
     end
 end
-if is_checkpoint then
-    redis.call('HSET', blobs, '{_HAS_KEYS}', 1)
-    written[blobs] = true
+if is_shrunk then
+    for _, key in ipairs({{blobs, order}}) do
+        if redis.call('EXISTS', key) == 0 then redis.call('SREM', keys, key) end
+    end
 end
 local has_order = false
 for key in pairs(written) do
     redis.call('SADD', keys, key)
-    local added = is_ordered and entry(key, ARGV[2])
+    local added = entry(key, ARGV[2])
     if added then has_order = redis.call('ZADD', order, 0, added) and true end
 end
 if has_order then
@@ -128,12 +127,12 @@ return 1
 The key of SETEX keeps its own. `LIST` is a command of this script."""
 
 _READ = f"""
-local blobs, keys, index, pointer, checkpoint = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[3]
+local blobs, keys, index, order, pointer, checkpoint = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], ARGV[3]
 {_RENEW}
 local function is_gone(key) return redis.call('SISMEMBER', keys, key) == 1 and redis.call('EXISTS', key) == 0 end
 if redis.call('EXISTS', keys) == 1 then
     renew(keys, index, tonumber(ARGV[1]))
-elseif redis.call('HEXISTS', blobs, '{_HAS_KEYS}') == 1 then
+elseif redis.call('EXISTS', blobs, pointer) > 0 then
     return false
 end
 if checkpoint == '' then
@@ -142,12 +141,12 @@ if checkpoint == '' then
     if not checkpoint then return {{}} end
 end
 local writes = ARGV[2] .. string.match(checkpoint, '[^:]*$')
-if is_gone(blobs) or is_gone(checkpoint) or is_gone(writes) then return false end
-local document = redis.call('JSON.GET', checkpoint)
+if is_gone(blobs) or is_gone(order) or is_gone(checkpoint) or is_gone(writes) then return false end
+local document = redis.call(ARGV[4], checkpoint)
 if not document then return {{}} end
 local found = {{document}}
 for _, key in ipairs(redis.call('ZRANGE', writes, 0, -1)) do
-    local write = redis.call('JSON.GET', key)
+    local write = redis.call(ARGV[4], key)
     if not write then return false end
     found[#found + 1] = write
 end
@@ -156,25 +155,11 @@ return found
 """Renews a session. Returns a checkpoint and its pending writes, nothing if it does not exist, or false if a part is
 missing."""
 
-_LIST_CHECKPOINTS = f"""
-local blobs, keys, order, documents = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
-{_ENTRY}
-if redis.call('EXISTS', order) == 0 then
-    if redis.call('HEXISTS', blobs, '{_HAS_KEYS}') == 0 or redis.call('EXISTS', keys) == 0 then return false end
-    for _, key in ipairs(redis.call('SMEMBERS', keys)) do
-        local known = entry(key, documents)
-        if known then redis.call('ZADD', order, 0, known) end
-    end
-    if redis.call('EXISTS', order) == 0 then return {{}} end
-    redis.call('SADD', keys, order)
-    local deadline = redis.call('PEXPIRETIME', keys)
-    if deadline > 0 then redis.call('PEXPIREAT', order, deadline) end
-end
-return redis.call('ZREVRANGEBYLEX', order, ARGV[2], '-', 'LIMIT', 0, ARGV[3])
+_LIST_CHECKPOINTS = """
+if redis.call('EXISTS', KEYS[2]) == 0 and redis.call('SISMEMBER', KEYS[1], KEYS[2]) == 1 then return false end
+return redis.call('ZREVRANGEBYLEX', KEYS[2], ARGV[1], '-', 'LIMIT', 0, ARGV[2])
 """
-"""Returns a page of a thread's checkpoints, newest first, or false if only the search knows them.
-
-A thread that was begun before there was this sorted set gets it with its first page."""
+"""Returns a page of a thread's checkpoints, newest first, or false if the server has lost them."""
 
 _DELETE = """
 local prefix, rest = ARGV[1], {}
@@ -204,8 +189,10 @@ def _as_text(part: Any) -> Any:
 class RedisSessions:
     """The keys of all sessions of a deployment."""
 
-    def __init__(self, client: Redis, prefix: str, ttl_s: int) -> None:
+    def __init__(self, client: Redis, prefix: str, ttl_s: int, *, has_json: bool = False) -> None:
+        """Initialize. ``has_json``: checkpoints are JSON documents, which need modules, and otherwise texts."""
         self._client = cast("Any", client)
+        self._set, self._get = (("JSON.SET", "$"), "JSON.GET") if has_json else (("SET",), "GET")
         self._prefix = prefix
         self._ttl_ms = ttl_s * 1000
         self.index = f"{prefix}agent:sessions"
@@ -221,9 +208,21 @@ class RedisSessions:
         """Return the key of the hash of a thread's blobs."""
         return f"{self._prefix}checkpoint_blobs:{thread}"
 
+    def set_document(self, key: str, text: bytes) -> Command:
+        """Return the command that stores a document."""
+        return (self._set[0], key, *self._set[1:], text)
+
+    def get_document(self, key: str) -> Command:
+        """Return the command that reads a document."""
+        return (self._get, key)
+
     async def write(self, thread: str, commands: Sequence[Command]) -> None:
-        """Execute commands. The second part of each must be its key, which becomes a key of the session."""
-        await self._write(thread, commands, [0, NO_LEASE, "", 0])
+        """Execute commands in the open transaction, or by themselves.
+
+        The second part of each must be its key, which becomes a key of the session.
+        """
+        if not collect(commands):
+            await self._write(thread, commands, [0, NO_LEASE, "", 0])
 
     async def write_checked(self, precondition: Precondition, commands: Sequence[Command], checkpoint: str) -> None:
         """Execute commands if the precondition holds. ``checkpoint`` is the key of its checkpoint, or ``""``.
@@ -251,17 +250,29 @@ class RedisSessions:
 
     def read_command(self, thread: str, pointer: str, checkpoint: str, writes_prefix: str) -> Command:
         """Return the command of `read`."""
-        keys = (self.blobs_key(thread), self._keys_key(thread), self.index, pointer)
-        return ("EVAL", _READ, len(keys), *keys, self._ttl_ms, writes_prefix, checkpoint)
+        keys = (self.blobs_key(thread), self._keys_key(thread), self.index, self._order_key(thread), pointer)
+        return ("EVAL", _READ, len(keys), *keys, self._ttl_ms, writes_prefix, checkpoint, self._get)
 
-    async def list_checkpoints(self, thread: str, bound: str, count: int) -> Sequence[bytes] | None:
-        r"""Return entries ``id\0namespace`` of a thread's checkpoints, newest first. None: only the search knows them.
+    async def list_checkpoints(self, thread: str, bound: bytes, count: int) -> Sequence[bytes]:
+        r"""Return entries ``id\0namespace`` of a thread's checkpoints, newest first.
 
-        ``bound`` is an entry, or an id: only older ones are returned; ``""`` for the newest.
+        ``bound`` is an entry, or an id: only older ones are returned; ``b""`` for the newest.
+
+        Raises:
+            ResponseError: if the server has lost them.
         """
-        keys = (self.blobs_key(thread), self._keys_key(thread), self._order_key(thread))
-        start = f"({bound}" if bound else "+"
-        return await self._client.eval(_LIST_CHECKPOINTS, len(keys), *keys, self._documents(thread), start, count)
+        start = b"(" + bound if bound else b"+"
+        keys = self._keys_key(thread), self._order_key(thread)
+        found = await self._client.eval(_LIST_CHECKPOINTS, 2, *keys, start, count)
+        if found is None:
+            raise ResponseError(PART_MISSING)
+        return found
+
+    async def threads(self) -> list[str]:
+        """Return all threads with checkpoints, by looking at all keys of the server."""
+        start = self._order_key("")
+        pattern = re.sub(r"[*?\[\]\\^-]", r"\\\g<0>", start) + "*"
+        return [key.decode()[len(start) :] async for key in self._client.scan_iter(match=pattern, count=1000)]
 
     async def delete_thread(self, thread: str) -> None:
         """Delete a thread's checkpoints and blobs."""
@@ -271,7 +282,7 @@ class RedisSessions:
 
     def _documents(self, thread: str) -> str:
         """Return how the keys of a thread's checkpoints begin."""
-        return f"{self._prefix}{CHECKPOINTS}:{to_storage_safe_id(thread)}:"
+        return f"{self._prefix}{CHECKPOINTS}:{thread}:"
 
     def _keys_key(self, thread: str) -> str:
         return f"{self._prefix}checkpoint_keys:{thread}"

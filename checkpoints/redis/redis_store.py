@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, ClassVar, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.base.tasks import SharedTask
@@ -17,15 +18,26 @@ from ragflow_lg.checkpoints.memory.memory_store import CancelWatch, MemoryCancel
 from ragflow_lg.checkpoints.records.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.records.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, StoredLeases
 from ragflow_lg.checkpoints.records.run_records import hex_session
-from ragflow_lg.checkpoints.redis.redis_client import Command, collect, lacks_index, open_redis
+from ragflow_lg.checkpoints.redis.redis_client import Command, collect, has_json, open_redis
+from ragflow_lg.checkpoints.redis.redis_documents import KeyNames
 from ragflow_lg.checkpoints.redis.redis_records import RedisRecords, RedisTraces
 from ragflow_lg.checkpoints.redis.redis_saver import RedisSaver, redis_saver
-from ragflow_lg.checkpoints.redis.redis_sessions import CHECKPOINTS, RedisSessions
+from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.checkpoints.store_url import cluster_name, key_prefix
 
+FORMAT = "agent:format"
+"""The key of a store's format."""
+FORMATS = {
+    "json": "JSON documents, which LangGraph's AsyncRedisSaver reads",
+    "text": "texts: the server has no modules for JSON and search",
+}
+"""What the formats of checkpoints are."""
+
 REDIS_POLL_S = 0.5
 FLAG_TTL_S = 3600
+
+logger = logging.getLogger(__name__)
 
 
 class RedisCancels:
@@ -233,20 +245,14 @@ LEASE_CONNECTIONS = 4
 
 
 async def has_redis_store(url: str, prefix: str) -> bool:
-    """Return whether a server has the index of a store.
+    """Return whether a server has a store.
 
     Raises:
-        CheckpointError: if the server does not respond or lacks a module.
+        CheckpointError: if the server does not respond.
     """
     async with open_redis(url) as client:
         with translate_errors(RedisError, OSError):
-            try:
-                await cast("Any", client).execute_command("FT.INFO", key_prefix(url, prefix) + CHECKPOINTS)
-            except ResponseError as error:
-                if not lacks_index(error):
-                    raise
-                return False
-    return True
+            return bool(await cast("Any", client).exists(key_prefix(url, prefix) + FORMAT))
 
 
 @asynccontextmanager
@@ -254,12 +260,13 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[
     """Open a client and its store.
 
     Raises:
-        CheckpointError: if the server does not respond or lacks a module.
+        CheckpointError: if the server does not respond.
     """
     prefix, is_cluster = key_prefix(url, prefix), bool(cluster_name(url))
     async with open_redis(url) as client, open_redis(url, LEASE_CONNECTIONS) as lease_client:
-        sessions = RedisSessions(client, prefix, ttl_s)
-        saver = await redis_saver(client, sessions, prefix, has_one_slot=is_cluster)
+        with translate_errors(RedisError, OSError):
+            sessions = RedisSessions(client, prefix, ttl_s, has_json=await _find_format(client, prefix) == "json")
+        saver = redis_saver(client, sessions, KeyNames(prefix, is_cluster))
         read_command = cast("RedisSaver", saver.inner).read_command
         table = RedisLeaseTable(lease_client, sessions, prefix, has_one_slot=is_cluster, read_command=read_command)
         leases = StoredLeases(table)
@@ -271,3 +278,11 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[
         finally:
             await cancels.aclose()
             await leases.settle()
+
+
+async def _find_format(client: Any, prefix: str) -> str:
+    """Return the format of a store's checkpoints, which is decided when it is opened first."""
+    await client.set(prefix + FORMAT, "json" if await has_json(client) else "text", nx=True)
+    found = (await client.get(prefix + FORMAT)).decode()
+    logger.info("Checkpoints in Redis are %s.", FORMATS.get(found, found))
+    return found

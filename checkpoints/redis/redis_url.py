@@ -31,22 +31,11 @@ def has_failover(url: str) -> bool:
     return url.startswith((f"{SENTINEL}://", f"{CLUSTER}://"))
 
 
-def describe_database(client: Any) -> str:
-    """Return what is wrong with the database that the client of a session store uses, or ``""``.
-
-    An index can only be created in database 0, but then finds keys of all databases, without their content.
-    """
-    number = int(client.connection_pool.connection_kwargs.get("db") or 0)
-    advice = "Write /0, and set another checkpoint_prefix for each deployment on the server."
-    return f"Redis searches database 0 only, and the URL names database {number}. {advice}" if number else ""
-
-
 def create_client(url: str, client: Any, pools: Pools | None = None, **options: Any) -> Any:
-    """Create a client of the class ``client``, one of redis-py's or a subclass.
+    """Create a client of the class ``client``, redis-py's asynchronous one or a subclass.
 
     Raises:
         CheckpointError: if the URL is invalid.
-        RedisError: if the client waits for its answers, and no node of a cluster has its slot.
     """
     try:
         if not has_failover(url):
@@ -62,8 +51,9 @@ def create_client(url: str, client: Any, pools: Pools | None = None, **options: 
 
 
 def _create_sentinel_client(url: str, client: Any, pools: Pools | None, options: Mapping[str, Any]) -> Any:
-    from redis import sentinel as with_waiting
-    from redis.asyncio import sentinel as without
+    from redis.asyncio.sentinel import Sentinel
+
+    from ragflow_lg.checkpoints.redis.managed_connections import ManagedConnection
 
     places, account, path = _parse(url, _SENTINEL_PORT)
     service, _, database = path.partition("/")
@@ -71,13 +61,10 @@ def _create_sentinel_client(url: str, client: Any, pools: Pools | None, options:
         raise ValueError("it has no service name, as in redis+sentinel://HOST:26379/SERVICE")
     if database and not (database.isascii() and database.isdigit()):
         raise ValueError(f"the database {database!r} after the service is not a number")
-    sentinel: Any = (without if _is_async(client) else with_waiting).Sentinel
+    sentinel: Any = Sentinel
     master_finder = sentinel(places, sentinel_kwargs={**account, **options}, **account, **options)
     more = {"connection_pool_class": pools.managed, **pools.options} if pools else {}
-    if _is_async(client):
-        from ragflow_lg.checkpoints.redis.managed_connections import ManagedConnection
-
-        more["connection_class"] = ManagedConnection
+    more["connection_class"] = ManagedConnection
     return master_finder.master_for(service, redis_class=client, db=int(database or 0), **more)
 
 
@@ -85,21 +72,13 @@ def _create_cluster_client(url: str, client: Any, pools: Pools | None, options: 
     from redis.asyncio.sentinel import SentinelConnectionPool
 
     from ragflow_lg.checkpoints.redis.managed_connections import ManagedConnection
-    from ragflow_lg.checkpoints.redis.redis_cluster import SlotMaster, find_slot_master
+    from ragflow_lg.checkpoints.redis.redis_cluster import SlotMaster
 
     name = cluster_name(url)
     places, account, _ = _parse(url, _PORT)
-    if not _is_async(client):
-        return find_slot_master(places, name, **account, **options)
     pool = pools.managed if pools else SentinelConnectionPool
     more = {"connection_class": ManagedConnection, **(pools.options if pools else {})}
     return SlotMaster(places, {**account, **options}).client_of(name, client, pool, more)
-
-
-def _is_async(client: Any) -> bool:
-    from redis.asyncio import Redis
-
-    return issubclass(client, Redis)
 
 
 def _parse(url: str, default_port: int) -> tuple[list[tuple[str, int]], dict[str, str], str]:

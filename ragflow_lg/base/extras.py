@@ -40,7 +40,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "otel": ("opentelemetry",),
     "png": ("font_roboto", "resvg_py"),
     "postgresql": ("psycopg",),
-    "redis": ("redis", "redisvl"),
+    "redis": ("redis",),
     "reports": ("docx", "latex2mathml", "markdown_it", "mdit_py_plugins", "typst"),
     "schemas": ("jsonschema", "referencing"),
     "server": (

@@ -56,21 +56,6 @@ def copy_context_without_run() -> Context:
     return context
 
 
-def redis_key_of(saver: Any, thread: str, namespace: str, checkpoint: str) -> str:
-    """Return the Redis saver's key of a checkpoint. Writing it in the lease's transaction needs it."""
-    return saver._make_redis_checkpoint_key(thread, namespace, checkpoint)
-
-
-def redis_pointer_of(saver: Any, thread: str, namespace: str) -> str:
-    """Return the Redis saver's key of the pointer to the newest checkpoint. The same transaction needs it."""
-    return saver._make_redis_checkpoint_latest_key(thread, namespace)
-
-
-def redis_write_key_of(saver: Any, place: tuple[str, str, str], task_id: str, index: int) -> str:
-    """Return the Redis saver's key of a pending write to the checkpoint ``place``. The same transaction needs it."""
-    return saver._make_redis_checkpoint_writes_key(*place, task_id, index)
-
-
 def add_trigger(graph: Any, node: str, channel: str) -> None:
     """Make a node also run when a channel becomes available: builders have no such edges, and joins wait for theirs.
 

@@ -56,7 +56,7 @@ async def test_a_deleted_session_leaves_nothing(tmp_path: Path, redis_url: str) 
             assert await store.node_logs.get("r") == [{"kind": "calls", "trace": [{"node": "a"}]}]
             await store.delete_session("anna")
             if url == redis_url:
-                assert await redis_keys(client, f"{prefix}*") == []
+                assert await redis_keys(client, f"{prefix}*") == [f"{prefix}agent:format"]
             else:
                 file = sqlite_file(store)
                 for table in ("checkpoints", "writes", "blobs", "leases", "runs", "traces", "node_logs", "cancels"):

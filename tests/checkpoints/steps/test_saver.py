@@ -1,12 +1,13 @@
 import asyncio
 import subprocess
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.report import ProgressCallbacks
 from langgraph.types import Interrupt, Send
@@ -59,30 +60,32 @@ EXACT: list[Any] = [
 THREAD = checkpoint_config("t")
 
 
-async def write_and_read(reopen: OpenStore, values: dict[str, Any], **more: Any) -> Any:
-    """Store values and more metadata with one saver; read them with another."""
-    metadata: Any = {"source": "loop", "step": 1, **more}  # LangGraph's type has no keys of applications
+async def write_and_read(reopen: OpenStore, values: Mapping[str, Any]) -> list[CheckpointTuple]:
+    """Store each value in a session, and metadata of its own, with one saver; read them with another."""
     async with reopen() as store:
-        await put_checkpoint(store.saver, THREAD, values, metadata)
+        for thread, value in values.items():
+            metadata: Any = {"source": "loop", "step": 1, "user": value.get("turn")}
+            await put_checkpoint(store.saver, checkpoint_config(thread), value, metadata)
     async with reopen() as store:
-        return await read_checkpoint(store, "t")
+        return [await read_checkpoint(store, thread) for thread in values]
 
 
-@pytest.mark.parametrize("value", [*HOSTILE, *EXACT], ids=str)
-async def test_data_is_never_read_as_an_object(reopen: OpenStore, value: Any) -> None:
-    values = {"outputs": {"n": value}, "turn": value, "__start__": {"query": value}}
-    checkpoint = await write_and_read(reopen, values, user=value)
-    assert checkpoint.checkpoint["channel_values"]["outputs"] == {"n": value}
-    if value is not None:
-        assert checkpoint.checkpoint["channel_values"]["turn"] == value
-    assert checkpoint.checkpoint["channel_values"]["__start__"] == {"query": value}
-    assert checkpoint.metadata["user"] == value
-    assert checkpoint.metadata["step"] == 1
+async def test_data_is_never_read_as_an_object(reopen: OpenStore) -> None:
+    data = [*HOSTILE, *EXACT]
+    values = {
+        f"t{number}": {"outputs": {"n": value}, "turn": value, "__start__": {"query": value}}
+        for number, value in enumerate(data)
+    }
+    for value, checkpoint in zip(data, await write_and_read(reopen, values), strict=True):
+        channels, metadata = checkpoint.checkpoint["channel_values"], cast("dict[str, Any]", checkpoint.metadata)
+        assert channels["outputs"] == {"n": value}
+        assert channels.get("turn") == value
+        assert channels["__start__"] == {"query": value}
+        assert (metadata["user"], metadata["step"]) == (value, 1)
 
 
-@pytest.mark.parametrize(
-    ("value", "result"),
-    [
+async def test_other_values_become_json_as_in_outputs(reopen: OpenStore) -> None:
+    rows: list[tuple[Any, Any]] = [
         ((1, 2), [1, 2]),
         ({1: "a"}, {"1": "a"}),
         (float("nan"), None),
@@ -90,12 +93,10 @@ async def test_data_is_never_read_as_an_object(reopen: OpenStore, value: Any) ->
         (2**200, str(2**200)),
         ("a\ud800b", "a\ufffdb"),
         ({"a": b"x", "b": {"c"}}, {"a": "x", "b": ["c"]}),
-    ],
-    ids=str,
-)
-async def test_other_values_become_json_as_in_outputs(reopen: OpenStore, value: Any, result: Any) -> None:
-    checkpoint = await write_and_read(reopen, {"outputs": {"n": value}})
-    assert checkpoint.checkpoint["channel_values"]["outputs"] == {"n": result}
+    ]
+    values = {f"t{number}": {"outputs": {"n": value}} for number, (value, _) in enumerate(rows)}
+    for (_, result), checkpoint in zip(rows, await write_and_read(reopen, values), strict=True):
+        assert checkpoint.checkpoint["channel_values"]["outputs"] == {"n": result}
 
 
 async def test_pending_writes_are_data_and_interrupts_are_restored(reopen: OpenStore) -> None:
@@ -173,11 +174,12 @@ async def test_keys_are_listed_newest_first_in_pages_without_reading_values(
 
 
 async def test_a_deleted_thread_has_no_checkpoint_and_can_start_again(reopen: OpenStore) -> None:
-    await write_and_read(reopen, {"outputs": {"n": "x" * 9000}})
+    values = {"t": {"outputs": {"n": "x" * 9000}}}
+    await write_and_read(reopen, values)
     async with reopen() as store:
         await store.saver.adelete_thread("t")
         assert await store.saver.aget_tuple(THREAD) is None
-    checkpoint = await write_and_read(reopen, {"outputs": {"n": "x" * 9000}})
+    (checkpoint,) = await write_and_read(reopen, values)
     assert checkpoint.checkpoint["channel_values"]["outputs"] == {"n": "x" * 9000}
 
 

@@ -8,19 +8,16 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph._internal import _constants as constants  # pyright: ignore[reportPrivateUsage] - the names under test
 from langgraph.channels.binop import BinaryOperatorAggregate
-from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.base import id as langgraph_ids
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.redis.aio import AsyncRedisSaver
 from langgraph.constants import END, START
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from ragflow_lg.base import langgraph_internals as internals
-from ragflow_lg.checkpoints.redis.redis_client import open_redis
 from tests.fakes.regions import out, play_run, runner_of
-from tests.stores import OpenStore, fresh_prefix
+from tests.stores import OpenStore
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 RANDOM = "9b2f0c1e-5d3a-4c7b-8e6f-1a2b3c4d5e6f"
@@ -119,24 +116,6 @@ async def test_a_graph_in_a_context_without_run_is_no_subgraph(is_separate: bool
 
     await compiled(outer_node, saver=InMemorySaver()).ainvoke({"text": ""}, THREAD)
     assert threads == [None if is_separate else "t"]
-
-
-async def test_the_redis_saver_stores_under_these_keys(redis_url: str) -> None:
-    prefix = fresh_prefix()
-    async with open_redis(redis_url) as client:
-        saver = AsyncRedisSaver(
-            redis_client=client, checkpoint_prefix=f"{prefix}checkpoint", checkpoint_write_prefix=f"{prefix}write"
-        )
-        await saver.asetup()
-        checkpoint = empty_checkpoint()
-        place: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
-        stored = await saver.aput(place, checkpoint, {}, {})
-        await saver.aput_writes(stored, [("a", 1)], "task")
-        key = ("t", "", checkpoint["id"])
-        pointer = internals.redis_pointer_of(saver, "t", "")
-        keys = [internals.redis_key_of(saver, *key), internals.redis_write_key_of(saver, key, "task", 0)]
-        assert await client.exists(*keys) == len(keys)
-        assert (await client.get(pointer)) == keys[0].encode()
 
 
 async def test_a_node_also_runs_for_an_added_trigger() -> None:
