@@ -1,26 +1,23 @@
-"""``ragflow-lg completion``: scripts for shells, and the words that complete a command line."""
+"""``ragflow-lg completion``: scripts for shells, by Typer."""
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import typer
 
-from ragflow_lg.server.cli.terminal import printable
+VARIABLE = "_RAGFLOW_LG_COMPLETE"
+"""Is set by Typer's scripts."""
 
-_SCRIPTS = {"bash": "bash.sh", "zsh": "zsh.zsh", "fish": "fish.fish"}
 
-
-def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Your shell.")],
-    words: Annotated[list[str] | None, typer.Argument(help="What the script asks for.", hidden=True)] = None,
-) -> None:
+def completion(shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Your shell.")]) -> None:
     """Print a script that completes commands in your shell.
 
-    It completes commands, options and their values, files, the names of sessions, ids and titles of nodes, and names of
-    components. Put the line of your shell into its start file.
+    It completes commands, options and their values, files, and the names of sessions, components and prompts. Put the
+    line of your shell into its start file.
 
     Examples:
     source <(ragflow-lg completion bash)   in ~/.bashrc
@@ -29,10 +26,17 @@ def completion(
 
     ragflow-lg completion fish | source   in ~/.config/fish/config.fish
     """
-    if not words:
-        sys.stdout.write((Path(__file__).parent / "completions" / _SCRIPTS[shell]).read_text("utf-8"))
-        return
-    from ragflow_lg.server.cli.completion_words import complete_line, complete_words
+    from typer import completion as scripts
 
-    found = complete_line(words[-1]) if shell == "bash" else complete_words(words)
-    sys.stdout.write("".join(f"{printable(word).replace(chr(10), ' ')}\n" for word in found))
+    make: Callable[..., str] = scripts.get_completion_script  # pyright: ignore[reportPrivateImportUsage]
+    sys.stdout.write(make(prog_name="ragflow-lg", complete_var=VARIABLE, shell=shell) + "\n")
+
+
+def words_to_complete() -> list[str] | None:
+    """Return the words that a shell asks Typer to complete, or None if this is a command to run."""
+    if VARIABLE not in os.environ:
+        return None
+    from typer import completion as scripts
+
+    scripts.completion_init()  # pyright: ignore[reportPrivateImportUsage]
+    return (os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")).split()[1:]

@@ -17,13 +17,19 @@ from ragflow_lg.component.spec import AnySpec, ComponentParams, ToolRules
 from ragflow_lg.component.tool import SearchOutputs
 from ragflow_lg.dsl_compiler.placeholder import LEGACY, RENAMED, REPLACED
 from ragflow_lg.server.assembly.library import catalog
+from ragflow_lg.server.cli.completion_words import component_names
 from ragflow_lg.server.cli.options import Output
 from ragflow_lg.server.cli.output_file import write_output
 from ragflow_lg.server.cli.terminal import print_note
 
 
 def components(
-    name: Annotated[str, typer.Argument(help="Describe this component and its parameters.", metavar="[NAME]")] = "",
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Describe this component and its parameters.", metavar="[NAME]", autocompletion=component_names
+        ),
+    ] = "",
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="text or json.")] = "text",
 ) -> None:
     """List all components, or describe one with its parameters.

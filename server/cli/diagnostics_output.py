@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import quote
 
 from ragflow_lg.base.diagnostics import CODES, Diagnostic
@@ -54,25 +54,6 @@ def _result(path: Path, diagnostic: Diagnostic) -> dict[str, object]:
 
 
 ReportFormat: TypeAlias = Literal["text", "json", "sarif"]
-
-
-def check_quickly(arguments: Sequence[str]) -> int | None:
-    """Run ``check`` if its only arguments are files and ``--output``, and return the exit code.
-
-    Return None if the full command line parser is needed: importing it takes longer than the check.
-    """
-    left, files, output = list(arguments), list[Path](), "text"
-    while left:
-        word = left.pop(0)
-        if word in ("-o", "--output") and left:
-            output = left.pop(0)
-        elif word.startswith("-"):
-            return None
-        else:
-            files.append(Path(word))
-    if not files or output not in get_args(ReportFormat):
-        return None
-    return check_files(files, cast("ReportFormat", output), None)
 
 
 def check_files(

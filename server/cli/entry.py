@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 from ragflow_lg.base.errors import CompileError, RagflowLgError, SessionBusyError
-from ragflow_lg.server.cli.terminal import print_line, print_note, use_utf8
+from ragflow_lg.server.cli.command_line import command_line
+from ragflow_lg.server.cli.completion import VARIABLE, words_to_complete
+from ragflow_lg.server.cli.terminal import print_note, use_utf8
+from ragflow_lg.server.settings.trusted_folders import asking
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,22 +43,9 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> None:
-    """Run the command with these arguments. Each branch imports only what it needs, because imports take longest."""
-    if arguments in (["--version"], ["-V"]):
-        from ragflow_lg import __version__
-
-        print_line(__version__)
-        return
-    if arguments[:1] == ["check"]:
-        from ragflow_lg.server.cli.diagnostics_output import check_quickly
-
-        if (code := check_quickly(arguments[1:])) is not None:
-            sys.exit(code)
-    from ragflow_lg.server.cli.command_line import command_line
-    from ragflow_lg.server.settings.trusted_folders import asking
-
+    words = words_to_complete()
     with asking(_ask_for_trust):
-        command_line(arguments)()
+        command_line(arguments if words is None else words)(complete_var=VARIABLE)
 
 
 def _ask_for_trust(folder: Path) -> bool:

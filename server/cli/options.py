@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import typer
 
+from ragflow_lg.server.cli.completion_words import session_names
+
 
 def check_session_name(name: str | None) -> str | None:
     """Return the name of a session.
@@ -23,7 +25,10 @@ def check_session_name(name: str | None) -> str | None:
 
 
 Session: TypeAlias = Annotated[
-    str, typer.Argument(help="Name of the session.", metavar="SESSION", callback=check_session_name)
+    str,
+    typer.Argument(
+        help="Name of the session.", metavar="SESSION", callback=check_session_name, autocompletion=session_names
+    ),
 ]
 NewSession: TypeAlias = Annotated[
     str | None,
@@ -148,7 +153,13 @@ BeginInputs: TypeAlias = Annotated[
 ]
 Conversation: TypeAlias = Annotated[
     str | None,
-    typer.Option("--session", "-s", help="Name of the conversation to continue or start.", callback=check_session_name),
+    typer.Option(
+        "--session",
+        "-s",
+        help="Name of the conversation to continue or start.",
+        callback=check_session_name,
+        autocompletion=session_names,
+    ),
 ]
 Inputs: TypeAlias = Annotated[
     list[str] | None,

@@ -8,11 +8,14 @@ from typing import Annotated
 
 import typer
 
+from ragflow_lg.server.cli.completion_words import prompt_names
 from ragflow_lg.server.cli.options import SettingsFile
 
 
 def prompts(
-    name: Annotated[str, typer.Argument(help="Print the text of this prompt.", metavar="[NAME]")] = "",
+    name: Annotated[
+        str, typer.Argument(help="Print the text of this prompt.", metavar="[NAME]", autocompletion=prompt_names)
+    ] = "",
     settings: SettingsFile = None,
 ) -> None:
     """List the engine's prompts, or print the text of one.

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.server.cli.diagnostics_output import check_quickly
+from ragflow_lg.server.cli.diagnostics_output import check_files
 from tests.server.cli.command import SUPPORT, call, invoke, write_canvas
 
 UNKNOWN = """{
@@ -48,7 +48,7 @@ def test_a_terminal_gets_the_same_report_in_colour(
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for name, value in {"NO_COLOR": "", "TERM": "xterm", "WT_SESSION": "1"}.items():
         monkeypatch.setenv(name, value)
-    assert check_quickly([str(unknown)]) == 1
+    assert check_files([unknown], "text", None) == 1
     coloured = capsys.readouterr().out
     assert "\x1b[1;31merror\x1b[0m component-unknown" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
