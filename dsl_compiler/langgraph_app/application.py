@@ -165,12 +165,9 @@ class CanvasApplication(CanvasGraph):
             limit = max(merged.get("recursion_limit", 0), self.canvas.recursion_limit)
             limited: Any = {**(config or {}), "recursion_limit": limit}
             stream: Any = super().astream(graph_input, limited, context=turn, **options)
-            try:
-                async with aclosing(stream):
-                    async for part in stream:
-                        yield part
-            finally:
-                turn.limits.close()
+            async with aclosing(stream):
+                async for part in stream:
+                    yield part
 
     def _steps(self, config: RunnableConfig) -> Steps | None:
         """Return the store for the nodes' steps. Only this project's savers have one, and only for a root graph."""

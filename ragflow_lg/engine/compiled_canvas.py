@@ -68,5 +68,3 @@ class CompiledCanvas(Struct, frozen=True, eq=False):
             return await asyncio.create_task(run, context=apart)
         except GraphRecursionError:
             raise RunError("The flow repeated a cycle too often and was stopped.") from None
-        finally:
-            turn.limits.close()

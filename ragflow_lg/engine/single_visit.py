@@ -99,7 +99,6 @@ async def visit_observed(
             playing.cancel()
             await asyncio.gather(playing, return_exceptions=True)
             calls += [event for event in await sink.take() if isinstance(event, ModelCalled)]
-        turn.limits.close()
     if finished is None:
         raise RequestError(f"{node_id!r} did not run.")
     return ObservedVisit(finished, tuple(calls))

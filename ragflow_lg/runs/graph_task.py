@@ -9,16 +9,14 @@ from typing import Any
 
 from ragflow_lg.base.errors import RagflowLgError, RunError
 from ragflow_lg.component.events import EventSink
-from ragflow_lg.component.turn_context import TurnContext
 
 
 class GraphTask(AbstractAsyncContextManager[None]):
     """A block in which the graph of a run runs. When it is left, the graph is stopped if it is still running."""
 
-    def __init__(self, turn: TurnContext, sink: EventSink) -> None:
+    def __init__(self, sink: EventSink) -> None:
         from langgraph.runtime import RunControl
 
-        self._turn = turn
         self._sink = sink
         self._task: asyncio.Task[None] | None = None
         self.control = RunControl()
@@ -44,7 +42,6 @@ class GraphTask(AbstractAsyncContextManager[None]):
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._turn.limits.close()
         if isinstance(error, Exception) and not isinstance(error, RagflowLgError):
             raise RunError(_describe_error(error)) from error
 

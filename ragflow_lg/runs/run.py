@@ -95,7 +95,7 @@ class Run:
         self._turn = TurnContext(services, self._sink, step_store(canvas, config))
         self._observer = CallObserver(canvas.plan, options.callbacks, self.record, options.store)
         self._session = RunSession(options, session_id, config, self._turn, self._observer)
-        self._graph = GraphTask(self._turn, self._sink)
+        self._graph = GraphTask(self._sink)
         self.collected = AnswerText()
         """The text and the sources that the events so far contain, and the form that the turn waits at."""
         self.usage = Usage()

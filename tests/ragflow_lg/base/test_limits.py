@@ -26,23 +26,6 @@ async def test_each_limit_ends_at_its_own_time() -> None:
         times = await asyncio.gather(*map(timed, (0.3, 0.1, 0.2)))
     assert times[1] < times[2] < times[0]
     assert all(elapsed >= limit for elapsed, limit in zip(times, (0.3, 0.1, 0.2), strict=True))
-    limits.close()
-
-
-def _timer_count(loop: asyncio.AbstractEventLoop) -> int:
-    scheduled: list[object] = vars(loop)["_scheduled"]
-    return len(scheduled)
-
-
-async def test_quick_blocks_share_one_timer() -> None:
-    limits, loop = Limits(), asyncio.get_running_loop()
-    before = _timer_count(loop)
-    for _ in range(100):
-        with limits.limit(600):
-            await asyncio.sleep(0)
-    assert _timer_count(loop) == before + 1
-    limits.close()
-    assert vars(limits)["_timer"] is None
 
 
 async def test_end_all_ends_blocks_with_and_without_a_limit() -> None:
@@ -74,4 +57,3 @@ async def test_paused_time_does_not_count() -> None:
             await asyncio.sleep(0.4)
         await asyncio.sleep(30)
     assert 0.55 < loop.time() - began < 5
-    limits.close()
