@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakSet, WeakValueDictionary
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ragflow_lg.base.errors import QuotaError
 from ragflow_lg.server.database.usage_repository import DAY_MS, DailyLimits, StoredQuota, UsageRepository
@@ -17,7 +18,6 @@ from ragflow_lg.server.observability.operations import find_tenant_slots
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.database.database import Database
     from ragflow_lg.server.database.tables import Row
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.server.settings.limits_section import TenantQuotasSection
@@ -28,8 +28,6 @@ RECOUNT_S = 60.0
 NEAR_RECOUNT_S = 1.0
 """The same for a count near its quota, so that refused requests cost little."""
 _NEAR = 0.9
-MAX_TENANTS = 10_000
-"""For how many tenants quotas are remembered."""
 
 _ADVICE: dict[StoredQuota, str] = {
     "agents": "Delete agents that are not needed.",
@@ -67,79 +65,12 @@ def find_limits(settings: Settings, tenant: str) -> Limits:
     return Limits(**{**general, **chosen})
 
 
-class Reservation(Struct, eq=False, weakref=True):
-    """Room for what is about to be stored. Counts of what is stored include it until it is released, or garbage."""
+class _Count(Struct):
+    """How much a tenant has stored of one kind."""
 
-    counts: list[_Count] = field(default_factory=list["_Count"])
-    """The counts that include it."""
-
-    def release(self, *, is_stored: bool = True) -> None:
-        """Note that what it is for has been stored, or will not be."""
-        for count in self.counts:
-            count.reserved.discard(self)
-            count.stored += is_stored
-        self.counts.clear()
-
-    def __enter__(self) -> None:
-        """Keep the room."""
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        """Release the room."""
-        self.release(is_stored=kind is None)
-
-
-class _Count(Struct, eq=False):
     stored: int = 0
-    """What was stored, and what has been added since."""
     at_s: float = -math.inf
-    reserved: WeakSet[Reservation] = field(default_factory=WeakSet[Reservation])
-
-    @property
-    def value(self) -> int:
-        return self.stored + len(self.reserved)
-
-
-class StoredCounts:
-    """Counts of what tenants have stored. They are read from the database, but not for every request."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._counts: dict[tuple[str, StoredQuota], _Count] = {}
-        self._counting: WeakValueDictionary[tuple[str, StoredQuota], asyncio.Lock] = WeakValueDictionary()
-        """Requests that come at once wait for one count, so that each sees what those before it have added."""
-
-    async def get(self, tenant: str, quota: StoredQuota, limit: int) -> int:
-        """Return a count that is recent enough to compare it with its limit."""
-        key = (tenant, quota)
-        if (recent := self._recent(key, limit)) is not None:
-            return recent
-        async with self._counting.setdefault(key, asyncio.Lock()):
-            if (recent := self._recent(key, limit)) is not None:
-                return recent
-            count, now_s = self._counts.get(key) or _Count(), time.monotonic()
-            before = count.stored
-            stored = await UsageRepository(self._database, tenant).count(quota)
-            # What is stored during the query may not be part of its result.
-            count.stored, count.at_s = stored + count.stored - before, now_s
-            self._counts[key] = count
-            return count.value
-
-    def _recent(self, key: tuple[str, StoredQuota], limit: int) -> int | None:
-        if (count := self._counts.get(key)) is None:
-            return None
-        recount_s = RECOUNT_S if count.value < limit * _NEAR else NEAR_RECOUNT_S
-        return count.value if time.monotonic() - count.at_s < recount_s else None
-
-    def add(self, tenant: str, quota: StoredQuota, number: int = 1) -> None:
-        """Note what has been stored."""
-        if count := self._counts.get((tenant, quota)):
-            count.stored += number
-
-    def reserve(self, tenant: str, quota: StoredQuota, reservation: Reservation) -> None:
-        """Note what is about to be stored."""
-        if count := self._counts.get((tenant, quota)):
-            count.reserved.add(reservation)
-            reservation.counts.append(count)
+    """When it was read from the database."""
 
 
 class Quotas:
@@ -150,18 +81,13 @@ class Quotas:
     ) -> None:
         """Initialize. ``on_refusal`` is called with the tenant and the quota of each refusal."""
         self._app_state = app_state
-        self._counts = StoredCounts(app_state.database)
+        self._counts: dict[tuple[str, StoredQuota], _Count] = {}
+        self._storing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._on_refusal = on_refusal
-        self._limits: dict[str, Limits] = {}
 
     def limits(self, tenant: str) -> Limits:
         """Return a tenant's quotas, which do not change while the server runs."""
-        found = self._limits.get(tenant)
-        if found is None:
-            if len(self._limits) >= MAX_TENANTS:
-                self._limits.clear()
-            found = self._limits[tenant] = find_limits(self._app_state.settings, tenant)
-        return found
+        return find_limits(self._app_state.settings, tenant)
 
     async def begin_turn(self, tenant: str, page_key: str = "", *rows: Row) -> None:
         """Count a turn, and store the ``rows`` that begin with it: its run, and its session if it is new.
@@ -172,8 +98,7 @@ class Quotas:
             QuotaError: if a quota is used up. Nothing is stored in that case.
         """
         now_ms, limits = self._app_state.now_ms(), self.limits(tenant)
-        if limits.checkpoint_bytes:
-            await self._require(tenant, "checkpoint_bytes", limits.checkpoint_bytes)
+        await self._require(tenant, "checkpoint_bytes")
         owners = [DailyLimits(limits.turns_day, limits.tokens_day, limits.cost_day)]
         if page_key:
             pages = self._app_state.settings.quotas.pages
@@ -187,32 +112,18 @@ class Quotas:
             self._on_refusal(tenant, quota)
             raise QuotaError(quota, limit, owner, _NOT_BEFORE, renews_s=renews_s)
 
-    async def reserve(self, tenant: str, *quotas: StoredQuota) -> Reservation:
-        """Reserve room for one more of each kind. Release it when they have been stored.
+    @asynccontextmanager
+    async def room(self, tenant: str, *quotas: StoredQuota) -> AsyncGenerator[None]:
+        """Store one more of each kind in the block. A tenant's blocks wait for each other.
 
         Raises:
             QuotaError: if a quota is used up.
         """
-        limits, reservation = self.limits(tenant), Reservation()
-        try:
-            for quota in quotas:
-                if limit := getattr(limits, quota):
-                    await self._require(tenant, quota, limit)
-                    self._counts.reserve(tenant, quota, reservation)
-        except BaseException:
-            reservation.release(is_stored=False)
-            raise
-        return reservation
-
-    async def reserve_copy(self, tenant: str) -> Reservation:
-        """Reserve room for a copy of a session, before the session store contains it.
-
-        Raises:
-            QuotaError: if a quota is used up.
-        """
-        if limit := self.limits(tenant).checkpoint_bytes:
-            await self._require(tenant, "checkpoint_bytes", limit)
-        return await self.reserve(tenant, "sessions")
+        async with self._storing[tenant]:
+            counts = [await self._require(tenant, quota) for quota in quotas]
+            yield
+            for count in counts:
+                count.stored += 1
 
     async def add_usage(self, tenant: str, usage: Usage) -> None:
         """Add what a component that ran alone has used to the current day."""
@@ -223,12 +134,22 @@ class Quotas:
 
     def add_bytes(self, tenant: str, number: int) -> None:
         """Note how many bytes a turn has written to the session store."""
-        self._counts.add(tenant, "checkpoint_bytes", number)
+        if count := self._counts.get((tenant, "checkpoint_bytes")):
+            count.stored += number
 
-    async def _require(self, tenant: str, quota: StoredQuota, limit: int) -> None:
-        if await self._counts.get(tenant, quota, limit) >= limit:
+    async def _require(self, tenant: str, quota: StoredQuota) -> _Count:
+        count = self._counts.setdefault((tenant, quota), _Count())
+        limit: int = getattr(self.limits(tenant), quota)
+        if not limit:
+            return count
+        recount_s = RECOUNT_S if count.stored < limit * _NEAR else NEAR_RECOUNT_S
+        if time.monotonic() - count.at_s >= recount_s:
+            count.at_s = time.monotonic()
+            count.stored = await UsageRepository(self._app_state.database, tenant).count(quota)
+        if count.stored >= limit:
             self._on_refusal(tenant, quota)
             raise QuotaError(quota, limit, "tenant", _ADVICE[quota])
+        return count
 
 
 class QuotaUse(NamedTuple):

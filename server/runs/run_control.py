@@ -135,7 +135,7 @@ class RunControl(AgentRuns):
         runner = await self._last(run, session)
         if version is not None:
             runner = await self._turns.runner(self._agent, session, version)
-        with await self._turns.quotas.reserve_copy(self._agent.tenant):
+        async with self._turns.quotas.room(self._agent.tenant, "checkpoint_bytes", "sessions"):
             target = self._app_state.new_id()
             try:
                 rerun = await runner.rerun(session.id, target, node, round=round_, changes=changes)
@@ -173,7 +173,7 @@ class RunControl(AgentRuns):
             checkpoint = await self._end_of(run)
         version = version or await self._turns.canvases.version(self._agent, session.version_id)
         canvas = await self._turns.canvases.compile(version)
-        with await self._turns.quotas.reserve_copy(self._agent.tenant):
+        async with self._turns.quotas.room(self._agent.tenant, "checkpoint_bytes", "sessions"):
             services, target = app_state.services, app_state.new_id()
             try:
                 record = await fork_session(

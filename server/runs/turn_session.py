@@ -7,7 +7,6 @@ from typing import NamedTuple, Required
 
 from typing_extensions import TypedDict
 
-from ragflow_lg.server.agents.quotas import Reservation
 from ragflow_lg.server.database.tables import MessageRow, RunRow, SessionRow, VersionRow
 
 
@@ -21,8 +20,6 @@ class TurnSession(NamedTuple):
     """Its run that started last, if the version has been read."""
     messages: Sequence[MessageRow] | None = None
     """What a new one begins with; None for one that is stored."""
-    reservation: Reservation = Reservation()
-    """The place of a new one in the quota of sessions."""
 
     @property
     def is_new(self) -> bool:

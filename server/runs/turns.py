@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import Unpack
@@ -98,10 +99,8 @@ class Turns(PlayedRuns):
         `begin` stores it together with its first run.
 
         Raises:
-            QuotaError: If the tenant has too many sessions.
             RequestError: If the id of the user is too long.
         """
-        reservation = await self.quotas.reserve(agent.tenant, "sessions")
         now = self._app_state.now_ms()
         values = {
             "tenant": agent.tenant,
@@ -124,7 +123,7 @@ class Turns(PlayedRuns):
             MessageRow(session_id=row.id, number=number, role=role, content=text, create_ms=now)
             for number, (role, text) in enumerate(messages)
         ]
-        return TurnSession(row, version, messages=rows, reservation=reservation)
+        return TurnSession(row, version, messages=rows)
 
     async def open_session(
         self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]
@@ -132,7 +131,7 @@ class Turns(PlayedRuns):
         """Store a new session without a run; see `new_session`."""
         new = await self.new_session(agent, version, **fields)
         messages = new.messages or ()
-        with new.reservation:
+        async with self.quotas.room(agent.tenant, "sessions"):
             await SessionRepository(self._app_state.database, agent.tenant).add(new.row, messages)
         return new.row, messages
 
@@ -271,8 +270,8 @@ class Turns(PlayedRuns):
         }
         row = RunRow(**values)
         row.asked = new.question or ""
-        await self.quotas.begin_turn(new.tenant, new.page_key, *session.new_rows, row)
-        session.reservation.release()
+        async with self.quotas.room(new.tenant, "sessions") if session.is_new else nullcontext():
+            await self.quotas.begin_turn(new.tenant, new.page_key, *session.new_rows, row)
         try:
             if self._orders is not None:
                 await self._orders.put(new)

@@ -115,7 +115,7 @@ async def list_versions(request: Request, agent: Agent) -> VersionListAnswer:
 async def publish_version(body: PublishRequest, request: Request, agent: Agent) -> VersionAnswer:
     """Publish the draft, or a canvas that replaces the draft first. Creates a new version; nothing is overwritten."""
     app_state = get_app_state(request)
-    with await get_turns(request).quotas.reserve(agent.tenant, "versions"):
+    async with get_turns(request).quotas.room(agent.tenant, "versions"):
         version = await publish(app_state, agent, title=body.title, description=body.description, dsl=body.dsl)
     return build_version_answer(version, agent)
 

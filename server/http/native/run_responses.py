@@ -146,7 +146,7 @@ async def trial_of(request: Request, agent: AgentRow, dsl: dict[str, Any] | None
         yield None
         return
     async with AsyncExitStack() as stack:
-        with await get_turns(request).quotas.reserve(agent.tenant, "versions"):
+        async with get_turns(request).quotas.room(agent.tenant, "versions"):
             version = await stack.enter_async_context(stored_trial(get_app_state(request), agent, dsl))
         yield version
 

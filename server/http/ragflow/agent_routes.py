@@ -197,7 +197,7 @@ async def store_agent(request: Request, caller: ApiCaller, body: dict[str, Any])
         setattr(agent, name, value)
     version = build_version(app_state.new_id(), agent.id, agent.title, dsl, now, is_released=is_released)
     agent.version_id = version.id
-    with await get_turns(request).quotas.reserve(caller.tenant, "agents", "versions"):
+    async with get_turns(request).quotas.room(caller.tenant, "agents", "versions"):
         await AgentRepository(app_state.database, caller.tenant).add(agent, version)
     audit("agent.created", agent=agent.id)
     return agent, version
@@ -235,19 +235,19 @@ async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body:
     app_state, changes = get_app_state(request), _drop_nulls(body)
     agent = await load_agent(request, caller, agent_id)
     agents = AgentRepository(app_state.database, caller.tenant)
-    now, version, reservation = app_state.now_ms(), None, nullcontext()
+    now, version, room = app_state.now_ms(), None, nullcontext()
     values: dict[str, Any] = {**_build_columns(changes), "update_ms": now}
     draft, is_released = await agents.version(agent_id, agent.version_id), parse_flag(changes.get("release"))
     settings, workers = app_state.settings_of(caller.tenant), app_state.services.workers
     if changes.get("dsl"):
         dsl = await check_draft(settings, workers, changes["dsl"], is_released=is_released)
         if draft is None or draft.dsl != dsl:
-            reservation = await get_turns(request).quotas.reserve(caller.tenant, "versions")
+            room = get_turns(request).quotas.room(caller.tenant, "versions")
             title = values.get("title", agent.title)
             version = build_version(app_state.new_id(), agent_id, title, dsl, now, is_released=is_released)
     elif is_released and draft is not None:
         await check_release(settings, workers, draft.dsl)
-    with reservation:
+    async with room:
         await agents.change(agent_id, values, version)
     if version is None and is_released:
         await agents.release(agent_id, agent.version_id, now)
