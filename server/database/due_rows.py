@@ -5,10 +5,9 @@ A process claims one by a compare-and-set before it begins.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import ColumnElement, func, inspect, select, update
+from sqlalchemy import ColumnElement, inspect, select, update
 
 from ragflow_lg.server.database.tables import PauseTimeoutRow, ScheduleRow
 
@@ -18,21 +17,10 @@ if TYPE_CHECKING:
 DueRow = TypeVar("DueRow", ScheduleRow, PauseTimeoutRow)
 
 
-async def find_due_rows(
-    database: Database, table: type[DueRow], now_ms: int, limit: int, without: Collection[str] = ()
-) -> list[DueRow]:
-    """Return rows that are due, of all tenants but those in ``without``.
-
-    First comes the one of each tenant that has waited longest, then the second ones, and so on.
-    """
+async def find_due_rows(database: Database, table: type[DueRow], now_ms: int, limit: int) -> list[DueRow]:
+    """Return rows of all tenants that are due, beginning with the one that has waited longest."""
     (key,) = inspect(table).primary_key
-    number = func.row_number().over(partition_by=table.tenant, order_by=(table.due_ms, key))
-    due = select(key.label("key"), number.label("number")).where(table.due_ms <= now_ms)
-    if without:
-        due = due.where(table.tenant.not_in(without))
-    ranked = due.subquery()
-    statement = select(table).join(ranked, ranked.c.key == key).order_by(ranked.c.number, table.due_ms, key)
-    return await database.all(statement.limit(limit))
+    return await database.all(select(table).where(table.due_ms <= now_ms).order_by(table.due_ms, key).limit(limit))
 
 
 async def change_due_row(database: Database, row: ScheduleRow | PauseTimeoutRow, **values: Any) -> bool:

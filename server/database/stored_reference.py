@@ -33,21 +33,9 @@ def write_reference(reference: Reference) -> str:
 
 
 def read_reference(text: str) -> Reference:
-    """Return a stored reference.
-
-    Earlier versions stored only a list of chunks, each with its number as ``citation_id``.
-    """
+    """Return a stored reference."""
     reference = empty_reference()
-    stored: Any = orjson.loads(text) if text else {}
-    if isinstance(stored, list):
-        chunks = cast("list[dict[str, Any]]", stored)
-        stored = {
-            "chunks": {
-                chunk.get("citation_id", at): ({name: value for name, value in chunk.items() if name != "citation_id"})
-                for at, chunk in enumerate(chunks)
-            }
-        }
-    add_sources(reference, stored)
+    add_sources(reference, orjson.loads(text) if text else {})
     return reference
 
 

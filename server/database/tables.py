@@ -57,7 +57,7 @@ class AgentRow(Row):
     update_ms: Mapped[int] = mapped_column(BigInteger)
     pause_timeout_s: Mapped[int | None] = mapped_column(Integer, default=None)
     """How long its forms wait for an answer; 0 for ever, None as the settings say."""
-    pause_answer: Mapped[str] = mapped_column(LineText(16), default="", server_default="")
+    pause_answer: Mapped[str] = mapped_column(LineText(16), default="")
     """What happens then, as in ``[pauses] answer``; ``""`` as the settings say."""
 
 
@@ -98,13 +98,13 @@ class SessionRow(Row):
     ``schedule`` by a schedule."""
     conversation: Mapped[str] = mapped_column(LineText(64), default="")
     """The digest of a chat program's name for the conversation, or ``""``."""
-    visitor: Mapped[str] = mapped_column(LineText(ID_CHARS), default="", server_default="")
+    visitor: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
     """The visitor of an embedded page that began it, as in `read_visitor`, or ``""``."""
     tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     rounds: Mapped[int] = mapped_column(Integer, default=0)
     duration_s: Mapped[float] = mapped_column(Float, default=0.0)
     errors: Mapped[str] = mapped_column(EncryptedText("sessions.errors"), default="")
-    stored_bytes: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    stored_bytes: Mapped[int] = mapped_column(BigInteger, default=0)
     """Bytes that its turns have written to the session store."""
     create_ms: Mapped[int] = mapped_column(BigInteger)
     update_ms: Mapped[int] = mapped_column(BigInteger)
@@ -142,9 +142,9 @@ class KeyRow(Row):
     create_ms: Mapped[int] = mapped_column(BigInteger)
     revoke_ms: Mapped[int] = mapped_column(BigInteger, default=0)
     """0 while the key is valid."""
-    expire_ms: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    expire_ms: Mapped[int] = mapped_column(BigInteger, default=0)
     """When the key becomes invalid; 0 for never."""
-    agents: Mapped[str] = mapped_column(LineText(KEY_AGENTS_CHARS), default="", server_default="")
+    agents: Mapped[str] = mapped_column(LineText(KEY_AGENTS_CHARS), default="")
     """The ids of the agents that a beta key opens, separated by commas; ``""`` for all of the tenant."""
 
     def is_valid(self, now_ms: int) -> bool:
@@ -173,9 +173,9 @@ class RunRow(Row):
     completion_tokens: Mapped[int] = mapped_column(BigInteger, default=0)
     start_ms: Mapped[int] = mapped_column(BigInteger)
     end_ms: Mapped[int] = mapped_column(BigInteger, default=0)
-    lease_token: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    lease_token: Mapped[int] = mapped_column(BigInteger, default=0)
     """Token of the lease under which the run ended; 0 before then."""
-    page_key: Mapped[str] = mapped_column(LineText(ID_CHARS), default="", server_default="")
+    page_key: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
     """Id of the key of the embedded page that began the run, or ``""``."""
 
 
@@ -222,11 +222,11 @@ class FileRow(Row):
     mime_type: Mapped[str] = mapped_column(LineText(TITLE_CHARS), default="")
     size_bytes: Mapped[int] = mapped_column(BigInteger, default=0)
     create_ms: Mapped[int] = mapped_column(BigInteger)
-    page_key: Mapped[str] = mapped_column(LineText(ID_CHARS), default="", server_default="")
+    page_key: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
     """Id of the key of the embedded page that uploaded the file, or ``""``."""
-    visitor: Mapped[str] = mapped_column(LineText(ID_CHARS), default="", server_default="")
+    visitor: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
     """The visitor of an embedded page that uploaded it, or whose session created it; ``""`` if it is the owner's."""
-    expire_ms: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0", index=True)
+    expire_ms: Mapped[int] = mapped_column(BigInteger, default=0, index=True)
     """When the file is deleted, or 0 for never."""
 
 

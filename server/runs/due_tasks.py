@@ -6,7 +6,6 @@ import asyncio
 import logging
 import random
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -24,8 +23,6 @@ LOOK_S = 1.0
 """How often a process looks, give or take half of it, so that servers do not look all at once."""
 MAX_STARTS = 20
 """How many rows a process works on at the same time."""
-MAX_TENANT_STARTS = 5
-"""How many of them may belong to one tenant, because a start may have to wait for a place of its tenant."""
 CLAIM_MS = 60_000
 """How long another process waits before it tries again what a process has begun, beyond the time to wait for a place.
 """
@@ -46,8 +43,7 @@ class DueTasks(ABC, Generic[DueRow]):
         self._database = app_state.database
         self._now_ms = now_ms or app_state.now_ms
         self._claim_ms = CLAIM_MS + int(2000 * app_state.settings.server.run_wait_s)
-        self._starts: dict[asyncio.Task[None], str] = {}
-        """The tasks in progress, with their tenants."""
+        self._starts: set[asyncio.Task[None]] = set()
 
     @property
     def starts_in_progress(self) -> int:
@@ -63,18 +59,13 @@ class DueTasks(ABC, Generic[DueRow]):
         room = MAX_STARTS - len(self._starts)
         if room <= 0 or self._app_state.run_manager.is_draining:
             return room <= 0
-        counts = Counter(self._starts.values())
-        without = [tenant for tenant, count in counts.items() if count >= MAX_TENANT_STARTS]
-        due = await find_due_rows(self._database, self.table, self._now_ms(), room, without)
+        due = await find_due_rows(self._database, self.table, self._now_ms(), room)
         for row in due:
-            if counts[row.tenant] >= MAX_TENANT_STARTS:
-                continue
             if await self._claim(row, self._now_ms() + self._claim_ms):
-                counts[row.tenant] += 1
                 task = asyncio.create_task(self._start(row), name=f"look after a {self.name}")
-                self._starts[task] = row.tenant
+                self._starts.add(task)
                 task.add_done_callback(self._note_end)
-        return len(due) == room or bool(without)
+        return len(due) == room
 
     async def wait_for_room(self, timeout_s: float) -> None:
         """Wait until a task that `look` has begun has ended."""
@@ -88,7 +79,7 @@ class DueTasks(ABC, Generic[DueRow]):
         await asyncio.gather(*self._starts, return_exceptions=True)
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
-        del self._starts[task]
+        self._starts.discard(task)
         if not task.cancelled() and (error := task.exception()):
             logger.error("a %s has failed", self.name, exc_info=error)
 

@@ -27,9 +27,3 @@ def test_an_answer_without_sources_has_an_empty_reference() -> None:
     assert write_reference(empty_reference()) == ""
     assert read_reference("") == {"chunks": {}, "doc_aggs": {}}
     assert read_chunks("") == []
-
-
-def test_the_list_of_an_earlier_version_is_read() -> None:
-    earlier = '[{"id": "c", "citation_id": "7"}, {"id": "d"}]'
-    assert read_reference(earlier) == {"chunks": {"7": {"id": "c"}, "1": {"id": "d"}}, "doc_aggs": {}}
-    assert read_chunks(earlier)[0] == {"id": "c", "citation_id": "7"}

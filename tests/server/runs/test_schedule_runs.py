@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from sqlalchemy import func, select, update
+from sqlalchemy import update
 
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule
@@ -19,7 +19,7 @@ from ragflow_lg.server.database.due_rows import find_due_rows
 from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import RunRow, ScheduleRow, SessionRow
-from ragflow_lg.server.runs.due_tasks import CLAIM_MS, MAX_TENANT_STARTS, DueTasks, looking_for_due_rows
+from ragflow_lg.server.runs.due_tasks import CLAIM_MS, DueTasks, looking_for_due_rows
 from ragflow_lg.server.runs.schedule_runs import ScheduleRuns
 from ragflow_lg.server.settings.limits_section import QuotasSection
 from ragflow_lg.services.sessions import RunRecord
@@ -233,21 +233,6 @@ async def test_schedules_of_a_deleted_agent_go(tmp_path: Path) -> None:
         await start_due(runs)
         assert await ScheduleRepository(server.app_state.database, "tenant").list("gone", 1, 9) == []
         time.ms += 1
-
-
-async def test_ten_thousand_schedules_of_a_tenant_do_not_hold_up_another(tmp_path: Path) -> None:
-    async with scheduled(tmp_path) as (server, agent_id, runs, time):
-        rows = [schedule(f"s{number}", "gone", tenant="big", due_ms=START_MS) for number in range(10_000)]
-        await server.app_state.database.add(*rows)
-        time.ms += 3 * MINUTE_MS
-        await runs.look()
-        assert runs.starts_in_progress <= MAX_TENANT_STARTS + 1
-        while runs.starts_in_progress:
-            await runs.wait_for_room(10)
-        assert (await read(server, agent_id)).last_run_id
-        async with server.app_state.database.reading() as db:
-            left = await db.scalar(select(func.count()).select_from(ScheduleRow).where(ScheduleRow.tenant == "big"))
-        assert left == 10_000 - MAX_TENANT_STARTS
 
 
 async def test_a_server_that_stops_starts_nothing(tmp_path: Path) -> None:
