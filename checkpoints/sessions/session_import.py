@@ -39,7 +39,7 @@ from ragflow_lg.checkpoints.values.seals import is_sealed
 from ragflow_lg.services.sessions import RunRecord, hold_lease, with_lease_token
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from ragflow_lg.checkpoints.store import Store
     from ragflow_lg.services.sessions import Runs
@@ -49,9 +49,6 @@ BATCH_LINES, BATCH_BYTES = 100, 1024 * 1024
 MAX_NAMESPACE_CHARS = 10_000
 _RUN_ID = re.compile(r"[\w-]{1,128}", re.ASCII)
 _TASK_ID = re.compile(r"[0-9a-f-]{1,64}")
-_MARK_TEXT = b"The import of this session has not ended."
-"""The text of a part of a session that is incomplete. No part of a complete one has it: it is not JSON."""
-_MARK = blob_digest(_MARK_TEXT)
 _HEX = re.compile(r"[0-9a-f]{32}")
 _ORDER: tuple[type[Line] | tuple[type[Line], ...], ...] = (PartLine, (CheckpointLine, WritesLine), TraceLine, RunLine)
 
@@ -156,21 +153,12 @@ async def _put_server_line(store: Store, server_rows: ServerRows, number: int, l
 
 
 async def _make_room(store: Store, session: str, *, replaces: bool) -> None:
-    """Delete what is there of a session: what an import that was killed has left, or a session to replace."""
-    with store.saver.values.errors.translate("read"):
-        marks = await store.saver.values.blobs.find(str(thread_of_session(session)), [_MARK])
-    if marks:
-        await store.delete_session(session)
-        return
-    exists = bool([key async for key in store.saver.list_keys(str(thread_of_session(session)), limit=1)])
-    name = session
+    """Delete a session to replace, or what an import that was killed has left: its runs are stored last."""
     async for record in store.runs.of_session(session):
-        exists, name = True, record.name or session
+        if not replaces:
+            raise ConflictError(f"The session {record.name or session!r} exists already. To replace it, add --replace.")
         break
-    if exists and not replaces:
-        raise ConflictError(f"The session {name!r} exists already. To replace it, add --replace.")
-    if exists:
-        await store.delete_session(session)
+    await store.delete_session(session)
 
 
 async def _import_session(
@@ -179,10 +167,7 @@ async def _import_session(
     imported: Imported | None = None
     try:
         async with hold_lease(store.leases, session) as token:
-            reader = _Import(store, known_runs, session, token)
-            await reader.set_mark()
-            imported = await reader.read(number, lines)
-            await reader.remove_mark()
+            imported = await _Import(store, known_runs, session, token).read(number, lines)
         return imported
     finally:
         if imported is None:
@@ -207,20 +192,6 @@ class _Import:
         self._last: CheckpointLine | None = None
         self._count = {CheckpointLine: 0, RunLine: 0}
         self._name = ""
-
-    async def set_mark(self) -> None:
-        """Mark the session as incomplete, in case that this process is killed."""
-        await self._write_mark(lambda: self._saver.values.blobs.put(self._thread, {_MARK: _MARK_TEXT}))
-
-    async def remove_mark(self) -> None:
-        """Mark the session as complete."""
-        await self._write_mark(lambda: self._saver.values.blobs.erase(self._thread, [_MARK]))
-
-    async def _write_mark(self, write: Callable[[], Awaitable[None]]) -> None:
-        values = self._saver.values
-        with values.errors.translate("written"):
-            async with values.transaction(Precondition(self._thread, self._token)):
-                await write()
 
     async def read(self, number: int, lines: Iterator[tuple[int, Line]]) -> Imported:
         """Read lines until the session's end."""
