@@ -245,10 +245,7 @@ class Component:
         ctx, turn = self._context(state, runtime, request)
         node = ctx.node
         program = NodeProgram(ctx.plan, node, {}, (), dict.fromkeys(node.outputs))
-        try:
-            outcome = await attempt(program, ctx, turn)
-        finally:
-            turn.limits.close()
+        outcome = await attempt(program, ctx, turn)
         if outcome.is_halting:
             raise NodeFailedError(outcome.error or "", node=node.id, outputs=outcome.outputs)
         return self._as_update(state, state_update(program, ctx, outcome, superstep_of(get_config())))
