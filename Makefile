@@ -7,8 +7,7 @@ BIN := $(VENV)/bin
 # Nothing is compiled when it is installed: what is imported is compiled then, and stored even if the shell forbids it.
 PYTHON := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python
 PYTEST := $(PYTHON) -m pytest
-# Two processes for each core: many tests wait for a server or a lease.
-WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+CORES := $(shell getconf _NPROCESSORS_ONLN)
 
 # PY=python3.13 make test: recreate the environment when .venv has another version than the one that was asked for.
 ifneq ($(origin PY),file)
@@ -33,12 +32,12 @@ serve: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.serve)
 # One Redis and no other server, no browser, no campaign. `make test OPTIONS=--cov` measures which lines the tests cover.
 test: $(VENV)/.ok
 	@$(BIN)/python -m tests.harness.redis_server
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m 'not slow and not elasticsearch' $(OPTIONS)
+	$(PYTEST) -n $$(($(CORES) + 1)) --dist worksteal -m 'not slow and not elasticsearch' $(OPTIONS)
 
-# The rest. What `make services` could not install is skipped.
+# The rest, with two processes for each core: most wait for servers. What `make services` could not install is skipped.
 test-all: services
 	@$(BIN)/python -m tests.harness.redis_server
-	$(PYTEST) -n $(WORKERS) --dist worksteal -m 'slow and not elasticsearch' --durations=15 $(OPTIONS)
+	$(PYTEST) -n $$((2 * $(CORES))) --dist worksteal -m 'slow and not elasticsearch' --durations=15 $(OPTIONS)
 	@$(PYTHON) -m tests.campaigns langgraph-versions
 
 # The versions that people have. Most want another Python, and work in this one all the same.

@@ -12,7 +12,6 @@ import pytest
 
 PROGRAMS = {
     "agreement": "agreement tests/fixtures/conformance",
-    "attacks": "attacks",
     "conformance": "conformance tests/fixtures/conformance",
     "corpus": "corpus tests/fixtures/canvas",
     "corpus-table": "corpus_table tests/fixtures/canvas",
@@ -32,13 +31,12 @@ PROGRAMS = {
     "shown": "shown_runs",
     "studio": "studio examples tests/fixtures/canvas/agent",
     "templates": "templates tests/fixtures/canvas",
-    "tools": "tool_table",
-    "upgrade": "upgrade HEAD",
     "workers": "workers",
 }
 """The modules of `tests.harness`, whose docstrings name their options, with the options of a call without any."""
 
 REPEATED = {
+    "attacks": ("ALL_SANDBOXES", "1", "tests/ragflow_lg/adapters/code -k attacks"),
     "mutations": ("MUTATIONS", "5000", "tests/test_mutations.py"),
     "poisoned-rows": ("MUTATIONS", "5000", "tests/checkpoints/test_poisoned_rows.py"),
     "properties": ("EXAMPLES", "1000", "tests -m 'hypothesis or generated'"),

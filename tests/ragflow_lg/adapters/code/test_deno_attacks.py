@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,10 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=[("deno", user) for user in DENO_USERS], ids="-".join)
-def run(request: Any, record_property: Callable[[str, object], None]) -> Generator[Run]:
-    """Run programs in Deno, and record what was seen for ``tests.harness.attacks``."""
+def run(request: Any) -> Run:
+    """Run programs in Deno."""
     provider, user = request.param
-    sandbox = open_run(provider, user)
-    yield sandbox
-    record_property("provider", provider)
-    record_property("user", user)
-    record_property("seen", sandbox.seen)
+    return open_run(provider, user)
 
 
 def attempt(run: Run, *expressions: str) -> list[str]:
