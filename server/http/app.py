@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -41,6 +40,8 @@ from ragflow_lg.server.http.native import (
     native_session_routes,
 )
 from ragflow_lg.server.http.native.problem_details import (
+    describe_fault,
+    format_location,
     is_native_path,
     respond_problem,
     to_problem,
@@ -51,7 +52,6 @@ from ragflow_lg.server.http.openai.openai_routes import is_openai_path, respond_
 from ragflow_lg.server.http.page.page_files import PageFiles
 from ragflow_lg.server.http.ragflow import (
     agent_routes,
-    canvas_routes,
     completion_routes,
     dataset_routes,
     debug_routes,
@@ -61,15 +61,16 @@ from ragflow_lg.server.http.ragflow import (
     file_routes,
     mcp_routes,
     model_routes,
-    older_list_routes,
+    older_routes,
     session_routes,
     version_routes,
 )
-from ragflow_lg.server.http.ragflow_ui import account_routes, missing_routes, sign_in_routes
+from ragflow_lg.server.http.ragflow_ui import account_routes, sign_in_routes
 from ragflow_lg.server.http.ragflow_ui.front_end_files import FrontEndFiles, check_build
-from ragflow_lg.server.http.shared.auth import get_operations
+from ragflow_lg.server.http.ragflow_ui.missing_routes import refuse_missing
+from ragflow_lg.server.http.shared.auth import get_app_state, get_operations
 from ragflow_lg.server.http.shared.body_limits import read_limits
-from ragflow_lg.server.http.shared.responses import JSON, encode_json, respond_error, respond_json, to_request_error
+from ragflow_lg.server.http.shared.responses import respond_error, respond_json, to_request_error
 from ragflow_lg.server.http.shared.visitor_header import VISITOR_HEADER
 from ragflow_lg.server.http.webhooks import webhook_routes
 from ragflow_lg.server.observability.audit import audit
@@ -80,6 +81,13 @@ from ragflow_lg.server.runs.turns import Turns
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
 
+_ABOUT = """\
+Agents built from RAGFlow canvases. Routes under `/native/v1` are the native API and use HTTP statuses.
+Routes under `/api/v1` are RAGFlow's API: nearly all responses have the HTTP status 200, and `code` is 0 on success.
+Routes under `/v1` and `/api/v1/agents_openai` are OpenAI-compatible.
+
+Every response has the header `X-Request-Id`, which also appears in the server log. A request may set it.
+"""
 RETRY_S = 60.0
 """Longest wait after which OpenAI's clients should repeat a refused request themselves."""
 
@@ -100,13 +108,12 @@ _ROUTERS = (
     debug_routes.trace_router,
     embedded_routes.router,
     webhook_routes.router,
-    canvas_routes.router,
     model_routes.router,
     dataset_routes.router,
     document_routes.router,
     mcp_routes.router,
     empty_list_routes.router,
-    older_list_routes.router,
+    older_routes.router,
     native_run_routes.router,
     native_session_routes.router,
     native_run_file_routes.router,
@@ -127,9 +134,7 @@ _UI_ROUTERS = (
     sign_in_routes.router,
     account_routes.router,
     account_routes.older_router,
-    missing_routes.list_router,
-    # It matches every path below those of the others.
-    missing_routes.router,
+    empty_list_routes.ui_router,
 )
 
 _UNKNOWN_WORD = re.compile(r"/api/v1/agents/(?![0-9a-f]{32}$)[^/]+")
@@ -140,7 +145,14 @@ logger = logging.getLogger(__name__)
 
 def make_app(app_state: AppState) -> FastAPI:
     """Create the application from opened server parts. ``app.state.turns`` drains its runs."""
-    app = FastAPI(title="ragflow-lg", version=version("ragflow-lg"), openapi_url=None, redirect_slashes=False)
+    app = FastAPI(
+        title="ragflow-lg",
+        version=version("ragflow-lg"),
+        description=_ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
     section = app_state.settings.server
     operations = Operations(section, app_state.callbacks, app_state.settings.limits)
     app_state = replace(app_state, callbacks=(*app_state.callbacks, MetricsCallbacks(operations.metrics)))
@@ -149,7 +161,6 @@ def make_app(app_state: AppState) -> FastAPI:
     app.state.readiness = Readiness(app_state, operations.loop_watch)
     app.state.turns = Turns(app_state, operations.slots, Quotas(app_state, operations.metrics.count_quota_refusal))
     _add_routes(app, _ROUTERS)
-    app.router.routes.append(make_document_route(lambda: _describe(app)))
     check_templates(section.templates)
     if section.mcp:
         _mount_mcp(app)
@@ -177,13 +188,6 @@ def make_app(app_state: AppState) -> FastAPI:
     return app
 
 
-def _describe(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document of all routes."""
-    from ragflow_lg.server.http.document.openapi_document import complete_document
-
-    return complete_document(app.openapi(), app.routes)
-
-
 def _add_routes(app: FastAPI, routers: Iterable[APIRouter]) -> None:
     """Add the routes of routers. They are complete: none needs a prefix or defaults of the application.
 
@@ -191,22 +195,6 @@ def _add_routes(app: FastAPI, routers: Iterable[APIRouter]) -> None:
     """
     for router in routers:
         app.router.routes.extend(router.routes)
-
-
-def make_document_route(build: Callable[[], dict[str, Any]]) -> Route:
-    """Return the route of the OpenAPI document that `build` returns.
-
-    Building takes most of a second of processor time, and encoding 50 ms. Anybody may ask for the document, so both
-    are done once, and not in the event loop.
-    """
-    encoding: list[asyncio.Task[bytes]] = []
-
-    async def respond(_: Request) -> Response:
-        if not encoding:
-            encoding.append(asyncio.create_task(asyncio.to_thread(lambda: encode_json(build()))))
-        return Response(await asyncio.shield(encoding[0]), media_type=JSON)
-
-    return Route("/openapi.json", respond, include_in_schema=False)
 
 
 def _mount_mcp(app: FastAPI) -> None:
@@ -267,6 +255,11 @@ async def _handle_error(request: Request, error: Exception) -> Response:
 async def _handle_http_exception(request: Request, error: Exception) -> Response:
     status = cast("HTTPException", error).status_code
     path = request.url.path
+    if get_app_state(request).settings.server.ragflow_ui is not None:
+        try:
+            await refuse_missing(request)
+        except RagflowLgError as refusal:
+            return await _handle_error(request, refusal)
     if status == 405 and _UNKNOWN_WORD.fullmatch(path):
         status = 404
     missing = f"No route for {request.method} {path}. /openapi.json lists all routes."
@@ -283,4 +276,9 @@ async def _handle_validation_error(request: Request, error: Exception) -> Respon
     if is_native_path(request.url.path):
         problem = to_validation_problem(cast("RequestValidationError", error), request.scope.get("route"))
         return respond_problem(problem)
-    return _respond_refusal(request, RequestError(f"Invalid request: {error}.", 101))
+    faults = cast("RequestValidationError", error).errors()
+    if missing := [str(fault["loc"][-1]) for fault in faults if fault["type"] == "missing"]:
+        refusal = RequestError(f"required argument are missing: {','.join(missing)}; ", 101, has_data=True)
+        return _respond_refusal(request, refusal)
+    fields = [f"`{format_location(fault['loc'])}` {describe_fault(fault)}." for fault in faults]
+    return _respond_refusal(request, RequestError(f"Invalid request: {' '.join(fields)}", 101))

@@ -28,7 +28,7 @@ COUNTED_BEFORE = {
     "ragflow_lg/agents/call_arguments.py": "doubled arguments, of a bounded number of characters",
     "ragflow_lg/components/invoke.py": "variables of Invoke, counted before",
     "ragflow_lg/models/metadata_filter.py": "literals of a bounded number of characters",
-    "server/http/ragflow/canvas_routes.py": "canvases in bodies, which are limited before, and stored ones",
+    "server/http/ragflow/older_routes.py": "canvases in bodies, which are limited before, and stored ones",
     "server/http/ragflow/dataset_routes.py": "a query parameter of a bounded length",
     "server/http/shared/body_reading.py": "bodies, whose bytes are counted while they arrive",
     "server/http/webhooks/webhook_request.py": "fields of bodies, whose bytes are counted",

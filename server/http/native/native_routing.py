@@ -7,11 +7,10 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Security
+from fastapi import APIRouter, Depends, Query
 from fastapi.datastructures import DefaultPlaceholder
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from fastapi.security import HTTPBearer
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,17 +19,12 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.problem_details import COMMON_STATUSES, PREFIX, describe_problems, list_known_names
 from ragflow_lg.server.http.shared.auth import Authenticated, authenticate, authenticate_any, get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_limits import kind_of
+from ragflow_lg.server.http.shared.body_limits import use_of
 from ragflow_lg.server.http.shared.body_reading import parse_json, read_bytes
-from ragflow_lg.server.http.shared.described_routes import enclose
+from ragflow_lg.server.http.shared.ragflow_routes import enclose
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.run_control import RunControl
-
-_BEARER = HTTPBearer(
-    auto_error=False, description="An API key, created by `ragflow-lg keys create`.", scheme_name="ApiKey"
-)
-_PAGE_BEARER = HTTPBearer(auto_error=False, description="A key for embedded pages.", scheme_name="BetaKey")
 
 
 class _StrictRequest(Request):
@@ -61,10 +55,13 @@ class NativeRoute(APIRoute):
             endpoint = enclose(endpoint, partial(respond_json, status=options["status_code"] or 200), signature)
         elif isinstance(options["response_model"], DefaultPlaceholder):
             options["response_class"] = Response
+        implied = (
+            *COMMON_STATUSES,
+            *([404] if "{" in path else ()),
+            *([400] if "body" in signature.parameters else ()),
+        )
+        options["responses"] = describe_problems(*implied) | (options.get("responses") or {})
         super().__init__(path, endpoint, **options)
-        implied = (*COMMON_STATUSES, *([404] if "{" in path else ()), *([400] if self.body_field is not None else ()))
-        responses = describe_problems(*implied) | self.responses
-        self.responses = {status: responses[status] for status in sorted(responses, key=str)}
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the request handler."""
@@ -77,7 +74,7 @@ class NativeRoute(APIRoute):
                 raise RequestValidationError(faults)
             strict = _StrictRequest(request.scope, request.receive)
             if self.body_field is not None:
-                await read_bytes(strict, kind_of(self.endpoint))  # FastAPI would report any error as invalid JSON
+                await read_bytes(strict, use_of(self.endpoint).kind)  # FastAPI would report any error as invalid JSON
             return await handle(strict)
 
         return handle_strictly
@@ -118,11 +115,9 @@ Control = Annotated[RunControl, Depends(build_control)]
 
 def make_native_router(tag: str, path: str = "", route_class: type[NativeRoute] = NativeRoute) -> APIRouter:
     """Create a router for the native API. A `PageRoute` also accepts the keys of embedded pages."""
-    schemes = [_BEARER, _PAGE_BEARER] if issubclass(route_class, PageRoute) else [_BEARER]
     return APIRouter(
         prefix=PREFIX + path,
         tags=[f"Native: {tag}"],
-        dependencies=[Security(scheme) for scheme in schemes],
         route_class=route_class,
         generate_unique_id_function=lambda route: f"native_{route.name}",
     )

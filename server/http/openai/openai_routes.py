@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import QuotaError, RagflowLgError, RequestError
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.engine.prior_messages import merge_by_role
 from ragflow_lg.runs.wire.answer_text import AnswerText
@@ -19,27 +19,16 @@ from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.openai.chat_conversations import find_session, read_conversation
-from ragflow_lg.server.http.openai.openai_schemas import (
-    CHAT_STREAM,
-    ChatAnswer,
-    ChatBody,
-    ChatChunk,
-    ChatModel,
-    ChatModels,
-)
+from ragflow_lg.server.http.openai.openai_schemas import ChatBody
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.described_routes import OpenaiRoute, describe
-from ragflow_lg.server.http.shared.event_stream import DISCONNECT, await_while_connected, read_disconnect_policy
+from ragflow_lg.server.http.shared.body_limits import takes
+from ragflow_lg.server.http.shared.event_stream import Options, await_while_connected
 from ragflow_lg.server.http.shared.queue_notices import begin_stream
-from ragflow_lg.server.http.shared.request_parsing import (
-    build_turn_request,
-    parse_flag,
-    read_body,
-    to_text,
-)
+from ragflow_lg.server.http.shared.ragflow_routes import OpenaiRoute, make_router
+from ragflow_lg.server.http.shared.request_parsing import to_text
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.http.shared.row_loading import load_agent
-from ragflow_lg.server.http.shared.turn_sessions import open_turn_session
+from ragflow_lg.server.http.shared.turn_sessions import build_turn_request, open_turn_session
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.turn_session import SessionFields, TurnSession
 from ragflow_lg.server.streaming.sse import OPENAI_DONE, openai_frame
@@ -49,8 +38,11 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import AgentRow
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.server.streaming.run_manager import EventPage
+    from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
-router = APIRouter(tags=["OpenAI-compatible"], route_class=OpenaiRoute)
+router = make_router("OpenAI-compatible", "", OpenaiRoute)
+
+_STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
 
 
 MAX_MODELS = 1000
@@ -88,68 +80,68 @@ def respond_openai_error(error: RequestError) -> Response:
 
 
 @router.get("/v1/models")
-async def list_models(request: Request, caller: Authenticated) -> ChatModels:
+async def list_models(request: Request, caller: Authenticated) -> dict[str, Any]:
     """List the agents as models."""
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     rows, _ = await agents.find(AgentQuery(page_size=MAX_MODELS))
-    return ChatModels(data=[_build_model(agent) for agent in rows])
+    return {"object": "list", "data": [_build_model(agent) for agent in rows]}
 
 
 @router.get("/v1/models/{agent_id}")
-async def get_model(agent_id: str, request: Request, caller: Authenticated) -> ChatModel:
+async def get_model(agent_id: str, request: Request, caller: Authenticated) -> dict[str, Any]:
     """Return an agent as a model."""
     return _build_model(await _load_agent_of_model(request, caller, agent_id))
 
 
 @router.get("/api/v1/agents_openai/{agent_id}/models")
-async def list_model(agent_id: str, request: Request, caller: Authenticated) -> ChatModels:
+async def list_model(agent_id: str, request: Request, caller: Authenticated) -> dict[str, Any]:
     """List the only model at an agent's own endpoint."""
-    return ChatModels(data=[_build_model(await load_agent(request, caller, agent_id))])
+    return {"object": "list", "data": [_build_model(await load_agent(request, caller, agent_id))]}
 
 
-@router.post("/v1/chat/completions")
-@describe(DISCONNECT, body=ChatBody, answer=ChatAnswer, stream=CHAT_STREAM, frame=ChatChunk)
-async def complete(request: Request, caller: Authenticated) -> Response:
+@router.post("/v1/chat/completions", responses=_STREAM)
+@takes("turn")
+async def complete(body: ChatBody, request: Request, caller: Authenticated, options: Options) -> Response:
     """Run a turn with the agent whose id or title is given as the model."""
-    body = await read_body(request, "turn")
-    model: Any = body.get("model")
-    is_storable = isinstance(model, str) and "\0" not in model  # no database stores a NUL, so no agent has that name
-    agent = await _load_agent_of_model(request, caller, model if is_storable else "")
-    return await run_openai_turn(request, caller, agent, body)
+    is_storable = isinstance(body.model, str) and "\0" not in body.model  # no agent has a name that cannot be stored
+    agent = await _load_agent_of_model(request, caller, body.model if is_storable else "")
+    return await run_openai_turn(request, caller, agent, body, options.policy)
 
 
-@router.post("/api/v1/agents_openai/{agent_id}/chat/completions")
-@describe(DISCONNECT, body=ChatBody, answer=ChatAnswer, stream=CHAT_STREAM, frame=ChatChunk)
-async def complete_of_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+@router.post("/api/v1/agents_openai/{agent_id}/chat/completions", responses=_STREAM)
+@takes("turn")
+async def complete_of_agent(
+    agent_id: str, body: ChatBody, request: Request, caller: Authenticated, options: Options
+) -> Response:
     """Run a turn with the agent in the path; the model in the body is ignored."""
-    agent = await load_agent(request, caller, agent_id)
-    return await run_openai_turn(request, caller, agent, await read_body(request, "turn"))
+    return await run_openai_turn(request, caller, await load_agent(request, caller, agent_id), body, options.policy)
 
 
-async def run_openai_turn(request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any]) -> Response:
+async def run_openai_turn(
+    request: Request, caller: ApiCaller, agent: AgentRow, body: ChatBody, policy: DisconnectPolicy | None
+) -> Response:
     """Run a turn with an agent and respond as OpenAI does.
 
     Raises:
         RequestError: if the request is invalid.
     """
-    messages = _read_messages(body)
+    messages = _read_messages(body.messages)
     last = max((index for index, (role, _) in enumerate(messages) if role == "user"), default=None)
-    if last is None and not body.get("inputs"):
+    if last is None and not body.inputs:
         raise RequestError("You have to provide messages: at least one message of the role user.", 102)
     query, earlier = ("", list[list[str]]()) if last is None else (messages[last][1], merge_by_role(messages[:last]))
-    policy = read_disconnect_policy(request)
     session = await _open_session(request, caller, agent, body, query, earlier)
-    if body.get("inputs") and not session.is_new:
+    if body.inputs and not session.is_new:
         runner = await get_turns(request).runner(agent, session.row)
         if await runner.pauses(session.row.id):
             query = ""  # the fields are the answer; the last message was answered before
     prompt_tokens = sum(estimate_tokens(text) for _, text in messages)
-    turn_request = build_turn_request(caller, session.row, {**body, "query": query, "question": ""})
+    turn_request = build_turn_request(caller, session.row, query, body)
     if session.is_new and earlier:
         turn_request["earlier"] = earlier
     begun = get_turns(request).begin(agent, session, turn_request, policy)
     builder = _ResponseBuilder(session.row.id, agent.id, get_app_state(request).now_ms() // 1000, prompt_tokens)
-    if parse_flag(body.get("stream")):
+    if body.stream:
         return await begin_stream(request, caller.tenant, _begin_chunks(begun, builder), builder.refuse)
     turn = await begun
     builder.created = turn.envelope.created_at
@@ -190,39 +182,32 @@ async def _load_agent_of_model(request: Request, caller: ApiCaller, model: str) 
 
 
 async def _open_session(
-    request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any], query: str, earlier: list[list[str]]
+    request: Request, caller: ApiCaller, agent: AgentRow, body: ChatBody, query: str, earlier: list[list[str]]
 ) -> TurnSession:
     """Return the named session or that of a chat program's conversation, or make one that starts with ``earlier``."""
-    metadata: Any = body.get("metadata")
-    metadata_id: Any = cast("dict[str, Any]", metadata).get("id") if isinstance(metadata, dict) else ""
-    session_id = to_text(body.get("session_id")) or to_text(body.get("id")) or to_text(metadata_id)
-    user = to_text(body.get("user_id")) or to_text(body.get("user")) or request.headers.get(_USER_HEADER, "")
+    metadata_id: Any = as_map(body.metadata).get("id")
+    session_id = body.session_id or body.id or to_text(metadata_id)
+    user = body.user_id or body.user or request.headers.get(_USER_HEADER, "")
     user_id = user or caller.tenant
-    conversation = "" if session_id else read_conversation(request.headers, body, query)
+    conversation = "" if session_id else read_conversation(request.headers, body.given(), query)
     if conversation:
         sessions = SessionRepository(get_app_state(request).database, caller.tenant)
         if (session := await find_session(sessions, agent.id, user_id, conversation, earlier)) is not None:
             return TurnSession(session)
-    version = PUBLISHED if parse_flag(body.get("release")) else DRAFT
+    version = PUBLISHED if body.release else DRAFT
     fields: SessionFields = {"user_id": user_id, "source": "workflow", "earlier": earlier, "conversation": conversation}
     return await open_turn_session(request, agent, session_id, version, **fields)
 
 
-def _read_messages(body: dict[str, Any]) -> list[tuple[str, str]]:
+def _read_messages(messages: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     """Return the role and the text of each message, oldest first. ``content`` may be a list of parts.
 
     Raises:
-        RequestError: if the messages are not a list of objects, or a part is not text.
+        RequestError: if a part is not text.
     """
-    messages: Any = body.get("messages") or []
-    if not isinstance(messages, list) or not all(isinstance(m, dict) for m in cast("list[Any]", messages)):
-        raise RequestError("`messages` must be a list of objects.", 102)
-    message_list = cast("list[dict[str, Any]]", messages)
-    if any(not isinstance(message.get("content"), str | list | None) for message in message_list):
-        raise RequestError("The `content` of a message must be a text or a list of parts.", 102)
-    for index, message in enumerate(message_list):
+    for index, message in enumerate(messages):
         _check_parts(message, f"messages[{index}].content")
-    return [(to_text(message.get("role")), _join_parts(message.get("content"))) for message in message_list]
+    return [(to_text(message.get("role")), _join_parts(message.get("content"))) for message in messages]
 
 
 def _check_parts(message: dict[str, Any], name: str) -> None:
@@ -410,5 +395,6 @@ def _get_reference(event: MessageEnd) -> dict[str, Any]:
     return cast("dict[str, Any]", reference) if isinstance(reference, dict) else {}
 
 
-def _build_model(agent: AgentRow) -> ChatModel:
-    return ChatModel(id=agent.id, created=agent.create_ms // 1000, owned_by=agent.tenant, name=agent.title)
+def _build_model(agent: AgentRow) -> dict[str, Any]:
+    model = {"id": agent.id, "object": "model", "created": agent.create_ms // 1000}
+    return {**model, "owned_by": agent.tenant, "name": agent.title}

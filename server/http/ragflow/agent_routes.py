@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import orjson
-from fastapi import APIRouter
+from fastapi import Query
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
@@ -19,39 +19,21 @@ from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository, AgentTags
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
-from ragflow_lg.server.http.ragflow import agent_schemas
-from ragflow_lg.server.http.ragflow.agent_schemas import (
-    AGENT_FILTERS,
-    DSL_VERSION,
-    AgentChange,
-    AgentPage,
-    AgentsFilter,
-    AgentShown,
-    NewAgent,
-    Prompts,
-    TagCounted,
-    TagsBody,
-    TemplateShown,
-    UpdateTime,
-)
+from ragflow_lg.server.http.ragflow.agent_schemas import AgentChange, AgentFilters, TagsBody
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRoute, describe, describe_query
-from ragflow_lg.server.http.shared.request_parsing import (
-    PAGE_SIZE,
-    parse_flag,
-    read_body,
-    read_page,
-    require_fields,
-    to_text,
-)
+from ragflow_lg.server.http.shared.body_limits import takes
+from ragflow_lg.server.http.shared.ragflow_routes import make_router
+from ragflow_lg.server.http.shared.request_parsing import to_text
 from ragflow_lg.server.http.shared.responses import format_times
+from ragflow_lg.server.http.shared.route_schemas import PAGE_SIZE
 from ragflow_lg.server.http.shared.row_loading import load_agent
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"], route_class=DescribedRoute)
-template_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: templates"], route_class=DescribedRoute)
+router = make_router("RAGFlow: agents")
+template_router = make_router("RAGFlow: templates")
 
+_PROMPTS = ("task_analysis", "plan_generation", "reflection", "citation_guidelines")
 MAX_TAG_CHARS = 64
 MAX_TAGS_CHARS = 512
 
@@ -64,24 +46,20 @@ _MAX_CHARS = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
 
 
 @router.get("/agents/tags")
-@describe(describe_query("canvas_category", "Only agents of this category."))
-async def list_tags(request: Request, caller: Authenticated) -> list[TagCounted]:
+async def list_tags(request: Request, caller: Authenticated, canvas_category: str = "") -> list[dict[str, Any]]:
     """List all tags with their agent counts, most used first."""
-    category = to_text(request.query_params.get("canvas_category"))
-    counts = await AgentTags(get_app_state(request).database, caller.tenant).counts(category)
+    counts = await AgentTags(get_app_state(request).database, caller.tenant).counts(to_text(canvas_category))
     items = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [TagCounted(tag=tag, count=count) for tag, count in items]
+    return [{"tag": tag, "count": count} for tag, count in items]
 
 
 @router.put("/agents/{agent_id}/tags")
-@describe(body=TagsBody)
-async def set_tags(agent_id: str, request: Request, caller: Authenticated) -> Literal[True]:
+async def set_tags(agent_id: str, body: TagsBody, request: Request, caller: Authenticated) -> Literal[True]:
     """Replace the tags of an agent."""
-    body = await read_body(request)
-    if body:  # a misspelt field must not remove all tags
-        require_fields(body, "tags")
+    if body.model_extra:  # a misspelt field must not remove all tags
+        body.require("tags")
     await load_agent(request, caller, agent_id)
-    tags = _read_tags(body.get("tags"))
+    tags = _read_tags(body.tags)
     await AgentTags(get_app_state(request).database, caller.tenant).set(agent_id, ",".join(tags))
     return True
 
@@ -109,51 +87,48 @@ def _read_tags(value: Any) -> list[str]:
 
 
 @template_router.get("/agents/templates")
-@describe(answer=list[TemplateShown])
 async def list_templates(request: Request, caller: Authenticated) -> Any:
     """List the agent templates."""
     return await asyncio.to_thread(load_templates, get_app_state(request).settings.server.templates)
 
 
 @template_router.get("/agents/prompts")
-async def get_prompts(request: Request, caller: Authenticated) -> Prompts:
+async def get_prompts(request: Request, caller: Authenticated) -> dict[str, str]:
     """Return the deployment's agent prompts, which a canvas can replace."""
     replaced = get_app_state(request).settings.prompts
-    return Prompts(**{name: replaced.get(name) or PROMPTS[name].text for name in Prompts.model_fields})
+    return {name: replaced.get(name) or PROMPTS[name].text for name in _PROMPTS}
 
 
 @router.get("/agents")
-@describe(*AGENT_FILTERS, answer=AgentPage | AgentsFilter | list[agent_schemas.AgentRow])
-async def list_agents(request: Request, caller: Authenticated) -> Any:
+async def list_agents(request: Request, caller: Authenticated, filters: Annotated[AgentFilters, Query()]) -> Any:
     """List agents, page by page."""
-    return await find_agents(request, caller)
+    return await find_agents(request, caller, filters)
 
 
-async def find_agents(request: Request, caller: ApiCaller, default_size: int = PAGE_SIZE) -> Any:
+async def find_agents(request: Request, caller: ApiCaller, filters: AgentFilters, default_size: int = PAGE_SIZE) -> Any:
     """Return a page of agents, or the values by which they can be filtered.
 
     Raises:
         RequestError: if the request is invalid.
     """
-    query = request.query_params
-    page, size = read_page(request, caller, default_size)
-    order = {"update_time": "update", "title": "title"}.get(query.get("orderby", ""), "create")
+    page, size = filters.read(caller, default_size)
+    order = {"update_time": "update", "title": "title"}.get(filters.orderby, "create")
     agent_query = AgentQuery(
-        id=query.get("id", ""),
-        title=query.get("title", ""),
-        keywords=query.get("keywords", ""),
-        categories=[part for part in query.get("canvas_category", "").split(",") if part],
-        canvas_type=query.get("canvas_type", ""),
-        tags=[tag.strip() for tag in to_text(query.get("tags")).split(",") if tag.strip()][:MAX_TAGS],
+        id=filters.id,
+        title=filters.title,
+        keywords=filters.keywords,
+        categories=[part for part in filters.canvas_category.split(",") if part],
+        canvas_type=filters.canvas_type,
+        tags=[tag.strip() for tag in filters.tags.split(",") if tag.strip()][:MAX_TAGS],
         page=page,
         page_size=size,
         order=cast("Any", order),
-        is_descending=query.get("desc", "true") not in ("false", "False"),
+        is_descending=filters.desc not in ("false", "False"),
     )
-    if any(owner not in ("", caller.tenant) for owner in query.get("owner_ids", "").split(",")):
+    if any(owner not in ("", caller.tenant) for owner in filters.owner_ids.split(",")):
         raise RequestError("Only authorized owner_ids can be queried.", 103, data=False, has_data=True)
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
-    if query.get("type") == "filter":
+    if filters.type == "filter":
         categories = await agents.categories()
         total = sum(categories.values())
         owners = [{"id": caller.tenant, "label": caller.tenant, "count": total}] if total else []
@@ -170,30 +145,29 @@ async def find_agents(request: Request, caller: ApiCaller, default_size: int = P
 
 
 @router.post("/agents")
-@describe(COMPAT, body=NewAgent, answer=AgentShown | Literal[True])
-async def create_agent(request: Request, caller: Authenticated) -> Any:
-    """Create an agent from a canvas."""
-    agent, version = await store_agent(request, caller, await read_body(request, "canvas"))
+@takes("canvas")
+async def create_agent(body: AgentChange, request: Request, caller: Authenticated) -> Any:
+    """Create an agent from a canvas. It needs a title and a canvas."""
+    agent, version = await store_agent(request, caller, body)
     return True if caller.is_old else await _build_shown_agent(request, caller, agent, version)
 
 
-async def store_agent(request: Request, caller: ApiCaller, body: dict[str, Any]) -> tuple[AgentRow, VersionRow]:
+async def store_agent(request: Request, caller: ApiCaller, body: AgentChange) -> tuple[AgentRow, VersionRow]:
     """Create an agent with its first version.
 
     Raises:
         RequestError: if a field is missing or invalid.
     """
-    app_state, fields = get_app_state(request), _drop_nulls(body)
-    if not fields.get("dsl"):
+    app_state, is_released = get_app_state(request), body.release
+    if not body.dsl:
         raise RequestError("No DSL data in request.", 101, data=False, has_data=True)
-    is_released = parse_flag(fields.get("release"))
     settings, workers = app_state.settings_of(caller.tenant), app_state.services.workers
-    dsl = await check_draft(settings, workers, fields["dsl"], is_released=is_released)
-    if not to_text(fields.get("title")).strip():
+    dsl = await check_draft(settings, workers, body.dsl, is_released=is_released)
+    if not body.title.strip():
         raise RequestError("No title in request.", 101, data=False, has_data=True)
     now = app_state.now_ms()
     agent = AgentRow(id=app_state.new_id(), create_ms=now, update_ms=now, canvas_category=_CATEGORY)
-    for name, value in _build_columns(fields).items():
+    for name, value in _build_columns(body.given()).items():
         setattr(agent, name, value)
     version = build_version(app_state.new_id(), agent.id, agent.title, dsl, now, is_released=is_released)
     agent.version_id = version.id
@@ -204,8 +178,7 @@ async def store_agent(request: Request, caller: ApiCaller, body: dict[str, Any])
 
 
 @router.get("/agents/{agent_id}")
-@describe(COMPAT, DSL_VERSION, answer=AgentShown)
-async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> Any:
+async def get_agent(agent_id: str, request: Request, caller: Authenticated, dsl_version: str = "") -> Any:
     """Return an agent with its draft."""
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     agent = await agents.get(agent_id)
@@ -214,33 +187,33 @@ async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> A
         audit("agent.refused", agent=agent_id)
         raise RequestError("canvas not found.", status=404)
     row = await _build_shown_agent(request, caller, agent, version)
-    return {**row, "dsl": await shown_canvas(version.dsl, request.query_params.get("dsl_version", ""))}
+    return {**row, "dsl": await shown_canvas(version.dsl, dsl_version)}
 
 
 @router.put("/agents/{agent_id}")
 @router.patch("/agents/{agent_id}")
-@describe(COMPAT, body=AgentChange)
-async def update_agent(agent_id: str, request: Request, caller: Authenticated) -> UpdateTime | Literal[True]:
+@takes("canvas")
+async def update_agent(agent_id: str, body: AgentChange, request: Request, caller: Authenticated) -> Any:
     """Change the given fields of an agent. A different canvas becomes the draft, as a new version."""
-    now = await change_agent(request, caller, agent_id, await read_body(request, "canvas"))
-    return True if caller.is_old else UpdateTime(update_time=now)
+    now = await change_agent(request, caller, agent_id, body)
+    return True if caller.is_old else {"update_time": now}
 
 
-async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body: dict[str, Any]) -> int:
+async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body: AgentChange) -> int:
     """Change the fields of an agent that a body has. Return the time of the change in epoch milliseconds.
 
     Raises:
         RequestError: if the caller has no such agent, or a field is invalid.
     """
-    app_state, changes = get_app_state(request), _drop_nulls(body)
+    app_state, changes, is_released = get_app_state(request), body.given(), body.release
     agent = await load_agent(request, caller, agent_id)
     agents = AgentRepository(app_state.database, caller.tenant)
     now, version, room = app_state.now_ms(), None, nullcontext()
     values: dict[str, Any] = {**_build_columns(changes), "update_ms": now}
-    draft, is_released = await agents.version(agent_id, agent.version_id), parse_flag(changes.get("release"))
+    draft = await agents.version(agent_id, agent.version_id)
     settings, workers = app_state.settings_of(caller.tenant), app_state.services.workers
-    if changes.get("dsl"):
-        dsl = await check_draft(settings, workers, changes["dsl"], is_released=is_released)
+    if body.dsl:
+        dsl = await check_draft(settings, workers, body.dsl, is_released=is_released)
         if draft is None or draft.dsl != dsl:
             room = get_turns(request).quotas.room(caller.tenant, "versions")
             title = values.get("title", agent.title)
@@ -271,10 +244,6 @@ async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -
     return True
 
 
-def _drop_nulls(body: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in body.items() if value is not None}
-
-
 def _build_columns(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the columns that a body sets.
 
@@ -284,14 +253,14 @@ def _build_columns(fields: dict[str, Any]) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for name in ("description", "avatar", *_MAX_CHARS):
         if name in fields:
-            columns[name] = to_text(fields[name])
+            columns[name] = fields[name]
             if len(columns[name]) > _MAX_CHARS.get(name, len(columns[name])):
                 raise RequestError(f"{name} must have at most {_MAX_CHARS[name]} characters.", 101)
     columns["canvas_category"] = columns.get("canvas_category") or _CATEGORY
     if "canvas_category" not in fields:
         del columns["canvas_category"]
     if "title" in fields:
-        title = to_text(fields["title"]).strip()
+        title = fields["title"].strip()
         if not 0 < len(title) <= TITLE_CHARS:
             raise RequestError(f"The title must have 1 to {TITLE_CHARS} characters.", 101)
         columns |= {"title": title, "title_key": title.casefold()[:TITLE_CHARS]}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from fastapi import APIRouter
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,6 +18,7 @@ from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.openai.openai_routes import run_openai_turn
+from ragflow_lg.server.http.openai.openai_schemas import ChatBody
 from ragflow_lg.server.http.ragflow.ragflow_frames import (
     PAGE_FAILURE,
     AnswerCollector,
@@ -27,37 +27,26 @@ from ragflow_lg.server.http.ragflow.ragflow_frames import (
     build_error_frame,
     describe_failure,
 )
-from ragflow_lg.server.http.ragflow.turn_schemas import COMPLETION, AgentCompletionBody, CompletionBody, TaskChange
+from ragflow_lg.server.http.ragflow.turn_schemas import CompletionBody, TaskChange
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRoute, describe
+from ragflow_lg.server.http.shared.body_limits import takes
 from ragflow_lg.server.http.shared.event_stream import (
-    DISCONNECT,
-    EVENT_IDS,
-    RESUME,
     EventStream,
+    Options,
+    StreamOptions,
     StreamPosition,
     await_while_connected,
-    read_disconnect_policy,
-    read_position,
 )
-from ragflow_lg.server.http.shared.ignored_fields import name_ignored, unknown_fields, unread_inputs
+from ragflow_lg.server.http.shared.ignored_fields import name_ignored, unread_inputs
 from ragflow_lg.server.http.shared.queue_notices import begin_stream
-from ragflow_lg.server.http.shared.request_parsing import (
-    build_turn_request,
-    parse_flag,
-    read_body,
-    require_fields,
-    to_text,
-)
+from ragflow_lg.server.http.shared.ragflow_routes import make_router
 from ragflow_lg.server.http.shared.responses import respond_plain, to_request_error
 from ragflow_lg.server.http.shared.row_loading import load_session, load_turn_rows, require_own
-from ragflow_lg.server.http.shared.turn_sessions import open_turn_session
+from ragflow_lg.server.http.shared.turn_sessions import build_turn_request, open_turn_session
 from ragflow_lg.server.runs.turns import Turn
 from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_frame
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from ragflow_lg.runs.wire.wire_events import WireEvent
     from ragflow_lg.server.database.tables import SessionRow, VersionRow
     from ragflow_lg.server.runs.turn_session import TurnSession
@@ -65,30 +54,31 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming.run_manager import EventPage
 
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: completions"], route_class=DescribedRoute)
+router = make_router("RAGFlow: completions")
 
-PARAMETERS = (EVENT_IDS, DISCONNECT, *RESUME, COMPAT)
+STREAM: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {}}}}
+"""A route that may answer with a stream."""
 _ACTION_CHARS = 40
 OTHER_AGENT = "Session does not belong to the requested agent."
 
 
-@router.post("/agents/chat/completions")
-@router.post("/agents/chat/completion")
-@describe(*PARAMETERS, body=CompletionBody, **COMPLETION)
-async def complete(request: Request, caller: Authenticated) -> Response:
+@router.post("/agents/chat/completions", responses=STREAM)
+@router.post("/agents/chat/completion", responses=STREAM)
+@takes("turn")
+async def complete(body: CompletionBody, request: Request, caller: Authenticated, options: Options) -> Response:
     """Run a turn with the agent ``agent_id``."""
-    body = await read_body(request, "turn")
-    agent_id = to_text(body.get("agent_id"))
-    if not agent_id:
+    if not body.agent_id:
         raise RequestError("`agent_id` is required.", 101, data=False, has_data=True)
-    return await complete_with(request, caller, agent_id, body)
+    return await complete_with(request, caller, body.agent_id, body, options)
 
 
-@router.post("/agents/{agent_id}/completions")
-@describe(*PARAMETERS, body=AgentCompletionBody, **COMPLETION)
-async def complete_of_agent(agent_id: str, request: Request, caller: Authenticated) -> Response:
+@router.post("/agents/{agent_id}/completions", responses=STREAM)
+@takes("turn")
+async def complete_of_agent(
+    agent_id: str, body: CompletionBody, request: Request, caller: Authenticated, options: Options
+) -> Response:
     """Run a turn. Clients of RAGFlow 0.25.0 and older use this path."""
-    return await complete_with(request, caller, agent_id, await read_body(request, "turn"), is_old_path=True)
+    return await complete_with(request, caller, agent_id, body, options, is_old_path=True)
 
 
 @router.post("/tasks/{task_id}/cancel")
@@ -100,13 +90,10 @@ async def cancel_task(task_id: str, request: Request, caller: Authenticated) -> 
 
 
 @router.patch("/tasks/{task_id}")
-@describe(body=TaskChange)
-async def change_task(task_id: str, request: Request, caller: Authenticated) -> Literal[True]:
+async def change_task(task_id: str, body: TaskChange, request: Request, caller: Authenticated) -> Literal[True]:
     """Cancel a session's turn; ``stop`` is the only action."""
-    body = await read_body(request, "turn")
-    require_fields(body, "action")
-    if body["action"] != "stop":
-        action = str(body["action"])[:_ACTION_CHARS]
+    if body.action != "stop":
+        action = str(body.action)[:_ACTION_CHARS]
         raise RequestError(f"Invalid action '{action}'. Only 'stop' is supported.", 101, has_data=True)
     return await cancel_task(task_id, request, caller)
 
@@ -115,13 +102,13 @@ async def complete_with(
     request: Request,
     caller: ApiCaller,
     agent_id: str,
-    body: dict[str, Any],
+    body: CompletionBody,
+    options: StreamOptions,
     *,
     is_old_path: bool = False,
     source: str = "workflow",
     conversation: str = "",
     end: bytes = RAGFLOW_DONE,
-    models: Sequence[type[BaseModel]] = (),
 ) -> Response:
     """Run a turn in the session named in the body, else in that of the ``conversation``, else in a new one.
 
@@ -129,47 +116,45 @@ async def complete_with(
         request: The request.
         caller: Its sender.
         agent_id: The agent.
-        body: The fields of the request; a `RequestError` says what is wrong with them.
+        body: The fields of the request.
+        options: What it says about its stream.
         is_old_path: Whether the client reads only the events of RAGFlow's oldest path.
         source: Source of a new session.
         conversation: Key of the conversation that a request without a session continues, or ``""``.
         end: Last frame of a stream.
-        models: Bodies with more fields than those of ``CompletionBody``.
     """
-    session_id = to_text(body.get("session_id"))
-    agent = (rows := await load_turn_rows(request, caller, agent_id, session_id)).agent
-    if parse_flag(body.get("openai-compatible")):
-        return await run_openai_turn(request, caller, agent, body)
-    is_streamed = parse_flag(body.get("stream"), default=is_old_path and caller.is_old)
-    position, turns, forwarding = read_position(request), get_turns(request), "all"
-    ignored = unknown_fields(body, CompletionBody, *models)
+    agent = (rows := await load_turn_rows(request, caller, agent_id, body.session_id)).agent
+    if body.openai_compatible:
+        return await run_openai_turn(request, caller, agent, ChatBody.model_validate(body.given()), options.policy)
+    is_streamed = body.stream if "stream" in body.model_fields_set else is_old_path and caller.is_old
+    position, turns, forwarding = options.position, get_turns(request), "all"
+    ignored = list(body.model_extra or ())
     if position.run_id:
         turn, forwarding = await rejoin_run(request, caller, agent, position.run_id, body)
         begun: Coroutine[Any, Any, Turn] = follow_turn(turn)
     else:
-        user_id = to_text(body.get("user_id")) or caller.tenant
+        user_id = body.user_id or caller.tenant
         session = await open_turn_session(
             request,
             agent,
-            session_id,
-            PUBLISHED if parse_flag(body.get("release")) else DRAFT,
+            body.session_id,
+            PUBLISHED if body.release else DRAFT,
             foreign=OTHER_AGENT,
             rows=rows,
             find_continued=partial(_find_continued, request, agent, user_id, conversation) if conversation else None,
             user_id=user_id,
             exp_user_id=user_id if source == "workflow" else "",  # RAGFlow's pages do not list those of embedded ones
-            name=to_text(body.get("name")),
+            name=body.name,
             source=source,
             conversation=conversation,
         )
         if session.row.source == "agent":
             forwarding = "session"
-        ignored += await _unread_inputs(turns, agent, session, body.get("inputs"))
-        asked = build_turn_request(caller, session.row, body)
-        begun = turns.begin(agent, session, asked, read_disconnect_policy(request))
+        ignored += await _unread_inputs(turns, agent, session, body.inputs)
+        asked = build_turn_request(caller, session.row, body.query or body.question, body)
+        begun = turns.begin(agent, session, asked, options.policy)
     forwarding = "messages" if is_old_path else forwarding
-    has_trace = parse_flag(body.get("return_trace"))
-    responder = CompletionResponder(forwarding, position, has_trace=has_trace, end=end, is_old=caller.is_old)
+    responder = CompletionResponder(forwarding, position, has_trace=body.return_trace, end=end, is_old=caller.is_old)
     return name_ignored(await responder.respond(request, caller, begun, is_streamed=is_streamed), ignored)
 
 
@@ -184,7 +169,7 @@ async def follow_turn(turn: Turn) -> Turn:
 
 
 async def rejoin_run(
-    request: Request, caller: ApiCaller, agent: AgentRow, run_id: str, body: dict[str, Any]
+    request: Request, caller: ApiCaller, agent: AgentRow, run_id: str, body: CompletionBody
 ) -> tuple[Turn, Forwarding]:
     """Return the turn of a run to resume, and which of its events the client receives."""
     turns = get_turns(request)
@@ -192,7 +177,8 @@ async def rejoin_run(
     notes = current_notes()
     notes.run, notes.session = run_id, head.envelope.session_id
     session = require_own(caller, await load_session(request, agent, head.envelope.session_id))
-    turn = turns.rejoin(agent, head, build_turn_request(caller, session, body))
+    asked = build_turn_request(caller, session, body.query or body.question, body)
+    turn = turns.rejoin(agent, head, asked)
     return turn, "session" if session.source == "agent" else "all"
 
 

@@ -2,89 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, cast
+from collections.abc import Sequence
+from typing import Annotated, Any, cast
 
 import orjson
-from fastapi import APIRouter
+from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
-from ragflow_lg.server.http.shared.described_routes import PAGES, PlainRoute, describe, describe_query
-from ragflow_lg.server.http.shared.request_parsing import read_ids, read_page, to_text
+from ragflow_lg.server.http.shared.ragflow_routes import PlainRoute, make_router
+from ragflow_lg.server.http.shared.request_parsing import read_ids, to_text
 from ragflow_lg.server.http.shared.responses import respond_json, respond_plain
-from ragflow_lg.server.http.shared.route_schemas import Answer, Counted
+from ragflow_lg.server.http.shared.route_schemas import Pages
 from ragflow_lg.services.knowledge import Dataset, DatasetDirectory, DatasetEntry, Metadata
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: datasets"], route_class=PlainRoute)
+router = make_router("RAGFlow: datasets", route_class=PlainRoute)
 
 MAX_SHOWN_CHARS = 100
 """Maximum number of characters of a wrong id or name in a refusal."""
 
 
-class DatasetShown(Answer):
-    """A dataset that Retrieval can search."""
+class DatasetFilters(Pages):
+    """Which datasets to list."""
 
-    id: str
-    name: str
-    avatar: str = ""
-    description: str = ""
-    chunk_count: int
-    document_count: Annotated[int, Field(description="0 if the store does not count documents.")]
-    chunk_method: str = "naive"
-    embedding_model: str
-    embedding_model_name: str
-    permission: str = "me"
-    tenant_id: str
-    nickname: str
-    status: str = "1"
-
-
-class OwnerCount(Counted):
-    """An owner and the number of datasets."""
-
-    label: str
-
-
-class DatasetsFilter(Answer):
-    """The values by which datasets can be filtered."""
-
-    filter: dict[Literal["owner"], list[OwnerCount]]
-    total: int
+    id: Annotated[str, Field(description="The dataset with this id; refused if there is none.")] = ""
+    name: Annotated[str, Field(description="The dataset with this name; refused if there is none.")] = ""
+    ext: Annotated[str, Field(description="JSON object: only datasets whose name contains its `keywords`.")] = ""
+    type: Annotated[str, Field(description="`filter`: return the filter values instead of a list.")] = ""
 
 
 @router.get("/datasets")
-@describe(
-    describe_query("id", "The dataset with this id; refused if there is none."),
-    describe_query("ids", "Only these datasets, separated by commas."),
-    describe_query("name", "The dataset with this name; refused if there is none."),
-    describe_query(
-        "ext", "JSON object: only datasets whose name contains its `keywords`.", examples=['{"keywords": "a"}']
-    ),
-    describe_query("type", "`filter`: return the filter values instead of a list."),
-    *PAGES,
-    surface="plain",
-    answer=list[DatasetShown] | DatasetsFilter,
-)
-async def list_datasets(request: Request, caller: Authenticated) -> Response:
+async def list_datasets(
+    request: Request, caller: Authenticated, filters: Annotated[DatasetFilters, Query()]
+) -> Response:
     """List the datasets that Retrieval can search, page by page, sorted by name."""
-    query, entries = request.query_params, await _find_datasets(request, caller)
-    if query.get("type") == "filter":
-        owners = [OwnerCount(id=caller.tenant, label=caller.tenant, count=len(entries))] if entries else []
-        return respond_plain(DatasetsFilter(filter={"owner": owners}, total=len(entries)))
-    page, size = read_page(request, caller)
-    chosen = _choose(query, read_ids(request, "ids"), entries, caller)
+    entries, tenant = await _find_datasets(request, caller), caller.tenant
+    if filters.type == "filter":
+        owners = [{"id": tenant, "label": tenant, "count": len(entries)}] if entries else []
+        return respond_plain({"filter": {"owner": owners}, "total": len(entries)})
+    page, size = filters.read(caller)
+    chosen = _choose(filters, read_ids(request, "ids"), entries, caller)
     rows = [_describe_dataset(entry, caller) for entry in chosen[(page - 1) * size : page * size]]
     return respond_json({"code": 0, "data": rows, "total_datasets": len(chosen)})
 
 
 @router.get("/datasets/metadata/flattened")
-@describe(describe_query("dataset_ids", "The datasets, separated by commas."))
 async def get_metadata(request: Request, caller: Authenticated) -> Metadata:
-    """Return the metadata of the documents in some datasets: values by key, and ids of documents by value."""
+    """Return the metadata of the documents in ``dataset_ids``: values by key, and ids of documents by value."""
     ids = read_ids(request, "dataset_ids")
     if not ids:
         raise RequestError("Lack of dataset_ids in query parameters")
@@ -124,7 +91,7 @@ async def _pick_datasets(request: Request, caller: ApiCaller, ids: Sequence[str]
 
 
 def _choose(
-    query: Mapping[str, str], ids: Sequence[str], entries: Sequence[DatasetEntry], caller: ApiCaller
+    filters: DatasetFilters, ids: Sequence[str], entries: Sequence[DatasetEntry], caller: ApiCaller
 ) -> list[DatasetEntry]:
     """Return the datasets that a request asks for.
 
@@ -132,10 +99,10 @@ def _choose(
         RequestError: if there is none with the wanted id or name.
     """
     chosen = sorted(entries, key=lambda entry: entry.dataset.name.casefold())
-    id_, name, keywords = query.get("id", ""), query.get("name", ""), _read_keywords(query.get("ext", "")).casefold()
-    if id_ and ids:
+    keywords = _read_keywords(filters.ext).casefold()
+    if filters.id and ids:
         raise RequestError("Send either `id` or `ids`, not both.")
-    for value, field in ((id_, "id"), (name, "name")):
+    for value, field in ((filters.id, "id"), (filters.name, "name")):
         if value:
             chosen = [entry for entry in chosen if getattr(entry.dataset, field) == value]
             if not chosen:
@@ -164,15 +131,20 @@ async def _find_datasets(request: Request, caller: ApiCaller) -> Sequence[Datase
         raise RequestError(f"The datasets cannot be listed: {error}") from error
 
 
-def _describe_dataset(entry: DatasetEntry, caller: ApiCaller) -> DatasetShown:
+def _describe_dataset(entry: DatasetEntry, caller: ApiCaller) -> dict[str, Any]:
     dataset = entry.dataset
-    return DatasetShown(
-        id=dataset.id,
-        name=dataset.name,
-        chunk_count=entry.chunks,
-        document_count=entry.documents,
-        embedding_model=dataset.embedding_model,
-        embedding_model_name=dataset.embedding_model,
-        tenant_id=caller.tenant,
-        nickname=caller.tenant,
-    )
+    return {
+        "id": dataset.id,
+        "name": dataset.name,
+        "avatar": "",
+        "description": "",
+        "chunk_count": entry.chunks,
+        "document_count": entry.documents,
+        "chunk_method": "naive",
+        "embedding_model": dataset.embedding_model,
+        "embedding_model_name": dataset.embedding_model,
+        "permission": "me",
+        "tenant_id": caller.tenant,
+        "nickname": caller.tenant,
+        "status": "1",
+    }

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import Annotated, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import orjson
-from fastapi import APIRouter
-from pydantic import Field
 from starlette.requests import Request
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard
@@ -19,72 +17,51 @@ from ragflow_lg.server.agents.agent_versions import build_version, reset_canvas
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository
-from ragflow_lg.server.http.openai.openai_schemas import FieldValue
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
+from ragflow_lg.server.http.shared.body_limits import takes
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
-from ragflow_lg.server.http.shared.request_parsing import read_body, require_fields, to_text
+from ragflow_lg.server.http.shared.ragflow_routes import make_router
+from ragflow_lg.server.http.shared.request_parsing import to_text
 from ragflow_lg.server.http.shared.responses import encode_json
-from ragflow_lg.server.http.shared.route_schemas import LazyModel, with_examples
+from ragflow_lg.server.http.shared.route_schemas import Fields, Text, with_examples
 from ragflow_lg.server.http.shared.row_loading import load_agent
 from ragflow_lg.server.runs.run_inspection import visit_counted
 from ragflow_lg.services.databases import DatabaseAccount
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: trying"], route_class=DescribedRoute)
-editor_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: agents"], route_class=DescribedRoute)
-trace_router = APIRouter(prefix="/api/v1", tags=["RAGFlow: traces"], route_class=DescribedRoute)
+router = make_router("RAGFlow: trying")
+editor_router = make_router("RAGFlow: agents")
+trace_router = make_router("RAGFlow: traces")
 
 _FAILED = 100
 _ANSWER_S = 5.0
 """How long a tested database may take to answer, in addition to the time for the connection."""
-_DATABASE_FIELDS = ("db_type", "database", "username", "host", "port", "password")
 
 
-class DebugBody(LazyModel):
+class DebugBody(Fields):
     """Values for a component's input form, by name."""
 
     model_config = with_examples({"params": {"sys.query": {"value": "Where is my parcel?"}}})
 
-    params: dict[str, FieldValue] | None
+    params: Any
 
 
-class Traced(LazyModel):
-    """Successive entries from one component."""
-
-    component_id: str
-    trace: list[dict[str, Any]]
-
-
-class DatabaseBody(LazyModel):
+class DatabaseBody(Fields):
     """A database whose connection is tested."""
 
-    model_config = with_examples(
-        {
-            "db_type": "postgres",
-            "database": "shop",
-            "username": "reader",
-            "host": "db.example.org",
-            "port": 5432,
-            "password": "secret",
-        }
-    )
-
-    db_type: Annotated[str, Field(description="`db_type` of ExeSQL, such as `mysql` or `postgres`.")]
-    database: str
-    username: str
-    host: str
-    port: int | str
-    password: str
+    db_type: Text
+    database: Text
+    username: Text
+    host: Text
+    port: Any
+    password: Text
 
 
-class RerunBody(LazyModel):
+class RerunBody(Fields):
     """A pipeline to rerun; always refused."""
 
-    model_config = with_examples({"id": "5f0c9a64d4e211f0", "dsl": {}, "component_id": "Parser:0"})
-
-    id: str
-    dsl: dict[str, Any]
-    component_id: str
+    id: Any
+    dsl: Any
+    component_id: Any
 
 
 @router.post("/agents/{agent_id}/reset")
@@ -111,30 +88,27 @@ async def get_input_form(agent_id: str, component_id: str, request: Request, cal
 
 
 @router.post("/agents/{agent_id}/components/{component_id}/debug")
-@describe(body=DebugBody)
-async def debug_component(agent_id: str, component_id: str, request: Request, caller: Authenticated) -> dict[str, Any]:
+@takes("turn")
+async def debug_component(
+    agent_id: str, component_id: str, body: DebugBody, request: Request, caller: Authenticated
+) -> dict[str, Any]:
     """Run a single component from the draft in a run slot, and return its outputs."""
-    body = await read_body(request, "turn")
-    agent = await load_agent(request, caller, agent_id)
-    values = _read_values(body)
-    turns = get_turns(request)
+    agent, turns, values = await load_agent(request, caller, agent_id), get_turns(request), _read_values(body.params)
     canvas = await turns.canvases.compile_version(agent)
     services = tenant_services(get_app_state(request), caller.tenant, agent.id)
     visit = visit_counted(turns, caller.tenant, canvas.plan, component_id, values, services)
     return (await await_while_connected(request, visit)).outputs
 
 
-def _read_values(body: dict[str, Any]) -> dict[str, Any]:
+def _read_values(params: Any) -> dict[str, Any]:
     """Read ``params``: ``{name: {"value": …}}``.
 
     Raises:
-        RequestError: if they are missing or malformed.
+        RequestError: if they are malformed.
     """
-    require_fields(body, "params")
-    params: Any = body["params"] or {}
-    if not isinstance(params, dict):
+    if params and not isinstance(params, dict):
         raise RequestError('`params` must be an object of fields: {NAME: {"value": …}}.', 101)
-    fields = cast("dict[str, Any]", params)
+    fields = cast("dict[str, Any]", params or {})
     for name, field in fields.items():
         if not isinstance(field, dict) or "value" not in field:
             raise RequestError(f'`params.{name}` must be an object with a value: {{"value": …}}.', 101)
@@ -142,7 +116,6 @@ def _read_values(body: dict[str, Any]) -> dict[str, Any]:
 
 
 @trace_router.get("/agents/{agent_id}/logs/{message_id}")
-@describe(answer=list[Traced] | dict[str, Any])
 async def get_trace(agent_id: str, message_id: str, request: Request, caller: Authenticated) -> Any:
     """Return a run's tool calls, even while it is running; ``{}`` if there are no calls."""
     return await find_trace(request, caller, agent_id, message_id)
@@ -163,19 +136,10 @@ async def find_trace(request: Request, caller: ApiCaller, agent_id: str, message
 
 
 @editor_router.post("/agents/test_db_connection")
-@describe(body=DatabaseBody)
-async def test_database(request: Request, caller: Authenticated) -> str:
+async def test_database(body: DatabaseBody, request: Request, caller: Authenticated) -> str:
     """Test the connection to a database."""
-    fields = await read_body(request)
-    require_fields(fields, *_DATABASE_FIELDS)
-    texts = {name: to_text(fields[name]) for name in _DATABASE_FIELDS}
     account = DatabaseAccount(
-        texts["db_type"],
-        texts["host"].strip(),
-        _read_port(fields["port"]),
-        texts["database"],
-        texts["username"],
-        texts["password"],
+        body.db_type, body.host.strip(), _read_port(body.port), body.database, body.username, body.password
     )
     guard = AddressGuard(get_app_state(request).settings_of(caller.tenant).http.allow)
     try:
@@ -187,10 +151,9 @@ async def test_database(request: Request, caller: Authenticated) -> str:
 
 
 @editor_router.post("/agents/rerun")
-@describe(body=RerunBody)
-async def rerun_pipeline(request: Request, caller: Authenticated) -> Literal[True]:
+@takes("canvas")
+async def rerun_pipeline(body: RerunBody, caller: Authenticated) -> Literal[True]:
     """Refuse to rerun an ingestion pipeline: ragflow-lg runs agents only."""
-    require_fields(await read_body(request, "canvas"), "id", "dsl", "component_id")
     raise RequestError("Document not found. ragflow-lg runs agents; run ingestion pipelines with RAGFlow.", status=404)
 
 

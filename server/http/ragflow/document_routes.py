@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter
+from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
 
@@ -13,12 +13,12 @@ from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.http.ragflow.dataset_routes import read_datasets
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
-from ragflow_lg.server.http.shared.described_routes import PAGES, DescribedRoute, describe, describe_query
-from ragflow_lg.server.http.shared.request_parsing import parse_flag, read_body, read_page, to_text
-from ragflow_lg.server.http.shared.route_schemas import Answer, LazyModel, with_examples
+from ragflow_lg.server.http.shared.ragflow_routes import make_router
+from ragflow_lg.server.http.shared.request_parsing import to_text
+from ragflow_lg.server.http.shared.route_schemas import Fields, Flag, Pages, Text, with_examples
 from ragflow_lg.services.knowledge import DatasetSearch, DocumentDirectory, ListedChunk
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: datasets"], route_class=DescribedRoute)
+router = make_router("RAGFlow: datasets")
 
 MAX_QUESTION_CHARS = 10_000
 MAX_TOP_K = 2_048
@@ -28,148 +28,91 @@ MAX_FOUND = 100
 _EMBEDDED_ONLY = "Only datasets of the embedded knowledge base can be read."
 
 
-class DocumentShown(Answer):
-    """A document of a dataset."""
+class ChunkFilters(Pages):
+    """Which chunks to list."""
 
-    id: str
-    name: str
-    dataset_id: str
-    chunk_count: int
-    meta_fields: dict[str, Any]
-    run: str = "DONE"
+    vectors: Annotated[Flag, Field(description="Whether to include the vectors.")] = False
 
 
-class DocumentPage(Answer):
-    """A page of documents."""
-
-    docs: list[DocumentShown]
-    total: int
-
-
-class ChunkShown(LazyModel):
-    """A chunk. With `vectors`, `q_N_vec` contains its vector of N numbers."""
-
-    id: str
-    content: str
-    document_id: str
-    docnm_kwd: str
-    dataset_id: str
-    important_keywords: list[str] = Field(default=[])
-    questions: list[str] = Field(default=[])
-    image_id: str = ""
-    doc_type_kwd: str = "text"
-    available: bool = True
-    positions: list[list[int]]
-
-
-class ChunkPage(LazyModel):
-    """A page of chunks."""
-
-    chunks: list[ChunkShown]
-    doc: DocumentShown | None
-    total: int
-
-
-class Question(LazyModel):
+class Question(Fields):
     """A search."""
 
     model_config = with_examples({"question": "Where is my parcel?", "dataset_ids": ["a" * 32]})
 
-    question: Annotated[str, Field(max_length=MAX_QUESTION_CHARS)]
-    dataset_ids: Annotated[list[str], Field(min_length=1, max_length=100)]
-    document_ids: Annotated[list[str], Field(max_length=1_000, description="Only these documents.")] = Field(default=[])
-    page_size: Annotated[int, Field(ge=1, le=MAX_FOUND, description="Number of chunks.")] = 30
-    similarity_threshold: Annotated[float, Field(ge=0, le=1)] = 0.2
-    vector_similarity_weight: Annotated[float, Field(ge=0, le=1)] = 0.3
-    top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K)] = 1024
-    rerank_id: Annotated[str | None, Field(max_length=200)] = None
-
-
-class DocumentFound(Answer):
-    """A document with matching chunks."""
-
-    doc_name: str
-    doc_id: str
-    count: int
-
-
-class FoundChunk(LazyModel):
-    """A chunk that a search found."""
-
-    id: str
-    content: str
-    document_id: str
-    document_keyword: str
-    dataset_id: str
-    similarity: float
-    vector_similarity: float
-    term_similarity: float
-    positions: list[Any]
-
-
-class Found(LazyModel):
-    """The best chunks for a question."""
-
-    chunks: list[FoundChunk]
-    doc_aggs: list[DocumentFound]
-    total: int
+    question: Text = ""
+    dataset_ids: Any = None
+    document_ids: Annotated[Any, Field(description="Only these documents.")] = None
+    page_size: Annotated[Any, Field(description=f"Number of chunks, at most {MAX_FOUND}.")] = 30
+    similarity_threshold: Any = 0.2
+    vector_similarity_weight: Any = 0.3
+    top_k: Annotated[Any, Field(description=f"At most {MAX_TOP_K}.")] = 1024
+    rerank_id: Text = ""
 
 
 @router.get("/datasets/{dataset_id}/documents")
-@describe(*PAGES)
-async def list_documents(dataset_id: str, request: Request, caller: Authenticated) -> DocumentPage:
+async def list_documents(
+    dataset_id: str, request: Request, caller: Authenticated, pages: Annotated[Pages, Query()]
+) -> dict[str, Any]:
     """List the documents of a dataset of the embedded knowledge base, sorted by name."""
-    (dataset,), (page, size) = await read_datasets(request, caller, [dataset_id]), read_page(request, caller)
+    (dataset,), (page, size) = await read_datasets(request, caller, [dataset_id]), pages.read(caller)
     try:
         rows, total = await _directory(request, caller).list_documents(dataset, (page - 1) * size, size)
     except (ServiceError, SettingsError) as error:
         raise RequestError(f"The documents cannot be listed: {error}") from error
     docs = [
-        DocumentShown(
-            id=row.id, name=row.name, dataset_id=dataset_id, chunk_count=row.chunks, meta_fields=dict(row.metadata)
-        )
+        {
+            "id": row.id,
+            "name": row.name,
+            "dataset_id": dataset_id,
+            "chunk_count": row.chunks,
+            "meta_fields": dict(row.metadata),
+            "run": "DONE",
+        }
         for row in rows
     ]
-    return DocumentPage(docs=docs, total=total)
+    return {"docs": docs, "total": total}
 
 
 @router.get("/datasets/{dataset_id}/documents/{document_id}/chunks")
-@describe(describe_query("vectors", "Whether to include the vectors.", "boolean"), *PAGES, answer=ChunkPage)
-async def list_chunks(dataset_id: str, document_id: str, request: Request, caller: Authenticated) -> Any:
-    """List the chunks of a document, in order."""
-    (dataset,), (page, size) = await read_datasets(request, caller, [dataset_id]), read_page(request, caller)
+async def list_chunks(
+    dataset_id: str,
+    document_id: str,
+    request: Request,
+    caller: Authenticated,
+    filters: Annotated[ChunkFilters, Query()],
+) -> Any:
+    """List the chunks of a document, in order. With `vectors`, `q_N_vec` contains a chunk's vector of N numbers."""
+    (dataset,), (page, size) = await read_datasets(request, caller, [dataset_id]), filters.read(caller)
     try:
         rows, total = await _directory(request, caller).list_chunks(dataset, document_id, (page - 1) * size, size)
     except (ServiceError, SettingsError) as error:
         raise RequestError(f"The chunks cannot be listed: {error}") from error
     if not total:
         raise RequestError(f"You don't own the document {document_id[:100]}.")
-    has_vectors = parse_flag(request.query_params.get("vectors"))
-    return {"chunks": [_show_chunk(row, has_vectors=has_vectors) for row in rows], "doc": None, "total": total}
+    chunks = [_show_chunk(row, has_vectors=filters.vectors) for row in rows]
+    return {"chunks": chunks, "doc": None, "total": total}
 
 
 @router.post("/retrieval")
-@describe(body=Question, answer=Found)
-async def retrieve(request: Request, caller: Authenticated) -> Any:
+async def retrieve(body: Question, request: Request, caller: Authenticated) -> Any:
     """Search datasets that share an embedding model."""
-    body = await read_body(request)
-    question, ids = to_text(body.get("question")), _read_ids(body.get("dataset_ids"))
+    ids = _read_ids(body.dataset_ids)
     if not ids:
         raise RequestError("`dataset_ids` is required.", 101)
     datasets = await read_datasets(request, caller, ids)
-    documents = _read_ids(body.get("document_ids"))
+    documents = _read_ids(body.document_ids)
     search = DatasetSearch(
-        question[:MAX_QUESTION_CHARS],
+        body.question[:MAX_QUESTION_CHARS],
         tuple(datasets),
         tuple(documents) if documents else None,
-        top_n=int(_read_number(body, "page_size", 30, 1, MAX_FOUND)),
-        top_k=int(_read_number(body, "top_k", 1024, 1, MAX_TOP_K)),
-        similarity_threshold=_read_number(body, "similarity_threshold", 0.2, 0, 1),
-        keywords_similarity_weight=1 - _read_number(body, "vector_similarity_weight", 0.3, 0, 1),
-        rerank_id=to_text(body.get("rerank_id"))[:200],
+        top_n=int(_check_number("page_size", body.page_size, 1, MAX_FOUND)),
+        top_k=int(_check_number("top_k", body.top_k, 1, MAX_TOP_K)),
+        similarity_threshold=_check_number("similarity_threshold", body.similarity_threshold, 0, 1),
+        keywords_similarity_weight=1 - _check_number("vector_similarity_weight", body.vector_similarity_weight, 0, 1),
+        rerank_id=body.rerank_id[:200],
     )
     knowledge = tenant_services(get_app_state(request), caller.tenant).knowledge
-    if knowledge is None or not question.strip():
+    if knowledge is None or not body.question.strip():
         return {"chunks": [], "doc_aggs": [], "total": 0}
     try:
         found = await knowledge.search(search)
@@ -194,15 +137,12 @@ def _read_ids(value: Any) -> list[str]:
     return [id_ for id_ in dict.fromkeys(ids) if id_]
 
 
-def _read_number(body: dict[str, Any], name: str, default: float, least: float, most: float) -> float:
+def _check_number(name: str, value: Any, least: float, most: float) -> float:
     """Return a number of the body.
 
     Raises:
         RequestError: if it is none, or out of range.
     """
-    value = body.get(name)
-    if value is None:
-        return default
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise RequestError(f"`{name}` must be a number from {least} to {most}.", 101)
     return value

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends
-from pydantic import Field
+from fastapi import Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,56 +14,45 @@ from ragflow_lg.server.agents.agent_versions import PUBLISHED, find_version
 from ragflow_lg.server.agents.visitors import has_secret
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.ragflow.completion_routes import OTHER_AGENT, CompletionResponder, follow_turn, rejoin_run
-from ragflow_lg.server.http.ragflow.ragflow_frames import describe_failure
-from ragflow_lg.server.http.ragflow.turn_schemas import RUN, AgentCompletionBody, CompletionAnswer, EmbeddedBody
-from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_beta, get_app_state, get_turns
-from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
-from ragflow_lg.server.http.shared.event_stream import (
-    DISCONNECT,
-    EVENT_IDS,
-    RESUME,
-    read_disconnect_policy,
-    read_position,
+from ragflow_lg.server.http.ragflow.completion_routes import (
+    OTHER_AGENT,
+    STREAM,
+    CompletionResponder,
+    follow_turn,
+    rejoin_run,
 )
-from ragflow_lg.server.http.shared.ignored_fields import name_ignored, unknown_fields, unread_inputs
-from ragflow_lg.server.http.shared.request_parsing import build_turn_request, parse_flag, read_body, to_text
+from ragflow_lg.server.http.ragflow.ragflow_frames import describe_failure
+from ragflow_lg.server.http.ragflow.turn_schemas import EmbeddedBody
+from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_beta, get_app_state, get_turns
+from ragflow_lg.server.http.shared.body_limits import takes
+from ragflow_lg.server.http.shared.event_stream import Options, StreamOptions
+from ragflow_lg.server.http.shared.ignored_fields import name_ignored, unread_inputs
+from ragflow_lg.server.http.shared.ragflow_routes import make_router
 from ragflow_lg.server.http.shared.responses import respond_plain, to_request_error
-from ragflow_lg.server.http.shared.route_schemas import Answer
 from ragflow_lg.server.http.shared.row_loading import require_own
 from ragflow_lg.server.http.shared.signed_tokens import make_visitor_secret
-from ragflow_lg.server.http.shared.turn_sessions import open_turn_session
-from ragflow_lg.server.http.shared.visitor_header import VISITOR, VISITOR_HEADER
+from ragflow_lg.server.http.shared.turn_sessions import build_turn_request, open_turn_session
+from ragflow_lg.server.http.shared.visitor_header import VISITOR_HEADER
 from ragflow_lg.server.observability.audit import audit
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: embedded"], route_class=DescribedRoute)
+router = make_router("RAGFlow: embedded")
 
 Page = Annotated[ApiCaller, Depends(authenticate_beta)]
 
 _T = TypeVar("_T")
 
 
-class EmbeddedAgent(Answer):
-    """The agent details that an embedded page shows."""
-
-    title: str
-    avatar: str | None
-    inputs: Annotated[dict[str, Any], Field(description="Fields of Begin's form.")]
-    prologue: Annotated[str, Field(description="Opening words.")]
-    mode: str
-
-
-@router.post("/agentbots/{agent_id}/completions")
-@describe(VISITOR, EVENT_IDS, DISCONNECT, *RESUME, body=EmbeddedBody, **(RUN | {"answer": CompletionAnswer}))
-async def complete_embedded(agent_id: str, request: Request, caller: Page) -> Response:
+@router.post("/agentbots/{agent_id}/completions", responses=STREAM)
+@takes("turn", has_query=True)
+async def complete_embedded(
+    agent_id: str, body: EmbeddedBody, request: Request, caller: Page, options: Options
+) -> Response:
     """Run a turn with an embedded agent, streamed by default, in a session with source `agent`."""
-    body = await read_body(request, "turn")
     agent = await _load_agent(request, caller, agent_id)
-    return await _hide_reason(_respond(request, caller, agent, {**request.query_params, **body}))
+    return await _hide_reason(_respond(request, caller, agent, body, options))
 
 
 @router.get("/agentbots/{agent_id}/inputs")
-@describe(VISITOR, surface="plain", answer=EmbeddedAgent)
 async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
     """Return the agent details that a page shows: title, form and greeting.
 
@@ -76,14 +64,9 @@ async def get_inputs(agent_id: str, request: Request, caller: Page) -> Response:
     version = await find_version(get_app_state(request).database, agent, "")
     plan = (await _hide_reason(turns.canvases.compile(version))).plan
     params = plan.nodes[plan.entry].params
-    shown = EmbeddedAgent(
-        title=agent.title,
-        avatar=agent.avatar,
-        inputs=params.inputs,
-        prologue=getattr(params, "prologue", None) or "",
-        mode=getattr(params, "mode", ""),
-    )
-    response = respond_plain(shown)
+    shown = {"title": agent.title, "avatar": agent.avatar, "inputs": params.inputs}
+    greeting = {"prologue": getattr(params, "prologue", None) or "", "mode": getattr(params, "mode", "")}
+    response = respond_plain({**shown, **greeting})
     if not has_secret(caller.visitor):
         response.headers[VISITOR_HEADER] = await make_visitor_secret(get_app_state(request), caller.owner)
     return response
@@ -96,35 +79,34 @@ async def get_trace(agent_id: str, message_id: str, request: Request, caller: Pa
     return {}
 
 
-async def _respond(request: Request, caller: ApiCaller, agent: AgentRow, body: dict[str, Any]) -> Response:
-    position, turns = read_position(request), get_turns(request)
-    ignored = unknown_fields(body, EmbeddedBody, AgentCompletionBody)
+async def _respond(
+    request: Request, caller: ApiCaller, agent: AgentRow, body: EmbeddedBody, options: StreamOptions
+) -> Response:
+    position, turns, ignored = options.position, get_turns(request), list(body.model_extra or ())
     if position.run_id:
         turn, _ = await rejoin_run(request, caller, agent, position.run_id, body)
         begun = follow_turn(turn)
     else:
-        policy = read_disconnect_policy(request)
         session = await open_turn_session(
             request,
             agent,
-            to_text(body.get("session_id")),
-            PUBLISHED if parse_flag(body.get("release")) else "",
+            body.session_id,
+            PUBLISHED if body.release else "",
             foreign=OTHER_AGENT,
-            user_id=to_text(body.get("user_id")) or caller.tenant,
-            name=to_text(body.get("name")),
+            user_id=body.user_id or caller.tenant,
+            name=body.name,
             source="agent",
             visitor=caller.visitor,
         )
         require_own(caller, session.row)
-        turn_request = build_turn_request(caller, session.row, body)
+        turn_request = build_turn_request(caller, session.row, body.query or body.question, body)
         if inputs := turn_request.get("inputs"):
             ignored += unread_inputs(
                 (await turns.runner(agent, session.row, session.version, is_page=True)).plan, inputs
             )
-        begun = turns.begin(agent, session, turn_request, policy, page_key=caller.owner.id)
+        begun = turns.begin(agent, session, turn_request, options.policy, page_key=caller.owner.id)
     responder = CompletionResponder("page", position, error_prefix="Error 102: ")
-    is_streamed = parse_flag(body.get("stream"), default=True)
-    return name_ignored(await responder.respond(request, caller, begun, is_streamed=is_streamed), ignored)
+    return name_ignored(await responder.respond(request, caller, begun, is_streamed=body.stream), ignored)
 
 
 async def _hide_reason(result: Awaitable[_T]) -> _T:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote, unquote, urlsplit
 
-from fastapi import APIRouter
+from fastapi import Depends, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -15,15 +15,14 @@ from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.file_store import file_store, normalize_mime_type, read_slices, safe_file_name
 from ragflow_lg.server.database.tables import FileRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, WithAnyKey, get_app_state
-from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
+from ragflow_lg.server.http.shared.ragflow_routes import make_router
 from ragflow_lg.server.http.shared.request_parsing import Upload, is_multipart, read_parts
-from ragflow_lg.server.http.shared.route_schemas import Answer
+from ragflow_lg.server.http.shared.responses import respond_plain
 from ragflow_lg.server.http.shared.row_loading import load_agent
-from ragflow_lg.server.http.shared.visitor_header import VISITOR
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.services.http import HttpRequest
 
-router = APIRouter(tags=["RAGFlow: files"], route_class=DescribedRoute)
+router = make_router("RAGFlow: files", "")
 
 MAX_UPLOADS = 20
 """Maximum number of files in one request."""
@@ -32,96 +31,84 @@ _VIEWABLE = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", 
 _VIEWABLE_KINDS = ("audio/", "video/")
 _TEXTS = ("text/plain", "text/markdown", "text/csv")
 
-_URL = describe_query("url", "Address of a page to store instead of files.", examples=["https://example.org/prices"])
-_ID = describe_query("id", "Id of the file.")
-_DISPOSITION = describe_query("disposition", "`inline`: return the file for display, as `preview` does.")
-_NAMED = (
-    describe_query("filename", "Name of the downloaded file."),
-    describe_query("ext", "Extension of the name."),
-    describe_query("mime_type", "Media type instead of the stored one."),
-)
-_BYTES = {
-    "application/octet-stream": "The file.",
-    "text/plain": "The file.",
-    "image/png": "The file; likewise for other images, audio, video and PDF.",
+_ANY: dict[int | str, dict[str, Any]] = {200: {"content": {"*/*": {}}}}
+"""A route whose answer is a file."""
+_UPLOAD: dict[str, Any] = {
+    "requestBody": {
+        "content": {
+            "multipart/form-data": {
+                "schema": {"type": "object", "properties": {"file": {"type": "array", "items": {"type": "string"}}}}
+            }
+        }
+    }
 }
 
 
-class FileShown(Answer):
-    """A stored file; it can be used unchanged in a turn's `files`."""
+class Naming(BaseModel):
+    """How a downloaded file is named."""
 
-    id: str
-    name: str
-    size: int
-    extension: str
-    mime_type: str
-    created_by: str
-    created_at: Annotated[float, Field(description="Epoch seconds.")]
-    preview_url: None = None
+    filename: Annotated[str, Field(description="Name of the file.")] = ""
+    ext: Annotated[str, Field(description="Extension of the name.")] = ""
+    mime_type: Annotated[str, Field(description="Media type instead of the stored one.")] = ""
+    disposition: Annotated[str, Field(description="`inline`: return the file for display, as `preview` does.")] = ""
 
 
-class UploadBody(BaseModel):
-    """Files to store."""
-
-    file: Annotated[list[bytes], Field(min_length=1, max_length=MAX_UPLOADS)]
+Named = Annotated[Naming, Query()]
+PageUrl = Annotated[str, Query(description="Address of a page to store instead of files.")]
 
 
-@router.post("/api/v1/agents/{agent_id}/upload")
-@describe(VISITOR, _URL, body=UploadBody, body_kind="multipart/form-data", is_body_required=False)
-async def upload(agent_id: str, request: Request, caller: WithAnyKey) -> FileShown | list[FileShown]:
+@router.post("/api/v1/agents/{agent_id}/upload", openapi_extra=_UPLOAD)
+async def upload(agent_id: str, request: Request, caller: WithAnyKey, url: PageUrl = "") -> Any:
     """Store files for a turn's ``files``. With ``url``, store the page at that address instead."""
-    agent, url = await load_agent(request, caller, agent_id), request.query_params.get("url", "")
+    agent = await load_agent(request, caller, agent_id)
     if url and caller.is_page:
         raise RequestError("Embedded pages cannot import addresses; upload the file.", 101)
     uploads = [await _fetch_page(request, caller, url)] if url else await _read_uploads(request)
     return await _store_files(request, caller, uploads, agent.id)
 
 
-@router.post("/api/v1/documents/upload")
-@describe(_URL, surface="plain", body=UploadBody, body_kind="multipart/form-data", is_body_required=False)
-async def upload_without_agent(request: Request, caller: Authenticated) -> FileShown | list[FileShown]:
+@router.post("/api/v1/documents/upload", openapi_extra=_UPLOAD)
+async def upload_without_agent(request: Request, caller: Authenticated, url: PageUrl = "") -> Response:
     """Store files for a turn of any agent. With ``url``, store the page at that address instead."""
-    url = request.query_params.get("url", "")
     if url and is_multipart(request):
         raise RequestError("Provide either multipart file(s) or ?url=..., not both.", 101, has_data=True)
     if not url and not is_multipart(request):
         raise RequestError("Missing input: provide multipart file(s) or url", 101, has_data=True)
     uploads = [await _fetch_page(request, caller, url)] if url else await _read_uploads(request)
-    return await _store_files(request, caller, uploads)
+    return respond_plain(await _store_files(request, caller, uploads))
 
 
-@router.get("/api/v1/agents/download")
-@describe(VISITOR, _ID, *_NAMED, surface="none", raw=_BYTES)
-async def download_upload(request: Request, caller: WithAnyKey) -> Response:
+@router.get("/api/v1/agents/download", responses=_ANY)
+async def download_upload(
+    request: Request, caller: WithAnyKey, naming: Annotated[Naming, Depends()], id: str = ""
+) -> Response:
     """Download an upload."""
-    return await _download(request, caller, request.query_params.get("id", ""))
+    return await _download(request, caller, id, naming)
 
 
-@router.get("/api/v1/agents/attachments/{file_id}/download")
-@router.get("/api/v1/document/download/{file_id}")
-@router.get("/v1/document/download/{file_id}")
-@describe(VISITOR, *_NAMED, _DISPOSITION, surface="none", raw=_BYTES)
-async def download(file_id: str, request: Request, caller: WithAnyKey) -> Response:
+@router.get("/api/v1/agents/attachments/{file_id}/download", responses=_ANY)
+@router.get("/api/v1/document/download/{file_id}", responses=_ANY)
+@router.get("/v1/document/download/{file_id}", responses=_ANY)
+async def download(file_id: str, request: Request, caller: WithAnyKey, naming: Named) -> Response:
     """Download a file as an attachment, or with ``disposition=inline`` for display."""
-    is_preview = request.query_params.get("disposition", "").lower() == "inline"
-    return await _download(request, caller, file_id, is_preview=is_preview)
+    return await _download(request, caller, file_id, naming, is_preview=naming.disposition.lower() == "inline")
 
 
-@router.get("/api/v1/agents/attachments/{file_id}/preview")
-@describe(VISITOR, *_NAMED, surface="none", raw=_BYTES)
-async def preview(file_id: str, request: Request, caller: WithAnyKey) -> Response:
+@router.get("/api/v1/agents/attachments/{file_id}/preview", responses=_ANY)
+async def preview(file_id: str, request: Request, caller: WithAnyKey, naming: Named) -> Response:
     """Return a file for display in a browser, if its type is safe to display."""
-    return await _download(request, caller, file_id, is_preview=True)
+    return await _download(request, caller, file_id, naming, is_preview=True)
 
 
-@router.get("/api/v1/documents/artifact/{file_name}")
-@describe(VISITOR, surface="none", raw=_BYTES)
-async def artifact(file_name: str, request: Request, caller: WithAnyKey) -> Response:
+@router.get("/api/v1/documents/artifact/{file_name}", responses=_ANY)
+async def artifact(file_name: str, request: Request, caller: WithAnyKey, naming: Named) -> Response:
     """Return a file that a program of CodeExec has created, for display if its type is safe to display."""
-    return await _download(request, caller, file_name.partition(".")[0], is_preview=True)
+    return await _download(request, caller, file_name.partition(".")[0], naming, is_preview=True)
 
 
-async def _download(request: Request, caller: ApiCaller, file_id: str, *, is_preview: bool = False) -> Response:
+async def _download(
+    request: Request, caller: ApiCaller, file_id: str, naming: Naming, *, is_preview: bool = False
+) -> Response:
     app_state = get_app_state(request)
     store = file_store(app_state, caller.tenant)
     file = await store.find_valid(file_id, app_state.now_ms())
@@ -129,9 +116,8 @@ async def _download(request: Request, caller: ApiCaller, file_id: str, *, is_pre
     if file is None or not is_open:
         audit("file.refused", file=file_id)
         raise RequestError("document not found", status=404)
-    query = request.query_params
-    name = safe_file_name(query.get("filename") or _add_extension(file.name, query.get("ext", "")))
-    kind = normalize_mime_type(query.get("mime_type") or file.mime_type)
+    name = safe_file_name(naming.filename or _add_extension(file.name, naming.ext))
+    kind = normalize_mime_type(naming.mime_type or file.mime_type)
     is_inline = is_preview and _is_viewable(kind)
     headers = {"Content-Disposition": _format_disposition(name, is_inline=is_inline), "Cache-Control": "private"}
     if (content := await store.open_plain(file)) is None:
@@ -150,13 +136,11 @@ async def _read_uploads(request: Request) -> list[Upload]:
     return files
 
 
-async def _store_files(
-    request: Request, caller: ApiCaller, uploads: Sequence[Upload], agent_id: str = ""
-) -> FileShown | list[FileShown]:
+async def _store_files(request: Request, caller: ApiCaller, uploads: Sequence[Upload], agent_id: str = "") -> Any:
     """Store files, and describe them: one as an object, several as a list."""
     app_state = get_app_state(request)
     store = file_store(app_state, caller.tenant)
-    stored: list[FileShown] = []
+    stored: list[dict[str, Any]] = []
     for file in uploads:
         now = app_state.now_ms()
         page_key = caller.owner.id if caller.is_page else ""
@@ -205,16 +189,17 @@ def _is_web_address(url: str) -> bool:
         return False
 
 
-def _describe_file(file: FileRow, caller: ApiCaller) -> FileShown:
-    return FileShown(
-        id=file.id,
-        name=file.name,
-        size=file.size_bytes,
-        extension=file.name.rpartition(".")[2].lower() if "." in file.name else "",
-        mime_type=file.mime_type,
-        created_by=caller.tenant,
-        created_at=file.create_ms / 1000,
-    )
+def _describe_file(file: FileRow, caller: ApiCaller) -> dict[str, Any]:
+    return {
+        "id": file.id,
+        "name": file.name,
+        "size": file.size_bytes,
+        "extension": file.name.rpartition(".")[2].lower() if "." in file.name else "",
+        "mime_type": file.mime_type,
+        "created_by": caller.tenant,
+        "created_at": file.create_ms / 1000,
+        "preview_url": None,
+    }
 
 
 def _add_extension(name: str, extension: str) -> str:

@@ -4,89 +4,56 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter
+from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
-from ragflow_lg.server.http.shared.described_routes import PAGES, DescribedRoute, describe, describe_query
-from ragflow_lg.server.http.shared.request_parsing import read_ids, read_page
-from ragflow_lg.server.http.shared.route_schemas import Answer
+from ragflow_lg.server.http.shared.ragflow_routes import make_router
+from ragflow_lg.server.http.shared.request_parsing import read_ids
+from ragflow_lg.server.http.shared.route_schemas import Pages
 from ragflow_lg.server.settings.sections import McpSection
 from ragflow_lg.services.tool_policies import ToolDirectory, ToolServer
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: MCP servers"], route_class=DescribedRoute)
-
-KEYWORDS = describe_query("keywords", "Only servers whose id contains this text.")
+router = make_router("RAGFlow: MCP servers")
 
 
-class McpTool(Answer):
-    """A tool of an MCP server."""
+class ServerFilters(Pages):
+    """Which MCP servers to list."""
 
-    name: str
-    description: str
-    enabled: bool = True
-    inputSchema: dict[str, Any]
-    annotations: None = None
-
-
-class McpVariables(Answer):
-    """The tools of an MCP server by name; none if it cannot be reached."""
-
-    tools: dict[str, McpTool]
-
-
-class McpServerShown(Answer):
-    """An MCP server of the settings, without its secrets."""
-
-    id: str
-    name: str
-    server_type: Literal["stdio", "sse", "streamable-http"]
-    url: Annotated[str, Field(description="Address without path and query; empty for a command.")]
-    description: None = None
-    headers: dict[str, str] = Field(default={})
-    variables: McpVariables
-    create_date: str = ""
-    update_date: str = ""
-
-
-class McpServerList(Answer):
-    """The MCP servers of the settings."""
-
-    mcp_servers: list[McpServerShown]
-    total: int
+    keywords: Annotated[str, Field(description="Only servers whose id contains this text.")] = ""
 
 
 @router.get("/mcp/servers")
-@describe(KEYWORDS, describe_query("mcp_ids", "Only these servers, separated by commas."), *PAGES)
-async def list_mcp_servers(request: Request, caller: Authenticated) -> McpServerList:
+async def list_mcp_servers(
+    request: Request, caller: Authenticated, filters: Annotated[ServerFilters, Query()]
+) -> dict[str, Any]:
     """List the MCP servers of the settings with their tools; a server that cannot be reached has none."""
     ids = read_ids(request, "mcp_ids") or read_ids(request, "mcp_id")
-    return await find_servers(request, caller, ids, read_page(request, caller))
+    return await find_servers(request, caller, ids, filters.keywords, filters.read(caller))
 
 
 async def find_servers(
-    request: Request, caller: ApiCaller, ids: Sequence[str], page: tuple[int, int] | None
-) -> McpServerList:
+    request: Request, caller: ApiCaller, ids: Sequence[str], keywords: str, page: tuple[int, int] | None
+) -> dict[str, Any]:
     """Return the MCP servers that a request asks for: a page with its size, or all of them."""
-    keywords = request.query_params.get("keywords", "").casefold()
     chosen = [
         (id_, section)
         for id_, section in get_app_state(request).settings_of(caller.tenant).mcp.items()
-        if keywords in id_.casefold() and (not ids or id_ in ids)
+        if keywords.casefold() in id_.casefold() and (not ids or id_ in ids)
     ]
     number, size = page or (1, len(chosen))
     rows = chosen[(number - 1) * size : number * size]
     servers = await asyncio.gather(*(_describe_server(request, caller, *row) for row in rows))
-    return McpServerList(mcp_servers=servers, total=len(chosen))
+    return {"mcp_servers": servers, "total": len(chosen)}
 
 
 @router.get("/mcp/servers/{mcp_id}")
-async def get_mcp_server(mcp_id: str, request: Request, caller: Authenticated) -> McpServerShown:
+async def get_mcp_server(mcp_id: str, request: Request, caller: Authenticated) -> dict[str, Any]:
     """Describe an MCP server, with its tools."""
     section = get_app_state(request).settings_of(caller.tenant).mcp.get(mcp_id)
     if section is None:
@@ -94,24 +61,32 @@ async def get_mcp_server(mcp_id: str, request: Request, caller: Authenticated) -
     return await _describe_server(request, caller, mcp_id, section)
 
 
-async def _describe_server(request: Request, caller: ApiCaller, id_: str, section: McpSection) -> McpServerShown:
+async def _describe_server(request: Request, caller: ApiCaller, id_: str, section: McpSection) -> dict[str, Any]:
     server = get_app_state(request).services_of(caller.tenant).servers.get(id_)
     address = urlsplit(section.url.get_secret_value())
-    return McpServerShown(
-        id=id_,
-        name=id_,
-        server_type=section.type or ("stdio" if section.command else "streamable-http"),
+    return {
+        "id": id_,
+        "name": id_,
+        "server_type": section.type or ("stdio" if section.command else "streamable-http"),
         # Without its path and query, which may contain a key.
-        url=f"{address.scheme}://{address.hostname}" if address.hostname else "",
-        variables=McpVariables(tools={tool.name: tool for tool in await _list_tools(server)}),
-    )
+        "url": f"{address.scheme}://{address.hostname}" if address.hostname else "",
+        "description": None,
+        "headers": {},
+        "variables": {"tools": await _list_tools(server)},
+        "create_date": "",
+        "update_date": "",
+    }
 
 
-async def _list_tools(server: ToolServer | None) -> list[McpTool]:
+async def _list_tools(server: ToolServer | None) -> dict[str, Any]:
     if not isinstance(server, ToolDirectory):
-        return []
+        return {}
     try:
         tools = await server.list_tools()
     except (ServiceError, SettingsError, TimeoutError):
-        return []
-    return [McpTool(name=tool.name, description=tool.description, inputSchema=dict(tool.schema)) for tool in tools]
+        return {}
+    fixed: dict[str, Any] = {"enabled": True, "annotations": None}
+    return {
+        tool.name: {"name": tool.name, "description": tool.description, "inputSchema": dict(tool.schema), **fixed}
+        for tool in tools
+    }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import orjson
-from fastapi import APIRouter
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -18,70 +18,60 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
 from ragflow_lg.server.database.stored_reference import Reference, list_chunks, read_reference
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
-from ragflow_lg.server.http.ragflow.session_schemas import (
-    SESSION_FILTERS,
-    Deleted,
-    NewSession,
-    SessionIds,
-    SessionNamed,
-    SessionShown,
-)
+from ragflow_lg.server.http.ragflow.session_schemas import NewSession, SessionFilters, SessionIds
 from ragflow_lg.server.http.ragflow.session_state import show_state
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.described_routes import COMPAT, DescribedRoute, describe, describe_query
-from ragflow_lg.server.http.shared.ignored_fields import name_ignored, unknown_fields
-from ragflow_lg.server.http.shared.request_parsing import (
-    MAX_LONG_PAGE_SIZE,
-    MAX_PAGE_SIZE,
-    parse_flag,
-    read_body,
-    read_page,
-    to_text,
-)
+from ragflow_lg.server.http.shared.body_limits import takes
+from ragflow_lg.server.http.shared.ignored_fields import name_ignored
+from ragflow_lg.server.http.shared.ragflow_routes import make_router
+from ragflow_lg.server.http.shared.request_parsing import parse_flag
 from ragflow_lg.server.http.shared.responses import format_times, respond_page, respond_plain
+from ragflow_lg.server.http.shared.route_schemas import MAX_LONG_PAGE_SIZE, MAX_PAGE_SIZE
 from ragflow_lg.server.http.shared.row_loading import load_agent, load_session
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: sessions"], route_class=DescribedRoute)
+router = make_router("RAGFlow: sessions")
 
 MAX_CANVAS_CHARS = 4 * 1024 * 1024
 """Maximum total length of the canvases in one response, in characters; larger responses omit the canvases."""
 
 
 @router.post("/agents/{agent_id}/sessions")
-@describe(COMPAT, surface="plain", body=NewSession, is_body_required=False, answer=SessionShown)
-async def create_session(agent_id: str, request: Request, caller: Authenticated) -> Response:
+@takes("fields", has_query=True)
+async def create_session(agent_id: str, body: NewSession, request: Request, caller: Authenticated) -> Response:
     """Create a session. The fields of Begin belong to the turns."""
-    fields = {**request.query_params, **await read_body(request)}
     agent = await _load_agent(request, caller, agent_id)
     turns = get_turns(request)
-    name = PUBLISHED if parse_flag(fields.get("release")) else DRAFT
+    name = PUBLISHED if body.release else DRAFT
     version = await find_version(get_app_state(request).database, agent, name)
-    user_id = to_text(fields.get("user_id")) or caller.tenant
+    user_id = body.user_id or caller.tenant
     session, messages = await turns.open_session(
         agent,
         version,
         user_id=user_id,
-        exp_user_id=to_text(fields.get("exp_user_id")) or user_id,
-        name=to_text(fields.get("name")),
+        exp_user_id=body.exp_user_id or user_id,
+        name=body.name,
         source="agent",
         has_prologue=True,
     )
     row = build_row(session, messages, version.title, orjson.loads(version.dsl))
-    return name_ignored(respond_plain(_adapt_row(_build_item(row), caller)), unknown_fields(fields, NewSession))
+    return name_ignored(respond_plain(_adapt_row(_build_item(row), caller)), body.model_extra or ())
 
 
 @router.get("/agents/{agent_id}/sessions")
-@describe(*SESSION_FILTERS, surface="listing", answer=list[SessionShown] | list[SessionNamed])
-async def list_sessions(agent_id: str, request: Request, caller: Authenticated) -> Response:
+async def list_sessions(
+    agent_id: str, request: Request, caller: Authenticated, filters: Annotated[SessionFilters, Query()]
+) -> Response:
     """List sessions, page by page."""
     agent = await _load_agent(request, caller, agent_id)
-    rows, total = await find_sessions(request, caller, agent)
-    if request.query_params.get("exp_user_id"):
+    rows, total = await find_sessions(request, caller, agent, filters)
+    if filters.exp_user_id:
         return respond_page(rows, total)
     return respond_page([_adapt_row(_build_item(row), caller) for row in rows], total)
 
 
-async def find_sessions(request: Request, caller: ApiCaller, agent: AgentRow) -> tuple[list[dict[str, Any]], int]:
+async def find_sessions(
+    request: Request, caller: ApiCaller, agent: AgentRow, filters: SessionFilters
+) -> tuple[list[dict[str, Any]], int]:
     """Return a page of an agent's sessions, and the number of sessions on all pages.
 
     With ``exp_user_id`` in the query, there is one page, whose rows have only ids and names.
@@ -89,22 +79,20 @@ async def find_sessions(request: Request, caller: ApiCaller, agent: AgentRow) ->
     Raises:
         RequestError: if the request is invalid.
     """
-    query = request.query_params
-    page, size = read_page(request, caller)
-    exp_user_id = query.get("exp_user_id", "")
+    (page, size), exp_user_id = filters.read(caller), filters.exp_user_id
     if exp_user_id:
         page, size = 1, MAX_LONG_PAGE_SIZE
     session_query = SessionQuery(
-        id=query.get("id", ""),
-        user_id=query.get("user_id", ""),
+        id=filters.id,
+        user_id=filters.user_id,
         exp_user_id=exp_user_id,
-        keywords=query.get("keywords", ""),
-        from_ms=_parse_date_ms(query.get("from_date", "")),
-        until_ms=_parse_date_ms(query.get("to_date", "")),
+        keywords=filters.keywords,
+        from_ms=_parse_date_ms(filters.from_date),
+        until_ms=_parse_date_ms(filters.to_date),
         page=page,
         page_size=size,
-        order="create" if exp_user_id or query.get("orderby") == "create_time" else "update",
-        is_descending=query.get("desc", "true") not in ("false", "False"),
+        order="create" if exp_user_id or filters.orderby == "create_time" else "update",
+        is_descending=filters.desc not in ("false", "False"),
     )
     sessions = SessionRepository(get_app_state(request).database, caller.tenant)
     rows, total = await sessions.find(agent.id, session_query)
@@ -113,7 +101,7 @@ async def find_sessions(request: Request, caller: ApiCaller, agent: AgentRow) ->
     messages = await sessions.messages([row.id for row in rows])
     canvases: dict[str, Any] = {}
     version_ids = [row.version_id for row in rows]
-    if parse_flag(query.get("dsl"), default=True) and await _fits_response(request, agent, version_ids):
+    if filters.dsl and await _fits_response(request, agent, version_ids):
         canvases = await _load_canvases(request, agent, version_ids)
     titles = await AgentRepository(get_app_state(request).database, caller.tenant).version_titles(version_ids)
     draft = canvases.get(agent.version_id)
@@ -124,7 +112,6 @@ async def find_sessions(request: Request, caller: ApiCaller, agent: AgentRow) ->
 
 
 @router.get("/agents/{agent_id}/sessions/{session_id}")
-@describe(answer=SessionShown)
 async def get_session(agent_id: str, session_id: str, request: Request, caller: Authenticated) -> Any:
     """Return a session with its messages. Its canvas contains the state: history, variables, outputs and path."""
     agent = await _load_agent(request, caller, agent_id)
@@ -148,19 +135,11 @@ async def delete_session(agent_id: str, session_id: str, request: Request, calle
 
 
 @router.delete("/agents/{agent_id}/sessions")
-@describe(
-    describe_query("ids", "Same as in the body.", "array", items={"type": "string"}),
-    describe_query("delete_all", "Same as in the body.", "boolean"),
-    surface="plain",
-    body=SessionIds,
-    is_body_required=False,
-)
-async def delete_sessions(agent_id: str, request: Request, caller: Authenticated) -> Deleted | None:
-    """Delete sessions by id, or all sessions with ``delete_all``."""
+async def delete_sessions(agent_id: str, body: SessionIds, request: Request, caller: Authenticated) -> Response:
+    """Delete sessions by id, or all sessions with ``delete_all``. Both may be in the query instead."""
     await _load_agent(request, caller, agent_id)
-    body = await read_body(request)
-    ids = _split_ids(body.get("ids") or request.query_params.getlist("ids"))
-    if not ids and parse_flag(body.get("delete_all", request.query_params.get("delete_all"))):
+    ids = _split_ids(body.ids or request.query_params.getlist("ids"))
+    if not ids and (body.delete_all or parse_flag(request.query_params.get("delete_all"))):
         ids = await SessionRepository(get_app_state(request).database, caller.tenant).ids(agent_id)
     elif len(ids) > MAX_PAGE_SIZE:
         raise RequestError(f"At most {MAX_PAGE_SIZE} sessions can be deleted at once.", 101)
@@ -170,8 +149,8 @@ async def delete_sessions(agent_id: str, request: Request, caller: Authenticated
     if failed and len(failed) == len(unique_ids):
         raise RequestError("; ".join([*failed, *errors]))
     if failed or errors:
-        return Deleted(success_count=len(unique_ids) - len(failed), errors=[*failed, *errors])
-    return None
+        return respond_plain({"success_count": len(unique_ids) - len(failed), "errors": [*failed, *errors]})
+    return respond_plain()
 
 
 async def _load_agent(request: Request, caller: ApiCaller, agent_id: str) -> AgentRow:

@@ -1,19 +1,13 @@
-"""What the front end has and this server does not: requests get an empty list, or a reason instead of status 404."""
+"""What RAGFlow's front end has and this server does not: requests get a reason instead of status 404."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends
-from starlette.responses import Response
+from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.ragflow.empty_list_routes import add_list, make_list
 from ragflow_lg.server.http.shared.auth import authenticate
-from ragflow_lg.server.http.shared.described_routes import DescribedRoute
 
-router = APIRouter(include_in_schema=False)
-list_router = APIRouter(prefix="/api/v1", tags=["RAGFlow's front end: lists"], route_class=DescribedRoute)
-
-_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _RAGFLOW = "This server runs agents only; use RAGFlow for {}."
 _MODELS = (
     "Models come from the server's settings ([providers], [models], [embeddings], [rerankers]); change them there."
@@ -75,34 +69,17 @@ The reason is also the title, because the page shows a message only for some sec
 """
 
 
-_NONE = "List the {}: none, because this server runs agents only."
+async def refuse_missing(request: Request) -> None:
+    """Refuse a request that no route handles, if it is for a part of RAGFlow that this server does not have.
 
-add_list(
-    list_router,
-    "/chats",
-    make_list("ChatList", "chats", "The chat assistants: always none."),
-    _NONE.format("chat assistants"),
-    "list_chats",
-)
-add_list(
-    list_router,
-    "/searches",
-    make_list("SearchList", "search_apps", "The search applications: always none."),
-    _NONE.format("search applications"),
-    "list_searches",
-)
-
-
-def _add_refusal(area: str, reason: str, *, is_public: bool = False) -> None:
-    async def refuse() -> Response:
-        raise RequestError(reason, data={"title": reason} if is_public else False, has_data=True)
-
-    for path in (area, f"{area}/{{rest:path}}"):
-        required = [] if is_public else [Depends(authenticate)]
-        router.add_api_route(path, refuse, methods=_METHODS, name=f"refuse {area}", dependencies=required)
-
-
-for _area, _reason in REASONS.items():
-    _add_refusal(f"/api/v1/{_area}", _reason, is_public=_area in SHARED_AREAS)
-for _area, _reason in OLDER_REASONS.items():
-    _add_refusal(f"/v1/{_area}", _reason)
+    Raises:
+        RequestError: with the reason, or because the key is missing or invalid.
+    """
+    version, _, rest = request.url.path.removeprefix("/api").strip("/").partition("/")
+    area = rest.partition("/")[0]
+    reasons = REASONS if request.url.path.startswith("/api/") else OLDER_REASONS
+    if version != "v1" or area not in reasons or request.method not in _METHODS:
+        return
+    if area not in SHARED_AREAS:
+        await authenticate(request)
+    raise RequestError(reasons[area], data={"title": reasons[area]} if area in SHARED_AREAS else False, has_data=True)

@@ -10,82 +10,53 @@ import logging
 import secrets
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any, Literal
 
-from fastapi import APIRouter
-from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_operations
-from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe
-from ragflow_lg.server.http.shared.request_parsing import read_body, require_fields, to_text
+from ragflow_lg.server.http.shared.ragflow_routes import make_router
+from ragflow_lg.server.http.shared.request_parsing import read_body, to_text
 from ragflow_lg.server.http.shared.responses import respond
-from ragflow_lg.server.http.shared.route_schemas import Answer
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, check_password, issue_token
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.operations import client_network
 
 logger = logging.getLogger(__name__)
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow's front end: sign-in"], route_class=DescribedRoute)
+router = make_router("RAGFlow's front end: sign-in")
 
 _ENCRYPTED_CHARS = 344
 """Length of RAGFlow's encrypted passwords: 2048 bits in Base64."""
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "description": "An e-mail address of the settings with its password, or an API key as the password.",
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "properties": {"email": {"type": "string"}, "password": {"type": "string"}},
+                }
+            }
+        },
+    }
+}
+"""The body, which the route reads itself: attempts are counted before."""
 _MISMATCH = 109
 """RAGFlow's code for failed authentication."""
 
 
-class SignInBody(BaseModel):
-    """An e-mail address of the settings with its password, or an API key as the password."""
-
-    email: str = ""
-    password: Annotated[str, Field(examples=["ragflow-…"])]
-
-
-class SignInChannel(Answer):
-    """A way to sign in: the page `/api/v1/auth/login/CHANNEL`."""
-
-    channel: Literal["key"] = "key"
-    display_name: str
-    icon: Literal["sso"] = "sso"
-
-
-class Person(Answer):
-    """The person who is signed in."""
-
-    id: Annotated[str, Field(description="Id of the tenant.")]
-    nickname: str
-    email: Annotated[str, Field(description="Empty if the person signed in with an API key.")]
-    avatar: None = None
-    language: str = ""
-    color_schema: str = "Bright"
-    timezone: str = "UTC"
-    login_channel: Literal["password", "key"]
-    is_superuser: Literal[False] = False
-    is_active: Literal["1"] = "1"
-    is_anonymous: Literal["0"] = "0"
-    is_authenticated: Literal["1"] = "1"
-    status: Literal["1"] = "1"
-
-
-class SignedIn(Person):
-    """The person who has signed in, and the token for further requests."""
-
-    access_token: str
-
-
 @router.get("/auth/login/channels")
-async def list_channels(request: Request) -> list[SignInChannel]:
+async def list_channels(request: Request) -> list[dict[str, str]]:
     """List the ways to sign in: a page of this server."""
     has_users = bool(get_app_state(request).settings.server.users)
     name = "an API key or a password" if has_users else "an API key"
-    return [SignInChannel(display_name=name)]
+    return [{"channel": "key", "display_name": name, "icon": "sso"}]
 
 
-@router.get("/auth/login/key")
-@describe(surface="none", raw={"text/html": "The page."})
+@router.get("/auth/login/key", response_class=HTMLResponse)
 async def show_page() -> Response:
     """Show the page on which people sign in."""
     nonce = secrets.token_urlsafe(16)
@@ -97,8 +68,7 @@ async def show_page() -> Response:
     return Response(_read_page().replace("NONCE", nonce), media_type="text/html", headers=headers)
 
 
-@router.post("/auth/login")
-@describe(answer=SignedIn, body=SignInBody)
+@router.post("/auth/login", openapi_extra=_BODY)
 async def sign_in(request: Request) -> Response:
     """Sign in. The response header `Authorization` contains the token for further requests."""
     app_state = get_app_state(request)
@@ -106,7 +76,8 @@ async def sign_in(request: Request) -> Response:
     # Before the body is read, which costs more than anything that it contains.
     _count_attempt(request, f"address {network}", "")
     fields = await read_body(request, "sign_in")
-    require_fields(fields, "password")
+    if "password" not in fields:
+        raise RequestError("required argument are missing: password; ", 101, has_data=True)
     email, password = to_text(fields.get("email")), to_text(fields["password"])
     _count_attempt(request, f"email {email.strip().lower()}", email)
     owner = await check_password(app_state, email, password)
@@ -116,7 +87,7 @@ async def sign_in(request: Request) -> Response:
         raise RequestError(_explain_refusal(password), _MISMATCH, data=False, has_data=True)
     audit("sign_in", tenant=owner.tenant, key=owner.id)
     token = await issue_token(app_state, owner, "session")
-    response = respond(SignedIn(**vars(describe_person(owner)), access_token=token), message="Welcome back!")
+    response = respond({**describe_person(owner), "access_token": token}, message="Welcome back!")
     response.headers.update({"Authorization": token, "Cache-Control": "no-store"})
     return response
 
@@ -138,10 +109,23 @@ def _count_attempt(request: Request, whose: str, email: str) -> None:
         raise RateError("Too many attempts to sign in.", wait_s)
 
 
-def describe_person(owner: KeyOwner) -> Person:
+def describe_person(owner: KeyOwner) -> dict[str, Any]:
     """Return RAGFlow's description of a person: a user of the settings, or anyone who has the key."""
-    channel = "password" if owner.email else "key"
-    return Person(id=owner.tenant, nickname=owner.name or owner.tenant, email=owner.email, login_channel=channel)
+    return {
+        "id": owner.tenant,
+        "nickname": owner.name or owner.tenant,
+        "email": owner.email,
+        "avatar": None,
+        "language": "",
+        "color_schema": "Bright",
+        "timezone": "UTC",
+        "login_channel": "password" if owner.email else "key",
+        "is_superuser": False,
+        "is_active": "1",
+        "is_anonymous": "0",
+        "is_authenticated": "1",
+        "status": "1",
+    }
 
 
 def _explain_refusal(password: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Annotated, cast
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from fastapi import Depends
+from fastapi import Depends, Security
+from fastapi.security import HTTPBearer
 from msgspec import Struct
 from starlette.requests import Request
 
@@ -35,6 +37,26 @@ _UNAUTHORIZED = "<Unauthorized '401: Unauthorized'>"
 _BETA_HEADER_MISSING = "Authorization is not valid!"
 _BETA_KEY_INVALID = "Authentication error: API key is invalid! "
 """With the trailing space of RAGFlow's text."""
+
+_ApiKey = Annotated[
+    object,
+    Security(
+        HTTPBearer(
+            auto_error=False, description="An API key, created by `ragflow-lg keys create`.", scheme_name="ApiKey"
+        )
+    ),
+]
+_PageKey = Annotated[
+    object,
+    Security(
+        HTTPBearer(
+            auto_error=False,
+            description="A key for embedded pages, created by `POST /native/v1/keys` or `ragflow-lg keys create NAME "
+            "--beta`.",
+            scheme_name="BetaKey",
+        )
+    ),
+]
 
 logger = logging.getLogger(__name__)
 
@@ -89,16 +111,39 @@ def get_operations(request: Request) -> Operations:
     return cast("Operations", request.app.state.operations)
 
 
-async def authenticate(request: Request) -> ApiCaller:
-    """Authenticate a request by its API key. The caller is looked up once for each request.
+async def authenticate(request: Request, _: _ApiKey = None) -> ApiCaller:
+    """Authenticate a request by its API key.
 
     Raises:
         RequestError: if the key is missing or invalid, or the header `X-RAGFlow-Compat` has an unknown value.
     """
-    caller = getattr(request.state, "caller", None)
-    if not isinstance(caller, ApiCaller):
-        caller = request.state.caller = await _authenticate(request)
-    return caller
+    return await _once(request, _authenticate)
+
+
+async def authenticate_beta(request: Request, _: _PageKey = None) -> ApiCaller:
+    """Authenticate a request from an embedded page by its beta key. Anyone who opens the page can read such a key.
+
+    Raises:
+        RequestError: if the key is missing, invalid or not a beta key.
+    """
+    return await _once(request, _authenticate_beta)
+
+
+async def authenticate_any(request: Request, _: _ApiKey = None, __: _PageKey = None) -> ApiCaller:
+    """Authenticate a request by a beta key or an API key.
+
+    Raises:
+        RequestError: if the key is missing or invalid.
+    """
+    return await _once(request, _authenticate_any)
+
+
+async def _once(request: Request, find: Callable[[Request], Awaitable[ApiCaller]]) -> ApiCaller:
+    """Find the caller of a request, once for each request."""
+    callers: dict[Any, ApiCaller] = request.scope.setdefault("ragflow_lg.callers", {})
+    if find not in callers:
+        callers[find] = await find(request)
+    return callers[find]
 
 
 async def _authenticate(request: Request) -> ApiCaller:
@@ -117,12 +162,7 @@ async def _authenticate(request: Request) -> ApiCaller:
     return ApiCaller(owner.tenant, requested or owner.compat or app_state.settings.server.compat, owner)
 
 
-async def authenticate_beta(request: Request) -> ApiCaller:
-    """Authenticate a request from an embedded page by its beta key. Anyone who opens the page can read such a key.
-
-    Raises:
-        RequestError: if the key is missing, invalid or not a beta key.
-    """
+async def _authenticate_beta(request: Request) -> ApiCaller:
     key = _read_key(request)
     if not key:
         raise RequestError(_BETA_HEADER_MISSING, 102, has_data=True)
@@ -133,18 +173,6 @@ async def authenticate_beta(request: Request) -> ApiCaller:
         raise RequestError(_BETA_KEY_INVALID, 102, has_data=True)
     _admit(request, owner)
     return ApiCaller(owner.tenant, owner=owner, visitor=await read_visitor(app_state, request, owner))
-
-
-async def authenticate_any(request: Request) -> ApiCaller:
-    """Authenticate a request by a beta key or an API key. The caller is looked up once for each request.
-
-    Raises:
-        RequestError: if the key is missing or invalid.
-    """
-    caller = getattr(request.state, "any_caller", None)
-    if not isinstance(caller, ApiCaller):
-        caller = request.state.any_caller = await _authenticate_any(request)
-    return caller
 
 
 async def _authenticate_any(request: Request) -> ApiCaller:

@@ -22,7 +22,7 @@ BodyKind = Literal["sign_in", "fields", "turn", "canvas", "webhook", "upload"]
 _GENERAL = "max_body_bytes in [server]"
 _ENVELOPE_BYTES = 1024**2
 _SCOPE_KEY = "ragflow_lg.body_limit"
-_ATTRIBUTE = "body_kind"
+_ATTRIBUTE = "body_use"
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
 
@@ -132,16 +132,24 @@ def limit_body(request: Request, kind: BodyKind) -> None:
         body.choose(kind)
 
 
-def takes(kind: BodyKind) -> Callable[[_Handler], _Handler]:
-    """Say at a route what its body contains, which determines its largest size."""
+class BodyUse(Struct, frozen=True):
+    """What the body of a route contains."""
+
+    kind: BodyKind = "fields"
+    has_query: bool = False
+    """Whether its fields can also be sent as query parameters."""
+
+
+def takes(kind: BodyKind, *, has_query: bool = False) -> Callable[[_Handler], _Handler]:
+    """Mark a route with what its body contains, which determines its largest size."""
 
     def attach(handler: _Handler) -> _Handler:
-        setattr(handler, _ATTRIBUTE, kind)
+        setattr(handler, _ATTRIBUTE, BodyUse(kind, has_query))
         return handler
 
     return attach
 
 
-def kind_of(handler: Callable[..., Any]) -> BodyKind:
-    """Return what the body of a route contains."""
-    return getattr(handler, _ATTRIBUTE, "fields")
+def use_of(handler: Callable[..., Any]) -> BodyUse:
+    """Return what the body of a route contains: fields, unless it says otherwise."""
+    return getattr(handler, _ATTRIBUTE, None) or BodyUse()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
+from fastapi import Depends, Header, Query
 from msgspec import Struct
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -14,16 +15,13 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RequestError, SettingsError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.tasks import RETRY_S, end_task
-from ragflow_lg.server.http.shared.described_routes import describe_header, describe_query
 from ragflow_lg.server.http.shared.request_parsing import parse_flag
-from ragflow_lg.server.streaming.run_task import parse_policy
+from ragflow_lg.server.streaming.run_task import DisconnectPolicy, parse_policy
 from ragflow_lg.server.streaming.sse import HEARTBEAT, SSE_HEADERS, parse_event_position
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Message, Receive, Scope, Send
-
-    from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
 
 logger = logging.getLogger(__name__)
@@ -35,28 +33,10 @@ MAX_UNSENT_BYTES = 64 * 1024 * 1024
 STALLED_S = 2.0
 PART_BYTES = 64 * 1024
 """A longer frame is sent in parts of this size: others need not wait while megabytes are copied."""
-IDS_HEADER = "x-ragflow-event-ids"
-DISCONNECT_HEADER = "x-ragflow-on-disconnect"
 
 _RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in SSE_HEADERS.items()]
 
 T = TypeVar("T")
-
-DISCONNECT = describe_header(
-    "X-RAGFlow-On-Disconnect",
-    "What happens to the run when its client disconnects: `cancel`, `continue` or `grace:SECONDS`. Default: the "
-    "server's settings.",
-    pattern="^(cancel|continue|grace:[0-9]+)$",
-    examples=["cancel", "grace:30"],
-)
-EVENT_IDS = describe_header(
-    "X-RAGFlow-Event-Ids", "Whether to add ids to the frames of a stream.", enum=["true", "false"]
-)
-RESUME = (
-    describe_header("Last-Event-ID", "Last event received, `RUN:NUMBER`: the stream resumes after it."),
-    describe_query("run_id", "Run to resume, together with `from`."),
-    describe_query("from", "Number of the first event to send, from 1.", pattern="^[0-9]{1,15}$"),
-)
 
 
 class Connection(Protocol):
@@ -271,28 +251,52 @@ class StreamPosition(Struct, frozen=True):
     """The number of the last event that the client has received; 0 for none."""
 
 
-def read_position(request: Request) -> StreamPosition:
-    """Read ``Last-Event-ID``, ``?run_id=`` with ``?from=``, and `X-RAGFlow-Event-Ids`.
+class StreamOptions(Struct, frozen=True):
+    """What a request says about its stream."""
+
+    position: StreamPosition = StreamPosition()
+    policy: DisconnectPolicy | None = None
+    """What happens when its client disconnects; None for the server's settings."""
+
+
+def read_options(
+    last_event_id: Annotated[
+        str | None, Header(description="Last event received, `RUN:NUMBER`: the stream resumes after it.")
+    ] = None,
+    run_id: Annotated[str, Query(description="Run to resume, together with `from`.")] = "",
+    from_: Annotated[str | None, Query(alias="from", description="Number of the first event to send, from 1.")] = None,
+    event_ids: Annotated[
+        str, Header(alias="X-RAGFlow-Event-Ids", description="`true`: add ids to the frames of a stream.")
+    ] = "",
+    on_disconnect: Annotated[
+        str | None,
+        Header(
+            alias="X-RAGFlow-On-Disconnect",
+            description="What happens to the run when its client disconnects: `cancel`, `continue` or `grace:SECONDS`. "
+            "Default: the server's settings.",
+        ),
+    ] = None,
+) -> StreamOptions:
+    """Read what a request says about its stream.
 
     Raises:
-        StreamPositionError: if they do not name a position in a run.
+        StreamPositionError: if it does not name a position in a run.
+        RequestError: if it has no valid policy for the end of the connection.
     """
-    query = request.query_params
-    run_id, after = parse_event_position(
-        request.headers.get("last-event-id"), query.get("from"), query.get("run_id", "")
-    )
-    return StreamPosition(bool(run_id) or parse_flag(request.headers.get(IDS_HEADER)), run_id, after)
+    run, after = parse_event_position(last_event_id, from_, run_id)
+    position = StreamPosition(bool(run) or parse_flag(event_ids), run, after)
+    return StreamOptions(position, read_policy(on_disconnect) if on_disconnect is not None else None)
 
 
-def read_disconnect_policy(request: Request, field: Any = None) -> DisconnectPolicy | None:
-    """Read the policy for a client that disconnects: from a body field, or else from the header.
+Options = Annotated[StreamOptions, Depends(read_options)]
+
+
+def read_policy(text: Any) -> DisconnectPolicy:
+    """Read what happens when a client disconnects.
 
     Raises:
         RequestError: if the value is not a policy.
     """
-    text: Any = request.headers.get(DISCONNECT_HEADER) if field is None else field
-    if text is None:
-        return None
     try:
         return parse_policy(str(text))
     except SettingsError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -11,7 +11,6 @@ from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.runs.begin_check import unknown_inputs
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
     from starlette.responses import Response
 
     from ragflow_lg.component.plan import Plan
@@ -22,12 +21,6 @@ MAX_NAMED = 20
 _MAX_CHARS = 64
 
 logger = logging.getLogger(__name__)
-
-
-def unknown_fields(body: Mapping[str, Any], *models: type[BaseModel]) -> list[str]:
-    """Return the names in a body that none of its models has."""
-    known = {field.alias or name for model in models for name, field in model.model_fields.items()}
-    return [name for name in body if name not in known]
 
 
 def unread_inputs(plan: Plan, inputs: Any) -> list[str]:

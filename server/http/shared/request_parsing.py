@@ -1,10 +1,9 @@
-"""Request parsing: bodies, multipart fields, pages, flags, and turns in RAGFlow's and OpenAI's format."""
+"""Request parsing: bodies, multipart fields, ids, texts and flags."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from msgspec import Struct
 from python_multipart.multipart import parse_options_header
@@ -13,20 +12,10 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.auth import ApiCaller
 from ragflow_lg.server.http.shared.body_limits import BodyKind, limit_body
 from ragflow_lg.server.http.shared.body_reading import MAX_FIELDS, parse_form, parse_json, read_bytes
 
-if TYPE_CHECKING:
-    from ragflow_lg.component.state import TurnRequest
-    from ragflow_lg.server.database.tables import SessionRow
-
-
-MAX_PAGE_SIZE = 100
-MAX_LONG_PAGE_SIZE = 10_000
-"""Length of the longest page for clients of a RAGFlow without a limit; they get at most that many rows."""
-PAGE_SIZE = 30
-MAX_PAGE = 1_000_000
+MAX_IDS = 100
 MAX_FIELD_BYTES = 4 * 1024 * 1024
 
 
@@ -52,16 +41,6 @@ async def read_body(request: Request, kind: BodyKind = "fields") -> dict[str, An
     return cast("dict[str, Any]", value)
 
 
-def require_fields(fields: Mapping[str, Any], *names: str) -> None:
-    """Check that a body has some fields.
-
-    Raises:
-        RequestError: with RAGFlow's message, if it does not.
-    """
-    if missing := [name for name in names if name not in fields]:
-        raise RequestError(f"required argument are missing: {','.join(missing)}; ", 101, has_data=True)
-
-
 def to_text(value: Any) -> str:
     """Return a string without NUL characters, which databases refuse; ``""`` for any other value."""
     return value.replace("\x00", "") if isinstance(value, str) else ""
@@ -74,61 +53,16 @@ def parse_flag(value: Any, *, default: bool = False) -> bool:
     return value.strip().lower() in ("true", "1", "yes", "on") if isinstance(value, str) else bool(value)
 
 
-def read_page(request: Request, caller: ApiCaller, default_size: int = PAGE_SIZE) -> tuple[int, int]:
-    """Return the page number, starting at 1, and the page size. Invalid values are treated as missing.
-
-    Raises:
-        RequestError: if the page size exceeds `MAX_PAGE_SIZE`, and the client's RAGFlow has that limit.
-    """
-    size = _parse_number(request.query_params.get("page_size"), default_size)
-    if caller.has_long_pages:
-        size = min(size, MAX_LONG_PAGE_SIZE)
-    elif size > MAX_PAGE_SIZE:
-        raise RequestError(f"page_size is at most {MAX_PAGE_SIZE}.", 101)
-    return min(_parse_number(request.query_params.get("page"), 1), MAX_PAGE), size
-
-
 def read_ids(request: Request, name: str) -> list[str]:
     """Return the ids in a query parameter, which may be repeated or contain several ids separated by commas.
 
     Raises:
-        RequestError: if there are more than `MAX_PAGE_SIZE`.
+        RequestError: if there are more than `MAX_IDS`.
     """
     ids = [id_.strip() for part in request.query_params.getlist(name) for id_ in part.split(",") if id_.strip()]
-    if len(ids) > MAX_PAGE_SIZE:
-        raise RequestError(f"{name} must contain at most {MAX_PAGE_SIZE} IDs", 101)
+    if len(ids) > MAX_IDS:
+        raise RequestError(f"{name} must contain at most {MAX_IDS} IDs", 101)
     return ids
-
-
-def _parse_number(value: str | None, default: int) -> int:
-    if not value or not value.isascii() or not value.isdigit():
-        return default
-    return int(value[:12]) or default
-
-
-def build_turn_request(caller: ApiCaller, session: SessionRow, body: dict[str, Any]) -> TurnRequest:
-    """Build a turn request from a body. Its query is a string, or an object that maps field names to values.
-
-    Raises:
-        RequestError: if a field has the wrong type.
-    """
-    query: Any = body.get("query") or body.get("question") or ""
-    query = cast("Any", query) if isinstance(query, str | dict) else str(query)
-    request: TurnRequest = {"query": query, "user_id": session.user_id or caller.tenant}
-    inputs: Any = body.get("inputs")
-    if inputs:
-        if not isinstance(inputs, dict):
-            raise RequestError("`inputs` must be an object of fields.", 101)
-        request["inputs"] = cast("dict[str, Any]", inputs)
-    files: Any = body.get("files")
-    if files:
-        if not isinstance(files, list):
-            raise RequestError("`files` must be a list of uploads.", 101)
-        uploads = cast("list[Any]", files)
-        request["files"] = uploads[0] if isinstance(uploads[0], list) else uploads
-    if body.get("chat_template_kwargs"):
-        request["chat_template_kwargs"] = body["chat_template_kwargs"]
-    return request
 
 
 class Upload(Struct, frozen=True):

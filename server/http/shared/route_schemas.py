@@ -1,34 +1,28 @@
-"""Schemas that all RAGFlow's routes share: their base, refusals, and types of fields."""
+"""Fields of the bodies and queries of RAGFlow's APIs, as leniently as RAGFlow reads them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-Ms = Annotated[int, Field(description="Epoch milliseconds.")]
-Date = Annotated[str, Field(description="Date in HTTP's format.", examples=["Sat, 21 Nov 2026 20:41:00 GMT"])]
+from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.http.shared.auth import ApiCaller
+from ragflow_lg.server.http.shared.request_parsing import parse_flag, to_text
 
+MAX_PAGE_SIZE = 100
+MAX_LONG_PAGE_SIZE = 10_000
+"""Length of the longest page for clients of a RAGFlow without a limit; they get at most that many rows."""
+PAGE_SIZE = 30
+MAX_PAGE = 1_000_000
 
-class LazyModel(BaseModel):
-    """A model that is built when it is first used. Many models only serve the OpenAPI document."""
-
-    model_config = ConfigDict(defer_build=True)
-
-
-class Answer(LazyModel):
-    """The data of a response that consists of exactly these fields."""
-
-    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+Text = Annotated[str, BeforeValidator(to_text)]
+Flag = Annotated[bool, BeforeValidator(parse_flag)]
 
 
-class Dated(LazyModel):
-    """The times of a row."""
-
-    create_time: Ms
-    create_date: Date
-    update_time: Ms
-    update_date: Date
+def _read_number(value: Any) -> int:
+    """Return a positive whole number, or 0 for any other value."""
+    return int(value[:12]) if isinstance(value, str) and value.isascii() and value.isdigit() else 0
 
 
 def with_examples(*examples: dict[str, Any]) -> ConfigDict:
@@ -36,34 +30,60 @@ def with_examples(*examples: dict[str, Any]) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": list(examples)})
 
 
-class Counted(Answer):
-    """A filter value and the number of matching agents."""
+class Fields(BaseModel):
+    """The fields of a body. Null stands for a missing one; clients may send others."""
 
-    id: str
-    count: int
+    model_config = ConfigDict(extra="allow")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, value: Any) -> Any:
+        fields = cast("dict[str, Any]", value)
+        return {name: each for name, each in fields.items() if each is not None} if isinstance(value, dict) else value
+
+    def require(self, *names: str) -> None:
+        """Check that the client has sent some fields.
+
+        Raises:
+            RequestError: with RAGFlow's message, if it has not.
+        """
+        if missing := [name for name in names if name not in self.model_fields_set]:
+            raise RequestError(f"required argument are missing: {','.join(missing)}; ", 101, has_data=True)
+
+    def given(self) -> dict[str, Any]:
+        """Return the fields that the client has sent."""
+        return self.model_dump(exclude_unset=True)
 
 
-class Refusal(LazyModel):
+class Pages(BaseModel):
+    """A page of a list. Invalid values are treated as missing."""
+
+    page: Annotated[int, BeforeValidator(_read_number), Field(description="Number of the page, from 1.")] = 1
+    page_size: Annotated[int, BeforeValidator(_read_number), Field(description="Rows per page, at most 100.")] = 0
+
+    def read(self, caller: ApiCaller, default_size: int = PAGE_SIZE) -> tuple[int, int]:
+        """Return the page number and the page size.
+
+        Raises:
+            RequestError: if the page size exceeds `MAX_PAGE_SIZE`, and the client's RAGFlow has that limit.
+        """
+        size = self.page_size or default_size
+        if caller.has_long_pages:
+            size = min(size, MAX_LONG_PAGE_SIZE)
+        elif size > MAX_PAGE_SIZE:
+            raise RequestError(f"page_size is at most {MAX_PAGE_SIZE}.", 101)
+        return min(self.page or 1, MAX_PAGE), size
+
+
+class Refusal(BaseModel):
     """The reason for a refusal or failure."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"code": 102, "message": "Session not found!"}]})
 
     code: Annotated[
         int,
         Field(
             description="101: invalid. 102: not found, or in use. 103: not authorized, or busy. 100, 500: failed. "
-            "Others: as the HTTP status.",
-            json_schema_extra={"not": {"const": 0}},
+            "Others: as the HTTP status."
         ),
     ]
     message: Annotated[str, Field(description="Explanation for readers.")]
     data: Annotated[Any, Field(description="Usually omitted; otherwise RAGFlow's value, such as `false`.")] = None
-
-
-class NotHere(LazyModel):
-    """The path does not exist or does not support the method."""
-
-    code: int
-    message: str
-    data: None
-    error: str

@@ -14,20 +14,12 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.visitors import name_visitor
-from ragflow_lg.server.http.shared.described_routes import describe_header
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, is_visitor_secret
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
 
 VISITOR_HEADER = "X-RAGFlow-Visitor"
-VISITOR = describe_header(
-    VISITOR_HEADER,
-    "The visitor's secret, as `GET /api/v1/agentbots/ID/inputs` returned it in this header. What is made with it can "
-    "only be reached with it. Only for keys of embedded pages.",
-    pattern="^[A-Za-z0-9_-]{43}$",
-)
-
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 
 

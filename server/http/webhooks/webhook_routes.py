@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
-from fastapi import APIRouter
-from pydantic import Field
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,10 +19,9 @@ from ragflow_lg.dsl.webhook_configuration import WebhookConfiguration, find_webh
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_operations, get_turns
-from ragflow_lg.server.http.shared.described_routes import DescribedRoute, describe, describe_query
+from ragflow_lg.server.http.shared.ragflow_routes import make_router
 from ragflow_lg.server.http.shared.request_parsing import to_text
 from ragflow_lg.server.http.shared.responses import respond_json
-from ragflow_lg.server.http.shared.route_schemas import Answer, LazyModel
 from ragflow_lg.server.http.shared.row_loading import load_agent
 from ragflow_lg.server.http.webhooks.webhook_request import read_payload, read_signed_body
 from ragflow_lg.server.http.webhooks.webhook_runs import (
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-router = APIRouter(prefix="/api/v1", tags=["RAGFlow: webhooks"], route_class=DescribedRoute)
+router = make_router("RAGFlow: webhooks")
 
 METHODS = ("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD")
 MAX_EVENTS = 500
@@ -52,41 +50,9 @@ _NO_BODY = frozenset({204, 205, 304})
 _FAILED = "The run failed."
 
 
-class WebhookAnswer(LazyModel):
-    """The answer from a webhook's turn."""
-
-    message: str
-    success: bool
-    code: int
+_ANSWERS: dict[int | str, dict[str, Any]] = {"default": {"description": "Status and text as configured in the canvas."}}
 
 
-class WebhookRefusal(LazyModel):
-    """The reason why a webhook call was refused or failed."""
-
-    code: int
-    message: str
-    success: bool = False
-
-
-class WebhookEvents(Answer):
-    """Webhook test events after a given time."""
-
-    webhook_id: str | None = None
-    events: list[dict[str, Any]] = Field(default=[])
-    next_since_ts: Annotated[float, Field(description="Value of `since_ts` for the next request.")]
-    finished: bool = False
-
-
-_CALL = describe(
-    surface="webhook",
-    answer=WebhookAnswer,
-    body=dict[str, Any],
-    is_body_required=False,
-    raw={"text/plain": "Text configured in the canvas, for immediate responses."},
-)
-
-
-@_CALL
 async def call_webhook(agent_id: str, request: Request) -> Response:
     """Run an agent with a call's payload, if the canvas's configuration allows the caller."""
     try:
@@ -98,7 +64,6 @@ async def call_webhook(agent_id: str, request: Request) -> Response:
         return _respond_error(request, error, is_test=False)
 
 
-@_CALL
 async def try_webhook(agent_id: str, request: Request, caller: Authenticated) -> Response:
     """Run the webhook as its owner; the log shows the run's events."""
     agent = await load_agent(request, caller, agent_id, is_owned=True)
@@ -116,44 +81,48 @@ async def try_webhook(agent_id: str, request: Request, caller: Authenticated) ->
 
 for method in METHODS:
     for path in ("/agents/{agent_id}/webhook", "/webhook/{agent_id}"):
-        router.add_api_route(path, call_webhook, methods=[method])
+        router.add_api_route(path, call_webhook, methods=[method], responses=_ANSWERS)
     for path in ("/agents/{agent_id}/webhook/test", "/webhook_test/{agent_id}"):
-        router.add_api_route(path, try_webhook, methods=[method])
+        router.add_api_route(path, try_webhook, methods=[method], responses=_ANSWERS)
 
 
 @router.get("/agents/{agent_id}/webhook/logs")
 @router.get("/webhook_trace/{agent_id}")
-@describe(
-    describe_query(
-        "since_ts",
-        "`next_since_ts` of the last response. Default: return the current time, to start polling.",
-        "number",
-    ),
-    describe_query("webhook_id", "Id of the test, from an earlier response."),
-)
-async def list_events(agent_id: str, request: Request, caller: Authenticated) -> WebhookEvents:
+async def list_events(
+    agent_id: str,
+    request: Request,
+    caller: Authenticated,
+    since_ts: Annotated[str, Query(description="`next_since_ts` of the last response.")] = "",
+    webhook_id: Annotated[str, Query(description="Id of the test, from an earlier response.")] = "",
+) -> dict[str, Any]:
     """Return a test's events after a given time. Without a time, return only the current time, to start polling."""
     app_state, agent = get_app_state(request), await load_agent(request, caller, agent_id)
     tests = WebhookTests(app_state.database, agent.tenant, agent.id)
-    query = request.query_params
-    if not query.get("since_ts"):
-        return WebhookEvents(next_since_ts=round(app_state.services.clock.now(), 6))
-    since_us = _parse_time_us(query["since_ts"])
+    if not since_ts:
+        return _list_events(next_s=round(app_state.services.clock.now(), 6))
+    since_us, test_id = _parse_time_us(since_ts), to_text(webhook_id)
     since_s = since_us / 1_000_000
-    test_id = to_text(query.get("webhook_id"))
     if not test_id:
         next_test = await tests.next(since_us)
-        if next_test is None:
-            return WebhookEvents(next_since_ts=since_s)
-        return WebhookEvents(webhook_id=next_test.id, next_since_ts=next_test.start_us / 1_000_000)
+        return (
+            _list_events(next_test.id, next_s=next_test.start_us / 1_000_000)
+            if next_test
+            else _list_events(next_s=since_s)
+        )
     test = await tests.get(test_id)
     if test is None:
-        return WebhookEvents(webhook_id=test_id, next_since_ts=since_s, finished=True)
+        return _list_events(test_id, next_s=since_s, is_finished=True)
     events = await tests.events(test.id, since_us, MAX_EVENTS)
     logged = [json.loads(row.event) for row in events]  # unlike orjson, it reads lone surrogates
     is_finished = bool(logged) and logged[-1].get("event") == "finished"
     next_s = events[-1].at_us / 1_000_000 if events else since_s
-    return WebhookEvents(webhook_id=test_id, events=logged, next_since_ts=next_s, finished=is_finished)
+    return _list_events(test_id, logged, next_s=next_s, is_finished=is_finished)
+
+
+def _list_events(
+    test_id: str | None = None, events: Sequence[Any] = (), *, next_s: float, is_finished: bool = False
+) -> dict[str, Any]:
+    return {"webhook_id": test_id, "events": events, "next_since_ts": next_s, "finished": is_finished}
 
 
 async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder | None) -> Response:

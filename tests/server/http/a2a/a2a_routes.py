@@ -20,10 +20,10 @@ from ragflow_lg.runs.wire.wire_events import MessageReset
 from ragflow_lg.server.agents.agent_versions import DRAFT
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected
-from ragflow_lg.server.http.shared.request_parsing import build_turn_request, read_body, to_text
+from ragflow_lg.server.http.shared.request_parsing import read_body, to_text
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.http.shared.row_loading import load_agent, load_turn_rows
-from ragflow_lg.server.http.shared.turn_sessions import open_turn_session
+from ragflow_lg.server.http.shared.turn_sessions import QuestionFields, build_turn_request, open_turn_session
 
 if TYPE_CHECKING:
     from ragflow_lg.server.runs.turns import Turn
@@ -113,7 +113,7 @@ async def _begin(agent_id: str, request: Request, caller: ApiCaller, message: Us
     session = await open_turn_session(
         request, rows.agent, context, DRAFT, rows=rows, user_id=caller.tenant, name=query, source="a2a"
     )
-    turn_request = build_turn_request(caller, session.row, {"query": query, "inputs": fields})
+    turn_request = build_turn_request(caller, session.row, query, QuestionFields(inputs=fields))
     return await turns.begin(rows.agent, session, turn_request)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.ragflow.agent_schemas import NewAgent
+from ragflow_lg.server.http.ragflow.agent_schemas import AgentChange
 from tests.server.http.app_server import ECHO, FORM, canvas, start_app
 
 MISSING = "0" * 32
@@ -30,7 +30,7 @@ async def test_an_agent_is_created_shown_changed_and_deleted(tmp_path: Path) -> 
         assert changed.json()["data"]["update_time"] >= agent["update_time"]
         data = (await server.client.get(f"/agents/{agent['id']}")).json()["data"]
         assert (data["dsl"], data["title"], data["last_publish_time"] is not None) == (FORM, "Helper", True)
-        example: Any = NewAgent.model_json_schema()["examples"][0]
+        example: Any = AgentChange.model_json_schema()["examples"][0]
         await server.agent(example["dsl"], example["title"])
         for headers in ({}, {"X-RAGFlow-Compat": "0.24"}):
             listed = (await server.client.get("/agents", headers=headers)).json()["data"]

@@ -7,9 +7,9 @@ from tests.server.http.app_server import start_app
 
 async def test_lists_of_what_the_server_does_not_have_are_empty(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
-        for path, (data, _) in EMPTY_LISTS.items():
+        for path, data in EMPTY_LISTS.items():
             answer = await server.client.get(f"{path}?type=builtin&page_size=1000")
-            assert answer.json() == {"code": 0, "message": "success", "data": vars(data) if data else []}, path
+            assert answer.json() == {"code": 0, "message": "success", "data": data}, path
             assert (await server.client.get(path, headers={"Authorization": ""})).status_code == 401
 
 

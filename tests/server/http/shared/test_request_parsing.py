@@ -4,16 +4,12 @@ import pytest
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.database.tables import SessionRow
-from ragflow_lg.server.http.shared.auth import ApiCaller
 from ragflow_lg.server.http.shared.request_parsing import (
     MAX_FIELD_BYTES,
     Upload,
-    build_turn_request,
     is_multipart,
     parse_flag,
     read_body,
-    read_page,
     read_parts,
     to_text,
 )
@@ -57,61 +53,12 @@ async def test_other_bodies_are_refused(body: bytes) -> None:
     assert caught.value.number == 101
 
 
-@each_row(
-    ("query", "page"),
-    [
-        ("", (1, 30)),
-        ("page=2&page_size=5", (2, 5)),
-        ("page=0&page_size=0", (1, 30)),
-        ("page=-1&page_size=x", (1, 30)),
-        ("page=99999999999999999999", (1_000_000, 30)),
-        ("page=٣", (1, 30)),
-    ],
-)
-def test_invalid_pages_fall_back_to_the_defaults(query: str, page: tuple[int, int]) -> None:
-    assert read_page(request(query=query), CALLER) == page
-
-
-def test_large_pages_are_refused() -> None:
-    with pytest.raises(RequestError, match="at most 100"):
-        read_page(request(query="page_size=101"), CALLER)
-
-
 def test_flags_and_texts_are_parsed() -> None:
     assert [parse_flag(value) for value in ("true", "True", "1", True, 1, "false", "", None, 0)] == [True] * 5 + [
         False
     ] * 4
     assert parse_flag(None, default=True) is True
     assert [to_text(value) for value in ("a\x00b", None, 7, ["x"])] == ["ab", "", "", ""]
-
-
-CALLER = ApiCaller("tenant")
-FILE: dict[str, Any] = {"id": "f"}
-
-
-@each_row(
-    ("body", "expected"),
-    [
-        ({"query": "a", "question": "b"}, {"query": "a"}),
-        ({"question": "b"}, {"query": "b"}),
-        ({"query": 7, "inputs": {}, "files": []}, {"query": "7"}),
-        ({"inputs": {"size": {"value": 42}}}, {"query": "", "inputs": {"size": {"value": 42}}}),
-        ({"query": {"a": 1}, "files": [[FILE]]}, {"query": {"a": 1}, "files": [FILE]}),
-        (
-            {"files": [FILE], "chat_template_kwargs": {"k": 1}},
-            {"query": "", "files": [FILE], "chat_template_kwargs": {"k": 1}},
-        ),
-    ],
-)
-def test_a_body_becomes_a_turn_request(body: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert build_turn_request(CALLER, SessionRow(user_id=""), body) == {**expected, "user_id": "tenant"}
-    assert build_turn_request(CALLER, SessionRow(user_id="ada"), body) == {**expected, "user_id": "ada"}
-
-
-@pytest.mark.parametrize("body", [{"inputs": [1]}, {"files": {"id": "f"}}])
-def test_fields_of_a_wrong_type_are_refused(body: dict[str, Any]) -> None:
-    with pytest.raises(RequestError, match="must be"):
-        build_turn_request(CALLER, SessionRow(user_id="ada"), body)
 
 
 def multipart_request(body: bytes, kind: str = KIND) -> Request:
