@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ragflow_lg.base.errors import AnswerError, CompileError, RagflowLgError, RunFailedError
-    from ragflow_lg.dsl_compiler.langgraph_app.canvas_state import CanvasState, StoredFailure
+    from ragflow_lg.dsl_compiler.langgraph_app.canvas_state import CanvasState, TurnFailure
     from ragflow_lg.library import check_canvas, load_canvas, open_runner
     from ragflow_lg.runs.callbacks import RunCallbacks
     from ragflow_lg.runs.runner import Runner
@@ -43,7 +43,7 @@ __all__ = [
     "RunCallbacks",
     "RunFailedError",
     "Runner",
-    "StoredFailure",
+    "TurnFailure",
     "UserInputs",
     "WireEvent",
     "WireNodeFinished",
@@ -59,7 +59,7 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(("check_canvas", "load_canvas", "open_runner"), "library"),
     **dict.fromkeys(("AnswerError", "CompileError", "RagflowLgError", "RunFailedError"), "base.errors"),
-    **dict.fromkeys(("CanvasState", "StoredFailure"), "dsl_compiler.langgraph_app.canvas_state"),
+    **dict.fromkeys(("CanvasState", "TurnFailure"), "dsl_compiler.langgraph_app.canvas_state"),
     "RunCallbacks": "runs.callbacks",
     "Runner": "runs.runner",
     **dict.fromkeys(

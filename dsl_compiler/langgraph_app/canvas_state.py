@@ -12,7 +12,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Plan
 
 
-class StoredFailure(TypedDict):
+class TurnFailure(TypedDict):
     """The error that stopped a turn."""
 
     code: str
@@ -38,11 +38,11 @@ class CanvasState(TypedDict):
     """``[role, payload]`` pairs."""
     turn: dict[str, Any]
     """Internal data."""
-    error: NotRequired[StoredFailure]
+    error: NotRequired[TurnFailure]
     """The error that stopped the turn, if errors are not raised."""
 
 
-def failure_of(plan: Plan, state: Any) -> StoredFailure | None:
+def failure_of(plan: Plan, state: Any) -> TurnFailure | None:
     """Return the error that stopped the turn whose state this is, or None."""
     record: Any = cast("Mapping[str, Any]", state).get("turn") if isinstance(state, Mapping) else None
     if not isinstance(record, Mapping):

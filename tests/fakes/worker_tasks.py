@@ -42,15 +42,6 @@ def sleep_long(seconds: float) -> int:
     return os.getpid()
 
 
-@worker_task("Computing", seconds=30, small_size=0)
-def compute(is_long: bool) -> tuple[int, int]:
-    """Return the id of the process and its scheduling policy, at the end of a long computation once it has changed."""
-    policy = os.sched_getscheduler(0)
-    while is_long and policy != os.SCHED_IDLE:
-        policy = os.sched_getscheduler(0)
-    return os.getpid(), policy
-
-
 @worker_task("Searching", seconds=1, small_size=0)
 def search() -> int:
     """Hold the interpreter's lock in a single call for minutes."""

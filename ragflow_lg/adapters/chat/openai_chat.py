@@ -43,8 +43,6 @@ _MAX_ERROR_CHARS = 400
 _MIN_KEY_CHARS = 8
 """Shorter keys are placeholders. They are not redacted, because replacing them would garble the text."""
 _MAX_CHATS = 64
-_LONGEST_SLICE_S = 0.01
-"""How long an answer's pieces are read before others run."""
 _MAX_TOKENS = 10**9
 """Token counts above this value or below 0 are ignored."""
 _OPENAI_HOST = "api.openai.com"
@@ -299,14 +297,9 @@ class OpenAIChat:
         has_ended = not self.requires_finish_reason
         loop = asyncio.get_running_loop()
         remaining_s = limit_s = self.endpoint.timeout_s
-        yielded = loop.time()
         try:
             while True:
                 start = loop.time()
-                if start - yielded > _LONGEST_SLICE_S:
-                    # Thousands of pieces may have arrived at once: reading them does not wait for anything.
-                    await asyncio.sleep(0)
-                    yielded = start = loop.time()
                 with self.failures():
                     async with asyncio.timeout(min(remaining_s, limit_s)):
                         chunk = await anext(chunks, None)

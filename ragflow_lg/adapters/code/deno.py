@@ -15,7 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import cache, partial
 from importlib.util import find_spec
@@ -28,7 +28,7 @@ from ragflow_lg.adapters.code.code_settings import DEFAULT_LIMITS, CodeLimits, L
 from ragflow_lg.adapters.code.pyodide_folder import check_folder
 from ragflow_lg.adapters.code.sandbox_process import Ending, SandboxCommand, SandboxProcess, read_ending, start_process
 from ragflow_lg.adapters.code.sandbox_watch import read_memory_bytes
-from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
+from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.extras import install_command
 from ragflow_lg.services.code import CodeRequest, CodeResult, Language
 from ragflow_lg.services.workers import NoWorkers, Workers
@@ -97,64 +97,25 @@ START_S = 60.0
 MAX_SHOWN_CHARS = 300
 
 
-class Standby:
-    """Starts processes that report one line when they are ready, and keeps at most one that nobody uses yet."""
+async def start_ready(command: SandboxCommand) -> SandboxProcess:
+    """Start a process that reports one line when it is ready.
 
-    def __init__(self, command: Callable[[], SandboxCommand]) -> None:
-        self._command = command
-        self._next: asyncio.Task[SandboxProcess] | None = None
-        self._is_closed = False
-        self._creating = asyncio.Lock()
-
-    def prepare(self) -> None:
-        """Start the next process in the background, if there is none."""
-        if self._next is None and not self._is_closed:
-            self._next = asyncio.create_task(self._start(), name="start a sandbox")
-
-    async def take(self) -> SandboxProcess:
-        """Return a process that is ready. Each one is returned once.
-
-        Raises:
-            ServiceError: if it cannot be started.
-        """
-        waiting, self._next = self._next, None
-        if waiting is not None:
-            try:
-                process = await waiting
-            except RagflowLgError:
-                return await self._start()
-            if process.is_running:
-                return process
-            await process.stop()
-        return await self._start()
-
-    async def aclose(self) -> None:
-        """End the process that nobody uses, and start no more."""
-        self._is_closed = True
-        waiting, self._next = self._next, None
-        if waiting is None:
-            return
-        async with self._creating:  # cancelling asyncio while it creates a process can block forever
-            waiting.cancel()
-        (process,) = await asyncio.gather(waiting, return_exceptions=True)
-        if isinstance(process, SandboxProcess):
-            await process.stop()
-
-    async def _start(self) -> SandboxProcess:
-        async with self._creating:
-            process = await start_process(self._command())
-        is_ready = False
-        async with AsyncExitStack() as unless_started:
-            unless_started.push_async_callback(process.stop)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(START_S):
-                    is_ready = bool(await process.read_report_line())
-            unless_started.pop_all()
-        if not is_ready:
-            _, printed = await process.stop()
-            reason = printed.decode("utf-8", "replace").strip()[-MAX_SHOWN_CHARS:] or "it said nothing."
-            raise ServiceError(f"The sandbox cannot be started: {reason}")
-        return process
+    Raises:
+        ServiceError: if it cannot be started.
+    """
+    process = await start_process(command)
+    is_ready = False
+    async with AsyncExitStack() as unless_started:
+        unless_started.push_async_callback(process.stop)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(START_S):
+                is_ready = bool(await process.read_report_line())
+        unless_started.pop_all()
+    if not is_ready:
+        _, printed = await process.stop()
+        reason = printed.decode("utf-8", "replace").strip()[-MAX_SHOWN_CHARS:] or "it said nothing."
+        raise ServiceError(f"The sandbox cannot be started: {reason}")
+    return process
 
 
 NOBODY = 65534
@@ -173,7 +134,7 @@ _OUT_OF_MEMORY = (b"out of memory", b"OOM error")
 
 
 class Deno:
-    """A `ragflow_lg.services.code.CodeSandbox` that starts Deno for each program, for Python one in advance."""
+    """A `ragflow_lg.services.code.CodeSandbox` that starts Deno for each program."""
 
     def __init__(
         self, program: str, pyodide: Path, limits: CodeLimits = DEFAULT_LIMITS, workers: Workers | None = None
@@ -184,8 +145,6 @@ class Deno:
         self._pyodide = pyodide
         self._limits = limits
         self._has_python = False
-        self._python = Standby(partial(self._command, "python"))
-        self._javascript = Standby(partial(self._command, "javascript"))
 
     async def run(self, request: CodeRequest) -> CodeResult:
         """Run a program in a process of its own."""
@@ -193,14 +152,8 @@ class Deno:
         text = _request_text(request, limits)
         if request.language == "python":
             await self.check_python()
-            process = await self._python.take()
-        else:
-            process = await self._javascript.take()
-        try:
-            ending = await process.run(text, limits, UsageWatch().find_excess)
-        finally:
-            if request.language == "python":
-                self._python.prepare()
+        process = await start_ready(self._command(request.language))
+        ending = await process.run(text, limits, UsageWatch().find_excess)
         return await read_ending(_check_ending(ending, limits), limits, self._workers)
 
     async def check_python(self) -> None:
@@ -213,10 +166,6 @@ class Deno:
             await asyncio.to_thread(check_folder, self._pyodide)
             check_readable(self._pyodide)
             self._has_python = True
-
-    async def aclose(self) -> None:
-        """End the process that waits for a program."""
-        await self._python.aclose()
 
     def _command(self, language: Language) -> SandboxCommand:
         environment = {"PATH": "/usr/bin:/bin", "DENO_DIR": "/dev/null/deno", "NO_COLOR": "1", "LANG": "C.UTF-8"}

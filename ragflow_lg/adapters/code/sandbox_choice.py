@@ -57,11 +57,6 @@ class FoundSandbox(Struct, frozen=True):
         if isinstance(self.sandbox, HttpSandbox):
             await self.sandbox.check_health()
 
-    async def aclose(self) -> None:
-        """End what the sandbox has started in advance."""
-        if isinstance(self.sandbox, Deno):
-            await self.sandbox.aclose()
-
 
 async def find_sandbox(settings: CodeSettings, http: HttpClient, workers: Workers) -> FoundSandbox:
     """Return the chosen sandbox. ``auto`` takes the service if its address is set, then Bubblewrap, then Deno.
@@ -155,13 +150,10 @@ class ChosenSandbox:
         return await asyncio.shield(self._found)
 
     async def aclose(self) -> None:
-        """End what the sandbox has started in advance."""
-        if self._found is None:
-            return
-        self._found.cancel()
-        (found,) = await asyncio.gather(self._found, return_exceptions=True)
-        if isinstance(found, FoundSandbox):
-            await found.aclose()
+        """End the search for a sandbox."""
+        if self._found is not None:
+            self._found.cancel()
+            await asyncio.gather(self._found, return_exceptions=True)
 
     async def run(self, request: CodeRequest) -> CodeResult:
         """Run a program as soon as a slot is free."""

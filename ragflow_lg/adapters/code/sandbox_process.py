@@ -153,11 +153,6 @@ class SandboxProcess:
         """The number of the process."""
         return self._process.pid
 
-    @property
-    def is_running(self) -> bool:
-        """Whether it has not ended."""
-        return self._process.returncode is None
-
     async def read_report_line(self) -> bytes:
         """Return the next line of the report before the run; ``b""`` if the process has ended."""
         return await self._report.readline()
@@ -258,8 +253,6 @@ def _kill(process: asyncio.subprocess.Process) -> None:
 MAX_NAME_CHARS = 255
 MAX_HEAD_ENTRIES = 8
 """Maximum number of fields and values in the object that a line of a report contains."""
-BASE64_SLICE = 1024 * 1024
-"""How many characters of an artifact are decoded at once, a multiple of 4."""
 _LIMITS = frozenset(CodeLimits.__struct_fields__)
 
 
@@ -357,19 +350,10 @@ async def _read_artifact(name: object, content: bytes, limits: CodeLimits) -> Ar
         raise exceeded(limits, "artifact_types", name)
     if len(content) < 2 or content[:1] + content[-1:] != b'""':
         raise _damaged()
-    data = await _decode(content[1:-1])
+    try:
+        data = base64.b64decode(content[1:-1], validate=True)
+    except ValueError:
+        raise _damaged() from None
     if len(data) > limits.artifact_bytes:
         raise exceeded(limits, "artifact_bytes", name)
     return Artifact(name, ARTIFACT_TYPES.get(extension, "application/octet-stream"), data)
-
-
-async def _decode(text: bytes) -> bytes:
-    """Decode base64. Others run after each slice."""
-    data = bytearray()
-    for start in range(0, len(text), BASE64_SLICE):
-        try:
-            data += base64.b64decode(text[start : start + BASE64_SLICE], validate=True)
-        except ValueError:
-            raise _damaged() from None
-        await asyncio.sleep(0)
-    return bytes(data)

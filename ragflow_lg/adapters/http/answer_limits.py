@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import lru_cache
 from importlib import import_module
@@ -10,22 +9,12 @@ from typing import Any
 
 import httpx
 
-from ragflow_lg.base.errors import ForeignJsonError
-from ragflow_lg.base.json_scanner import JsonLimits, JsonScanner
-
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 """Maximum size of an answer that is not streamed."""
 MAX_STREAM_BYTES = 128 * 1024 * 1024
 """Maximum size of a streamed answer, which repeats its frame for each token."""
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 """Maximum size of one event in a stream."""
-MAX_EVENT_PARTS = 5_000
-"""Maximum number of objects and lists in one event. The libraries take a twentieth of a millisecond for each."""
-EVENT_LIMITS = JsonLimits(MAX_EVENT_BYTES, 55_000, groups=MAX_EVENT_PARTS)
-ANSWER_LIMITS = JsonLimits(MAX_ANSWER_BYTES, 500_000, groups=50_000)
-"""What an answer that is not streamed may contain: vectors of texts have many numbers."""
-SMALL_EVENT_BYTES = 8 * 1024
-"""An event up to this size that arrives whole cannot contain too many parts."""
 _EVENT_ENDS = {
     "text/event-stream": (b"\n\n", b"\r\n\r\n", b"\r\r"),
     "application/x-ndjson": (b"\n",),
@@ -94,16 +83,13 @@ def _limited_body(library: str) -> Callable[[Any, str], Any]:
 
 
 class _Meter:
-    """Counts the bytes of a body with a content type, and the parts of its JSON."""
+    """Counts the bytes of a body with a content type."""
 
     def __init__(self, kind: str) -> None:
         self._ends = _EVENT_ENDS.get(kind, ())
-        self._mark = re.compile(b"|".join(self._ends)) if self._ends else None
         self._limit = MAX_STREAM_BYTES if kind in _EVENT_ENDS else MAX_ANSWER_BYTES
         self._size = self._event_size = 0
         self._tail = b""
-        self._parts: JsonScanner | None = JsonScanner(ANSWER_LIMITS) if kind == "application/json" else None
-        """Those of the answer, or of the event that has not ended."""
 
     def add(self, chunk: bytes) -> None:
         """Count a chunk.
@@ -114,42 +100,11 @@ class _Meter:
         self._size += len(chunk)
         if self._size > self._limit:
             raise AnswerTooLargeError(f"sent an answer of more than {self._limit:,} bytes")
-        if self._mark is None:
-            if self._parts is not None:
-                _count(self._parts, chunk, "an answer")
+        if not self._ends:
             return
         text = self._tail + chunk
         end = max(text.rfind(mark) for mark in self._ends)
         self._event_size = self._event_size + len(chunk) if end < 0 else len(text) - end
         if self._event_size > MAX_EVENT_BYTES:
             raise AnswerTooLargeError(f"sent an event of more than {MAX_EVENT_BYTES:,} bytes")
-        self._count_parts(self._mark, text)
         self._tail = text[-(_LONGEST_END - 1) :]
-
-    def _count_parts(self, mark: re.Pattern[bytes], text: bytes) -> None:
-        """Count the parts of each event. The text begins with the end of the last chunk, which has been counted."""
-        start = seen = len(self._tail)
-        for match in mark.finditer(text):
-            if match.end() > seen:
-                self._add_to_event(text[start : match.end()], is_whole=self._parts is None)
-                self._parts, start = None, match.end()
-        if start < len(text):
-            self._add_to_event(text[start:], is_whole=False)
-
-    def _add_to_event(self, piece: bytes, *, is_whole: bool) -> None:
-        if is_whole and len(piece) <= SMALL_EVENT_BYTES:
-            return
-        self._parts = self._parts or JsonScanner(EVENT_LIMITS)
-        _count(self._parts, piece, "an event")
-
-
-def _count(scanner: JsonScanner, piece: bytes, what: str) -> None:
-    """Count a piece of JSON.
-
-    Raises:
-        AnswerTooLargeError: if there is too much. The message names ``what`` contains it.
-    """
-    try:
-        scanner.feed(piece)
-    except ForeignJsonError as error:
-        raise AnswerTooLargeError(f"sent {what} that {error}") from None

@@ -7,7 +7,6 @@ JSON-RPC error or ends the session.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,14 +16,10 @@ import httpcore
 import httpx
 
 from ragflow_lg.adapters.http.http_client import USER_AGENT, GuardedHttpClient, parse_url
-from ragflow_lg.base.errors import ForeignJsonError, ServiceError
-from ragflow_lg.base.json_scanner import JsonLimits, JsonScanner, scan_slices
+from ragflow_lg.base.errors import ServiceError
 
 MAX_CONNECTIONS = 128
 """Maximum number of concurrent requests of one session."""
-
-MESSAGE_LIMITS = JsonLimits(sys.maxsize, 50_000)
-"""What a message may contain, apart from its bytes. The SDK parses it in the event loop."""
 
 STREAM_EXTRA_S = 5.0
 """Added to the read timeout of responses, so that the time limit of the call expires first."""
@@ -222,16 +217,13 @@ class _Body(httpx.AsyncByteStream):
 
     async def _text(self) -> AsyncGenerator[bytes]:
         buffer = bytearray()
-        reason, scanner = "", JsonScanner(MESSAGE_LIMITS)
+        reason = ""
         try:
             async for chunk in self._answer.aiter_stream():
                 buffer += chunk
                 if len(buffer) > self._transport.max_bytes:
                     reason = self._too_large
                     break
-                await scan_slices(chunk, scanner)
-        except ForeignJsonError as error:
-            reason = f"The result {error}."
         except _FAILURES:
             reason = f"{self._host} closed the connection early."
         yield self._transport.end_body(self._message, reason, is_stream=False) if reason else bytes(buffer)
@@ -239,18 +231,13 @@ class _Body(httpx.AsyncByteStream):
     async def _events(self) -> AsyncGenerator[bytes]:
         """Yield complete events only, so that an error event can follow."""
         buffer = bytearray()
-        has_ids, scanner = False, JsonScanner(MESSAGE_LIMITS)
+        has_ids = False
         reason = f"{self._host} ended the stream before answering."
         try:
             async for chunk in self._answer.aiter_stream():
-                start, before = max(0, len(buffer) - 3), len(buffer)
+                start = max(0, len(buffer) - 3)
                 buffer += chunk
-                end = _end_of_last_event(buffer, start)
-                # Events that arrive together count as one; a quotation mark in a comment may hide what follows it.
-                await scan_slices(chunk[: end - before] if end > before else chunk, scanner)
-                if end:
-                    scanner = JsonScanner(MESSAGE_LIMITS)
-                    await scan_slices(bytes(buffer[end:]), scanner)
+                if end := _end_of_last_event(buffer, start):
                     events = bytes(buffer[:end])
                     del buffer[:end]
                     has_ids = has_ids or events.startswith(b"id:") or b"\nid:" in events
@@ -258,8 +245,6 @@ class _Body(httpx.AsyncByteStream):
                 if len(buffer) > self._transport.max_bytes:
                     reason, has_ids = self._too_large, False
                     break
-        except ForeignJsonError as error:
-            reason, has_ids = f"The result {error}.", False
         except _FAILURES:
             pass
         # If events have ids, the SDK requests the rest of the stream itself.

@@ -26,10 +26,6 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCMessage
 from pydantic import ValidationError
 
-from ragflow_lg.adapters.mcp.mcp_http import MESSAGE_LIMITS
-from ragflow_lg.base.errors import ForeignJsonError
-from ragflow_lg.base.json_scanner import JsonScanner, scan_slices
-
 logger = logging.getLogger(__name__)
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
@@ -139,11 +135,6 @@ async def _read(
             break
         line = line.lstrip()
         line = line if line.startswith(b"{") else line[:80]  # the rest is no message
-        try:
-            await scan_slices(line, JsonScanner(MESSAGE_LIMITS))
-        except ForeignJsonError as error:
-            on_lost(f"The result {error}.")
-            break
         try:
             message = JSONRPCMessage.model_validate_json(line)
         except ValidationError:

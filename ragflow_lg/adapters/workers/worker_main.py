@@ -21,6 +21,8 @@ from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.base.values import to_json
 
 LENGTH_BYTES = 4
+NICE = 10
+"""How much lower its priority is than that of its parent."""
 RECYCLE_SHARE = 0.5
 """A worker that occupies more than this share of its memory limit ends after its response."""
 
@@ -40,13 +42,14 @@ def main() -> None:
 
 
 def _leave_group() -> None:
-    """Leave the process group, since Ctrl+C in a terminal is the parent's business.
+    """Leave the process group, since Ctrl+C in a terminal is the parent's business, and lower the priority.
 
     The session stays: Linux compares the priorities of processes only within a session, and gives each session as much
     as any other.
     """
     if sys.platform != "win32":
         os.setpgid(0, 0)
+        os.nice(NICE)
 
 
 def _take_streams() -> tuple[BinaryIO, BinaryIO]:

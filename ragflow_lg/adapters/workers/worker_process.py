@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import binascii
-import math
 import os
 import pickle
 import sys
@@ -20,51 +19,11 @@ from ragflow_lg.base import errors
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, WorkLimitError
 from ragflow_lg.base.worker_tasks import WorkerTask
 
-PRIORITY = 10
-"""How much lower the priority of a worker is than that of its parent, as for the command ``nice``."""
-LOWEST = 19
-
-
-def lower_priority(pid: int) -> None:
-    """Set the priority of a process that has just been started. Windows has none."""
-    if sys.platform == "win32":
-        return
-    with suppress(OSError):  # it has ended
-        os.setpriority(os.PRIO_PROCESS, pid, min(os.getpriority(os.PRIO_PROCESS, 0) + PRIORITY, LOWEST))
-
-
-def make_idle(pid: int) -> None:
-    """Run a process only while no other needs the processor. Undoing this takes privileges.
-
-    Linux counts a processor that runs nothing else as free, so that others do not even wait for the process to stop.
-    """
-    if sys.platform == "win32":
-        return
-    with suppress(OSError):
-        if sys.platform == "linux":
-            os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
-        else:
-            os.setpriority(os.PRIO_PROCESS, pid, LOWEST)
-
-
-def read_processor_s(pid: int) -> float:
-    """Return the processor time of a process in seconds; infinity on systems that do not report it."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, IndexError, ValueError):
-        return math.inf
-
-
 MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 """Maximum size of a response, so that a worker cannot fill the memory of its parent."""
 
-LONG_TASK_S = 2.0
-"""A task that has used so much processor time goes on only while no other process needs the processor."""
-
 PATIENCE = 3
-"""How many times the limit a task may take if others need the processor, so that it has had less than half of it."""
+"""How many times its limit a task may take while others use the processor; the kernel counts processor time."""
 
 _PROGRAM = ("-P", "-m", "ragflow_lg.adapters.workers.worker_main")
 _VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "TEMP", "TMPDIR")
@@ -78,8 +37,6 @@ class WorkerProcess:
         self._process = process
         self._memory_bytes = memory_bytes
         self._is_killed = False
-        self._is_idle = False
-        """Whether it has the lowest priority, which it keeps."""
 
     @classmethod
     async def start(cls, memory_bytes: int) -> WorkerProcess:
@@ -103,7 +60,6 @@ class WorkerProcess:
             if not creating.cancelled() and creating.exception() is None:
                 creating.result().kill()  # it has started, but its caller was cancelled before its next turn
             raise
-        lower_priority(process.pid)
         return cls(process, memory_bytes)
 
     async def perform(self, task: WorkerTask[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -126,7 +82,7 @@ class WorkerProcess:
             if not is_answered:
                 self.kill()
         is_last, kind, *rest = orjson.loads(response)
-        if is_last or self._is_idle:
+        if is_last:
             self.kill()
         if kind == "result":
             return rest[0]
@@ -160,25 +116,8 @@ class WorkerProcess:
         Raises:
             TimeoutError: if it takes longer.
         """
-        loop, began_s = asyncio.get_running_loop(), read_processor_s(self._process.pid)
-        began = loop.time()
-        async with asyncio.timeout(seconds) as limit:
-
-            def look() -> None:
-                nonlocal timer
-                used_s, now = read_processor_s(self._process.pid) - began_s, loop.time()
-                if used_s >= LONG_TASK_S and not self._is_idle:
-                    make_idle(self._process.pid)
-                    self._is_idle = True
-                if used_s < seconds / 2 and now - began < (PATIENCE - 1) * seconds:
-                    limit.reschedule(now + seconds)
-                timer = loop.call_later(min(seconds, LONG_TASK_S) / 2, look)
-
-            timer = loop.call_later(min(seconds, LONG_TASK_S) / 2, look)
-            try:
-                return await self._exchange(request)
-            finally:
-                timer.cancel()
+        async with asyncio.timeout(PATIENCE * seconds):
+            return await self._exchange(request)
 
     async def _exchange(self, request: bytes) -> bytes:
         stdin, stdout = self._process.stdin, self._process.stdout

@@ -1,14 +1,13 @@
 """JSON from outside: what is refused before anything is built from it, and what the rest becomes."""
 
 import json
-import tracemalloc
 from typing import Any
 
 import pytest
 
 from ragflow_lg.base.errors import ForeignJsonError
 from ragflow_lg.base.foreign_json import SMALL_BYTES, read_foreign_json
-from ragflow_lg.base.json_scanner import JsonLimits, JsonScanner, parse_foreign_json, scan_slices
+from ragflow_lg.base.json_scanner import JsonLimits, parse_foreign_json
 from tests.harness.rows import each_row
 
 LIMITS = JsonLimits(16 * 1024 * 1024)
@@ -30,14 +29,8 @@ MANY = 1_000_000
     ],
 )
 def test_a_text_that_exceeds_a_limit_is_refused_before_anything_is_built(text: str, problem: str) -> None:
-    tracemalloc.start()
-    try:
-        with pytest.raises(ForeignJsonError, match=problem):
-            read_foreign_json(text, LIMITS)
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert most < 5 * 1024 * 1024
+    with pytest.raises(ForeignJsonError, match=problem):
+        read_foreign_json(text, LIMITS)
 
 
 @each_row(
@@ -82,9 +75,3 @@ def test_large_texts_are_read_in_a_worker() -> None:
 def test_brackets_and_commas_in_strings_do_not_count() -> None:
     text = json.dumps({"a": ',[{"\\' * 100_000})
     assert parse_foreign_json(text, JsonLimits(2 * 1024 * 1024, entries=2, depth=1)) == json.loads(text)
-
-
-async def test_the_number_of_objects_and_lists_can_be_limited_as_well() -> None:
-    await scan_slices(b"[" + b"{}," * 98 + b"{}]", JsonScanner(JsonLimits(1000, groups=100)))
-    with pytest.raises(ForeignJsonError, match="more than 100 objects and lists"):
-        await scan_slices(b"[" + b"{}," * 99 + b"{}]", JsonScanner(JsonLimits(1000, groups=100)))

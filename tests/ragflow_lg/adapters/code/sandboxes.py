@@ -51,11 +51,7 @@ class Run:
     async def _run(self, request: CodeRequest, limits: CodeLimits) -> CodeResult:
         if self.provider == "bubblewrap":
             return await Bubblewrap(self._program, limits).run(request)
-        sandbox = Deno(self._program, pyodide_package.FOLDER, limits)
-        try:
-            return await sandbox.run(request)
-        finally:
-            await sandbox.aclose()
+        return await Deno(self._program, pyodide_package.FOLDER, limits).run(request)
 
 
 def probe(run: Run, *expressions: str, imports: str = "os") -> list[str]:

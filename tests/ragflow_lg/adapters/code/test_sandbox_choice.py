@@ -35,7 +35,6 @@ async def test_auto_takes_deno_if_bubblewrap_does_not_work() -> None:
     assert found.is_working
     assert found.description == f"Deno ({settings.deno}): JavaScript, Python (Pyodide {VERSION})"
     assert (await found.sandbox.run(REQUEST)).value == 1
-    await found.aclose()
 
 
 async def test_the_advice_says_why_bubblewrap_is_not_used() -> None:

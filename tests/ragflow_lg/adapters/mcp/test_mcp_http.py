@@ -1,5 +1,4 @@
 import json
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
@@ -9,9 +8,7 @@ import pytest
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.mcp import mcp_http
 from ragflow_lg.adapters.mcp.mcp_http import McpHttpSettings, open_http_client
-from ragflow_lg.base.json_scanner import JsonLimits
 from tests.fakes.http_server import HttpServer, Route
 
 EVENTS = {"Content-Type": "text/event-stream"}
@@ -142,19 +139,6 @@ async def test_a_too_large_response_fails_only_its_request(route: Route) -> None
     async with client_of(route) as (client, lost, _):
         assert error_of(await post(client)) == "The result is larger than the limit of 1,000 bytes (max_result_bytes)."
     assert lost == []
-
-
-@pytest.mark.parametrize(
-    "route",
-    [
-        Route("/mcp", headers=EVENTS, pieces=[b"data: {}\n\n", b"data: [", *[b"[]," * 50] * 4], piece_delay_ms=1),
-        Route("/mcp", headers=JSON, pieces=[b"[", *[b"[]," * 50] * 4], piece_delay_ms=1),
-    ],
-)
-async def test_a_response_with_too_many_values_is_not_parsed(route: Route, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_http, "MESSAGE_LIMITS", JsonLimits(sys.maxsize, 300))
-    async with client_of(route) as (client, _, _):
-        assert error_of(await post(client)) == "The result has more than 300 entries."
 
 
 async def test_a_stream_with_event_ids_ends_without_an_error() -> None:
