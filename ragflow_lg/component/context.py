@@ -22,7 +22,6 @@ from ragflow_lg.component.node_values import NodeValues
 from ragflow_lg.component.plan import find_stored_secrets, make_redacted_view
 from ragflow_lg.component.spec import MessageAlternative
 from ragflow_lg.component.state import TurnRequest
-from ragflow_lg.component.state_size import Size, global_part, output_part
 from ragflow_lg.component.turn_context import NestedTurn, TurnContext
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.field_values import parse_object
@@ -238,14 +237,6 @@ class RunContext(NodeValues, NodeSteps):
             stored = find_stored_secrets(self._state)
             turn.redacted_view = make_redacted_view(self.plan, (*turn.services.all_secrets, *stored))
         return turn.redacted_view
-
-    def size_of_list(self, reference: Reference, value: list[Any]) -> Size | None:
-        """Return the size of a list that was read for a reference, if this turn has stored it."""
-        if reference.path or reference.kind == "alias":
-            return None
-        is_global = reference.kind == "global"
-        part = global_part(reference.key) if is_global else output_part(reference.node, reference.key)
-        return self.assigned_sizes.get(part) or self._turn.state_size.size_of_list(part, value)
 
     def notice(self, text: str) -> None:
         """Log something that an author should know, and say it in the event that the node has finished."""

@@ -20,7 +20,6 @@ from ragflow_lg.base.values import (
     write_path,
 )
 from ragflow_lg.component.state import look_up, merge_outputs, output_patch
-from ragflow_lg.component.state_size import Size, global_part, output_part
 from ragflow_lg.dsl.variable_references import Reference, Template
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ class NodeValues:
         self.inputs: dict[str, JsonValue] = {}
         self.global_updates: dict[str, JsonValue] = {}
         self.output_updates: dict[str, dict[str, JsonValue]] = {}
-        self.assigned_sizes: dict[str, Size] = {}
-        """The sizes of assigned values by the part of the state, as far as they are known."""
 
     def value(self, reference: Reference) -> JsonValue:
         """Return the value of a reference.
@@ -171,17 +168,14 @@ class NodeValues:
                 raise ComponentError(what, node=self.node.id) from None
         return parse_json(text)
 
-    def assign(self, reference: Reference, value: JsonValue, size: Size | None = None) -> None:
+    def assign(self, reference: Reference, value: JsonValue) -> None:
         """Write a global or another node's output. Later reads by this node return the new value.
-
-        The value is plain JSON, which is not converted or measured again if its ``size`` is given.
 
         Raises:
             ComponentError: if a value along the path is not a map.
         """
         if reference.kind == "global":
-            name = self._assign_global(reference.key, value)
-            self._note_size(global_part(name), size if name == reference.key else None)
+            self._assign_global(reference.key, value)
             return
         if reference.node not in self.plan.nodes:
             raise ComponentError(f"Can't find variable: {reference.text!r}", node=self.node.id)
@@ -189,22 +183,14 @@ class NodeValues:
         stored = self._state.get("outputs", {}).get(reference.node, {})
         root = entry.get(reference.key, stored.get(reference.key))
         entry[reference.key] = write_path(root, reference.path, value)
-        self._note_size(output_part(reference.node, reference.key), None if reference.path else size)
 
-    def _note_size(self, part: str, size: Size | None) -> None:
-        if size is None:
-            self.assigned_sizes.pop(part, None)
-        else:
-            self.assigned_sizes[part] = size
-
-    def _assign_global(self, key: str, value: JsonValue) -> str:
-        """Assign a global, or a value inside of one. Return its name."""
+    def _assign_global(self, key: str, value: JsonValue) -> None:
+        """Assign a global, or a value inside of one."""
         current = {**self._state.get("globals", {}), **self.global_updates}
         parts = key.split(".")
         for end in range(min(len(parts) - 1, MAX_NAME_PARTS), 1, -1):
             name = ".".join(parts[:end])
             if key not in current and name in current:
                 self.global_updates[name] = write_path(current[name], parts[end:], value)
-                return name
+                return
         self.global_updates[key] = value
-        return key

@@ -65,8 +65,6 @@ class StateSize:
 
     def __init__(self) -> None:
         self._parts: dict[str, Size] | None = None
-        self._lists: dict[str, list[Any]] = {}
-        """The lists that are known to have the sizes of their parts."""
         self._globals: Mapping[str, Any] = {}
         """Those of the first node. They are measured together: there can be tens of thousands."""
         self._chars = 0
@@ -91,17 +89,6 @@ class StateSize:
         old = self._size_of(part)
         self._check(size.chars - old.chars, size.entries - old.entries, limits)
         self._put(part, size)
-        self._lists.pop(part, None)
-
-    def store(self, part: str, value: Any, size: Size | None, limits: StateLimits) -> None:
-        """Set the value of a part, whose size is measured if it is None."""
-        self.replace(part, size_of(value) if size is None else size, limits)
-        if isinstance(value, list):
-            self._lists[part] = cast("list[Any]", value)
-
-    def size_of_list(self, part: str, value: list[Any]) -> Size | None:
-        """Return the size of the list that was stored last for a part; None if the value is another one."""
-        return self._size_of(part) if self._lists.get(part) is value else None
 
     def add(self, part: str, size: Size, limits: StateLimits) -> None:
         """Add to the size of a part."""

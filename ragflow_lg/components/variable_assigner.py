@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,10 +12,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.lenient_values import as_list
-from ragflow_lg.base.values import MAX_CHARS, MAX_ITEMS, JsonValue, empty_like, to_json_with_size, to_number
+from ragflow_lg.base.values import JsonValue, empty_like, to_json_with_size, to_number
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OptionalReference, TemplateOrValue
-from ragflow_lg.component.state_size import Size
 from ragflow_lg.dsl.variable_references import Reference, Template, parse_reference
 
 Operator: TypeAlias = Literal[
@@ -25,13 +23,11 @@ Operator: TypeAlias = Literal[
 
 WITHOUT_PARAMETER = ("clear", "remove_first", "remove_last")
 BY_REFERENCE = ("overwrite", "append", "extend")
-GROWING = ("append", "extend")
 CALCULATING = ("+=", "-=", "*=", "/=")
 
 MAX_COPIED = 2_000_000
 """Maximum number of entries that the changes of one node may copy, which takes about a second."""
 
-LARGE_COPY = 10_000
 
 # RAGFlow's error codes.
 VARIABLE_NOT_LIST = "ERROR:VARIABLE_NOT_LIST"
@@ -119,40 +115,21 @@ async def variable_assigner(ctx: RunContext, params: Params) -> Outputs:
             raise ComponentError("Variable is not complete.", node=ctx.node.id)
         current = ctx.value(change.variable)
         try:
-            value, size = _change(ctx, change.operator, change.variable, current, _parameter(ctx, change, current))
+            changed = OPERATIONS[change.operator](current, _parameter(ctx, change, current))
         except _InvalidChangeError as error:
             errors.append(f"{change.variable.text}: {error}")
             continue
+        value, chars, entries = to_json_with_size(changed)
         # Bounded at every step, because each change may double the result of the previous one.
-        cost = size.entries + size.chars // 256
-        copied += cost
+        copied += entries + chars // 256
         if copied > MAX_COPIED:
             raise ComponentError(f"The changes copy more than {MAX_COPIED:,} entries.", node=ctx.node.id)
-        ctx.assign(change.variable, value, size)
-        if cost > LARGE_COPY:
-            await asyncio.sleep(0)  # let others run
+        ctx.assign(change.variable, value)
     return Outputs.model_validate({"errors": errors}) if errors else _NO_ERRORS
 
 
 class _InvalidChangeError(Exception):
     """A change that the value types do not allow."""
-
-
-def _change(
-    ctx: RunContext, name: Operator, variable: Reference, current: JsonValue, parameter: JsonValue
-) -> tuple[JsonValue, Size]:
-    """Return the new value as plain JSON, and its size.
-
-    Only what is added to a list that this turn has stored is converted and measured: a long list would be read again
-    in every round of a Loop.
-    """
-    if name in GROWING and isinstance(current, list) and (known := ctx.size_of_list(variable, current)) is not None:
-        new_items, chars, entries = to_json_with_size(_new_items(name, current, parameter))
-        size = Size(known.chars + chars, known.entries + entries)
-        if size.chars <= MAX_CHARS and size.entries <= MAX_ITEMS:
-            return [*current, *cast("list[Any]", new_items)], size
-    value, chars, entries = to_json_with_size(OPERATIONS[name](current, parameter))
-    return value, Size(chars, entries)
 
 
 def _parameter(ctx: RunContext, change: Assignment, current: JsonValue) -> JsonValue:

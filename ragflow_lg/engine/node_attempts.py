@@ -90,12 +90,10 @@ def _check_size(node: PlanNode, ctx: RunContext, turn: TurnContext, outputs: Map
     size, limits = turn.state_size, turn.services.state_limits
     size.replace(node.id, size_of(outputs), limits)
     for name, value in ctx.global_updates.items():
-        part = global_part(name)
-        size.store(part, value, ctx.assigned_sizes.get(part), limits)
+        size.replace(global_part(name), size_of(value), limits)
     for other, patch in ctx.output_updates.items():
         for name, value in patch.items():
-            part = output_part(other, name)
-            size.store(part, value, ctx.assigned_sizes.get(part), limits)
+            size.replace(output_part(other, name), size_of(value), limits)
 
 
 def plain_outputs(result: ComponentOutputs) -> dict[str, JsonValue]:

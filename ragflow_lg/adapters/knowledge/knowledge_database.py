@@ -15,7 +15,6 @@ from ragflow_lg.base.errors import ServiceError
 BUSY_TIMEOUT_S = 30.0
 _APPLICATION_ID = 0x72666B62
 _VERSION = 2
-_VERSION_WITHOUT_MODELS = 1
 _TABLES = """
 CREATE TABLE datasets (
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE,
@@ -171,27 +170,11 @@ class KnowledgeDatabase:
             kind, version, _ = _file_info(connection)
         if kind != _APPLICATION_ID:
             raise ServiceError(f"{self._what} is a different kind of database. Specify a knowledge base or a new file.")
-        if version == _VERSION_WITHOUT_MODELS:
-            version = _add_models(connection)
         if version != _VERSION:
             raise ServiceError(
                 f"{self._what} has the format {version}, but this version supports {_VERSION}. Add the files to a new "
                 "knowledge base."
             )
-
-
-def _add_models(connection: sqlite3.Connection) -> int:
-    """Bring a file of an earlier version up to date, and return its version."""
-    connection.execute("BEGIN EXCLUSIVE")
-    try:
-        if _file_info(connection)[1] == _VERSION_WITHOUT_MODELS:  # another process may have done it meanwhile
-            connection.execute("ALTER TABLE datasets ADD COLUMN vector_model TEXT NOT NULL DEFAULT ''")
-            connection.execute(f"PRAGMA user_version = {_VERSION}")
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.rollback()
-        raise
-    return _file_info(connection)[1]
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:

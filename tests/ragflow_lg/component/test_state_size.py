@@ -47,18 +47,6 @@ def test_a_replaced_global_no_longer_counts() -> None:
         size.add("global env.a", Size(1), limits)
 
 
-def test_the_size_of_a_stored_list_is_known() -> None:
-    size, limits, words = StateSize(), StateLimits(100, 100), ["a", "b"]
-    assert size.size_of_list("global env.l", words) is None
-    size.store("global env.l", words, None, limits)
-    known = size.size_of_list("global env.l", words)
-    assert known is not None
-    assert (known.chars, known.entries) == (2, 2)
-    assert size.size_of_list("global env.l", ["a", "b"]) is None
-    size.add("global env.l", Size(1), limits)  # another value
-    assert size.size_of_list("global env.l", words) is None
-
-
 async def play(components: dict[str, Any], files: Sequence[Any] = ()) -> tuple[str, str | None]:
     services = replace(fake_services(), state_limits=StateLimits(100_000, 2_000))
     run = Runner(compile_canvas(canvas(components), CATALOG), services).start("s", {"query": "q", "files": list(files)})

@@ -5,13 +5,11 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from ragflow_lg.base import values
-from ragflow_lg.component import state_size
-from ragflow_lg.components import variable_assigner as variable_assigner_module
 from ragflow_lg.components.variable_assigner import OPERATIONS, Operator, variable_assigner
 from ragflow_lg.services.services import StateLimits
 from tests.fakes.canvas import canvas, diagnostics_of, node
-from tests.fakes.regions import answer_of, loop, out, play_run, runner_of
 from tests.fakes.regions import assign as assign_node
+from tests.fakes.regions import loop, out, play_run, runner_of
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import fake_services
 from tests.harness.rows import each_row
@@ -123,31 +121,6 @@ async def test_an_impossible_change_leaves_the_variable(value: Any, operator: st
     assert result.globals == {"env.w": "done"}
 
 
-@pytest.mark.parametrize("variable", ["lp@l", "env.l"])
-async def test_only_what_a_loop_adds_to_a_list_is_converted_and_measured(
-    variable: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    handled: list[int] = []
-    for module, name in ((variable_assigner_module, "to_json_with_size"), (state_size, "size_of")):
-        original = getattr(module, name)
-
-        def count(value: Any, original: Any = original) -> Any:
-            handled.append(len(value) if isinstance(value, list) else 0)  # pyright: ignore[reportUnknownArgumentType]
-            return original(value)
-
-        monkeypatch.setattr(module, name, count)
-    body = {
-        "one": assign_node(variable, "sys.query", "append"),
-        "two": assign_node(variable, "begin@items", "extend"),
-    }
-    body["one"]["downstream"] = ["two"]
-    components = {**loop(body, count=20, variables={"l": []}), **out(f"{{{variable}}}")}
-    variables: dict[str, Any] = {"l": {"name": "l", "type": "array<string>", "value": []}}
-    answer = await answer_of(components, inputs=["a", "b"], variables=variables)
-    assert answer == ["q", "a", "b"] * 20
-    assert max(handled) < 20
-
-
 @pytest.mark.parametrize(
     ("limits", "text"), [(StateLimits(100, 1_000_000), "state_chars"), (StateLimits(1_000_000, 50), "state_entries")]
 )
@@ -166,8 +139,7 @@ async def test_a_list_that_grows_in_a_loop_stays_within_the_limits(limits: State
 async def test_a_list_that_grows_in_a_loop_has_at_most_as_many_entries_as_a_value(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (variable_assigner_module, values):
-        monkeypatch.setattr(module, "MAX_ITEMS", 30)
+    monkeypatch.setattr(values, "MAX_ITEMS", 30)
     body = {"one": assign_node("env.l", "begin@items", "extend")}
     variables: dict[str, Any] = {"l": {"name": "l", "type": "array<string>", "value": []}}
     runner = runner_of({**loop(body, count=31), **out("{env.l}")}, variables=variables)

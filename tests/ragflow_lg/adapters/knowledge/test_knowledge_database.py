@@ -1,6 +1,5 @@
 import sqlite3
 import threading
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -51,20 +50,6 @@ def test_many_threads_can_create_the_file_at_once(tmp_path: Path) -> None:
     assert errors == []
     with database.reading() as connection:
         assert connection.execute("SELECT count(*) FROM datasets").fetchone() == (8,)
-
-
-def test_a_file_of_the_version_without_models_is_brought_up_to_date(tmp_path: Path) -> None:
-    database = KnowledgeDatabase(tmp_path / "k.db")
-    _write(database, ("datasets", "1, 'i', 'n', 'm', 3, 1, 0, 0, 'a'"))
-    database.close()
-    with closing(sqlite3.connect(database.path)) as connection:
-        connection.execute("ALTER TABLE datasets DROP COLUMN vector_model")
-        connection.execute("PRAGMA user_version = 1")
-    for _ in range(2):
-        with database.reading() as connection:
-            rows = connection.execute("SELECT id, dims, vector_model FROM datasets").fetchall()
-        database.close()
-        assert rows == [("i", 3, "")]
 
 
 @pytest.mark.parametrize(
