@@ -144,11 +144,7 @@ class RedisSaver(BaseCheckpointSaver[Any]):
         """
         key = checkpoint_key(config)
         checkpoint = key.checkpoint
-        for read in self._sessions.reads.take(config):
-            stored = read
-            break
-        else:
-            stored = await self._sessions.read(*self._read_arguments(key))
+        stored = await self._sessions.read(*self._read_arguments(key))
         if stored is None:
             raise ResponseError(PART_MISSING)
         if not stored:
@@ -157,10 +153,6 @@ class RedisSaver(BaseCheckpointSaver[Any]):
         if document.key() != key._replace(checkpoint=checkpoint or document.key().checkpoint):
             raise ValueError("it belongs to another session")
         return read_tuple(document, stored[1:])
-
-    def read_command(self, thread: str) -> Command:
-        """Return the command that reads a thread's newest checkpoint."""
-        return self._sessions.read_command(*self._read_arguments(CheckpointKey(thread, "", "")))
 
     def _read_arguments(self, key: CheckpointKey) -> tuple[str, str, str, str]:
         thread, namespace, checkpoint = key

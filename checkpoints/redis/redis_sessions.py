@@ -13,7 +13,6 @@ from redis.exceptions import ResponseError
 from ragflow_lg.base.ids import session_of_thread
 from ragflow_lg.checkpoints.redis.redis_client import Command, collect
 from ragflow_lg.checkpoints.redis.redis_documents import CHECKPOINTS
-from ragflow_lg.checkpoints.steps.leased_reads import LeasedReads
 from ragflow_lg.checkpoints.steps.preconditions import (
     BLOB_MISSING,
     CHECKPOINT_MISSING,
@@ -197,8 +196,6 @@ class RedisSessions:
         self._ttl_ms = ttl_s * 1000
         self.index = f"{prefix}agent:sessions"
         """The key of the sorted set of all sessions."""
-        self.reads = LeasedReads[Sequence[bytes] | None]()
-        """What `read` returns for sessions that have just been leased."""
 
     def lease_key(self, session: str) -> str:
         """Return the key of a session's lease."""
@@ -234,7 +231,6 @@ class RedisSessions:
         await self._write(precondition.thread, commands, [1, precondition.token, checkpoint, len(blobs), *blobs])
 
     async def _write(self, thread: str, commands: Sequence[Command], claims: Sequence[Any]) -> None:
-        self.reads.forget(thread)
         arguments = [self._ttl_ms, self._documents(thread), *claims, _pack(commands)]
         lease = self.lease_key(session_of_thread(thread))
         keys = (lease, self.blobs_key(thread), self._keys_key(thread), self.index, self._order_key(thread))
@@ -246,12 +242,8 @@ class RedisSessions:
         ``pointer`` is the key that names the newest checkpoint, ``checkpoint`` the key of another one, or ``""``.
         Return nothing if there is no such checkpoint, and None if the server has lost a part of it.
         """
-        return await self._client.execute_command(*self.read_command(thread, pointer, checkpoint, writes_prefix))
-
-    def read_command(self, thread: str, pointer: str, checkpoint: str, writes_prefix: str) -> Command:
-        """Return the command of `read`."""
         keys = (self.blobs_key(thread), self._keys_key(thread), self.index, self._order_key(thread), pointer)
-        return ("EVAL", _READ, len(keys), *keys, self._ttl_ms, writes_prefix, checkpoint, self._get)
+        return await self._client.eval(_READ, len(keys), *keys, self._ttl_ms, writes_prefix, checkpoint, self._get)
 
     async def list_checkpoints(self, thread: str, bound: bytes, count: int) -> Sequence[bytes]:
         r"""Return entries ``id\0namespace`` of a thread's checkpoints, newest first.
@@ -276,7 +268,6 @@ class RedisSessions:
 
     async def delete_thread(self, thread: str) -> None:
         """Delete a thread's checkpoints and blobs."""
-        self.reads.forget(thread)
         keys = (self.blobs_key(thread), self._keys_key(thread))
         await self._client.eval(_DELETE, 2, *keys, f"{self._prefix}agent:")
 

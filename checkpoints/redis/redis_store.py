@@ -18,10 +18,10 @@ from ragflow_lg.checkpoints.memory.memory_store import CancelWatch, MemoryCancel
 from ragflow_lg.checkpoints.records.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.records.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, StoredLeases
 from ragflow_lg.checkpoints.records.run_records import hex_session
-from ragflow_lg.checkpoints.redis.redis_client import Command, collect, has_json, open_redis
+from ragflow_lg.checkpoints.redis.redis_client import collect, has_json, open_redis
 from ragflow_lg.checkpoints.redis.redis_documents import KeyNames
 from ragflow_lg.checkpoints.redis.redis_records import RedisRecords, RedisTraces
-from ragflow_lg.checkpoints.redis.redis_saver import RedisSaver, redis_saver
+from ragflow_lg.checkpoints.redis.redis_saver import redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.checkpoints.store_url import cluster_name, key_prefix
@@ -178,13 +178,8 @@ class RedisLeaseTable:
         lease_s: float = LEASE_S,
         *,
         has_one_slot: bool = False,
-        read_command: Callable[[str], Command] | None = None,
     ) -> None:
-        """Initialize. With ``has_one_slot``, keys without the prefix are in other slots, and are not used.
-
-        ``read_command`` returns the command that reads what the holder of a lease asks for first.
-        """
-        self._read_command = read_command
+        """Initialize. With ``has_one_slot``, keys without the prefix are in other slots, and are not used."""
         self._client = cast("Any", client)
         self._sessions = sessions
         self._prefix = prefix
@@ -192,24 +187,11 @@ class RedisLeaseTable:
         self._lease_ms = int(lease_s * 1000)
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
-        """Lease a session if it is free or the token of its lease is ``dead_token``, and read it in the same trip."""
+        """Lease a session if it is free or the token of its lease is ``dead_token``."""
         keys = (self._sessions.lease_key(session), self._counter_key(session), *cancel_keys(self._flags, session))
         arguments = (str(owner), dead_token or -1, self._lease_ms, session, TOKEN_TTL_S)
-        pipeline = self._client.pipeline(transaction=False)
-        pipeline.eval(_TAKE, len(keys), *keys, *arguments)
-        thread = thread_of_session(session)
-        if self._read_command is not None:
-            pipeline.execute_command(*self._read_command(thread))
-        taken, *reads = await pipeline.execute(raise_on_error=False)
-        if isinstance(taken, Exception):
-            raise taken
-        is_ours, token, holder = taken
-        if not is_ours:
-            return _holder(token, holder)
-        for read in reads:
-            if not isinstance(read, Exception):  # it will be read again
-                self._sessions.reads.remember(thread, int(token), read)
-        return int(token)
+        is_ours, token, holder = await self._client.eval(_TAKE, len(keys), *keys, *arguments)
+        return int(token) if is_ours else _holder(token, holder)
 
     async def find(self, session: str) -> LeaseHolder | None:
         """Return the current holder of a session's lease. Expired leases no longer exist."""
@@ -223,7 +205,6 @@ class RedisLeaseTable:
     async def free(self, session: str, token: int) -> None:
         """End a lease, in the open transaction if any: it has the lease's token."""
         key = self._sessions.lease_key(session)
-        self._sessions.reads.forget(thread_of_session(session))
         if not collect([("DEL", key)]):
             await self._client.eval(_FREE, 1, key, token)
 
@@ -267,8 +248,7 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[
         with translate_errors(RedisError, OSError):
             sessions = RedisSessions(client, prefix, ttl_s, has_json=await _find_format(client, prefix) == "json")
         saver = redis_saver(client, sessions, KeyNames(prefix, is_cluster))
-        read_command = cast("RedisSaver", saver.inner).read_command
-        table = RedisLeaseTable(lease_client, sessions, prefix, has_one_slot=is_cluster, read_command=read_command)
+        table = RedisLeaseTable(lease_client, sessions, prefix, has_one_slot=is_cluster)
         leases = StoredLeases(table)
         cancels = RedisCancels(client, prefix, has_one_slot=is_cluster)
         try:

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
@@ -22,13 +22,9 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile, unusable_file
 from ragflow_lg.checkpoints.sqlite.sqlite_transactions import Transactions
-from ragflow_lg.checkpoints.steps.leased_reads import LeasedReads
 from ragflow_lg.checkpoints.steps.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.steps.saver import CanvasSaver
-from ragflow_lg.checkpoints.steps.saver_errors import DAMAGE
 from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, checkpoint_key, key_config
-
-Reads: TypeAlias = LeasedReads[CheckpointTuple | None]
 
 _Row: TypeAlias = tuple[Any, ...]
 
@@ -108,10 +104,8 @@ class SqliteBlobs:
 class SqliteFileSaver(SqliteSaver):
     """LangGraph's saver, which works on the file's thread and writes in the open transaction."""
 
-    def __init__(self, file: SqliteFile, transactions: Transactions, reads: Reads | None = None) -> None:
-        """``reads`` are those of the lease table."""
+    def __init__(self, file: SqliteFile, transactions: Transactions) -> None:
         super().__init__(file.connection, serde=PlainSerializer())
-        self._reads = reads or Reads()
         self._file = file
         self._transactions = transactions
         self._inputs: deque[str] = deque(maxlen=MAX_INPUTS)
@@ -128,8 +122,6 @@ class SqliteFileSaver(SqliteSaver):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return a checkpoint with its pending writes."""
-        for read in self._reads.take(config):
-            return read
         return await self._file.do(lambda: self.get_tuple(config))
 
     async def list_keys(
@@ -162,7 +154,6 @@ class SqliteFileSaver(SqliteSaver):
         elif follows_input:
             self._inputs.remove(configurable["checkpoint_id"])
         key = checkpoint_key(config)
-        self._reads.forget(key.thread)
 
         def rows() -> list[_Row]:
             texts = json.dumps(get_checkpoint_metadata(config, metadata), ensure_ascii=False).encode("utf-8", "ignore")
@@ -178,7 +169,6 @@ class SqliteFileSaver(SqliteSaver):
     ) -> None:
         """Store a task's writes."""
         place = (*checkpoint_key(config), task_id, task_path)
-        self._reads.forget(place[0])
 
         def rows() -> list[_Row]:
             return [
@@ -191,7 +181,6 @@ class SqliteFileSaver(SqliteSaver):
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything that belongs to a thread, and return its space to the file system."""
-        self._reads.forget(thread_id)
 
         def delete() -> None:
             self.delete_thread(thread_id)
@@ -221,8 +210,6 @@ class SqliteFileSaver(SqliteSaver):
 
     async def erase(self, keys: Sequence[CheckpointKey]) -> None:
         """Delete checkpoints and their pending writes."""
-        for key in keys:
-            self._reads.forget(key.thread)
         for table in ("checkpoints", "writes"):
             await self._transactions.add(
                 lambda table=table: self._file.connection.executemany(_ERASE.format(table=table), keys)
@@ -247,28 +234,14 @@ def _keys_query(
     return query, [value for values in conditions.values() for value in values] + [limit]
 
 
-class SqliteReader:
-    """Reads checkpoints of sessions on the thread that leases them."""
-
-    def __init__(self, file: SqliteFile) -> None:
-        self._saver = SqliteFileSaver(file, Transactions(file))
-        self.reads = Reads()
-
-    def read(self, thread: str, token: int) -> None:
-        """Read the newest checkpoint. If that fails, it is read again and reported when it is needed."""
-        with suppress(sqlite3.Error, *DAMAGE):
-            config: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
-            self.reads.remember(thread, token, self._saver.get_tuple(config))
-
-
-async def sqlite_saver(file: SqliteFile, reads: Reads | None = None) -> CanvasSaver:
-    """Create a saver on an open file, with the reads of a `SqliteReader`.
+async def sqlite_saver(file: SqliteFile) -> CanvasSaver:
+    """Create a saver on an open file.
 
     Raises:
         CheckpointError: if the file is not a session store.
     """
     transactions = Transactions(file)
-    saver = SqliteFileSaver(file, transactions, reads)
+    saver = SqliteFileSaver(file, transactions)
 
     def prepare() -> None:
         connection = file.connection

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import Context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
@@ -20,14 +20,10 @@ from ragflow_lg.checkpoints.records.leases import LEASE_S, LeaseHolder, StoredLe
 from ragflow_lg.checkpoints.records.run_records import hex_session
 from ragflow_lg.checkpoints.sqlite.sqlite_file import FILE_GONE, SqliteFile, open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_records import SqliteRecords, SqliteTraces
-from ragflow_lg.checkpoints.sqlite.sqlite_saver import SqliteReader, sqlite_saver
+from ragflow_lg.checkpoints.sqlite.sqlite_saver import sqlite_saver
 from ragflow_lg.checkpoints.sqlite.sqlite_transactions import join_transaction
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.services.services import Clock
-
-if TYPE_CHECKING:
-    from ragflow_lg.checkpoints.sqlite.sqlite_saver import SqliteReader
-
 
 POLL_S = 0.2
 
@@ -107,10 +103,8 @@ class SqliteLeaseTable:
 
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
 
-    def __init__(self, file: SqliteFile, clock: Clock, reader: SqliteReader | None = None) -> None:
-        """The ``reader`` reads what the holder of a lease asks for first."""
+    def __init__(self, file: SqliteFile, clock: Clock) -> None:
         self._file = file
-        self._reader = reader
         self._rows = file.rows
         self._clock = clock
         self._lease_ms = int(LEASE_S * 1000)
@@ -118,7 +112,7 @@ class SqliteLeaseTable:
     def take(self, session: str, owner: Owner, dead_token: int) -> asyncio.Future[int | LeaseHolder]:
         """Lease a session if it is free, its lease has expired, or the token of its lease is ``dead_token``.
 
-        A request to cancel that is older than the lease is cleared. What the session's holder reads first is read.
+        A request to cancel that is older than the lease is cleared.
         """
         thread, (now, uptime), here = thread_of_session(session), self._times(), f"{owner.machine}|"
         until = (now + self._lease_ms, uptime + self._lease_ms)
@@ -136,10 +130,7 @@ class SqliteLeaseTable:
             execute = self._file.connection.execute
             if granted := execute(*lease).fetchall():
                 execute("DELETE FROM cancels WHERE session = ?", (hex_session(session),))
-                token = int(granted[0][0])
-                if self._reader is not None:
-                    self._reader.read(thread, token)
-                return token
+                return int(granted[0][0])
             row = execute("SELECT token, owner FROM leases WHERE thread_id = ?", (thread,)).fetchone()
             return LeaseHolder(parse_owner(row[1]), int(row[0])) if row else LeaseHolder(None, 0)
 
@@ -168,8 +159,6 @@ class SqliteLeaseTable:
 
     async def free(self, session: str, token: int) -> None:
         """End a lease, in the open transaction if any. Its row keeps the token so that the next token is larger."""
-        if self._reader is not None:
-            self._reader.reads.forget(thread_of_session(session))
         update = _update(session, token, "owner = ?", "")
         if not join_transaction(self._file, lambda connection: connection.execute(*update)):
             await self._rows(*update)
@@ -198,9 +187,8 @@ async def open_sqlite_store(path: Path, clock: Clock) -> AsyncGenerator[Store]:
         saver_file = await stack.enter_async_context(open_sqlite(path))
         # Leases and flags must not wait for the saver. They need not be durable: a power loss also stops their owners.
         record_file = await stack.enter_async_context(open_sqlite(path, survives_power_loss=False))
-        reader = SqliteReader(record_file)
-        saver = await sqlite_saver(saver_file, reader.reads)
-        leases = StoredLeases(SqliteLeaseTable(record_file, clock, reader))
+        saver = await sqlite_saver(saver_file)
+        leases = StoredLeases(SqliteLeaseTable(record_file, clock))
         stack.push_async_callback(leases.settle)
         traces, node_logs = SqliteTraces(record_file), SqliteTraces(record_file, "node_logs")
 

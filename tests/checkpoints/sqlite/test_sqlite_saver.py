@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointMetadata
 
 from ragflow_lg.adapters.system_services import SystemClock
@@ -15,8 +14,7 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_saver import sqlite_saver
 from ragflow_lg.checkpoints.sqlite.sqlite_transactions import Transactions
-from ragflow_lg.services.sessions import hold_lease, with_lease_token
-from tests.stores import checkpoint_config, checkpoint_id, put_checkpoint, sqlite_file
+from tests.stores import checkpoint_config, checkpoint_id, put_checkpoint
 
 PLACE = checkpoint_config("t")
 THREAD = thread_of_session("0" * 32)
@@ -113,28 +111,3 @@ async def test_what_is_written_to_a_table_keeps_its_order(tmp_path: Path) -> Non
         with pytest.raises(sqlite3.IntegrityError):
             await transactions.add_rows(insert, lambda: [("e", b"1"), ("d", b"1")])
         assert await file.rows("SELECT hash FROM blobs ORDER BY hash") == [("c",), ("d",)]
-
-
-async def test_the_holder_of_a_lease_reads_the_beginning_of_its_turn_once(tmp_path: Path) -> None:
-    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
-        file, reads = sqlite_file(store), list[str]()
-        await file.do(lambda: file.connection.set_trace_callback(reads.append))
-
-        async def read(config: RunnableConfig) -> tuple[str, int]:
-            reads.clear()
-            found = await store.saver.aget_tuple(config)
-            return checkpoint_id(found.config) if found is not None else "", len(reads)
-
-        async with hold_lease(store.leases, THREAD) as token:
-            config = with_lease_token(checkpoint_config(THREAD), token)
-            nothing = [await read(config) for _ in range(3)]
-            assert [found for found, _ in nothing] == [""] * 3
-            # The first is read with the lease, and the third may be after a failure.
-            assert [bool(count) for _, count in nothing] == [False, False, True]
-            written = checkpoint_id(await put_checkpoint(store.saver, config))
-            assert (await read(config))[0] == written
-        second = checkpoint_id(await put_checkpoint(store.saver, checkpoint_config(THREAD)))
-        async with hold_lease(store.leases, THREAD) as token:
-            config = with_lease_token(checkpoint_config(THREAD), token)
-            assert (await read(config))[0] == second
-            assert (await read(config)) == (second, 0)

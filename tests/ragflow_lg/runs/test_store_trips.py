@@ -1,18 +1,12 @@
 """How often a turn asks its store, and what is stored together."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from redis.asyncio.connection import AbstractConnection
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints.memory.memory_store import MemorySaver
-from ragflow_lg.checkpoints.redis import redis_store
-from ragflow_lg.checkpoints.sqlite import sqlite_store
-from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
-from ragflow_lg.checkpoints.steps import step_buffer
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.chat import Usage
 from tests.fakes.canvas import node
@@ -27,37 +21,6 @@ MODEL = {"m": node("LLM", {"llm_id": "m", "prompts": "{sys.query}"}, ["out"]), *
 def _model_runner(store: Any, replies: int) -> Runner:
     services = fake_services(models=OneModel(ScriptedModel([Reply("hello", usage=Usage(1, 1, 2))] * replies)))
     return runner_of(MODEL, store=store, services=services)
-
-
-def _counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
-    """Return a list that grows with each call of a method."""
-    calls: list[Any] = []
-    method: Callable[..., Any] = getattr(owner, name)
-
-    def call(*arguments: Any, **options: Any) -> Any:
-        calls.append(arguments)
-        return method(*arguments, **options)
-
-    monkeypatch.setattr(owner, name, call)
-    return calls
-
-
-async def test_a_turn_with_a_model_makes_three_trips(reopen_shared: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lease with the session; the beginning; and what the model has said with the end."""
-    for module, name in ((sqlite_store, "POLL_S"), (redis_store, "REDIS_POLL_S")):
-        monkeypatch.setattr(module, name, 30.0)
-    for name in ("SOON_S", "LATEST_S"):
-        monkeypatch.setattr(step_buffer, name, 30.0)
-    async with reopen_shared() as store:
-        runner = _model_runner(store, 2)
-        await play_run(runner.start("s", {"query": "q"}))  # opens connections
-        jobs = _counting(monkeypatch, SqliteFile, "begin")
-        commands = _counting(monkeypatch, AbstractConnection, "send_packed_command")
-        answer, _ = await play_run(runner.start("s", {"query": "q"}))
-        assert (answer, len(jobs) + len(commands)) == ("hello", 3)
-        monkeypatch.undo()
-        assert [record.status async for record in store.runs.of_session("s")] == ["succeeded"] * 2
-        assert len((await runner.state("s"))["history"]) == 4
 
 
 async def test_the_end_of_a_turn_is_stored_before_its_last_event(reopen: OpenStore) -> None:
