@@ -25,7 +25,8 @@ from ragflow_lg.server.agents.agent_versions import check_templates
 from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness
-from ragflow_lg.server.http.edge.request_observer import RequestObserver
+from ragflow_lg.server.http.edge.request_limits import RequestLimits
+from ragflow_lg.server.http.edge.request_log import RequestLog
 from ragflow_lg.server.http.native import (
     native_canvas_routes,
     native_file_routes,
@@ -176,12 +177,13 @@ def make_app(app_state: AppState) -> FastAPI:
             expose_headers=[VISITOR_HEADER],
         )
     app.add_middleware(
-        RequestObserver,
+        RequestLimits,
         operations=operations,
         refuse=_respond_refusal,
         max_header_bytes=section.max_header_bytes,
         limits=read_limits(app_state.settings),
     )
+    app.add_middleware(RequestLog, operations=operations, refuse=_respond_refusal)
     app.add_exception_handler(RagflowLgError, _handle_error)
     app.add_exception_handler(HTTPException, _handle_http_exception)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)

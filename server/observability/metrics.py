@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from ragflow_lg.base.tasks import running
 from ragflow_lg.runs.callbacks import RunCallbacks, RunInfo, RunSummary
 
 if TYPE_CHECKING:
     from ragflow_lg.server.observability.run_slots import RunSlots
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-LAG_EVERY_S = 0.5
 
 _RUN_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _FIRST_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2.5, 5, 10, 30)
@@ -91,16 +87,9 @@ class Metrics:
         self._gauge("queue_played", "Runs that workers play.", played)
         self._gauge("queue_age_seconds", "How long the run that waits longest has waited.", age_s)
 
-    def measure_loop_lag(self) -> AbstractAsyncContextManager[None]:
-        """Measure the event loop's delay during the block."""
-        return running(self._measure, "measure the event loop")
-
-    async def _measure(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            due = loop.time() + LAG_EVERY_S
-            await asyncio.sleep(LAG_EVERY_S)
-            self._lag.observe(max(0.0, loop.time() - due))
+    def count_loop_lag(self, seconds: float) -> None:
+        """Count how late the event loop was."""
+        self._lag.observe(seconds)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"ragflow_lg_{name}", text, labels, registry=self._registry)

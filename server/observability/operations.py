@@ -144,7 +144,7 @@ class Operations:
             max_input_chars=section.max_input_chars,
         )
         self.metrics = Metrics(self.slots)
-        self.loop_watch = LoopWatch(limits.loop_late_s, self.metrics.count_late_loop)
+        self.loop_watch = LoopWatch(limits.loop_late_s, self.metrics.count_loop_lag, self.metrics.count_late_loop)
         self.keys = RateLimiter(section.requests_per_minute, time.monotonic)
         self.sign_ins = RateLimiter(SIGN_INS_PER_MINUTE, time.monotonic)
         self.addresses = RateLimiter(section.requests_per_minute_address, time.monotonic)

@@ -14,11 +14,11 @@ from ragflow_lg.server.agents.visitors import has_secret
 from ragflow_lg.server.database.file_repository import FileQuery
 from ragflow_lg.server.database.tables import FileRow
 from ragflow_lg.server.http.native.native_responses import build_answer
-from ragflow_lg.server.http.native.native_routing import Page, PageRoute, PageSize, make_native_router
+from ragflow_lg.server.http.native.native_routing import Page, PageSize, make_native_router
 from ragflow_lg.server.http.shared.auth import WithAnyKey, get_app_state
 from ragflow_lg.server.observability.audit import audit
 
-router = make_native_router("files", route_class=PageRoute)
+router = make_native_router("files")
 
 
 class FileAnswer(BaseModel):

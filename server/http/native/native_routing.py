@@ -18,10 +18,10 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.problem_details import COMMON_STATUSES, PREFIX, describe_problems, list_known_names
-from ragflow_lg.server.http.shared.auth import Authenticated, authenticate, authenticate_any, get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.body_limits import use_of
 from ragflow_lg.server.http.shared.body_reading import parse_json, read_bytes
-from ragflow_lg.server.http.shared.ragflow_routes import enclose
+from ragflow_lg.server.http.shared.ragflow_routes import enclose, find_authentication
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.run_control import RunControl
@@ -40,8 +40,6 @@ class NativeRoute(APIRoute):
     The model that a handler returns is the response; None is a response without a body. Of the problems in the OpenAPI
     document, a route declares only those that its path and its body do not imply.
     """
-
-    authenticate = staticmethod(authenticate)
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """Initialize."""
@@ -66,9 +64,11 @@ class NativeRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the request handler."""
         handle, names = super().get_route_handler(), frozenset(list_known_names(self, "query"))
+        authenticate = find_authentication(self.dependant)
 
         async def handle_strictly(request: Request) -> Response:
-            await self.authenticate(request)
+            if authenticate is not None:
+                await authenticate(request)
             if unknown := [name for name in request.query_params if name not in names]:
                 faults = [{"type": "extra_forbidden", "loc": ("query", name), "msg": ""} for name in unknown]
                 raise RequestValidationError(faults)
@@ -78,12 +78,6 @@ class NativeRoute(APIRoute):
             return await handle(strict)
 
         return handle_strictly
-
-
-class PageRoute(NativeRoute):
-    """A native route that keys of embedded pages may also use."""
-
-    authenticate = staticmethod(authenticate_any)
 
 
 async def load_agent_of_path(agent_id: str, request: Request, caller: Authenticated) -> AgentRow:
@@ -113,12 +107,12 @@ def build_control(request: Request, agent: Agent) -> RunControl:
 Control = Annotated[RunControl, Depends(build_control)]
 
 
-def make_native_router(tag: str, path: str = "", route_class: type[NativeRoute] = NativeRoute) -> APIRouter:
-    """Create a router for the native API. A `PageRoute` also accepts the keys of embedded pages."""
+def make_native_router(tag: str, path: str = "") -> APIRouter:
+    """Create a router for the native API."""
     return APIRouter(
         prefix=PREFIX + path,
         tags=[f"Native: {tag}"],
-        route_class=route_class,
+        route_class=NativeRoute,
         generate_unique_id_function=lambda route: f"native_{route.name}",
     )
 

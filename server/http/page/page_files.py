@@ -76,7 +76,7 @@ class PageFiles:
 def _place_without_slash(scope: Scope) -> str:
     """Return the address of a page, relative to the requested one, if that ends with a slash; otherwise ``""``.
 
-    `RequestObserver` has removed the slash from the path. A browser would still begin the addresses of the page's
+    `RequestLog` has removed the slash from the path. A browser would still begin the addresses of the page's
     files at the wrong place.
     """
     requested: str = scope.get("raw_path", b"").decode("latin-1")

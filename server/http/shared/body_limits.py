@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import Struct
+from starlette.datastructures import Headers
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.settings.server_section import ServerSection
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.types import Message, Receive
+    from starlette.types import Message, Receive, Scope
 
     from ragflow_lg.server.settings import Settings
 
@@ -56,9 +56,6 @@ class BodyLimits(Struct, frozen=True):
         return self.kinds.get(kind, self.general)
 
 
-GENERAL_LIMITS = BodyLimits(ByteLimit(ServerSection().max_body_bytes, _GENERAL))
-
-
 def read_limits(settings: Settings) -> BodyLimits:
     """Return the limits in the settings."""
     general = ByteLimit(settings.server.max_body_bytes, _GENERAL)
@@ -86,12 +83,14 @@ class LimitedBody:
     is that of all bodies until the route chooses another one.
     """
 
-    def __init__(self, receive: Receive, limits: BodyLimits, declared_bytes: int) -> None:
-        """Initialize. ``declared_bytes`` is its declared length, or 0."""
+    def __init__(self, receive: Receive, limits: BodyLimits, scope: Scope) -> None:
+        """Initialize, and note the body in the scope of its request."""
+        length = Headers(scope=scope).get("content-length", "")
         self._receive = receive
         self._limits = limits
         self._limit = limits.general
-        self._declared_bytes = declared_bytes
+        self._declared_bytes = int(length[:20]) if length.isdecimal() else 0
+        scope[_SCOPE_KEY] = self
         self._read_bytes = 0
         self._is_whole = False
         self._deadline = asyncio.get_running_loop().time() + limits.timeout_s
@@ -99,10 +98,6 @@ class LimitedBody:
     def choose(self, kind: BodyKind) -> None:
         """Apply the limit for a kind of body."""
         self._limit = self._limits.get(kind)
-
-    def scope(self) -> dict[str, LimitedBody]:
-        """Return the entry for the scope of the request."""
-        return {_SCOPE_KEY: self}
 
     async def receive(self) -> Message:
         """Receive the next part of the body or, after it, what the client does.

@@ -55,7 +55,7 @@ class RagflowRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the request handler."""
-        handle, authenticate_caller = super().get_route_handler(), _find_authentication(self.dependant)
+        handle, authenticate_caller = super().get_route_handler(), find_authentication(self.dependant)
         if self.body_field is None:
             return handle
 
@@ -105,10 +105,10 @@ def enclose(
     return handle
 
 
-def _find_authentication(dependant: Dependant) -> Callable[[Request], Awaitable[ApiCaller]] | None:
+def find_authentication(dependant: Dependant) -> Callable[[Request], Awaitable[ApiCaller]] | None:
     """Return what checks the key of a route's requests."""
     for each in dependant.dependencies:
         own = next((check for check in _AUTHENTICATE if check is each.call), None)
-        if found := own or _find_authentication(each):
+        if found := own or find_authentication(each):
             return found
     return None

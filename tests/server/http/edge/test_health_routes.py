@@ -24,6 +24,7 @@ from ragflow_lg.server.observability.run_slots import RunSlots
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, start_app
 
+WATCH = LoopWatch(1.0, lambda _: None, lambda: None)
 READY = {"database": "ok", "checkpoints": "ok", "journal": "ok", "event_loop": "ok"}
 
 
@@ -132,7 +133,7 @@ async def test_writable_stores_are_ready_and_do_not_grow(tmp_path: Path, monkeyp
     monkeypatch.setattr(health_routes, "FRESH_S", 0.0)
     paths = tmp_path / "server.db", tmp_path / "sessions.db"
     async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
-        checks = Readiness(replace(server.app_state, store=store), LoopWatch(1.0))
+        checks = Readiness(replace(server.app_state, store=store), WATCH)
         assert await checks.check() == READY
         counts = [count_rows(path) for path in paths]
         for _ in range(5):
@@ -144,7 +145,7 @@ async def test_locked_stores_are_not_ready(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(health_routes, "CHECK_S", 0.05)
     paths = tmp_path / "server.db", tmp_path / "sessions.db"
     async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
-        checks = Readiness(replace(server.app_state, store=store), LoopWatch(1.0))
+        checks = Readiness(replace(server.app_state, store=store), WATCH)
         writers = [sqlite3.connect(path, isolation_level=None) for path in paths]
         for writer in writers:
             writer.execute("BEGIN IMMEDIATE")
@@ -155,7 +156,7 @@ async def test_locked_stores_are_not_ready(tmp_path: Path, monkeypatch: pytest.M
 
 async def test_concurrent_probes_share_one_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with start_app(tmp_path) as server:
-        checks = Readiness(server.app_state, LoopWatch(1.0))
+        checks = Readiness(server.app_state, WATCH)
         head = AsyncMock(side_effect=StreamError("Redis at geheim is gone."))
         monkeypatch.setattr(server.app_state.run_manager.journal, "head", head)
         monkeypatch.setattr(server.app_state.store.leases, "acquire", AsyncMock(side_effect=CheckpointError("geheim")))
@@ -167,13 +168,13 @@ async def test_concurrent_probes_share_one_check(tmp_path: Path, monkeypatch: py
 async def test_a_store_that_another_replica_probes_is_ready(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         lease = await server.app_state.store.leases.acquire(health_routes.PROBE_ID, lambda: None)
-        assert await Readiness(server.app_state, LoopWatch(1.0)).check() == READY
+        assert await Readiness(server.app_state, WATCH).check() == READY
         await lease.release()
 
 
 async def test_a_late_event_loop_is_not_ready(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
-        watch = LoopWatch(0.2)
+        watch = LoopWatch(0.2, lambda _: None, lambda: None)
         checks = Readiness(server.app_state, watch)
         async with watch.watching():
             assert (await checks.check())["event_loop"] == "ok"

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.edge.request_observer import RequestObserver
+from ragflow_lg.server.http.edge.request_log import RequestLog
 from ragflow_lg.server.http.shared import event_stream
 from ragflow_lg.server.http.shared.event_stream import CONNECTION, PART_BYTES, UnsentBytes
 from ragflow_lg.server.observability.operations import Operations
@@ -274,7 +274,7 @@ async def test_long_answers_that_nobody_reads_end_when_their_tenant_holds_too_mu
 ) -> None:
     monkeypatch.setattr(event_stream, "UNSENT", UnsentBytes(10 * PART_BYTES, 0.05))
     answer = bytes(range(256)) * (PART_BYTES // 64)
-    observer = RequestObserver(Response(answer), Operations(ServerSection()), lambda request, error: Response())
+    observer = RequestLog(Response(answer), Operations(ServerSection()), lambda request, error: Response())
 
     def ask() -> tuple[Client, Connection, asyncio.Task[None]]:
         client, connection = Client(), Connection()
