@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager
 from typing import Any, ClassVar, Protocol
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import WRITES_IDX_MAP, ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.checkpoints.records.lease_owner import Owner
@@ -23,7 +21,7 @@ from ragflow_lg.checkpoints.records.run_records import (
 )
 from ragflow_lg.checkpoints.steps.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.steps.saver import CanvasSaver
-from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, checkpoint_key, key_config
+from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, key_config
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.services.sessions import RunRecord, Trace
 
@@ -41,43 +39,12 @@ def memory_saver() -> CanvasSaver:
     return CanvasSaver(MemorySaver(blobs), blobs, is_volatile=True)
 
 
-_EMPTY = "empty", b""
-"""What stands for the value of a channel that has none."""
-
-
 class MemorySaver(InMemorySaver):
     """LangGraph's saver, which can also list and erase checkpoints by key."""
 
     def __init__(self, blobs: MemoryBlobs) -> None:
         super().__init__(serde=PlainSerializer())  # pyright: ignore[reportUnknownMemberType] - an untyped dict
         self._blobs = blobs
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Store a checkpoint as LangGraph's saver does. The metadata are those of `CanvasSaver`, and complete."""
-        thread, namespace, parent = checkpoint_key(config)
-        dump, rest = self.serde.dumps_typed, {**checkpoint}
-        values: Any = rest.pop("channel_values")
-        for channel, version in new_versions.items():
-            value = dump(values[channel]) if channel in values else _EMPTY
-            self.blobs[thread, namespace, channel, version] = value
-        self.storage[thread][namespace][checkpoint["id"]] = dump(rest), dump(metadata), parent or None
-        return key_config(CheckpointKey(thread, namespace, checkpoint["id"]))
-
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """Store the writes of a task as LangGraph's saver does: the results of a task that ran before remain."""
-        stored, dump = self.writes[checkpoint_key(config)], self.serde.dumps_typed
-        for number, (channel, value) in enumerate(writes):
-            place = task_id, WRITES_IDX_MAP.get(channel, number)
-            if place[1] < 0 or place not in stored:
-                stored[place] = task_id, channel, dump(value), task_path
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything that belongs to a thread."""

@@ -61,12 +61,9 @@ _T = TypeVar("_T")
 class SqliteFile:
     """One connection. Jobs run in order and never interleave."""
 
-    def __init__(
-        self, connection: sqlite3.Connection, thread: ThreadPoolExecutor, path: Path, *, survives_power_loss: bool
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, thread: ThreadPoolExecutor, path: Path) -> None:
         self.connection = connection
         """For use only on the file's thread."""
-        self._survives_power_loss = survives_power_loss
         self._thread = thread
         self.path = path
         self._text = str(path)
@@ -94,18 +91,6 @@ class SqliteFile:
         except BaseException:
             self.connection.rollback()
             raise
-
-    @contextmanager
-    def without_sync(self) -> Generator[None]:
-        """Let what is written inside the block survive a loss of power only if later data does; for the thread only."""
-        if not self._survives_power_loss:
-            yield
-            return
-        self.connection.execute(_SYNC[False])
-        try:
-            yield
-        finally:
-            self.connection.execute(_SYNC[True])
 
     def _work(self, work: Callable[[], _T]) -> _T:
         try:
@@ -138,7 +123,7 @@ async def open_sqlite(path: Path, *, survives_power_loss: bool = True) -> AsyncG
     loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "session-store")
     try:
         connection = await loop.run_in_executor(thread, _connect, path)
-        file = SqliteFile(connection, thread, path, survives_power_loss=survives_power_loss)
+        file = SqliteFile(connection, thread, path)
         try:
             await file.do(lambda: _prepare(file.connection, path, survives_power_loss))
             yield file

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import deque
 from collections.abc import AsyncIterator, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -46,9 +45,6 @@ _ERASE_BLOB = "DELETE FROM blobs WHERE thread_id = ? AND hash = ?"
 PAGE = 1000
 """Number of keys per page of a listing."""
 
-MAX_INPUTS = 64
-"""How many graphs can begin side by side without an additional write to the disk."""
-
 _OF_RUNS = """
 SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints WHERE json_valid(CAST(metadata AS TEXT))
 AND json_extract(CAST(metadata AS TEXT), '$.run_id') IN (SELECT value FROM json_each(?))
@@ -74,7 +70,8 @@ class SqliteBlobs:
 
     async def put(self, thread: str, blobs: Mapping[str, bytes]) -> None:
         """Store blobs in the open transaction, or in a new one."""
-        await self._transactions.add_rows(_PUT_BLOB, lambda: [(thread, *blob) for blob in blobs.items()])
+        rows = [(thread, *blob) for blob in blobs.items()]
+        await self._transactions.add(lambda: self._file.connection.executemany(_PUT_BLOB, rows))
 
     async def find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
         """Return those of the requested blobs that exist."""
@@ -108,8 +105,6 @@ class SqliteFileSaver(SqliteSaver):
         super().__init__(file.connection, serde=PlainSerializer())
         self._file = file
         self._transactions = transactions
-        self._inputs: deque[str] = deque(maxlen=MAX_INPUTS)
-        """The ids of the newest checkpoints with the input of a graph, whose next checkpoint is not stored yet."""
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Generator[sqlite3.Cursor]:
@@ -146,22 +141,16 @@ class SqliteFileSaver(SqliteSaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint. Those from before the first node of a turn are written to the disk with its result."""
-        configurable: Any = config.get("configurable", {})
-        is_input, follows_input = metadata.get("source") == "input", configurable.get("checkpoint_id") in self._inputs
-        if is_input:
-            self._inputs.append(checkpoint["id"])
-        elif follows_input:
-            self._inputs.remove(configurable["checkpoint_id"])
+        """Store a checkpoint."""
         key = checkpoint_key(config)
 
-        def rows() -> list[_Row]:
+        def put() -> None:
             texts = json.dumps(get_checkpoint_metadata(config, metadata), ensure_ascii=False).encode("utf-8", "ignore")
             stored = self.serde.dumps_typed(checkpoint)
-            parent = configurable.get("checkpoint_id")
-            return [(key.thread, key.namespace, checkpoint["id"], parent, *stored, texts)]
+            row = (key.thread, key.namespace, checkpoint["id"], key.checkpoint or None, *stored, texts)
+            self.conn.execute(_PUT_CHECKPOINT, row)
 
-        await self._transactions.add_rows(_PUT_CHECKPOINT, rows, is_synced=not (is_input or follows_input))
+        await self._transactions.add(put)
         return key_config(key._replace(checkpoint=checkpoint["id"]))
 
     async def aput_writes(
@@ -169,15 +158,16 @@ class SqliteFileSaver(SqliteSaver):
     ) -> None:
         """Store a task's writes."""
         place = (*checkpoint_key(config), task_id, task_path)
+        are_reserved = all(channel in WRITES_IDX_MAP for channel, _ in writes)
 
-        def rows() -> list[_Row]:
-            return [
+        def put() -> None:
+            rows = [
                 (*place, WRITES_IDX_MAP.get(channel, number), channel, *self.serde.dumps_typed(value))
                 for number, (channel, value) in enumerate(writes)
             ]
+            self.conn.executemany(_REPLACE_WRITE if are_reserved else _ADD_WRITE, rows)
 
-        are_reserved = all(channel in WRITES_IDX_MAP for channel, _ in writes)
-        await self._transactions.add_rows(_REPLACE_WRITE if are_reserved else _ADD_WRITE, rows)
+        await self._transactions.add(put)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything that belongs to a thread, and return its space to the file system."""

@@ -1,18 +1,13 @@
-"""Transactions in an SQLite file. Each runs in one step on the file's thread, and with few statements.
-
-A statement lets other threads run, and then waits for them: what is written to one table is one statement.
-"""
+"""Transactions in an SQLite file. Each runs in one step on the file's thread."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Any, TypeAlias
-
-from msgspec import Struct, field
+from typing import NamedTuple, TypeAlias
 
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 from ragflow_lg.checkpoints.steps.preconditions import (
@@ -29,16 +24,11 @@ _COUNT_BLOBS = "SELECT count(*) FROM blobs WHERE thread_id = ? AND hash IN (SELE
 _FIND_CHECKPOINT = "SELECT 1 FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?"
 
 _Work: TypeAlias = Callable[[], object]
-_MakeRows: TypeAlias = Callable[[], Iterable[tuple[Any, ...]]]
 
 
-class _PendingWork(Struct):
-    steps: list[_Work] = field(default_factory=list[_Work])
-    rows: dict[str, list[_MakeRows]] = field(default_factory=dict[str, list[_MakeRows]])
-    """By statement, the rows of those of the latest steps that only add rows."""
-    file: SqliteFile | None = None
-    is_synced: bool | None = None
-    """Whether the transaction must survive a loss of power as soon as it has ended; None stands for yes."""
+class _PendingWork(NamedTuple):
+    file: SqliteFile
+    steps: list[_Work]
 
 
 _pending_work: ContextVar[_PendingWork | None] = ContextVar("transaction", default=None)
@@ -51,11 +41,10 @@ def join_transaction(file: SqliteFile, work: Callable[[sqlite3.Connection], obje
     It may belong to another connection, with which the work is done.
     """
     pending = _pending_work.get()
-    if pending is None or pending.file is None or pending.file.path != file.path:
+    if pending is None or pending.file.path != file.path:
         return False
     connection = pending.file.connection
     pending.steps.append(lambda: work(connection))
-    pending.rows.clear()
     return True
 
 
@@ -68,47 +57,21 @@ class Transactions:
     @asynccontextmanager
     async def begin(self, precondition: Precondition | None) -> AsyncGenerator[None]:
         """Collect the work added inside the block and, on exit, run either all of it or nothing."""
-        pending = _PendingWork(file=self._file)
+        pending = _PendingWork(self._file, [])
         mark = _pending_work.set(pending)
         try:
             yield
         finally:
             _pending_work.reset(mark)
-        await self._file.do(lambda: self._run(precondition, pending))
+        await self._file.do(lambda: self._commit(precondition, pending.steps))
 
     async def add(self, work: _Work) -> None:
         """Add work to the open transaction. If there is none, run the work now in a new transaction."""
         pending = _pending_work.get()
         if pending is None:
-            await self._file.do(lambda: self._run(None, _PendingWork([work])))
+            await self._file.do(lambda: self._commit(None, [work]))
         else:
             pending.steps.append(work)
-            pending.rows.clear()
-
-    async def add_rows(self, statement: str, rows: _MakeRows, *, is_synced: bool | None = None) -> None:
-        """Execute a statement for rows, which are made on the file's thread, in the open transaction or in a new one.
-
-        If ``is_synced`` is False, the next transaction may write this one to the disk, unless other work must be: the
-        log of SQLite is written in order.
-        """
-        pending = _pending_work.get()
-        current = _PendingWork() if pending is None else pending
-        if statement in current.rows:
-            current.rows[statement].append(rows)
-        else:
-            made = current.rows[statement] = [rows]
-            current.steps.append(lambda: self._execute(statement, made))
-        if is_synced is not None:
-            current.is_synced = is_synced or bool(current.is_synced)
-        if pending is None:
-            await self._file.do(lambda: self._run(None, current))
-
-    def _execute(self, statement: str, made: Sequence[_MakeRows]) -> None:
-        self._file.connection.executemany(statement, (row for rows in made for row in rows()))
-
-    def _run(self, precondition: Precondition | None, pending: _PendingWork) -> None:
-        with self._file.without_sync() if pending.is_synced is False else nullcontext():
-            self._commit(precondition, pending.steps)
 
     def _commit(self, precondition: Precondition | None, steps: Sequence[_Work]) -> None:
         with self._file.transaction():

@@ -2,10 +2,8 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
-from typing import cast
 
 import pytest
-from langgraph.checkpoint.base import CheckpointMetadata
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
@@ -13,7 +11,6 @@ from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
 from ragflow_lg.checkpoints.sqlite.sqlite_saver import sqlite_saver
-from ragflow_lg.checkpoints.sqlite.sqlite_transactions import Transactions
 from tests.stores import checkpoint_config, checkpoint_id, put_checkpoint
 
 PLACE = checkpoint_config("t")
@@ -82,32 +79,3 @@ async def test_a_file_of_another_program_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="not a session store"):
         async with open_sqlite(path) as file:
             await sqlite_saver(file)
-
-
-async def test_the_beginning_of_a_turn_is_written_to_the_disk_with_its_first_result(tmp_path: Path) -> None:
-    async with open_sqlite(tmp_path / "s.db") as file:
-        saver, statements = await sqlite_saver(file), list[str]()
-        await file.do(lambda: file.connection.set_trace_callback(statements.append))
-        place, seen = PLACE, list[list[str]]()
-        for metadata in ({"source": "input", "step": -1}, {"source": "loop", "step": 0}, {"source": "loop", "step": 1}):
-            place = await put_checkpoint(saver, place, {"outputs": {}}, cast("CheckpointMetadata", metadata))
-            seen.append([text for text in statements if text == "COMMIT" or "synchronous" in text])
-            statements.clear()
-        deferred = ["PRAGMA synchronous=NORMAL", "COMMIT", "PRAGMA synchronous=FULL"]
-        assert seen == [deferred, deferred, ["COMMIT"]]
-
-
-async def test_what_is_written_to_a_table_keeps_its_order(tmp_path: Path) -> None:
-    async with open_sqlite(tmp_path / "s.db") as file:
-        await sqlite_saver(file)
-        transactions, insert = Transactions(file), "INSERT INTO blobs VALUES ('t', ?, ?)"
-        async with transactions.begin(None):
-            await transactions.add_rows(insert, lambda: [("a", b"1")])
-            await transactions.add_rows(insert, lambda: [("b", b"1")])
-            await transactions.add(lambda: file.connection.execute("DELETE FROM blobs"))
-            await transactions.add_rows(insert, lambda: [("c", b"1")])
-        assert await file.rows("SELECT hash FROM blobs") == [("c",)]
-        await transactions.add_rows(insert, lambda: [("d", b"1")])
-        with pytest.raises(sqlite3.IntegrityError):
-            await transactions.add_rows(insert, lambda: [("e", b"1"), ("d", b"1")])
-        assert await file.rows("SELECT hash FROM blobs ORDER BY hash") == [("c",), ("d",)]
