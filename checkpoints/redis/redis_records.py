@@ -96,7 +96,8 @@ class RedisRecords:
         """Delete some of a session's records, with their traces and events."""
         index = self._index(hex_session(session))
         task = hex_session(session)
-        of_run = ("agent:run:{}", "agent:events:{}", "agent:events-head:{}", task + "-{}-logs", task + "-{}-nodes")
+        events = [f"agent:events{part}:{{}}" for part in ("", "-head", "-read")]
+        of_run = ["agent:run:{}", *events, task + "-{}-logs", task + "-{}-nodes"]
         for start in range(0, len(run_ids), PAGE):
             ids = run_ids[start : start + PAGE]
             keys = [self._prefix + name.format(run_id) for run_id in ids for name in of_run]
