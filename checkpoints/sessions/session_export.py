@@ -16,7 +16,7 @@ from ragflow_lg.checkpoints.sessions.session_lines import (
     EndLine,
     Line,
     PartLine,
-    RunLine,
+    RecordLine,
     SessionLine,
     TraceLine,
     WritesLine,
@@ -91,4 +91,4 @@ async def _records(store: Store, session: str) -> AsyncIterator[Line]:
         if (trace := await store.node_logs.get(record.run_id)) is not None:
             yield TraceLine(record, "nodes", trace)
     for record in reversed(records):
-        yield RunLine(record)
+        yield RecordLine(record)

@@ -21,7 +21,7 @@ from ragflow_lg.checkpoints.sessions.session_lines import (
     FileLine,
     Line,
     PartLine,
-    RunLine,
+    RecordLine,
     ServerLine,
     SessionLine,
     TraceLine,
@@ -50,7 +50,12 @@ MAX_NAMESPACE_CHARS = 10_000
 _RUN_ID = re.compile(r"[\w-]{1,128}", re.ASCII)
 _TASK_ID = re.compile(r"[0-9a-f-]{1,64}")
 _HEX = re.compile(r"[0-9a-f]{32}")
-_ORDER: tuple[type[Line] | tuple[type[Line], ...], ...] = (PartLine, (CheckpointLine, WritesLine), TraceLine, RunLine)
+_ORDER: tuple[type[Line] | tuple[type[Line], ...], ...] = (
+    PartLine,
+    (CheckpointLine, WritesLine),
+    TraceLine,
+    RecordLine,
+)
 
 
 class Imported(Struct, frozen=True):
@@ -190,7 +195,7 @@ class _Import:
         self._batch: list[tuple[int, Line]] = []
         self._batch_bytes = 0
         self._last: CheckpointLine | None = None
-        self._count = {CheckpointLine: 0, RunLine: 0}
+        self._count = {CheckpointLine: 0, RecordLine: 0}
         self._name = ""
 
     async def read(self, number: int, lines: Iterator[tuple[int, Line]]) -> Imported:
@@ -202,7 +207,7 @@ class _Import:
                     raise line_error(number, f"{line.lines} lines were exported, but {number - start - 1} are here")
                 await self._flush()
                 return Imported(
-                    self._session, self._name, self._count[CheckpointLine], len(self._parts), self._count[RunLine]
+                    self._session, self._name, self._count[CheckpointLine], len(self._parts), self._count[RecordLine]
                 )
             order = next((at for at, kinds in enumerate(_ORDER) if isinstance(line, kinds)), -1)
             if order < place:
@@ -229,7 +234,7 @@ class _Import:
                 return self._check_checkpoint(line)
             case WritesLine():
                 return self._check_writes(line)
-            case TraceLine() | RunLine():
+            case TraceLine() | RecordLine():
                 self._check_run(line.run)
                 return 1000
             case _:
@@ -295,7 +300,7 @@ class _Import:
     async def _flush(self) -> None:
         batch, self._batch, self._batch_bytes = self._batch, [], 0
         for number, line in batch:
-            if isinstance(line, TraceLine | RunLine):
+            if isinstance(line, TraceLine | RecordLine):
                 with at_line(number):
                     await self._put_record(line)
         stored = [(number, line) for number, line in batch if isinstance(line, PartLine | CheckpointLine | WritesLine)]
@@ -330,13 +335,13 @@ class _Import:
                 if await self._saver.aget_tuple(config) is None:
                     raise ValueError("it cannot be stored")
 
-    async def _put_record(self, line: TraceLine | RunLine) -> None:
+    async def _put_record(self, line: TraceLine | RecordLine) -> None:
         known = await self._known_runs.get(line.run.run_id)
         if known is not None and known.session != self._session:
             raise ValueError("another session has a run with its id")
-        if isinstance(line, RunLine):
+        if isinstance(line, RecordLine):
             await self._store.runs.put(line.run)
-            self._count[RunLine] += 1
+            self._count[RecordLine] += 1
             self._name = line.run.name or self._name
         else:
             traces = self._store.traces if line.kind == "trace" else self._store.node_logs

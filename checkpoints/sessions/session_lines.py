@@ -73,7 +73,7 @@ class TraceLine(_Line, frozen=True, tag="trace"):
     trace: list[dict[str, Any]]
 
 
-class RunLine(_Line, frozen=True, tag="run"):
+class RecordLine(_Line, frozen=True, tag="run"):
     """The record of a run."""
 
     run: RunRecord
@@ -108,7 +108,7 @@ Line: TypeAlias = (
     | CheckpointLine
     | WritesLine
     | TraceLine
-    | RunLine
+    | RecordLine
     | EndLine
     | ServerLine
     | FileLine

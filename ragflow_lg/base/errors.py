@@ -27,9 +27,9 @@
     │       ├── RateError          it sends requests too often
     │       └── QuotaError         a tenant, or a key of embedded pages, has used up a quota
     ├── StreamError                the events of a run cannot be followed or stored
-    │   ├── RunInterruptedError    the process that executed the run stopped before the turn ended
-    │   ├── RunAbandonedError      the run has ended too many processes and is not continued
-    │   ├── RunUnknownError        the run does not exist or has expired
+    │   ├── StreamInterruptedError    the process that executed the run stopped before the turn ended
+    │   ├── StreamAbandonedError      the run has ended too many processes and is not continued
+    │   ├── StreamUnknownError        the run does not exist or has expired
     │   ├── StreamGapError         events that a follower still needs were dropped
     │   └── StreamPositionError    the event to continue from does not belong to the run
     └── CheckpointError            a session cannot be read or written
@@ -303,15 +303,15 @@ class StreamError(RagflowLgError, code="stream"):
     """The events of a run cannot be followed or stored."""
 
 
-class RunInterruptedError(StreamError, code="run-interrupted"):
+class StreamInterruptedError(StreamError, code="run-interrupted"):
     """The process that executed a run stopped before the turn ended; the session can be continued."""
 
 
-class RunAbandonedError(StreamError, code="run-abandoned"):
+class StreamAbandonedError(StreamError, code="run-abandoned"):
     """Every process that executed a run died, and no other one continues it; the session can be continued by hand."""
 
 
-class RunUnknownError(StreamError, code="run-unknown"):
+class StreamUnknownError(StreamError, code="run-unknown"):
     """The run does not exist or has expired."""
 
 

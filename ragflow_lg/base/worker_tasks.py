@@ -34,7 +34,6 @@ class WorkerTask(Generic[P, T]):
         activity: str,
         seconds: float,
         small_size: int,
-        size: Callable[P, int] | None,
         *,
         is_long: bool = False,
     ) -> None:
@@ -46,7 +45,6 @@ class WorkerTask(Generic[P, T]):
         self.small_size = small_size
         self.is_long = is_long
         """Whether users may let it run for long, so that it takes no process from other tasks."""
-        self._size = size
         self.module = function.__module__
         self.name = function.__qualname__
         self.__doc__ = function.__doc__
@@ -57,11 +55,7 @@ class WorkerTask(Generic[P, T]):
 
     def is_small(self, *args: P.args, **kwargs: P.kwargs) -> bool:
         """Return whether the arguments are so small that the task may run in the event loop."""
-        if self.small_size <= 0:
-            return False
-        if self._size is not None:
-            return self._size(*args, **kwargs) <= self.small_size
-        return measure((args, kwargs), self.small_size) <= self.small_size
+        return self.small_size > 0 and measure((args, kwargs), self.small_size) <= self.small_size
 
 
 def worker_task(
@@ -69,17 +63,15 @@ def worker_task(
     *,
     seconds: float = 10.0,
     small_size: int = SMALL_SIZE,
-    size: Callable[P, int] | None = None,
 ) -> Callable[[Callable[P, T]], WorkerTask[P, T]]:
     """Return a decorator that turns a module-level function into a task.
 
     ``small_size`` is the size of arguments up to which the task runs in the event loop, which should take less than a
-    few milliseconds; 0 means that it never does. ``size`` measures the arguments of a task whose cost is not linear; by
-    default, `measure` does.
+    few milliseconds; 0 means that it never does.
     """
 
     def decorate(function: Callable[P, T]) -> WorkerTask[P, T]:
-        return WorkerTask(function, activity, seconds, small_size, size)
+        return WorkerTask(function, activity, seconds, small_size)
 
     return decorate
 

@@ -20,7 +20,7 @@ from pydantic import (
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import MAX_DEPTH, MAX_ITEMS, JsonValue, to_json
-from ragflow_lg.base.worker_tasks import measure, worker_task
+from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import (
     ComponentOutputs,
@@ -42,9 +42,6 @@ MAX_LITERAL_CHARS = 100_000
 
 MAX_SMALL_CHARS = 1_000
 """How much is parsed as literals in the event loop, which takes a few milliseconds."""
-
-MAX_STEPS = 100_000
-"""How many values are compared in the event loop."""
 
 MAX_RENAMINGS = 1_000_000
 """Maximum number of keys that are renamed, those of all maps together."""
@@ -209,11 +206,7 @@ async def _filter(ctx: RunContext, params: Params, maps: Maps) -> JsonValue:
     return [*await ctx.services.workers.run(filter_maps, maps, rules)]
 
 
-def _count_filter_steps(maps: Maps, rules: Sequence[tuple[str, TextRule]]) -> int:
-    return len(rules) * measure(maps, MAX_STEPS) + len(maps) * sum(len(rule.expected) for _, rule in rules)
-
-
-@worker_task("Filtering the maps", seconds=5.0, small_size=MAX_STEPS, size=_count_filter_steps)
+@worker_task("Filtering the maps", seconds=5.0)
 def filter_maps(maps: Maps, rules: Sequence[tuple[str, TextRule]]) -> Maps:
     """Return the maps that have all keys of the rules, with matching values."""
     return [entry for entry in maps if all(key in entry and rule.matches(entry[key]) for key, rule in rules)]

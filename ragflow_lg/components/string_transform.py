@@ -18,10 +18,6 @@ from ragflow_lg.dsl.templates.render import find_syntax_error, has_jinja, render
 from ragflow_lg.dsl.value_types import ExpectedType, Schema
 from ragflow_lg.dsl.variable_references import Template
 
-SPLIT_SECONDS = 5.0
-MAX_COMPARISONS = 1_000_000
-"""How many characters are compared in the event loop, which takes a few milliseconds."""
-
 
 class Params(ComponentParams):
     """Parameters of StringTransform."""
@@ -98,12 +94,7 @@ async def _split(ctx: RunContext, params: Params) -> list[str]:
     return await ctx.services.workers.run(split, text, delimiters) if delimiters else [text]
 
 
-def _comparisons(text: str, delimiters: Sequence[str]) -> int:
-    """Return how many characters splitting may compare."""
-    return 0 if len(delimiters) == 1 else len(text) * sum(map(len, delimiters))
-
-
-@worker_task("Splitting the text", seconds=SPLIT_SECONDS, small_size=MAX_COMPARISONS, size=_comparisons)
+@worker_task("Splitting the text", seconds=5.0)
 def split(text: str, delimiters: Sequence[str]) -> list[str]:
     """Split a text at delimiters; where several match, the first one in the list counts.
 

@@ -59,11 +59,7 @@ def metadata_operator(text: str) -> str | None:
     return name if name in FILTER_OPERATORS else None
 
 
-def _count_comparisons(metadata: Metadata, conditions: Sequence[FilterCondition], *, any_of: bool = False) -> int:
-    return sum(len(metadata.get(condition.key) or ()) for condition in conditions)
-
-
-@worker_task("Filtering the documents", small_size=1_000, size=_count_comparisons)
+@worker_task("Filtering the documents")
 def filter_documents(
     metadata: Metadata, conditions: Sequence[FilterCondition], *, any_of: bool = False
 ) -> Sequence[str]:

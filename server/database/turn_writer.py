@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ragflow_lg.services.chat import Usage
 
 
-class EndedTurn(Struct, frozen=True):
+class ClosedRow(Struct, frozen=True):
     """The data stored for a turn. Times are epoch milliseconds."""
 
     run_id: str
@@ -47,7 +47,7 @@ class EndedTurn(Struct, frozen=True):
     """How long a form waits for its answer if the agent does not say it; 0 for ever."""
 
 
-async def write_turn(database: Database, tenant: str, turn: EndedTurn, *, is_repeated: bool = False) -> bool:
+async def write_turn(database: Database, tenant: str, turn: ClosedRow, *, is_repeated: bool = False) -> bool:
     """Store a turn in one transaction. If its session has been deleted, store at most the run and return False.
 
     Nothing is stored for a run that has ended under a later lease. If a run was taken over, the part already stored is
@@ -82,7 +82,7 @@ async def write_turn(database: Database, tenant: str, turn: EndedTurn, *, is_rep
         return True
 
 
-async def _count_tokens(db: AsyncSession, tenant: str, turn: EndedTurn) -> int:
+async def _count_tokens(db: AsyncSession, tenant: str, turn: ClosedRow) -> int:
     """Return the tokens of an interrupted run that its session already contains."""
     if not turn.continued_run:
         return 0
@@ -90,7 +90,7 @@ async def _count_tokens(db: AsyncSession, tenant: str, turn: EndedTurn) -> int:
     return await db.scalar(select(RunRow.prompt_tokens + RunRow.completion_tokens).where(*of_run)) or 0
 
 
-async def _add_usage(db: AsyncSession, run: RunRow, turn: EndedTurn, counted: int) -> None:
+async def _add_usage(db: AsyncSession, run: RunRow, turn: ClosedRow, counted: int) -> None:
     """Add to the day on which the turn began, for the tenant and for the key of the page that began the run, if any.
 
     The key has no costs.
@@ -106,7 +106,7 @@ async def _add_usage(db: AsyncSession, run: RunRow, turn: EndedTurn, counted: in
         row.micro_cost += 0 if row.page_key else cost
 
 
-async def _add_turn(db: AsyncSession, session: SessionRow, turn: EndedTurn, counted: int) -> None:
+async def _add_turn(db: AsyncSession, session: SessionRow, turn: ClosedRow, counted: int) -> None:
     """Add a turn to its session and store its messages, or replace the part of the answer already stored."""
     mine = (MessageRow.tenant == session.tenant, MessageRow.session_id == session.id)
     stored = None

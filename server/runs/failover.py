@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import (
     CheckpointError,
     ConflictError,
     RagflowLgError,
-    RunAbandonedError,
+    StreamAbandonedError,
     StreamError,
 )
 from ragflow_lg.checkpoints.records.lease_owner import parse_owner
@@ -257,7 +257,7 @@ class EndedRun:
     async def with_records(self, publish: Publish | None = None) -> AsyncGenerator[StreamEvent]:
         """Raise the error that followers receive, if any."""
         if self.error:
-            raise RunAbandonedError(self.error)
+            raise StreamAbandonedError(self.error)
         return
         yield  # makes this a generator
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import RunUnknownError, StreamError
+from ragflow_lg.base.errors import StreamError, StreamUnknownError
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.runs.failover import EndedRun
 from ragflow_lg.server.runs.run_end import Ending, do_not_release
-from ragflow_lg.server.runs.run_voice import RunVoice
+from ragflow_lg.server.runs.run_voice import AnswerVoice
 from ragflow_lg.server.runs.server_queue import ServerQueue
 from ragflow_lg.server.streaming.journal import QUEUED
 from ragflow_lg.server.streaming.new_run import NewRun
@@ -67,7 +67,7 @@ class PlayedRuns:
             SettingsError: If the policy is unknown.
             StreamError: If the journal refuses the run, or the server is shutting down.
         """
-        voice, is_taken_over = RunVoice(run), previous not in ("", QUEUED)
+        voice, is_taken_over = AnswerVoice(run), previous not in ("", QUEUED)
         ending = Ending(self._app_state, self.quotas, run, voice, new, is_taken_over, replay, free_slot)
         identity = (new.tenant, new.request_hash, takeovers, previous)
         spec = RunSpec(run, parse_policy(new.policy), *identity, replay, ending.store, voice.open)
@@ -82,11 +82,11 @@ class PlayedRuns:
         """Return the head of one of a tenant's runs, wherever it is running. Other tenants' runs are unknown.
 
         Raises:
-            RunUnknownError: If the tenant has no such run.
+            StreamUnknownError: If the tenant has no such run.
         """
         head = await self._app_state.run_manager.head(run_id)
         if head.owner != tenant:
-            raise RunUnknownError(f"There is no run {run_id[:64]!r}, or its events have been deleted.")
+            raise StreamUnknownError(f"There is no run {run_id[:64]!r}, or its events have been deleted.")
         return head
 
     def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
@@ -157,7 +157,7 @@ class PlayedRuns:
         try:
             if (await run_manager.head(run_id)).player != QUEUED:
                 return False
-        except RunUnknownError:  # nobody has followed it for so long that its stream has expired
+        except StreamUnknownError:  # nobody has followed it for so long that its stream has expired
             pass
         try:
             await self.end_unplayed(NewRun(envelope, tenant, row.agent_id), QUEUED, "cancelled", "")

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import DatabaseError, RagflowLgError
 from ragflow_lg.runs.run import Run
 from ragflow_lg.server.database.stored_reference import add_sources, empty_reference, write_reference
-from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
+from ragflow_lg.server.database.turn_writer import ClosedRow, write_turn
 
 if TYPE_CHECKING:
     from ragflow_lg.server.agents.quotas import Quotas
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.runs.failover import Continuation, EndedRun
-    from ragflow_lg.server.runs.run_voice import RunVoice
+    from ragflow_lg.server.runs.run_voice import AnswerVoice
     from ragflow_lg.server.streaming.new_run import NewRun
 
 PAUSES_S = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -38,7 +38,7 @@ class Ending(Struct, eq=False):
     app_state: AppState
     quotas: Quotas
     run: Run | EndedRun
-    voice: RunVoice
+    voice: AnswerVoice
     new: NewRun
     is_taken_over: bool
     """Whether another process started the run and may have stored part of it."""
@@ -65,7 +65,7 @@ class Ending(Struct, eq=False):
         finally:
             self.free_slot()
 
-    async def _write(self, turn: EndedTurn) -> bool:
+    async def _write(self, turn: ClosedRow) -> bool:
         """Store the turn; see `write_turn`. A database that restarts is asked again, unless this process stops."""
         for number, pause_s in enumerate(PAUSES_S):
             try:
@@ -77,14 +77,14 @@ class Ending(Struct, eq=False):
             await asyncio.sleep(pause_s)
         return await write_turn(self.app_state.database, self.new.tenant, turn, is_repeated=True)
 
-    def _describe(self, has_begun: bool) -> EndedTurn:
+    def _describe(self, has_begun: bool) -> ClosedRow:
         run, app_state = self.run, self.app_state
         stored_bytes = app_state.store.take_written_bytes(run.envelope.session_id)
         self.quotas.add_bytes(self.new.tenant, stored_bytes)
         answer = self.replay.answer if self.replay is not None else run.collected.text
         reference = empty_reference()
         add_sources(reference, run.collected.reference)
-        return EndedTurn(
+        return ClosedRow(
             run.envelope.message_id,
             run.envelope.session_id,
             "refused" if run.status == "failed" and not has_begun else run.status,

@@ -11,9 +11,9 @@ from ragflow_lg.base.errors import (
     CompileError,
     RagflowLgError,
     RequestError,
-    RunUnknownError,
     SettingsError,
     StreamError,
+    StreamUnknownError,
 )
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.database.agent_repository import AgentRepository
@@ -106,7 +106,7 @@ class RunPlayer:
         except RagflowLgError as failure:
             logger.warning("run %s cannot be ended: %s", run_id, failure)
             await asyncio.sleep(PAUSE_S)
-            return "over" if isinstance(failure, RunUnknownError) else "again"
+            return "over" if isinstance(failure, StreamUnknownError) else "again"
         return "over"
 
     async def _play(self, new: NewRun) -> _Outcome:
@@ -114,7 +114,7 @@ class RunPlayer:
         while True:
             try:
                 head, end = await run_manager.head(run_id), await run_manager.read_end(run_id)
-            except RunUnknownError:  # nobody has played or followed it for so long that its stream has expired
+            except StreamUnknownError:  # nobody has played or followed it for so long that its stream has expired
                 await run_manager.order(new.envelope, new.tenant, new.request_hash, new.policy)
                 is_lost = True
                 continue

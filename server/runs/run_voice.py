@@ -18,7 +18,7 @@ DEFAULT_MODEL = "env.tts_id"
 """The variable of a canvas that names the model of all its Messages."""
 
 
-class RunVoice:
+class AnswerVoice:
     """Opens the voice of a run, and knows its usage."""
 
     def __init__(self, run: Run | EndedRun) -> None:

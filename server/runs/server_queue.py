@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ragflow_lg.base.errors import RunUnknownError
+from ragflow_lg.base.errors import StreamUnknownError
 from ragflow_lg.server.agents.quotas import find_limits
 from ragflow_lg.server.streaming.journal import QUEUED
 from ragflow_lg.server.streaming.new_run import NewRun, encode_run
@@ -82,6 +82,6 @@ class ServerQueue:
                     return True
                 await asyncio.sleep(look_s)
                 look_s = min(look_s * 1.5, MAX_LOOK_S)
-        except RunUnknownError:
+        except StreamUnknownError:
             pass
         return False

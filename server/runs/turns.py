@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import Unpack
 
-from ragflow_lg.base.errors import RagflowLgError, RequestError, RunUnknownError, StreamError
+from ragflow_lg.base.errors import RagflowLgError, RequestError, StreamError, StreamUnknownError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.sized_cache import SizedCache
 from ragflow_lg.runs.run import Run
@@ -340,7 +340,7 @@ class Turns(PlayedRuns):
                 return None
             if end is not None and not end.is_interruption:
                 return None if await run_manager.journal.is_read(row.id) else head
-        except RunUnknownError:
+        except StreamUnknownError:
             return None
         if row.status not in ("running", "drained") and self._orders is None:
             return None

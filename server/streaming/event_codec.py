@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from ragflow_lg.base.errors import RagflowLgError, RunError, RunInterruptedError, StreamError
+from ragflow_lg.base.errors import RagflowLgError, RunError, StreamError, StreamInterruptedError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.wire.wire_events import (
@@ -77,7 +77,7 @@ class RunEnd(Struct, frozen=True):
     @property
     def is_interruption(self) -> bool:
         """Whether another run manager can continue the run."""
-        return self.error is not None and self.error.code == RunInterruptedError.code
+        return self.error is not None and self.error.code == StreamInterruptedError.code
 
     event = "end"
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from ragflow_lg.base.errors import RunUnknownError, StreamGapError
+from ragflow_lg.base.errors import StreamGapError, StreamUnknownError
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.streaming.event_codec import EntryData, RunEnd, StreamEvent, count_bytes, decode_entry
 
@@ -281,7 +281,7 @@ class Journal(Protocol):
 
         Raises:
             StreamGapError: If entries after ``after`` have been dropped.
-            RunUnknownError: If the run has been removed in the meantime.
+            StreamUnknownError: If the run has been removed in the meantime.
         """
         ...
 
@@ -334,12 +334,12 @@ def gap_error(run_id: str, after: int, first: int) -> StreamGapError:
     )
 
 
-def unknown_run(run_id: str, retention_s: float, *, is_shared: bool) -> RunUnknownError:
+def unknown_run(run_id: str, retention_s: float, *, is_shared: bool) -> StreamUnknownError:
     """Build the error for a run that has no events. A journal that is not shared ends with its process."""
     reasons = ["the id is wrong", f"the run ended more than {retention_s:g} s ago"]
     if not is_shared:
         reasons.append("the server has been restarted since")
-    return RunUnknownError(
+    return StreamUnknownError(
         f"There are no events for run {run_id[:64]!r}: {', or '.join(reasons)}. "
         "If the run has existed, its session contains the messages."
     )

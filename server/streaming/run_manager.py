@@ -13,11 +13,11 @@ from functools import partial
 from typing import TypeAlias, TypeVar
 
 from ragflow_lg.base.errors import (
-    RunInterruptedError,
-    RunUnknownError,
     StreamError,
     StreamGapError,
+    StreamInterruptedError,
     StreamPositionError,
+    StreamUnknownError,
 )
 from ragflow_lg.base.tasks import SharedTask
 from ragflow_lg.checkpoints.records.lease_owner import this_process
@@ -157,7 +157,7 @@ class RunManager:
         """Return a run's head, wherever it is running.
 
         Raises:
-            RunUnknownError: If the run is unknown.
+            StreamUnknownError: If the run is unknown.
         """
         if (task := self._tasks.get(run_id)) is not None:
             return task.head
@@ -170,7 +170,7 @@ class RunManager:
         """Return how a run ended, or None while it is running.
 
         Raises:
-            RunUnknownError: If the run is unknown.
+            StreamUnknownError: If the run is unknown.
         """
         await self.head(run_id)
         tail = await self.journal.tail(run_id)
@@ -188,7 +188,7 @@ class RunManager:
             head = await self.head(run_id)
             if await self.read_end(run_id) is not None:
                 return False
-        except RunUnknownError:
+        except StreamUnknownError:
             return False
         if head.player == self.player:
             return not self._is_gone(self._tasks.get(run_id))
@@ -248,10 +248,10 @@ class RunManager:
         out because ``has_records`` is false.
 
         Raises:
-            RunUnknownError: If the run is unknown, or its events have been deleted.
+            StreamUnknownError: If the run is unknown, or its events have been deleted.
             StreamPositionError: If the run has not yet had an event with the number ``after``.
             StreamGapError: If the next events have been dropped.
-            RunInterruptedError: If the process executing the run has stopped. The session can be continued.
+            StreamInterruptedError: If the process executing the run has stopped. The session can be continued.
             RagflowLgError: If the run itself failed.
         """
         known_end = 0
@@ -285,7 +285,7 @@ class RunManager:
                             raise revive_error(end.error)
                         if end is not None:
                             return
-            except RunInterruptedError:
+            except StreamInterruptedError:
                 if take_over is None or not await take_over(run_id):
                     raise
             finally:
@@ -321,7 +321,7 @@ class RunManager:
             head = await self.head(run_id)
             if await self.read_end(run_id) is not None or not await self.is_alive(head.player):
                 return False
-        except RunUnknownError:
+        except StreamUnknownError:
             return False
         if self._cancels is None or head.player == self.player:
             return False
@@ -340,7 +340,7 @@ class RunManager:
 
         After ``handover_s`` seconds, runs do not wait for models any more: the process that continues them asks again.
         Runs that have not stopped within ``patience_s`` seconds are stopped immediately and can also be continued.
-        Followers get a RunInterruptedError.
+        Followers get a StreamInterruptedError.
         """
         self.is_draining = True
         for task in self._tasks.values():
@@ -390,11 +390,11 @@ class RunManager:
         """Check that a run without new events is still executed. Return how often its task has been missed.
 
         Raises:
-            RunInterruptedError: If nothing executes it, or only the queue knows.
+            StreamInterruptedError: If nothing executes it, or only the queue knows.
         """
         if self._has_queue:
             if self.is_draining:
-                raise RunInterruptedError(f"This server is stopping. Run {run_id} goes on: send the request again.")
+                raise StreamInterruptedError(f"This server is stopping. Run {run_id} goes on: send the request again.")
             if missed + 1 >= MISSED_LOOKS:
                 raise interruption_error(run_id)
             return missed + 1

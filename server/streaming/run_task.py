@@ -16,9 +16,9 @@ from ragflow_lg.base.errors import (
     ConflictError,
     RagflowLgError,
     RunError,
-    RunInterruptedError,
     SettingsError,
     StreamError,
+    StreamInterruptedError,
 )
 from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WorkflowFinished
 from ragflow_lg.server.streaming.backlog import Backlog
@@ -356,9 +356,9 @@ class RunTask:
             return True  # unknown; check again later
 
 
-def interruption_error(run_id: str) -> RunInterruptedError:
+def interruption_error(run_id: str) -> StreamInterruptedError:
     """Build the error for a run that stopped before its turn had ended."""
-    return RunInterruptedError(
+    return StreamInterruptedError(
         f"Run {run_id} was interrupted: the process running it has stopped. "
         "Continue the session to finish it. If nothing of the turn was stored, ask again."
     )

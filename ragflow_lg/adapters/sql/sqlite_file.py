@@ -49,7 +49,7 @@ async def query_file(
     arguments = (uri, [dict(one) for one in statements], limits.rows, limits.bytes, timeout_s)
     if not isinstance(workers, NoWorkers):
         seconds = timeout_s * len(statements) + GRACE_S
-        task = WorkerTask(run_statements.function, run_statements.activity, seconds, 0, None, is_long=True)
+        task = WorkerTask(run_statements.function, run_statements.activity, seconds, 0, is_long=True)
         try:
             return await workers.run(task, *arguments)
         except WorkLimitError as error:

@@ -20,9 +20,6 @@ from ragflow_lg.base.worker_tasks import worker_task
 
 MAX_STATEMENTS = 100
 MAX_SQL_CHARS = 200_000
-SMALL_CHARS = 300
-SMALL_DEPTH = 3
-"""SQL that is longer, or nested more deeply, is read in a worker process."""
 _CITATION = re.compile(r"\[ID:[0-9]+\]")
 _QUOTED_OR_CITATION = re.compile(r"""('[^']*'|"[^"]*"|`[^`]*`)|\[ID:[0-9]+\]""")
 _BLOCK = re.compile(
@@ -33,7 +30,6 @@ _BLOCK = re.compile(
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
 """A fenced block in Markdown, which may be on one line, or without its end."""
-_BRACKETS = re.compile(r"[()\[\]{}]")
 _LITERALS = frozenset({"STRING", "NATIONAL_STRING"})
 
 Part: TypeAlias = str | list[Any]
@@ -87,16 +83,7 @@ def _without_citations(sql: str) -> str:
     return _QUOTED_OR_CITATION.sub(lambda match: match[1] or "", sql).strip()
 
 
-def _size(sql: str, dialect: str, marks: list[str]) -> int:
-    """Return the length of SQL, or a large number if it is nested: sqlglot's time can double with each level."""
-    depth = deepest = 0
-    for sign in _BRACKETS.findall(sql[: SMALL_CHARS + 1]):
-        depth += 1 if sign in "([{" else -1
-        deepest = max(deepest, depth)
-    return len(sql) if deepest <= SMALL_DEPTH else MAX_SQL_CHARS
-
-
-@worker_task("Reading the SQL", seconds=5, small_size=SMALL_CHARS, size=_size)
+@worker_task("Reading the SQL", seconds=5, small_size=0)
 def read_statements(sql: str, dialect: str, marks: list[str]) -> list[dict[str, Any]]:
     """Split SQL into the fields of `Statement`; ``marks`` are the words that stand for values."""
     if len(sql) > MAX_SQL_CHARS:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import RagflowLgError, RequestError, RunFailedError, RunInterruptedError
+from ragflow_lg.base.errors import RagflowLgError, RequestError, RunFailedError, StreamInterruptedError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
 from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED
@@ -263,7 +263,7 @@ class CompletionResponder(Struct, frozen=True):
 
     def _refuse(self, error: RagflowLgError) -> list[bytes]:
         """Return the frames of a turn that is refused after it has waited."""
-        if self.position.has_ids and isinstance(error, RunInterruptedError):
+        if self.position.has_ids and isinstance(error, StreamInterruptedError):
             return []  # no end event, so that the client repeats its request
         frame = ragflow_frame(build_error_frame(describe_failure(error, self.forwarding)))
         return [frame, *([self.end] if self.end else ())]
@@ -299,7 +299,7 @@ class CompletionResponder(Struct, frozen=True):
             elif not frames.has_ended and (failure := await self._find_failure(turn)) is not None:
                 raise failure
         except RagflowLgError as error:
-            if position.has_ids and isinstance(error, RunInterruptedError):
+            if position.has_ids and isinstance(error, StreamInterruptedError):
                 return  # no end event, so that the client reconnects and resumes
             message = describe_failure(error, self.forwarding)
             yield ragflow_frame(envelope.wrap(Message(f"{self.error_prefix}{message}")))

@@ -19,9 +19,9 @@ from ragflow_lg.base.errors import (
     InputRefusedError,
     RagflowLgError,
     RequestError,
-    RunUnknownError,
     StreamGapError,
     StreamPositionError,
+    StreamUnknownError,
 )
 
 JSON = "application/json"
@@ -90,7 +90,7 @@ def to_request_error(error: RagflowLgError) -> RequestError:
         return RequestError(str(error), 101)
     if isinstance(error, ConflictError | CanvasChangedError):
         return RequestError(str(error), 103, status=409)
-    if isinstance(error, RunUnknownError):
+    if isinstance(error, StreamUnknownError):
         return RequestError(str(error), status=404)
     if isinstance(error, StreamGapError | StreamPositionError):
         return RequestError(str(error), 101, status=410 if isinstance(error, StreamGapError) else 400)

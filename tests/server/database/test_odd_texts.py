@@ -6,7 +6,7 @@ from ragflow_lg.server.database.file_repository import FileRepository
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import FileRow, RunRow
-from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
+from ragflow_lg.server.database.turn_writer import ClosedRow, write_turn
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
 from ragflow_lg.services.chat import Usage
 from tests.server.database.rows import agent, message, session, version
@@ -23,7 +23,7 @@ async def test_odd_texts_of_models_and_clients_are_stored(database_url: str) -> 
         await sessions.add(session(name=ODD, user_id=ODD), [message("s1", ODD)])
         runs = RunRepository(database, "t")
         await runs.add(RunRow(id="r1", agent_id="a1", version_id="v1", session_id="s1", start_ms=1))
-        await write_turn(database, "t", EndedTurn("r1", "s1", "failed", ODD, Usage(), 1, 2, ODD, ODD, ODD))
+        await write_turn(database, "t", ClosedRow("r1", "s1", "failed", ODD, Usage(), 1, 2, ODD, ODD, ODD))
         await FileRepository(database, "t").add(FileRow(id="f1", name=ODD, mime_type=ODD, create_ms=1))
         await WebhookTests(database, "t", "a1").begin("w1", 1)
         await WebhookTests(database, "t", "a1").add("w1", [(2, ODD)])

@@ -9,7 +9,7 @@ from ragflow_lg.server.database.due_rows import change_due_row, find_due_rows
 from ragflow_lg.server.database.pause_repository import delete_expired, find_expiry
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import PauseTimeoutRow, RunRow
-from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
+from ragflow_lg.server.database.turn_writer import ClosedRow, write_turn
 from ragflow_lg.services.chat import Usage
 from tests.server.database.rows import agent, session, version
 
@@ -17,7 +17,7 @@ from tests.server.database.rows import agent, session, version
 async def end_run(database: Database, run_id: str = "r1", *, status: str = "waiting", timeout_s: int = 2) -> None:
     row = RunRow(id=run_id, agent_id="a1", version_id="v1", session_id="s1", start_ms=1000)
     await RunRepository(database, "t").add(row)
-    ended = EndedTurn(run_id, "s1", status, "", Usage(), 1000, 3000, "hi", "Hello", pause_timeout_s=timeout_s)
+    ended = ClosedRow(run_id, "s1", status, "", Usage(), 1000, 3000, "hi", "Hello", pause_timeout_s=timeout_s)
     await write_turn(database, "t", ended)
 
 

@@ -10,7 +10,7 @@ from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.server.database.database import Database, open_database
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import MessageRow, RunRow, SessionRow
-from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
+from ragflow_lg.server.database.turn_writer import ClosedRow, write_turn
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.encryption import EncryptionKey
 
@@ -26,7 +26,7 @@ async def fill(database: Database) -> None:
     await sessions.add(row, [first])
     for id_ in ("r1", "r2"):
         await runs.add(RunRow(id=id_, agent_id="a", version_id="v", session_id="0" * 32, asked=SECRET, start_ms=2))
-    turn = EndedTurn("r1", "0" * 32, "failed", SECRET, Usage(), 2, 3, f"!what! {SECRET}", f"{SECRET}\x00ü", SECRET)
+    turn = ClosedRow("r1", "0" * 32, "failed", SECRET, Usage(), 2, 3, f"!what! {SECRET}", f"{SECRET}\x00ü", SECRET)
     await write_turn(database, "us", turn)
 
 
@@ -76,7 +76,7 @@ async def test_texts_of_older_keys_and_plain_ones_are_read(database_url: str) ->
         before = await contents(database)
     async with open_database(database_url, make_key_ring([OLD])) as database:
         assert await contents(database) == before
-        turn = EndedTurn("r2", "0" * 32, "done", "", Usage(), 4, 5, SECRET, SECRET)
+        turn = ClosedRow("r2", "0" * 32, "done", "", Usage(), 4, 5, SECRET, SECRET)
         await write_turn(database, "us", turn)
         before = await contents(database)
     async with open_database(database_url, make_key_ring([NEW, OLD])) as database:

@@ -6,14 +6,14 @@ from msgspec.structs import replace
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import RunRow
-from ragflow_lg.server.database.turn_writer import EndedTurn, write_turn
+from ragflow_lg.server.database.turn_writer import ClosedRow, write_turn
 from ragflow_lg.services.chat import Usage
 from tests.server.database.rows import message, session
 
 
-def ended_turn(run_id: str = "r1", session_id: str = "s1", **values: Any) -> EndedTurn:
+def ended_turn(run_id: str = "r1", session_id: str = "s1", **values: Any) -> ClosedRow:
     usage = Usage(3, 4, 1)
-    return EndedTurn(run_id, session_id, "failed", "odd", usage, 1000, 3000, "hi", "Hello", "[1]", **values)
+    return ClosedRow(run_id, session_id, "failed", "odd", usage, 1000, 3000, "hi", "Hello", "[1]", **values)
 
 
 def row(run_id: str = "r1", session_id: str = "s1") -> RunRow:

@@ -13,7 +13,7 @@ from msgspec import structs
 from pydantic import SecretStr
 from redis.asyncio import Redis
 
-from ragflow_lg.base.errors import CompileError, RunAbandonedError, StreamError
+from ragflow_lg.base.errors import CompileError, StreamAbandonedError, StreamError
 from ragflow_lg.runs.wire.wire_events import Envelope, Message
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow
@@ -116,7 +116,7 @@ async def test_an_order_that_nobody_can_read_is_left_to_others_and_then_refused(
         assert line.data is None
         status, error = await stored(server)
         assert (status, "Upgrade the workers" in error) == ("refused", True)
-        with pytest.raises(RunAbandonedError, match="No worker can play the run"):
+        with pytest.raises(StreamAbandonedError, match="No worker can play the run"):
             async for _ in server.turns.follow(RUN):
                 pass
 
@@ -177,7 +177,7 @@ async def test_a_run_whose_client_was_refused_is_not_played(tmp_path: Path, redi
         assert await player.play(RUN)
         assert line.data is None
         assert await server.app_state.store.runs.get(RUN) is None
-        with pytest.raises(RunAbandonedError):
+        with pytest.raises(StreamAbandonedError):
             async for _ in server.turns.follow(RUN):
                 pass
 

@@ -4,7 +4,7 @@ from contextlib import aclosing
 import pytest
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import RunUnknownError, StreamError, StreamGapError
+from ragflow_lg.base.errors import StreamError, StreamGapError, StreamUnknownError
 from ragflow_lg.server.streaming.journal import PAGE, Bounds
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from tests.server.streaming.journals import OpenJournal, head, read
@@ -77,7 +77,7 @@ async def test_finished_runs_are_removed_after_their_retention_and_readers_get_a
     assert await read(journal, "a", 0, 1) == [(1, b"1")]
     now[0] = 10
     await journal.heartbeat("", [], [])
-    with pytest.raises(RunUnknownError, match="more than 10 s ago"):
+    with pytest.raises(StreamUnknownError, match="more than 10 s ago"):
         await reading
     assert await journal.head("a") is None
     assert await journal.head("b") is not None

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from ragflow_lg.base.errors import RunUnknownError, StreamError
+from ragflow_lg.base.errors import StreamError, StreamUnknownError
 from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.server.streaming.journal import Bounds, Entry
 from ragflow_lg.server.streaming.redis_commands import RedisCommands
@@ -136,7 +136,7 @@ async def test_a_run_deleted_from_redis_is_reported(redis_url: str) -> None:
         await journal.begin(head("a"))
         await journal.append("a", [b"1", b"2", b"3"])
         await client.delete(f"{prefix}agent:events:a")
-        with pytest.raises(RunUnknownError, match="There are no events for run 'a'"):
+        with pytest.raises(StreamUnknownError, match="There are no events for run 'a'"):
             await read(journal, "a", 0, 1)
 
 

@@ -12,11 +12,11 @@ from ragflow_lg.base.errors import (
     ConflictError,
     RagflowLgError,
     RunError,
-    RunInterruptedError,
-    RunUnknownError,
     StreamError,
     StreamGapError,
+    StreamInterruptedError,
     StreamPositionError,
+    StreamUnknownError,
 )
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import compile_canvas
@@ -115,7 +115,7 @@ async def test_a_position_beyond_the_run_is_refused(
 async def test_an_unknown_run_is_reported(open_journal: OpenJournal, run_id: str) -> None:
     async with open_journal() as journal, open_manager(journal) as run_manager:
         for call in (follow_to_end(run_manager, run_id), run_manager.head(run_id), run_manager.read_end(run_id)):
-            with pytest.raises(RunUnknownError):
+            with pytest.raises(StreamUnknownError):
                 await call
         assert not await run_manager.cancel(run_id)
 
@@ -215,7 +215,7 @@ async def test_followers_see_the_end_of_cancelled_and_drained_runs() -> None:
         await asyncio.sleep(0.01)
         await run_manager.drain()
         for follower in followers:
-            with pytest.raises(RunInterruptedError, match="Continue the session"):
+            with pytest.raises(StreamInterruptedError, match="Continue the session"):
                 await follower
         with pytest.raises(StreamError, match="shutting down"):
             await start(run_manager, ScriptedRun([]))
@@ -234,7 +234,7 @@ async def test_a_run_that_does_not_drain_in_time_is_stopped() -> None:
         async with asyncio.timeout(60):
             await run_manager.drain(0.02)
         assert run.is_closed
-        with pytest.raises(RunInterruptedError):
+        with pytest.raises(StreamInterruptedError):
             await follow_to_end(run_manager, run_id)
 
 
@@ -289,7 +289,7 @@ async def test_followers_notice_that_a_replica_has_died(open_replica: OpenJourna
         assert not following.done()  # quiet but alive
         await dying._heartbeat.aclose()  # pyright: ignore[reportPrivateUsage]  # as if the process had died
         async with asyncio.timeout(60):
-            with pytest.raises(RunInterruptedError, match="Continue the session"):
+            with pytest.raises(StreamInterruptedError, match="Continue the session"):
                 await following
         assert seen == [1, 2]
         assert not await there.cancel(run_id)

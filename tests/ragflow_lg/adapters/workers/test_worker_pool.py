@@ -152,7 +152,7 @@ async def test_a_process_that_has_started_ends_if_its_caller_is_cancelled_before
 
 async def test_long_tasks_take_no_process_from_others(pool: WorkerPool) -> None:
     sleep = tasks.sleep_long
-    long = WorkerTask(sleep.function, sleep.activity, sleep.seconds, 0, None, is_long=True)
+    long = WorkerTask(sleep.function, sleep.activity, sleep.seconds, 0, is_long=True)
     crowd = [asyncio.create_task(pool.run(long, 20)) for _ in range(5)]
     await asyncio.sleep(0)
 

@@ -5,7 +5,13 @@ import pytest
 from pydantic import BaseModel
 from starlette.requests import Request
 
-from ragflow_lg.base.errors import DatabaseError, RagflowLgError, RequestError, RunInterruptedError, StreamPositionError
+from ragflow_lg.base.errors import (
+    DatabaseError,
+    RagflowLgError,
+    RequestError,
+    StreamInterruptedError,
+    StreamPositionError,
+)
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.wire.wire_events import Message, WorkflowStarted
@@ -50,7 +56,7 @@ async def test_every_event_has_an_id_and_the_run_comes_last() -> None:
 
 
 async def test_the_last_frame_has_the_error_that_interrupted_the_stream() -> None:
-    broken = pages(Message("Hi"), error=RunInterruptedError("The server has stopped."))
+    broken = pages(Message("Hi"), error=StreamInterruptedError("The server has stopped."))
     received = await read(write_event_frames("r", "s", None, broken, show))
     assert [name for _, name, _ in received] == ["message", "end"]
     assert received[-1][2]["error"]["code"] == "run-interrupted"

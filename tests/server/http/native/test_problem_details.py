@@ -16,11 +16,11 @@ from ragflow_lg.base.errors import (
     RagflowLgError,
     RequestError,
     RunError,
-    RunUnknownError,
     SessionBusyError,
     StreamError,
     StreamGapError,
     StreamPositionError,
+    StreamUnknownError,
 )
 from ragflow_lg.server.http.native.native_run_routes import router
 from ragflow_lg.server.http.native.problem_details import (
@@ -62,7 +62,7 @@ ASKING = canvas(
         (CheckpointError("Down."), 503, "unavailable"),
         (DatabaseError("Down."), 503, "unavailable"),
         (StreamError("Down."), 503, "unavailable"),
-        (RunUnknownError("Who?"), 410, "events-gone"),
+        (StreamUnknownError("Who?"), 410, "events-gone"),
         (StreamPositionError("Where?"), 400, "event-unknown"),
         (RunError("Broken."), 500, "run"),
     ],
