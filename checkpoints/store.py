@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.steps.saver import CanvasSaver
-from ragflow_lg.services.sessions import Cancels, Durability, Gathering, Leases, Runs, Traces, hold_lease
+from ragflow_lg.services.sessions import Cancels, Durability, Leases, Runs, StoreWork, Traces, hold_lease
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -39,9 +39,9 @@ class Store(Struct, frozen=True):
         """Return the id of a thread's newest checkpoint, or ``""`` if it has none. The caller must hold its lease."""
         return await self.saver.newest_id(config)
 
-    def gather(self, config: RunnableConfig) -> Gathering:
-        """Gather the steps of a run, whose config contains the token of its lease."""
-        return self.saver.gather(config, waits_for_each=self.durability == "steps")
+    def attach(self, config: RunnableConfig, work: StoreWork) -> None:
+        """Do something else in the transaction of what the run of a config stores next, such as storing its record."""
+        self.saver.attach(config, work)
 
     def take_written_bytes(self, session: str) -> int:
         """Return how many bytes this process has written for a session since it was last asked, before compression."""

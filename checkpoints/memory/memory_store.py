@@ -36,7 +36,7 @@ def memory_store() -> Store:
 def memory_saver() -> CanvasSaver:
     """Create an in-memory saver."""
     blobs = MemoryBlobs()
-    return CanvasSaver(MemorySaver(blobs), blobs, is_volatile=True)
+    return CanvasSaver(MemorySaver(blobs), blobs)
 
 
 class MemorySaver(InMemorySaver):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
-from functools import partial
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -19,10 +18,9 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
-    copy_checkpoint,
 )
 
-from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
+from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.langgraph_internals import advance_ids_past
 from ragflow_lg.checkpoints.steps.channel_versions import next_version
 from ragflow_lg.checkpoints.steps.checkpoint_texts import (
@@ -31,11 +29,9 @@ from ragflow_lg.checkpoints.steps.checkpoint_texts import (
     is_key,
     unpack_checkpoint,
 )
-from ragflow_lg.checkpoints.steps.leased_reads import LeasedReads, token_of_newest
-from ragflow_lg.checkpoints.steps.part_writer import PartWriter, SeenCheckpoints
+from ragflow_lg.checkpoints.steps.part_writer import PartWriter
 from ragflow_lg.checkpoints.steps.plain_serializer import PlainSerializer
 from ragflow_lg.checkpoints.steps.preconditions import NO_LEASE, Blobs, OpenTransaction, Precondition
-from ragflow_lg.checkpoints.steps.result_buffer import ResultBuffer, TaskWrites
 from ragflow_lg.checkpoints.steps.saver_errors import SaverErrors
 from ragflow_lg.checkpoints.steps.saver_operations import (
     CheckpointKey,
@@ -46,9 +42,8 @@ from ragflow_lg.checkpoints.steps.saver_operations import (
     thread_of,
 )
 from ragflow_lg.checkpoints.steps.session_parts import SessionParts
-from ragflow_lg.checkpoints.steps.step_buffer import NewCheckpoint, StepBuffer, with_run
 from ragflow_lg.checkpoints.steps.thread_values import StepResults, ThreadValues
-from ragflow_lg.services.sessions import LEASE_TOKEN
+from ragflow_lg.services.sessions import LEASE_TOKEN, StoreWork
 
 logger = logging.getLogger(__name__)
 
@@ -71,26 +66,19 @@ class CanvasSaver(PruningSaver):
         *,
         errors: tuple[type[Exception], ...] = (),
         transaction: OpenTransaction = _no_transaction,
-        is_volatile: bool = False,
     ) -> None:
         """Wrap a saver that is also an `InnerSaver`.
 
         ``errors`` are the exceptions it raises when its store fails; they become CheckpointError. ``transaction``
-        surrounds every write to a thread. ``is_volatile``: the store ends with the process.
+        surrounds every write to a thread.
         """
         super().__init__(serde=PlainSerializer())
         self.inner = inner
         self._lister = cast("InnerSaver", inner)
-        self._is_volatile = is_volatile
         self._errors = SaverErrors(errors)
         self.values = ThreadValues(blobs, self._errors, transaction)
         self.parts = SessionParts(inner, self.values)
-        self._results = ResultBuffer()
-        self._steps: dict[str, dict[int, StepBuffer]] = {}
-        """The steps of runs that are not stored yet, by thread and token of the lease."""
-        self._seen = SeenCheckpoints()
-        self._writer = PartWriter(inner, self.values, self._seen)
-        self._reads = LeasedReads[CheckpointTuple | None]()
+        self._writer = PartWriter(inner, self.values)
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Return the next version of a channel."""
@@ -104,105 +92,38 @@ class CanvasSaver(PruningSaver):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint."""
-        key = checkpoint_key(config)
-        stored = key._replace(checkpoint=checkpoint["id"])
-        if (steps := self.steps_of(config)) is not None:
-            if not steps.take_checkpoint(config, checkpoint, cast("Mapping[str, Any]", metadata), new_versions):
-                await steps.flush()
-            return key_config(stored)
-        self._reads.forget(key.thread)
-        with self._results.taken(key) as results:
-            complete = with_run(config, cast("Mapping[str, Any]", metadata))
-            new = NewCheckpoint(config, checkpoint, complete, new_versions)
-            await self._writer.put_checkpoint(new, results)
-        self._seen.remember(stored)
-        return key_config(stored)
+        await self._writer.put_checkpoint(config, checkpoint, cast("Mapping[str, Any]", metadata), new_versions)
+        return key_config(checkpoint_key(config)._replace(checkpoint=checkpoint["id"]))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store a task's writes, if possible together with the next checkpoint.
+        """Store a task's writes.
 
         If the store has lost the checkpoint, only a pause fails: all other writes are part of the next checkpoint.
         """
-        part = TaskWrites(config, writes, task_id, task_path)
-        if (steps := self.steps_of(config)) is not None:
-            if (is_taken := steps.take_writes(*part)) is not True:
-                await steps.flush()
-            if is_taken is not None:
-                return
-        self._reads.forget(thread_of(config))
-        if steps is None and part.are_result and await self._results.wait(checkpoint_key(config), part):
-            return
-        await self._writer.put_writes(part)
+        await self._writer.put_writes(config, writes, task_id, task_path)
 
-    def _remember(self, checkpoint: CheckpointKey) -> None:
-        self._reads.forget(checkpoint.thread)
-        self._seen.remember(checkpoint)
-
-    def steps_of(self, config: RunnableConfig) -> StepBuffer | None:
-        """Return the steps of a run that are not stored yet, if it gathers them."""
-        configurable: Any = config.get("configurable", {})
-        return self._steps.get(str(configurable.get("thread_id")), {}).get(configurable.get(LEASE_TOKEN))
-
-    def gather(self, config: RunnableConfig, *, waits_for_each: bool = False) -> StepBuffer:
-        """Gather the steps of a run from now on, until they are closed. The config contains the token of its lease.
-
-        ``waits_for_each``: each step is stored before the next one begins.
-        """
-        thread = thread_of(config)
-        token: int = config["configurable"][LEASE_TOKEN]  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `thread_of`
-        write, forget = partial(self._writer.put_all, config), partial(self._forget_steps, thread, token)
-        is_volatile = self._is_volatile
-        steps = StepBuffer(write, forget, self._remember, is_volatile=is_volatile, waits_for_each=waits_for_each)
-        self._steps.setdefault(thread, {})[token] = steps
-        return steps
-
-    def _forget_steps(self, thread: str, token: int) -> None:
-        runs = self._steps.get(thread, {})
-        runs.pop(token, None)
-        if not runs:
-            self._steps.pop(thread, None)
-
-    async def _settle(self, thread: str | None) -> None:
-        """Store the gathered steps that a reader wants to see. The runs themselves report what fails."""
-        runs = self._steps.values() if thread is None else [self._steps.get(thread, {})]
-        for steps in [steps for run in runs for steps in run.values()]:
-            if steps.has_steps:
-                with suppress(CheckpointError):
-                    await steps.flush()
+    def attach(self, config: RunnableConfig, work: StoreWork) -> None:
+        """Do something else in the transaction of what the run of a config stores next, such as storing its record."""
+        self._writer.attach(config, work)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the given checkpoint, or the newest one, with its pending writes.
-
-        The holder of a lease reads the beginning of its turn only once: a run looks at the session, and then LangGraph
-        reads it again.
-        """
-        for known in self._reads.take(config):
-            return known
+        """Return the given checkpoint, or the newest one, with its pending writes."""
         packed = await self._get_packed(config)
-        unpacked = await unpack_checkpoint(packed, self.values) if packed is not None else None
-        if unpacked is not None:
-            advance_ids_past(unpacked.checkpoint["id"])
-            self._seen.remember(checkpoint_key(unpacked.config))
-        if token := token_of_newest(config):
-            # LangGraph changes the versions in what it has read.
-            copy = unpacked and unpacked._replace(checkpoint=copy_checkpoint(unpacked.checkpoint))
-            self._reads.remember(thread_of(config), token, copy)
+        if packed is None:
+            return None
+        unpacked = await unpack_checkpoint(packed, self.values)
+        advance_ids_past(unpacked.checkpoint["id"])
+        self._writer.see(checkpoint_key(unpacked.config))
         return unpacked
 
     async def newest_id(self, config: RunnableConfig) -> str:
-        """Return the id of a thread's newest checkpoint for the holder of its lease, or ``""`` if there is none.
-
-        Only the holder has stored checkpoints since it acquired the lease, so what it has seen need not be read again.
-        """
-        if (seen := self._seen.newest(checkpoint_key(config))) is not None:
-            return seen
+        """Return the id of a thread's newest checkpoint, or ``""`` if there is none."""
         packed = await self._get_packed(config)
         return packed.checkpoint["id"] if packed is not None else ""
 
     async def _get_packed(self, config: RunnableConfig) -> CheckpointTuple | None:
-        await self._settle(thread_of(config))
         with self._errors.translate_read():
             return await self.inner.aget_tuple(config)
 
@@ -257,7 +178,6 @@ class CanvasSaver(PruningSaver):
         self, thread: str | None, namespace: str | None = None, *, before: str = "", limit: int | None = None
     ) -> AsyncIterator[CheckpointKey]:
         """Yield the keys of checkpoints, newest first, without reading their values."""
-        await self._settle(thread)
         with self._errors.translate_read():
             async for key in self._lister.list_keys(thread, namespace, before=before, limit=limit):
                 if is_key(key):
@@ -278,7 +198,6 @@ class CanvasSaver(PruningSaver):
 
     async def keys_of_runs(self, runs: Collection[str]) -> Sequence[CheckpointKey]:
         """Return the keys of the checkpoints that the runs have stored, on any thread."""
-        await self._settle(None)
         with self._errors.translate("read"):
             return await self._lister.keys_of_runs(runs)
 
@@ -289,8 +208,6 @@ class CanvasSaver(PruningSaver):
         """
         if not keys:
             return
-        for key in keys:
-            self._reads.forget(key.thread)
         with self._errors.translate("deleted"):
             async with self.values.transaction(None if token is None else Precondition(keys[0].thread, token)):
                 await self._lister.erase(keys)
@@ -315,9 +232,8 @@ class CanvasSaver(PruningSaver):
 
     def steps(self, config: RunnableConfig) -> StepResults:
         """Return the storage for steps within a thread's nodes."""
-        return StepResults(self.values, config, self.steps_of)
+        return StepResults(self.values, config)
 
     def _forget(self, thread: str) -> None:
         self.values.forget(thread)
-        self._reads.forget(thread)
-        self._seen.forget(thread)
+        self._writer.forget(thread)

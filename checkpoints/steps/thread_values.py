@@ -21,7 +21,7 @@ from ragflow_lg.checkpoints.values.decoding import FindBlobs, decode
 from ragflow_lg.checkpoints.values.encoding import encode
 from ragflow_lg.checkpoints.values.known_blobs import KnownBlobs
 from ragflow_lg.checkpoints.values.marks import blob_digest, find_digests
-from ragflow_lg.services.sessions import LEASE_TOKEN, Gathering
+from ragflow_lg.services.sessions import LEASE_TOKEN
 
 MAX_COUNTED = 10_000
 """For how many threads written bytes are counted."""
@@ -166,12 +166,8 @@ def _check_blobs(blobs: Mapping[str, bytes]) -> None:
 class StepResults:
     """The step results of one thread. Implements `ragflow_lg.services.sessions.Steps`, which names the errors."""
 
-    def __init__(
-        self, values: ThreadValues, config: RunnableConfig, steps_of: Callable[[RunnableConfig], Gathering | None]
-    ) -> None:
-        """``steps_of`` returns the steps of the run on which the results depend, if they are gathered."""
+    def __init__(self, values: ThreadValues, config: RunnableConfig) -> None:
         self._values = values
-        self._steps_of = steps_of
         self._config = config
         self._thread = thread_of(config)
 
@@ -184,8 +180,6 @@ class StepResults:
         async def put(packed: str) -> None:
             await self._values.blobs.put(self._thread, {key: packed.encode()})
 
-        if (steps := self._steps_of(self._config)) is not None:
-            await steps.settle()
         await self._values.write(self._config, pack, put)
 
     async def find(self, key: str) -> tuple[bool, Any]:

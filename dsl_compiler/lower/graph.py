@@ -22,6 +22,7 @@ from ragflow_lg.component.plan import Plan, PlanNode, Region
 from ragflow_lg.component.state import CanvasState, ParallelState, RegionState, TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.joins import JoinRegion
+from ragflow_lg.dsl_compiler.draft import enclosing
 from ragflow_lg.dsl_compiler.langgraph_app.canvas_graph import as_canvas_graph
 from ragflow_lg.dsl_compiler.langgraph_app.gate import JoinGate, gate_key
 from ragflow_lg.dsl_compiler.lower.nodes import (
@@ -93,6 +94,7 @@ class _Lowering:
             output_schema=_with_channels(CanvasState),
         )
         regions: dict[str, SubGraph] = {}
+        shells: dict[str, Node] = {}
         for node in self._scope(None):
             is_entry = node.id == plan.entry
             shell = (
@@ -102,6 +104,8 @@ class _Lowering:
             )
             schema = _with_channels(_EntryState if is_entry else CanvasState)
             builder.add_node(self._names[node.id], shell, input_schema=schema)
+            shells[self._names[node.id]] = shell
+        self._join_followers(shells)
         builder.add_node(
             CLOSING_NODE, ClosingNode(_looping(joins)), input_schema=_with_channels(CanvasState), defer=True
         )
@@ -117,15 +121,15 @@ class _Lowering:
         schema = _with_channels(RegionState)
         builder: Any = StateGraph(_with_gates("Body", schema, joins), context_schema=TurnContext)
         regions: dict[str, SubGraph] = {}
-        item = self._plan.nodes[region.item] if region.item else None
-        if item is not None:
-            builder.add_node(self._names[item.id], RegionEntry(item.id), input_schema=schema)
-        else:
-            builder.add_node(entry, RegionEntry(region.owner), input_schema=schema)
+        shells: dict[str, Node] = {}
+        first = RegionEntry(region.entry)
+        builder.add_node(entry, first, input_schema=schema)
         for node in self._scope(region.owner):
             if node.id != region.item:
                 shell = self._shell(node, gates, regions, region)
                 builder.add_node(self._names[node.id], shell, input_schema=schema)
+                shells[self._names[node.id]] = shell
+        self._join_followers(shells, first)
         if region.needs_closing:
             closing = RoundClosing(_looping(joins))
             builder.add_node(CLOSING_NODE, closing, input_schema=schema, defer=True)
@@ -136,6 +140,30 @@ class _Lowering:
         if region.item:
             graph = as_canvas_graph(graph, self._plan, self._names, region.owner)
         return program, _build_parallel_region(region, graph, steps) if program.max_concurrency > 1 else graph, steps
+
+    def _join_followers(self, shells: Mapping[str, Node], *before: RegionEntry) -> None:
+        """Let the nodes of a scope that may share a superstep with the one before them know each other."""
+        joined = {name: shell for name, shell in shells.items() if self._takes_turns(shell.node)}
+        for shell in (*joined.values(), *before):
+            shell.followers = joined
+
+    def _takes_turns(self, node: PlanNode) -> bool:
+        """Return whether nothing else can run beside a node, which neither waits for the user nor can repeat for ever.
+
+        A node that has an effect with its params is left out when it runs.
+        """
+        if (
+            node.spec.kind in ("entry", "interrupt", "region")
+            or node.tools
+            or node.canvas
+            or node.id in self._plan.cyclic
+        ):
+            return False
+        owners = enclosing(node, self._plan.nodes)
+        return node.runs_alone and all(
+            owner.runs_alone and owner.spec.region and owner.spec.region.max_concurrency(owner.params) == 1
+            for owner in owners
+        )
 
     def _region_program(self, region: Region, gates: Mapping[NodeId, str]) -> RegionProgram:
         item = self._plan.nodes[region.item] if region.item else None

@@ -6,6 +6,7 @@ their signatures, which used to take half of the compile time.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,13 +18,14 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command, Send, interrupt
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import RunError
+from ragflow_lg.base.errors import RunCancelled, RunError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.langgraph_internals import superstep_of
 from ragflow_lg.base.values import to_json
+from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.events import Waiting
 from ragflow_lg.component.plan import Plan, PlanNode
-from ragflow_lg.component.state import TurnRequest, merge_turn, output_patch
+from ragflow_lg.component.state import TurnRequest, merge_turn, output_patch, updated_state
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.forms import Form, form_problems, parse_answers, response_schema
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
@@ -35,6 +37,10 @@ from ragflow_lg.engine.scope import RegionProgram, Scope, Step, visit_region
 from ragflow_lg.engine.turn import REQUEST_KEYS, close_turn, open_turn
 
 SubGraph = CompiledStateGraph[Any, Any, Any, Any]
+
+
+MAX_FOLLOWERS = 63
+"""How many nodes a superstep adds to its first: what a crash repeats, and what a step holds in memory."""
 
 
 class _Task(NamedTuple):
@@ -52,10 +58,12 @@ class _Task(NamedTuple):
 class _NodeRunnable(Runnable[Any, Command[Any]]):
     """The base class of all node runnables, which are asynchronous only."""
 
-    def __init__(self, name: str, *, is_stored_first: bool = False) -> None:
-        """Create a node. If ``is_stored_first``, no other node follows before its result is stored."""
+    followers: Mapping[str, Node]
+    """The nodes, by graph name, that may run in the same superstep after this one."""
+
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._is_stored_first = is_stored_first
+        self.followers = {}
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Command[Any]:
         """Raise an error.
@@ -69,21 +77,46 @@ class _NodeRunnable(Runnable[Any, Command[Any]]):
         """Run the node once."""
         task = _Task(config or {}, get_runtime())
         context: Any = task.runtime.context
-        if isinstance(context, Scope):
-            turn = context.turn
-            step = await self._run_in_body(context, input, task)
-        elif isinstance(context, TurnContext):
-            turn = context
-            step = await self._run(turn, input, task)
-        else:
+        if not isinstance(context, Scope | TurnContext):
             raise RunError(
                 "The graph needs services: run it with ragflow_lg.Runner, or pass context=TurnContext(services)."
             )
+        turn = context.turn if isinstance(context, Scope) else context
+        step = await self._run_anywhere(context, input, task)
+        if turn.joins_nodes and self.followers and self.has_no_effect(turn, input):
+            step = await self._run_followers(context, turn, updated_state(input, step.update), step, task)
         if turn.publish is not None:
             await turn.publish()
-        if self._is_stored_first and turn.gathered is not None:
-            turn.gathered.require(task.namespace)
         return Command(update=step.update, goto=step.goto)
+
+    def has_no_effect(self, turn: TurnContext, state: Mapping[str, Any]) -> bool:
+        """Return whether running the node again would cost and change nothing."""
+        return True
+
+    async def _run_followers(
+        self, context: Scope | TurnContext, turn: TurnContext, state: dict[str, Any], step: Step, task: _Task
+    ) -> Step:
+        """Run the nodes that follow this one alone, in the same superstep.
+
+        A node that a cancellation stops is next in what is stored, as if each had a superstep of its own.
+        """
+        for _ in range(MAX_FOLLOWERS):
+            node = self.followers.get(step.goto[0]) if len(step.goto) == 1 else None
+            if node is None or not node.has_no_effect(turn, state) or task.runtime.drain_requested:
+                break
+            await asyncio.sleep(0)  # readers see events, and cancellations arrive, between any two nodes
+            try:
+                following = await node._run_anywhere(context, state, task)
+            except RunCancelled:
+                break
+            state, step = updated_state(state, following.update), step.then(following)
+        return step
+
+    async def _run_anywhere(self, context: Scope | TurnContext, state: Mapping[str, Any], task: _Task) -> Step:
+        """Run the node in the canvas, or in a region's body."""
+        if isinstance(context, Scope):
+            return await self._run_in_body(context, state, task)
+        return await self._run(context, state, task)
 
     async def _run(self, turn: TurnContext, state: Mapping[str, Any], task: _Task) -> Step:
         """Run the node on its view of the state."""
@@ -105,12 +138,15 @@ class Node(_NodeRunnable):
             closing: Graph name of the node that closes rounds, for a node in a body that is not a closer itself.
             is_closer: Whether the node closes the round if it is the last one.
         """
-        # The entry chooses the turn's time and seed. Followers cannot tell the executions of a node in a cycle apart.
-        is_stored_first = program.node.spec.kind == "entry" or program.node.id in program.plan.cyclic
-        super().__init__(program.node.id, is_stored_first=is_stored_first)
+        super().__init__(program.node.id)
         self._program = program
         self._closing = closing
         self._is_closer = is_closer
+
+    @property
+    def node(self) -> PlanNode:
+        """The node of the plan."""
+        return self._program.node
 
     async def _run(self, turn: TurnContext, state: Mapping[str, Any], task: _Task) -> Step:
         name, inner = task.namespace, turn.nested
@@ -126,17 +162,21 @@ class Node(_NodeRunnable):
         )
         return Step(*await visited)
 
+    def has_no_effect(self, turn: TurnContext, state: Mapping[str, Any]) -> bool:
+        """Return whether running the node again would cost and change nothing."""
+        ctx = RunContext(self._program.plan, self.node, turn, state)
+        return self.node.spec.effects_of(ctx, self.node.params) == "none"
+
     async def _run_in_body(self, scope: Scope, state: Mapping[str, Any], task: _Task) -> Step:
         record = state.get("scope", {})
         if record.get("exit") or record.get("leave"):
             return Step({})  # another node has left the region
-        node = self._program.node
         step = await self._run(scope.turn, scope.view(state), task)
         if "outputs" not in step.update or "error" in step.update.get("turn", {}):
             return step  # the turn is over
         if "leave" in step.update.get("scope", {}):
             return Step(step.update)
-        if node.spec.kind == "region_exit":
+        if self.node.spec.kind == "region_exit":
             step = Step({**step.update, "scope": {"exit": True}})
         elif "last" not in step.update.get("turn", {}):
             return step

@@ -382,7 +382,7 @@ class ComponentSpec(Generic[C, P], Struct, frozen=True, eq=False):
     effects: Effects | Callable[[C, P], Effects] = "pays"
     """What running it again would cost or change.
 
-    A session stores the results of components without effects together with the next effect. One that ``writes`` never
+    Nodes without effects that follow each other alone share a stored step of a session. One that ``writes`` never
     starts twice: if a run resumes after it was interrupted, the user is asked. If it always does, it has no retries
     either. A function decides by the params and the settings; retries that the canvas asks for then remain, because
     they follow an error that was reported."""

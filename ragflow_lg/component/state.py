@@ -173,8 +173,10 @@ def join_outputs(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[st
     """Combine two updates of ``outputs`` into one; the second overrides the first."""
     a, b = _operations(first), _operations(second)
     gone = b["remove"]
-    kept, patched = _without(a["set"], gone), _without(a["patch"], gone)
-    patch = {node: {**patched.get(node, {}), **b["patch"].get(node, {})} for node in {**patched, **b["patch"]}}
+    kept, patch = _without(a["set"], gone), _without(a["patch"], gone)
+    for node, outputs in b["patch"].items():
+        entries = kept if node in kept else patch
+        entries[node] = {**entries.get(node, {}), **outputs}
     return output_patch(
         clear=a["clear"], remove=dict.fromkeys([*a["remove"], *gone]), set={**kept, **b["set"]}, patch=patch
     )
@@ -260,6 +262,31 @@ class CanvasState(TypedDict, total=False):
     history: Annotated[list[Any], append]
     messages: Annotated[list[Any], merge_messages]
     turn: Annotated[TurnRecord, merge_turn]
+
+
+_REDUCERS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "globals": merge,
+    "outputs": merge_outputs,
+    "turn": merge_turn,
+    "scope": merge,
+}
+
+
+def updated_state(state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what nodes read of a state after the update of one of them."""
+    changed = {key: reduce(state.get(key), update[key]) for key, reduce in _REDUCERS.items() if key in update}
+    return {**state, **changed}
+
+
+def join_updates(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Combine two updates of a state into one. What remains are updates of gates: a reset one forgets the first."""
+    joined = {**first, **second}
+    for key in first.keys() & second.keys():
+        if key == "outputs":
+            joined[key] = join_outputs(first[key], second[key])
+        elif "" not in second[key]:
+            joined[key] = _REDUCERS.get(key, merge)(first[key], second[key])
+    return joined
 
 
 def look_up(

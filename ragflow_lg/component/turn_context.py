@@ -25,7 +25,7 @@ from ragflow_lg.services.chat import TokenBudget, Usage
 
 if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
-    from ragflow_lg.services.sessions import Gathering, Steps
+    from ragflow_lg.services.sessions import Steps
 
 
 STORE_S = 0.05
@@ -107,8 +107,8 @@ class TurnContext(Struct, eq=False):
     sink: EventSink | None = None
     steps: Steps | None = None
     """The store for step results, if the session is stored."""
-    gathered: Gathering | None = None
-    """The steps that are not stored yet, if the session has a store."""
+    joins_nodes: bool = False
+    """Whether nodes without effects that follow each other alone share a LangGraph step, which takes much less time."""
     is_cancelled: bool = False
     is_stopping: bool = False
     """Whether the turn stops as soon as no call to a service is running."""

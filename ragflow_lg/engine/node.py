@@ -67,7 +67,6 @@ async def visit(
         return await _fail_interrupted(program, ctx, turn, step)
     if node.tools or node.canvas is not None:
         await ask_about_calls(node, ctx, turn, ask)
-    await _settle(node, ctx, turn, task)
     clock = turn.services.clock
     created_at, began = clock.now(), clock.monotonic()
     await ctx.emit(NodeStarted(node.id, created_at, ctx.visit, ctx.place, preview_messages(ctx, state)))
@@ -125,28 +124,6 @@ async def visit_item(
         update.update({gate: {node.id: None} for gate in program.gates})
     names = program.names
     return update, [names[target] for target in program.default_targets if target in names]
-
-
-async def _settle(node: PlanNode, ctx: RunContext, turn: TurnContext, task: str) -> None:
-    """Store the steps before an effect, so that a run that continues finds the same inputs.
-
-    Nodes beside each other all wait, so that their events have the same order as if nothing had to be stored.
-    """
-    if (gathered := turn.outermost.gathered) is None:
-        return
-    shows_only = node.spec.kind == "message" and node.spec.effects_of(ctx, node.params) == "none"
-    has_effect = shows_only or _has_effect(node, ctx)
-    if shows_only and node.runs_alone and turn.nested is None:
-        await gathered.settle_hidden()
-    elif has_effect or not node.runs_alone:
-        await gathered.settle()
-    if has_effect and turn.nested is None:
-        gathered.hurry(task, is_shown=shows_only or (ctx.is_streaming and node.runs_alone))
-
-
-def _has_effect(node: PlanNode, ctx: RunContext) -> bool:
-    """Return whether running a node again would cost or change something. What the user has seen cannot change."""
-    return node.spec.kind in ("message", "interrupt") or node.spec.effects_of(ctx, node.params) != "none"
 
 
 async def _find_stored_visit(

@@ -18,7 +18,7 @@ from ragflow_lg.component.context import Round, RunContext
 from ragflow_lg.component.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.component.plan import ERROR, Region
 from ragflow_lg.component.spec import RegionRules
-from ragflow_lg.component.state import join_outputs, look_up, merge, merge_outputs, merge_turn, output_patch
+from ragflow_lg.component.state import join_updates, look_up, merge_turn, output_patch, updated_state
 from ragflow_lg.component.state_size import Size, output_part, size_of
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import Reference
@@ -68,14 +68,6 @@ class RegionProgram(Struct, frozen=True):
         return len(items or ()) if limit is None else limit
 
 
-_REDUCERS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "outputs": join_outputs,
-    "globals": merge,
-    "turn": merge,
-    "scope": merge,
-}
-
-
 class Step(Struct):
     """The effect of a step: its state update, and the next nodes' graph names (or LangGraph's ``Send``)."""
 
@@ -85,11 +77,7 @@ class Step(Struct):
 
     def then(self, other: Step) -> Step:
         """Combine with a later step in the same superstep."""
-        update = dict(self.update)
-        for key, value in other.update.items():
-            reduce = _REDUCERS.get(key) if key in update else None
-            update[key] = value if reduce is None else reduce(update[key], value)
-        return Step(update, other.goto, other.begins_round)
+        return Step(join_updates(self.update, other.update), other.goto, other.begins_round)
 
 
 WAVE_ROUNDS = 256
@@ -146,7 +134,7 @@ class Scope(Struct, eq=False):
         step = Step({"outputs": {owner.id: dict(self.first)}, "scope": scope})
         if self.only is None:
             await self._open(started[0], write)
-        return step.then(await self._begin(self._preview(state, step.update), self.only or 0, write))
+        return step.then(await self._begin(updated_state(state, step.update), self.only or 0, write))
 
     async def spread(self, state: Mapping[str, Any], write: Write | None) -> tuple[dict[str, Any], range]:
         """Open a region with concurrent rounds, or go on after a wave of them.
@@ -199,7 +187,7 @@ class Scope(Struct, eq=False):
 
     async def close_round(self, state: Mapping[str, Any], update: Mapping[str, Any], write: Write | None) -> Step:
         """End the round with its last node's update, and begin the next round or leave the region."""
-        preview = self._preview(state, update)
+        preview = updated_state(state, update)
         record = preview.get("scope", {})
         index = record.get("round", 0)
         try:
@@ -277,14 +265,6 @@ class Scope(Struct, eq=False):
             self.turn.state_size.replace(self._part(name), Size(), self.turn.services.state_limits)
         place = ".".join(map(str, self.outer.get("place", ())))
         await self.turn.emit(NodeStarted(self.program.owner.node.id, started_at, place=place), write)
-
-    def _preview(self, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the state after the update."""
-        preview = dict(state)
-        for key, reduce in (("outputs", merge_outputs), ("globals", merge), ("scope", merge)):
-            if key in update:
-                preview[key] = reduce(state.get(key), update[key])
-        return preview
 
     # The end
 

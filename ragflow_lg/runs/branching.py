@@ -8,24 +8,31 @@ old one would have continued.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from langgraph.checkpoint.serde.types import INTERRUPT
 from msgspec import Struct
 
-from ragflow_lg.base.errors import CheckpointError, ConflictError
+from ragflow_lg.base.errors import CheckpointError, ConflictError, RunCancelled
 from ragflow_lg.base.ids import NodeId, thread_of_session
 from ragflow_lg.base.langgraph_internals import NAMESPACE_SEPARATOR, TASK_SEPARATOR
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.component.context import RunContext
+from ragflow_lg.component.events import EngineEvent, NodeStarted
 from ragflow_lg.component.node_names import find_node, has_title
+from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+from ragflow_lg.engine.graph_run import play
 from ragflow_lg.runs.canvas_changes import Change, changed_channels, read_changes
 from ragflow_lg.runs.stored_steps import StoredSteps
+from ragflow_lg.runs.stored_turn import thread_config
 from ragflow_lg.services.sessions import LEASE_TOKEN, Leases, hold_lease
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+
+    from ragflow_lg.services.services import Services
 
 
 class _Level(Struct, frozen=True):
@@ -125,11 +132,13 @@ async def fork(
     *,
     changes: Mapping[str, JsonValue] | None = None,
     leases: Leases | None = None,
+    services: Services | None = None,
 ) -> None:
     """Create a session from another session's checkpoint or current state, with some values changed.
 
     ``checkpoint`` is the id, or a unique prefix of the id, of a checkpoint of the canvas or of a region. The id or
-    title of a node stands for the newest checkpoint of the last turn at which the node was about to run. At the newest
+    title of a node stands for the newest checkpoint of the last turn at which the node was about to run; with
+    ``services``, also inside a step that it shared with others. At the newest
     checkpoint, everything is copied, including open forms; at an older one, the next nodes run again. Nodes that ran
     concurrently with a region keep their results. With ``changes``, the next nodes always run again, and closed forms
     ask again.
@@ -144,7 +153,9 @@ async def fork(
         if not newest or not (checkpoint or changes):
             await _copy_present(steps, copies, canvas)
             return
-        namespace, checkpoint_id = await _find_place(steps, canvas, checkpoint) if checkpoint else ("", newest)
+        namespace, checkpoint_id = "", newest
+        if checkpoint:
+            steps, namespace, checkpoint_id = await _find_place(steps, canvas, checkpoint, services)
         levels = await _find_levels(steps, namespace, checkpoint_id, None)
         if not changes and all([await steps.newest(level.namespace) == level.checkpoint for level in levels]):
             await _copy_present(steps, copies, canvas)
@@ -165,15 +176,76 @@ async def fork(
             )
 
 
-async def _find_place(steps: StoredSteps, canvas: CompiledCanvas, name: str) -> tuple[str, str]:
+async def _find_place(
+    steps: StoredSteps, canvas: CompiledCanvas, name: str, services: Services | None
+) -> tuple[StoredSteps, str, str]:
     """Return the namespace and id of a checkpoint, or of the newest one at which a node was about to run."""
     try:
-        return await steps.find_place(name)
+        return steps, *await steps.find_place(name)
     except CheckpointError:
         if not has_title(canvas.plan, name) and find_node(canvas.plan, name) is None:
             raise
-    namespace, snapshot = await steps.find(steps.find_node(name), None)
-    return namespace, snapshot.config["configurable"]["checkpoint_id"]
+    found, namespace, snapshot = await _find_start(steps, canvas, steps.find_node(name), None, services)
+    return found, namespace, _checkpoint_id(snapshot)
+
+
+async def _find_start(
+    steps: StoredSteps, canvas: CompiledCanvas, node: NodeId, round: int | None, services: Services | None
+) -> tuple[StoredSteps, str, Any]:
+    """Return the newest namespace and snapshot in the last turn at which a node was about to run, and their steps.
+
+    If the node shared a step with the nodes before it, that step is played again in memory, node by node.
+
+    Raises:
+        CheckpointError: if the node did not run in that turn or round.
+    """
+    try:
+        return steps, *await steps.find(node, round)
+    except CheckpointError as error:
+        missing = error
+    nodes = canvas.plan.nodes
+    async for namespace, snapshot in steps.last_turn():
+        ids = [id_ for id_, name in canvas.names.items() if name in snapshot.next]
+        record: Mapping[str, Any] = snapshot.values.get("scope") or {}
+        is_candidate = [(nodes[id_].parent, nodes[id_].spec.kind == "entry") for id_ in ids] == [
+            (nodes[node].parent, False)
+        ]
+        if services is None or not is_candidate or (round is not None and record.get("round", 0) > round):
+            continue
+        apart = await _play_apart(steps, canvas, services, namespace, snapshot)
+        try:
+            return apart, *await apart.find(node, round)
+        except CheckpointError as error:
+            missing = error
+    raise missing
+
+
+async def _play_apart(
+    steps: StoredSteps, canvas: CompiledCanvas, services: Services, namespace: str, snapshot: Any
+) -> StoredSteps:
+    """Play a turn in memory, node by node, from a snapshot to the first node that has an effect. Return the steps."""
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    saver: Any = InMemorySaver()
+    saver.get_next_version = steps.saver.get_next_version  # savers write versions in forms that do not compare
+    canvas, copies = canvas.with_saver(saver), _Target(saver, steps.session)
+    for level in await _find_levels(
+        steps, namespace, _checkpoint_id(snapshot), frozenset(task.id for task in snapshot.tasks)
+    ):
+        await copies.copy(await steps.tuple(level.namespace, level.checkpoint), without=level.rerun_tasks)
+    turn = TurnContext(services)
+
+    def stop_before_effects(event: EngineEvent) -> tuple[()]:
+        if isinstance(event, NodeStarted):
+            node = canvas.plan.nodes[event.node]
+            if node.spec.effects_of(RunContext(canvas.plan, node, turn, {}), node.params) != "none":
+                raise RunCancelled(node.id)
+        return ()
+
+    turn.render_event = stop_before_effects
+    with suppress(RunCancelled):
+        await play(canvas.graph, None, thread_config(canvas, steps.session), context=turn, durability="sync")
+    return StoredSteps(canvas, saver, steps.session)
 
 
 async def _copy_present(steps: StoredSteps, copies: _Target, canvas: CompiledCanvas) -> None:
@@ -209,6 +281,7 @@ async def rerun(
     round: int | None = None,
     changes: Mapping[str, JsonValue] | None = None,
     leases: Leases | None = None,
+    services: Services | None = None,
 ) -> None:
     """Create a session that continues just before a node of the last turn, with some values changed.
 
@@ -223,7 +296,7 @@ async def rerun(
     steps, copies = StoredSteps(canvas, saver, session), _Target(saver, target)
     async with copies.reserved(leases):
         start = steps.find_node(node)
-        namespace, snapshot = await steps.find(start, round)
+        steps, namespace, snapshot = await _find_start(steps, canvas, start, round, services)
         name = canvas.names[start]
         rerun_tasks = frozenset(task.id for task in snapshot.tasks if task.name == name)
         levels = await _find_levels(steps, namespace, _checkpoint_id(snapshot), rerun_tasks)

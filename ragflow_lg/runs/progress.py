@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from langgraph.constants import START
@@ -100,9 +100,10 @@ async def _read_level(
 
 def _add_finished(plan: Plan, values: Mapping[str, Any], running: set[NodeId], place: str, progress: Progress) -> None:
     ends: Mapping[str, Any] = values.get("turn", {}).get("ends", {})
+    unfinished = _find_later(plan, running) - plan.cyclic | running
     for id_, outputs in values.get("outputs", {}).items():
         node = plan.nodes.get(NodeId(id_))
-        if node is None or node.id in running:
+        if node is None or node.id in unfinished:
             continue
         end: list[Any] = ends.get(id_) or [place, 0.0, 0.0, {}, None, ""]
         finished_place, created_at, elapsed_s, inputs, data, text = end
@@ -122,3 +123,14 @@ def _add_finished(plan: Plan, values: Mapping[str, Any], running: set[NodeId], p
             end=data,
             place=place,
         )
+
+
+def _find_later(plan: Plan, running: Iterable[NodeId]) -> set[NodeId]:
+    """Return the nodes after those that are running, which in a Loop have outputs of an earlier round."""
+    later, waiting = set[NodeId](), list(running)
+    while waiting:
+        node = plan.nodes[waiting.pop()]
+        new = {t for t in node.targets if plan.nodes[t].parent == node.parent} - later
+        later |= new
+        waiting += new
+    return later

@@ -92,7 +92,8 @@ class Run:
         )
         config = thread_config(canvas, session)
         self._sink = EventSink(options.event_limit)
-        self._turn = TurnContext(services, self._sink, step_store(canvas, config))
+        joins_nodes = options.store is None or options.store.durability == "effects"
+        self._turn = TurnContext(services, self._sink, step_store(canvas, config), joins_nodes=joins_nodes)
         self._observer = CallObserver(canvas.plan, options.callbacks, self.record, options.store)
         self._session = RunSession(options, session_id, config, self._turn, self._observer)
         self._graph = GraphTask(self._sink)
@@ -317,8 +318,6 @@ class Run:
         session, turn = self._session, self._turn
         try:
             await self._graph
-            if turn.gathered is not None and (end is None or end.status != "succeeded"):
-                await turn.gathered.settle()
         except RunCancelled:
             if session.is_lost:
                 raise SessionBusyError(

@@ -73,7 +73,6 @@ class RunSession(AbstractAsyncContextManager[None]):
             self.lease_token = lease.token
             self.config = with_lease_token(self.config, lease.token)
             self._turn.steps = step_store(self._options.canvas, self.config)
-            self._turn.gathered = store.gather(self.config)
             self._observer.hold(partial(store.leased, self.config))
             self._watch = store.cancels.watch(self.id, self._turn.cancel)
             await self._watch.__aenter__()
@@ -82,7 +81,7 @@ class RunSession(AbstractAsyncContextManager[None]):
             raise
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Store the last steps and the record of the run, which ``error`` has ended if any, and release the session."""
+        """Store the record of the run, which ``error`` has ended if any, and release the session."""
         store = self._options.store
         if store is None or self._watch is None:
             return
@@ -99,8 +98,8 @@ class RunSession(AbstractAsyncContextManager[None]):
     async def begin(self, record: RunRecord) -> None:
         """Store the record of the run with its first step: there is none of a run that nothing can continue."""
         self.record, store = record, self._options.store
-        if store is not None and self._turn.gathered is not None:
-            await self._turn.gathered.attach(partial(store.runs.put, record))
+        if store is not None:
+            store.attach(self.config, partial(store.runs.put, record))
 
     def fail(self, error: RagflowLgError) -> None:
         """Set the status of a run that an error has ended, unless it has ended before."""
@@ -127,39 +126,30 @@ class RunSession(AbstractAsyncContextManager[None]):
         return not is_newest
 
     async def store_success(self, end: TurnFinished) -> None:
-        """Store the end of a turn with its last steps, and release the session, in one transaction if possible."""
-        store, lease, gathered = self._options.store, self._lease, self._turn.gathered
-        if store is None or lease is None or gathered is None or self.record is None:
+        """Store the end of a turn and release the session, in one transaction."""
+        store, lease = self._options.store, self._lease
+        if store is None or lease is None or self.record is None:
             return
         ended = await self._ended_record(store, self.record, end.status, end.error)
         works = await self._observer.last_works()
         try:
-            await gathered.close([*works, partial(store.runs.put, ended), lease.release])
+            async with store.leased(self.config):
+                for work in (*works, partial(store.runs.put, ended), lease.release):
+                    await work()
         except CheckpointError:
             if not await is_recorded(store.runs, ended):
                 raise
         self._lease = None
 
     async def _close(self, store: SessionStore, error: BaseException | None) -> None:
-        """Store the last steps, and find out what is recorded of the end. Report only the first error."""
+        """Find out what is recorded of the end. Report only the first error."""
         if error is None:
-            try:
-                await self._close_steps()
-            except BaseException as failure:
-                await self._close(store, failure)
-                raise
             await self._end_record(store)
             return
         if isinstance(error, RagflowLgError):
             self.fail(error)
         with suppress(CheckpointError):
-            await self._close_steps()
-        with suppress(CheckpointError):
             await self._end_record(store)
-
-    async def _close_steps(self) -> None:
-        if self._turn.gathered is not None and self._lease is not None:
-            await self._turn.gathered.close()
 
     async def _end_record(self, store: SessionStore) -> None:
         """Find out what is recorded of the end, if it has not been recorded yet."""

@@ -197,7 +197,9 @@ class Runner:
 
     async def fork(self, session: SessionId | str, target: SessionId | str, checkpoint: str = "") -> None:
         """Create a session from another session or one of its checkpoints. See `ragflow_lg.runs.branching.fork`."""
-        await fork(self._canvas, self._saver(), session, target, checkpoint, leases=self._leases)
+        await fork(
+            self._canvas, self._saver(), session, target, checkpoint, leases=self._leases, services=self.services
+        )
 
     async def rerun(
         self,
@@ -210,7 +212,15 @@ class Runner:
     ) -> Run:
         """Rerun a session's last turn from a given node, as a new session. See `ragflow_lg.runs.branching.rerun`."""
         await rerun(
-            self._canvas, self._saver(), session, target, node, round=round, changes=changes, leases=self._leases
+            self._canvas,
+            self._saver(),
+            session,
+            target,
+            node,
+            round=round,
+            changes=changes,
+            leases=self._leases,
+            services=self.services,
         )
         return Run(self._options, target, "continue", {})
 

@@ -49,8 +49,8 @@ class StoredSteps:
 
     def __init__(self, canvas: CompiledCanvas, saver: BaseCheckpointSaver[Any], session: str) -> None:
         self._canvas = canvas
-        self._saver = saver
-        self._name = session
+        self.saver = saver
+        self.session = session
         self._thread = thread_of_session(session)
         self._ids = {name: id_ for id_, name in canvas.names.items()}
 
@@ -63,7 +63,7 @@ class StoredSteps:
 
     async def places(self, namespace: str | None = None, *, before: str = "") -> AsyncIterator[tuple[str, str]]:
         """Yield the namespace and id of checkpoints, newest first: those older than ``before``, in one namespace."""
-        saver: Any = self._saver
+        saver: Any = self.saver
         if hasattr(saver, "list_keys"):  # a `CanvasSaver`, which lists them without reading their values
             async with aclosing(saver.list_keys(self._thread, namespace, before=before)) as keys:
                 async for key in keys:
@@ -87,7 +87,7 @@ class StoredSteps:
 
         In Redis, a listing sorts all checkpoints of the session.
         """
-        stored = await self._saver.aget_tuple(config)
+        stored = await self.saver.aget_tuple(config)
         return "" if stored is None else stored.config.get("configurable", {}).get("checkpoint_id", "")
 
     async def ordered(self) -> AsyncIterator[tuple[str, str]]:
@@ -109,9 +109,9 @@ class StoredSteps:
         matches = [place async for place in self.places() if place[1].startswith(checkpoint)]
         if len(matches) == 1 or (matches and checkpoint in (id_ for _, id_ in matches)):
             return next((place for place in matches if place[1] == checkpoint), matches[0])
-        advice = f"List them with: ragflow-lg history {self._name}"
+        advice = f"List them with: ragflow-lg history {self.session}"
         if not matches:
-            raise CheckpointError(f"The session {self._name!r} has no checkpoint {checkpoint!r}. {advice}")
+            raise CheckpointError(f"The session {self.session!r} has no checkpoint {checkpoint!r}. {advice}")
         raise CheckpointError(f"{len(matches)} checkpoints in the session start with {checkpoint!r}. {advice}")
 
     # States
@@ -122,9 +122,9 @@ class StoredSteps:
         Raises:
             CheckpointError: if there is none.
         """
-        stored = await self._saver.aget_tuple(self.config(namespace, checkpoint))
+        stored = await self.saver.aget_tuple(self.config(namespace, checkpoint))
         if stored is None:
-            raise CheckpointError(f"The store has no session {self._name!r}.")
+            raise CheckpointError(f"The store has no session {self.session!r}.")
         return stored
 
     async def snapshot(self, namespace: str, checkpoint: str) -> Any:
@@ -182,7 +182,7 @@ class StoredSteps:
         node = find_node(self._canvas.plan, name)
         if node is None:
             problem = describe_unknown_node(self._canvas.plan, name)
-            raise CheckpointError(f"{problem} List them with: ragflow-lg history {self._name}")
+            raise CheckpointError(f"{problem} List them with: ragflow-lg history {self.session}")
         return node
 
     async def find(self, node: NodeId, round: int | None) -> tuple[str, Any]:
@@ -195,7 +195,7 @@ class StoredSteps:
         if round is not None and nodes[node].parent is None:
             raise CheckpointError(f"{node!r} is not in a Loop or Iteration and has no rounds. Omit the round.")
         ran: dict[NodeId, set[int]] = {}
-        async for namespace, snapshot in self._last_turn():
+        async for namespace, snapshot in self.last_turn():
             record: Mapping[str, Any] = snapshot.values.get("scope") or {}
             number: int | None = record.get("round")
             next_nodes = {self._ids[name] for name in snapshot.next if name in self._ids}
@@ -205,11 +205,11 @@ class StoredSteps:
                 ran.setdefault(other, set()).update(() if number is None else (number,))
         raise CheckpointError(self._describe_missing(node, round, ran))
 
-    async def _last_turn(self) -> AsyncIterator[tuple[str, Any]]:
+    async def last_turn(self) -> AsyncIterator[tuple[str, Any]]:
         """Yield the snapshots from the last turn, namespace by namespace."""
         first = ""
         async for _, checkpoint in self.places(""):
-            stored = await self._saver.aget_tuple(self.config("", checkpoint))
+            stored = await self.saver.aget_tuple(self.config("", checkpoint))
             if stored is not None and stored.metadata.get("source") == "input":
                 first = checkpoint
                 break
@@ -228,7 +228,7 @@ class StoredSteps:
             return f"{node!r} did not run in round {round} of the last turn. It ran in {_format_rounds(rounds)}."
         order = sorted(ran, key=lambda other: self._canvas.plan.nodes[other].rank)
         others = f"These nodes ran: {', '.join(order)}." if order else "Nothing ran."
-        return f"{node!r} did not run in the last turn of session {self._name!r}. {others}"
+        return f"{node!r} did not run in the last turn of session {self.session!r}. {others}"
 
     async def find_task(self, namespace: str, child: str, before: str) -> Any:
         """Return the snapshot in a namespace at which the task ``child`` was about to run.

@@ -25,8 +25,8 @@ Trace: TypeAlias = list[dict[str, JsonValue]]
 "arguments", "result", "elapsed_time"}]}``."""
 
 Durability: TypeAlias = Literal["effects", "steps"]
-"""When a run's steps are stored: ``effects`` stores steps without effects together with the next effect, ``steps``
-each step before the next one starts."""
+"""What a stored step of a run is: with ``effects``, nodes without effects that follow each other alone share one; with
+``steps``, each node has its own."""
 
 StoreWork: TypeAlias = Callable[[], Awaitable[None]]
 """Stores a record or a trace, or releases a lease. If that fails, it may be called again."""
@@ -186,49 +186,6 @@ class Steps(Protocol):
         ...
 
 
-class Gathering(Protocol):
-    """The steps of one run that are not stored yet, because running them again would cost and change nothing."""
-
-    async def attach(self, work: StoreWork) -> None:
-        """Store something else, such as a record, in the transaction of the next steps.
-
-        Raises:
-            CheckpointError: if the store fails at once.
-        """
-        ...
-
-    def hurry(self, task: str, *, is_shown: bool = False) -> None:
-        """Store the result of a task soon: an effect has finished in it. ``is_shown``: the user has seen the result."""
-        ...
-
-    def require(self, task: str) -> None:
-        """Let no step follow the one of a task before it is stored."""
-        ...
-
-    async def settle(self) -> None:
-        """Store all steps so far. An effect may begin only after this.
-
-        Raises:
-            SessionBusyError: if another runner holds the session.
-            CheckpointError: if the store fails.
-        """
-        ...
-
-    async def settle_hidden(self) -> None:
-        """Store all steps so far if there is an effect among them whose result the user has not seen.
-
-        A Message may begin only after this. It raises the same errors.
-        """
-        ...
-
-    async def close(self, works: Sequence[StoreWork] = ()) -> None:
-        """Store all steps at the end of the run with the works after them, and gather no more.
-
-        It raises the same errors. If a step cannot be stored, the works are not done.
-        """
-        ...
-
-
 class SessionStore(Protocol):
     """All stored data about sessions."""
 
@@ -252,6 +209,11 @@ class SessionStore(Protocol):
         """The cancellation requests."""
         ...
 
+    @property
+    def durability(self) -> Durability:
+        """Which nodes share a step."""
+        ...
+
     def leased(self, config: RunnableConfig) -> AbstractAsyncContextManager[None]:
         """Store what is put in the block, and release the lease if the block does, at its end and in one transaction.
 
@@ -271,8 +233,8 @@ class SessionStore(Protocol):
         """
         ...
 
-    def gather(self, config: RunnableConfig) -> Gathering:
-        """Gather the steps of a run, whose config contains the token of its lease."""
+    def attach(self, config: RunnableConfig, work: StoreWork) -> None:
+        """Do something else in the transaction of what a run stores next. ``config`` contains its lease's token."""
         ...
 
     @property

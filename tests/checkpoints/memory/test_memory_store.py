@@ -21,7 +21,7 @@ async def test_the_history_has_every_step_of_a_long_session_and_a_fork_continues
         "t": {**text(script="x"), "parent_id": "A"},
     }
     second = loop({"ask": form("f")}, count=2)
-    async with open_store("memory://", SystemClock()) as store:
+    async with open_store("memory://", SystemClock(), durability="steps") as store:
         runner = runner_of({**first, **second, **out("done")}, first=["A"], store=store)
         await play_run(runner.start("s", {"query": "q"}))
         await play_run(runner.resume("s", {"f": "1"}))

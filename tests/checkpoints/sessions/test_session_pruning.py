@@ -149,7 +149,7 @@ async def test_a_lost_lease_stops_the_deletion(reopen_shared: OpenStore) -> None
 async def test_an_interrupted_pruning_leaves_a_usable_session(
     reopen: OpenStore, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    monkeypatch.setattr("ragflow_lg.checkpoints.sessions.session_pruning.BATCH", 10)
+    monkeypatch.setattr("ragflow_lg.checkpoints.sessions.session_pruning.BATCH", 5)
     async with reopen() as store:
         runner = runner_on(store, ECHO)
         await play(runner, *(question(number) for number in range(4)))

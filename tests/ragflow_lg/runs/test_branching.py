@@ -178,7 +178,7 @@ async def test_an_unambiguous_prefix_of_an_id_is_enough() -> None:
     runner = runner_of(LOOP, variables=ADD, saver=InMemorySaver())
     await play_run(runner.start("s", {"query": "q"}))
     checkpoints = [checkpoint async for checkpoint in runner.history("s")]
-    inner = next(checkpoint for checkpoint in checkpoints if checkpoint.region == "lp" and checkpoint.next == ("set",))
+    inner = next(checkpoint for checkpoint in checkpoints if checkpoint.region == "lp" and checkpoint.next == ("li",))
     others = [c.checkpoint for c in checkpoints if c is not inner]
     length = next(n for n in range(1, 37) if not any(id_.startswith(inner.checkpoint[:n]) for id_ in others))
     await runner.fork("s", "short", inner.checkpoint[:length])

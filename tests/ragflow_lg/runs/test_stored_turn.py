@@ -49,17 +49,17 @@ async def test_a_canvas_with_another_body_of_a_region_is_rejected(stop: str) -> 
         message = node("Message", {"content": [f"got {{{name}@{'a' if stop == 'pause' else 'result'}}}"]})
         return {**loop({"t": text([name], "r"), name: waiting, "m": message}), **out("end")}
 
-    saver = InMemorySaver()
-    runner = runner_of(components("f"), saver=saver)
-    run = runner.start("s", {"query": "q"})
-    async for event in run:
-        if isinstance(event, WireNodeFinished) and event.component_id == "t":
-            runner.drain() if stop == "drain" else None
-    other = runner_of(components("g"), saver=saver)
-    with pytest.raises(CanvasChangedError, match="f is gone"):
-        await play_run(other.resume("s", {"a": "1"}) if stop == "pause" else other.continue_("s"))
-    rest, _ = await play_run(runner.resume("s", {"a": "1"}) if stop == "pause" else runner.continue_("s"))
-    assert rest.startswith("got ")
+    async with open_store("memory://", SystemClock(), durability="steps") as store:
+        runner = runner_of(components("f"), store=store)
+        run = runner.start("s", {"query": "q"})
+        async for event in run:
+            if isinstance(event, WireNodeFinished) and event.component_id == "t":
+                runner.drain() if stop == "drain" else None
+        other = runner_of(components("g"), store=store)
+        with pytest.raises(CanvasChangedError, match="f is gone"):
+            await play_run(other.resume("s", {"a": "1"}) if stop == "pause" else other.continue_("s"))
+        rest, _ = await play_run(runner.resume("s", {"a": "1"}) if stop == "pause" else runner.continue_("s"))
+        assert rest.startswith("got ")
 
 
 async def test_a_continued_turn_whose_messages_are_stored_has_their_answer() -> None:
