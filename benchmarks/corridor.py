@@ -30,7 +30,6 @@ from starlette.types import Message
 
 from benchmarks import canvases
 from benchmarks.server_apps import by_hand, canvas, ours
-from ragflow_lg.server.http.shared.event_stream import CONNECTION
 from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest
 
 ROOT = Path(__file__).parent.parent
@@ -219,13 +218,6 @@ class MarkedModel:
         yield ChatDelta("after")
 
 
-class Connection:
-    """A connection that says when its client leaves, as those of our server do."""
-
-    is_lost = False
-    on_lost: Callable[[], object] | None = None
-
-
 async def _request(app: Any, path: str, key: str, body: Any, on_body: OnBody | None = None) -> bytes:
     """Return the whole answer of one request, sent as a server sends it."""
     scope = {
@@ -233,7 +225,6 @@ async def _request(app: Any, path: str, key: str, body: Any, on_body: OnBody | N
         "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "",
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
         "headers": [(b"authorization", f"Bearer {key}".encode()), (b"content-type", b"application/json")],
-        CONNECTION: Connection(),
     }  # fmt: skip
     messages: list[Message] = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
     answer: list[bytes] = []

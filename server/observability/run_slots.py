@@ -15,8 +15,6 @@ from msgspec import Struct
 from ragflow_lg.base.errors import BusyError, QuotaError
 
 MAX_INPUT_CHARS = 32_000_000
-MARGIN = 100
-"""How many runs may begin between the question whether one has to wait and the answer."""
 
 
 class Places(Struct, frozen=True):
@@ -127,11 +125,6 @@ class RunSlots:
     def queue_length(self) -> int:
         """Number of runs waiting for a slot."""
         return len(self._waiting)
-
-    def is_near_limit(self, places: Places) -> bool:
-        """Return whether a run that begins now could have to wait, because others begin at the same time."""
-        used_up = any(0 < limit <= self._in_use[name] + MARGIN for name, limit in places.counters())
-        return used_up or self._running + MARGIN >= self._slots or not self._inputs.have_room(places)
 
     def position(self, run_id: str) -> int:
         """Return the place of a run among those that wait, from 1; 0 if it does not wait."""

@@ -305,11 +305,6 @@ class Turns(PlayedRuns):
         slots, page_slots = self.quotas.limits(tenant).runs, settings.quotas.pages.runs
         return await self._slots.acquire(Places(tenant, slots, page_key, page_slots, input_chars, run_id))
 
-    def may_wait(self, tenant: str) -> bool:
-        """Return whether a run of a tenant that begins now could have to wait for its place."""
-        slots = self.quotas.limits(tenant).runs
-        return self._orders is not None or self._slots.is_near_limit(Places(tenant, slots))
-
     async def queue_position(self, run_id: str) -> int:
         """Return the place of a run among those that wait for a slot of this process or for a worker; 0 if it does not.
 

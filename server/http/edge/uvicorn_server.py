@@ -48,8 +48,6 @@ class _Protocol(H11Protocol):
     """A `ragflow_lg.server.http.shared.event_stream.Connection`."""
 
     header_timeout_s = 10.0
-    is_lost = False
-    on_lost: Callable[[], object] | None = None
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -78,9 +76,6 @@ class _Protocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         super().connection_lost(exc)
-        self.is_lost = True
-        if self.on_lost is not None:
-            self.on_lost()
 
     def send_400_response(self, msg: str) -> None:
         self._stop_timer()

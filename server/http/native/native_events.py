@@ -19,50 +19,8 @@ if TYPE_CHECKING:
 RETRY_S = 1.0
 
 
-def build_event_schema(data: dict[str, Any], *, end: str = "") -> dict[str, Any]:
-    """Build the JSON Schema of one server-sent event, which is how OpenAPI versions before 3.2 describe streams.
-
-    ``data`` is the schema of its JSON data; ``end`` is the text of a final event that is not JSON, such as ``[DONE]``.
-
-    >>> build_event_schema({"type": "object"})["required"]
-    ['data']
-    """
-    content: dict[str, Any] = {"type": "string", "contentMediaType": "application/json", "contentSchema": data}
-    return {
-        "type": "object",
-        "description": "One event.",
-        "properties": {
-            "data": {"anyOf": [content, {"const": end}]} if end else content,
-            "event": {"type": "string"},
-            "id": {"type": "string", "description": "`RUN:NUMBER`, for `Last-Event-ID`."},
-        },
-        "required": ["data"],
-    }
-
-
-_REFS = "#/components/schemas"
-_EVENT: dict[str, Any] = {
-    "type": "object",
-    "description": "An event of the run, or `queued`, without an id: its `position` among the runs that wait, from 1.",
-    "properties": {
-        "run_id": {"type": "string"},
-        "session_id": {"type": "string"},
-        "event": {"type": "string", "description": "RAGFlow's name of the event, `agent_record` or `queued`."},
-        "data": {"type": "object"},
-    },
-    "required": ["run_id", "session_id", "event", "data"],
-}
-_END: dict[str, Any] = {
-    "type": "object",
-    "description": "`end`, the last event: the state of the run, and the error that interrupted the stream.",
-    "properties": {
-        "run": {"anyOf": [{"$ref": f"{_REFS}/RunAnswer"}, {"type": "null"}]},
-        "error": {"anyOf": [{"$ref": f"{_REFS}/Problem"}, {"type": "null"}]},
-    },
-    "required": ["run", "error"],
-}
 EVENT_STREAM: dict[str, Any] = {
-    "schema": build_event_schema({"anyOf": [_EVENT, _END]}),
+    "schema": {"type": "string", "description": "Server-sent events."},
     "examples": {
         "stream": {
             "value": "retry: 1000\n\nid: 9b1f…:1\nevent: workflow_started\ndata: "

@@ -99,7 +99,7 @@ class EventResponder(Struct, frozen=True):
         control = RunControl(get_app_state(request), get_turns(request), self.agent, policy)
         if self.mode == "stream":
             frames = self._begin_frames(control, start(control))
-            return await begin_stream(request, self.agent.tenant, frames, refuse_frames, notice=queue_frame)
+            return await begin_stream(request, frames, refuse_frames, notice=queue_frame)
         turn = await start(control)
         run_id = turn.envelope.message_id
         if self.mode == "background":
@@ -181,7 +181,7 @@ async def stream_run(
     frames = _begin_frames(request, control, run, after, has_records=has_records)
     notes = current_notes()
     notes.run, notes.session = run.id, run.session_id
-    return await begin_stream(request, run.tenant, frames, refuse_frames, notice=queue_frame)
+    return await begin_stream(request, frames, refuse_frames, notice=queue_frame)
 
 
 async def _begin_frames(

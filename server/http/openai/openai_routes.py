@@ -142,7 +142,7 @@ async def run_openai_turn(
     begun = get_turns(request).begin(agent, session, turn_request, policy)
     builder = _ResponseBuilder(session.row.id, agent.id, get_app_state(request).now_ms() // 1000, prompt_tokens)
     if body.stream:
-        return await begin_stream(request, caller.tenant, _begin_chunks(begun, builder), builder.refuse)
+        return await begin_stream(request, _begin_chunks(begun, builder), builder.refuse)
     turn = await begun
     builder.created = turn.envelope.created_at
     return await await_while_connected(request, _collect(turn, turn.events(), builder))

@@ -218,7 +218,7 @@ class CompletionResponder(Struct, frozen=True):
         frames = self._begin(begun)
         if self.forwarding == "messages":  # the oldest clients do not know comments
             return EventStream(await frames, 0.0)
-        return await begin_stream(request, caller.tenant, frames, self._refuse)
+        return await begin_stream(request, frames, self._refuse)
 
     async def _collect(self, turn: Turn, caller: ApiCaller) -> Response:
         """Collect the events of a turn, and respond with its answer.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 from fastapi import Depends, Header, Query
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CONNECTION = "ragflow_lg.connection"
-"""The key of a scope for its `Connection`, if the server has one. Otherwise, a task waits for the disconnection."""
+"""The key of a scope for its `Connection`, if the server has one."""
 MAX_UNSENT_BYTES = 64 * 1024 * 1024
 """How many bytes of long frames and answers a tenant may hold for clients that do not read."""
 STALLED_S = 2.0
@@ -41,11 +41,6 @@ T = TypeVar("T")
 
 class Connection(Protocol):
     """The connection of a request."""
-
-    is_lost: bool
-    """Whether the client has disconnected."""
-    on_lost: Callable[[], object] | None
-    """Called when the client disconnects."""
 
     def abort(self) -> None:
         """End the connection at once, without what has not been sent."""
@@ -152,9 +147,9 @@ class EventStream(Response):
         if self._heartbeat_s:
             self._send = send
             self._beat_later()
-        connection: Connection | None = scope.get(CONNECTION)
-        self._connection, tenant = connection, current_notes().tenant
-        watching = self._watch(connection, receive)
+        self._connection, tenant = scope.get(CONNECTION), current_notes().tenant
+        watching = asyncio.create_task(wait_for_disconnect(receive))
+        watching.add_done_callback(self._leave)
         try:
             async for frames in self._frames:
                 await self._send_frames(frames, tenant, send)
@@ -170,8 +165,6 @@ class EventStream(Response):
         finally:
             self._sending = None
             UNSENT.hold(tenant, self, 0)
-            if connection is not None:
-                connection.on_lost = None
             if self._timer is not None:
                 self._timer.cancel()
             for helper in (watching, self._beating):
@@ -191,17 +184,6 @@ class EventStream(Response):
                 self._is_inside_frame = start + PART_BYTES < len(frames)
         if len(frames) > PART_BYTES:
             UNSENT.hold(tenant, self, 0)
-
-    def _watch(self, connection: Connection | None, receive: Receive) -> asyncio.Task[None] | None:
-        """Call `_leave` when the client disconnects. Return the task that waits for it, if one has to."""
-        if connection is None:
-            watching = asyncio.create_task(wait_for_disconnect(receive))
-            watching.add_done_callback(self._leave)
-            return watching
-        connection.on_lost = self._leave
-        if connection.is_lost:
-            self._leave()
-        return None
 
     def end(self) -> None:
         """End the response as if the client had disconnected."""

@@ -27,7 +27,6 @@ Frames = AsyncGenerator[bytes]
 
 async def begin_stream(
     request: Request,
-    tenant: str,
     begin: Coroutine[Any, Any, Frames],
     refuse: Callable[[RagflowLgError], Iterable[bytes]],
     *,
@@ -39,7 +38,6 @@ async def begin_stream(
 
     Args:
         request: The request.
-        tenant: The tenant whose turn it is.
         begin: Begins the turn, waits for its first event, and returns its frames.
         refuse: Builds the last frames of a turn that is refused after it has waited.
         notice: Builds the frame with the run, the session and the position.
@@ -49,8 +47,6 @@ async def begin_stream(
     """
     turns, notes = get_turns(request), current_notes()
     heartbeat_s = get_app_state(request).settings.server.heartbeat_s
-    if not turns.may_wait(tenant):
-        return EventStream(await begin, heartbeat_s)
     task = asyncio.create_task(begin)
     try:
         while not task.done():

@@ -15,7 +15,7 @@ from ragflow_lg.base.errors import (
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.wire.wire_events import Message, WorkflowStarted
-from ragflow_lg.server.http.native.native_events import build_event_schema, read_event_position, write_event_frames
+from ragflow_lg.server.http.native.native_events import read_event_position, write_event_frames
 from ragflow_lg.server.streaming.event_codec import StreamEvent
 from ragflow_lg.server.streaming.run_manager import EventPage
 from tests.server.http.native.native_client import frames
@@ -78,8 +78,3 @@ def test_the_header_overrides_the_query() -> None:
         read_event_position(_request("other:7"), "r", None)
     with pytest.raises(StreamPositionError):
         read_event_position(_request("r:x"), "r", None)
-
-
-def test_the_schema_of_an_event_has_json_or_the_end_text() -> None:
-    assert build_event_schema({"type": "object"})["properties"]["data"]["contentSchema"] == {"type": "object"}
-    assert build_event_schema({}, end="[DONE]")["properties"]["data"]["anyOf"][1] == {"const": "[DONE]"}

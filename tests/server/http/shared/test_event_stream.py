@@ -1,6 +1,6 @@
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -104,30 +104,13 @@ async def test_a_disconnect_stops_reading_at_once() -> None:
 
 
 class Connection:
-    """The connection of a server that says when a client leaves."""
+    """The connection of a server that can be ended at once."""
 
-    def __init__(self, *, is_lost: bool = False) -> None:
-        self.is_lost = is_lost
+    def __init__(self) -> None:
         self.is_aborted = False
-        self.on_lost: Callable[[], object] | None = None
 
     def abort(self) -> None:
         self.is_aborted = True
-
-
-@pytest.mark.parametrize("is_lost", [True, False])
-async def test_a_connection_says_when_its_client_leaves(is_lost: bool) -> None:
-    client, frames, connection = Client(), FrameSource(b"a", asyncio.Event()), Connection(is_lost=is_lost)
-    stream = EventStream(frames.stream(), 0.0)
-    sending = asyncio.create_task(stream({"type": "http", CONNECTION: connection}, client.receive, client.send))
-    if not is_lost:
-        while not client.bodies:
-            await asyncio.sleep(0)
-        assert connection.on_lost is not None
-        connection.on_lost()
-    async with asyncio.timeout(60):
-        await sending
-    assert (frames.is_closed, sending.cancelled()) == (True, False)
 
 
 async def test_a_cancelled_response_stays_cancelled() -> None:
