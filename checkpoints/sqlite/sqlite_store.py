@@ -63,6 +63,7 @@ class SqliteCancels:
         self._local.begin(watch)
         self._watched[watch.session] += 1
         if not self._is_polling:
+            self._is_polling = True
             self._poll_later()
 
     async def end(self, watch: CancelWatch) -> None:
@@ -71,11 +72,12 @@ class SqliteCancels:
         await self._local.end(watch)
 
     def _poll_later(self) -> None:
-        self._is_polling = bool(self._watched)
-        if self._is_polling:
-            asyncio.get_running_loop().call_later(POLL_S, self._poll, context=Context())
+        asyncio.get_running_loop().call_later(POLL_S, self._poll, context=Context())
 
     def _poll(self) -> None:
+        self._is_polling = bool(self._watched)
+        if not self._is_polling:
+            return  # the file may be closed
         names = json.dumps(list(self._watched))
         polling = self._file.begin(lambda: self._file.connection.execute(_FLAGGED, (names,)).fetchall())
         polling.add_done_callback(self._cancel_flagged)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from random import getrandbits
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -22,7 +23,6 @@ from langgraph.checkpoint.base import (
 
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.langgraph_internals import advance_ids_past
-from ragflow_lg.checkpoints.steps.channel_versions import next_version
 from ragflow_lg.checkpoints.steps.checkpoint_texts import (
     PLAIN_METADATA,
     has_metadata,
@@ -81,8 +81,12 @@ class CanvasSaver(PruningSaver):
         self._writer = PartWriter(inner, self.values)
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        """Return the next version of a channel."""
-        return next_version(current)
+        """Return the version after the greatest one so far, which LangGraph's savers may have made.
+
+        The random part distinguishes steps that follow the same one. LangGraph's own versions have 49 characters, and
+        every checkpoint has those of all channels.
+        """
+        return f"{int(str(current or 0).partition('.')[0]) + 1:08}.{getrandbits(24):06x}"
 
     async def aput(
         self,

@@ -3,42 +3,20 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.checkpoints import Store
-from ragflow_lg.checkpoints.steps.channel_versions import next_version
+from ragflow_lg.checkpoints.memory.memory_store import memory_saver
 from tests.stores import METADATA, OpenStore, checkpoint_config, read_checkpoint, store_opener
 
-NUMBERS = st.integers(0, 10**12) | st.integers(10**8 - 3, 10**8 + 3)
 
-
-def _short(number: int) -> str:
-    version = next_version(number - 1 if number else None)
-    assert number == 0 or int(version.partition(".")[0].removeprefix("a")) == number
-    return version
-
-
-@given(first=NUMBERS, second=NUMBERS)
-def test_versions_have_the_order_of_their_numbers(first: int, second: int) -> None:
-    if first and second and first != second:
-        assert (_short(first) < _short(second)) == (first < second)
-
-
-@given(NUMBERS)
-def test_versions_of_langgraph_are_followed_by_greater_ones(number: int) -> None:
-    of_langgraph: Any = InMemorySaver().get_next_version(f"{number:032}.0.5", None)
-    following = next_version(of_langgraph)
-    assert following > of_langgraph
-    assert next_version(following) > following
-    assert next_version(number) > next_version(None) or number == 0
-
-
-def test_versions_are_short_and_differ() -> None:
-    assert len({next_version("00000012.abcdef") for _ in range(100)}) == 100
-    assert len(next_version("00000012.abcdef")) == 15
+def test_versions_of_langgraph_are_followed_by_greater_ones() -> None:
+    saver = memory_saver()
+    theirs: Any = InMemorySaver().get_next_version(f"{12:032}.0.5", None)
+    following: str = saver.get_next_version(theirs, None)
+    assert theirs < following < saver.get_next_version(following, None)
+    assert len({saver.get_next_version("00000012.abcdef", None) for _ in range(100)}) == 100
 
 
 def _checkpoint(channels: int) -> Any:
