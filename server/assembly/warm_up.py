@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from threading import Event
@@ -35,30 +34,18 @@ def is_loading() -> bool:
     return _is_loading.is_set()
 
 
-@contextmanager
-def loading_turn_code(then: Callable[[], object] = lambda: None) -> Generator[Callable[[], object]]:
-    """Yield a function that starts loading the code of turns in a thread. After the block, it loads no more modules.
+def start_loading(then: Callable[[], object] = lambda: None) -> None:
+    """Load the code of turns in a thread, which calls ``then`` at the end. The event loop does not end before it."""
 
-    When all code is loaded, the thread calls ``then``.
-    The event loop does not end before the thread: it could crash in a compiled module that is just being loaded.
-    """
-    stop = Event()
+    def load() -> None:
+        try:
+            load_turn_code()
+        finally:
+            _is_loading.clear()
+        then()
+
     _is_loading.set()
-    try:
-        yield lambda: asyncio.get_running_loop().run_in_executor(None, _load_until, stop, then)
-    finally:
-        stop.set()
-        _is_loading.clear()
-
-
-def _load_until(stop: Event, then: Callable[[], object]) -> None:
-    for name in LAZY_MODULES:
-        if stop.is_set():
-            return
-        import_module(name)
-    load_turn_code()
-    _is_loading.clear()
-    then()
+    asyncio.get_running_loop().run_in_executor(None, load)
 
 
 @cache

@@ -87,7 +87,7 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
     from ragflow_lg.server.agents.retention import deleting_old_data
     from ragflow_lg.server.assembly.app_state import open_app_state
     from ragflow_lg.server.assembly.unknown_names import report_unknown_names
-    from ragflow_lg.server.assembly.warm_up import loading_turn_code
+    from ragflow_lg.server.assembly.warm_up import start_loading
     from ragflow_lg.server.http.app import make_app
     from ragflow_lg.server.http.edge.listening_socket import open_socket
     from ragflow_lg.server.http.edge.uvicorn_server import serve as serve_app
@@ -96,14 +96,11 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
     from ragflow_lg.server.runs.schedule_runs import ScheduleRuns
 
     section = settings.server
-    with (
-        writing_logs(settings),
-        open_socket(section.host, section.port) as listener,
-        loading_turn_code(partial(report_unknown_names, settings)) as start_loading,
-    ):
+    with writing_logs(settings), open_socket(section.host, section.port) as listener:
         if not ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback:
             print_note(_REMOTE)
         async with open_app_state(settings, model=model) as app_state:
+            start_loading(partial(report_unknown_names, settings))
             app = make_app(app_state)
             files = CanvasFiles(app_state, DEFAULT_TENANT, canvases)
             agents = await files.store()
@@ -121,7 +118,6 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
                 if section.mcp:
                     print_line(f"MCP server: {url}/mcp")
                 print_line(f"OpenAPI document: {url}/openapi.json")
-                start_loading()
 
             async with (
                 looking_after(app_state, app.state.operations),

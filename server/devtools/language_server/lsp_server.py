@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -64,8 +63,6 @@ class CanvasServer(LanguageServer):
         self._check, self._check_alone = check, check_alone
         self._documents: dict[str, OpenDocument] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._checks = ThreadPoolExecutor(1, "check")
-        self._answers = ThreadPoolExecutor(1, "answer")
 
     # Documents
 
@@ -103,7 +100,7 @@ class CanvasServer(LanguageServer):
         document = self._documents.get(uri)
         if document is None:
             return
-        result = await asyncio.get_running_loop().run_in_executor(self._checks, self._judge, document.version)
+        result = await asyncio.to_thread(self._judge, document.version)
         document.result = result
         if result.model is not None:
             document.readable = result
@@ -132,7 +129,7 @@ class CanvasServer(LanguageServer):
 
     async def answer(self, work: Callable[[], T]) -> T:
         """Compute an answer without blocking the messages after it."""
-        return await asyncio.get_running_loop().run_in_executor(self._answers, work)
+        return await asyncio.to_thread(work)
 
 
 def _settings_problem(error: SettingsError) -> Diagnostic:

@@ -1,10 +1,7 @@
-import asyncio
-import threading
 from pathlib import Path
 
 import pytest
 
-from ragflow_lg.server.assembly import warm_up
 from tests.fakes.python_process import python_process
 
 pytestmark = pytest.mark.slow
@@ -44,24 +41,3 @@ asyncio.run(play())
 def test_the_first_turn_of_a_server_loads_no_code(tmp_path: Path) -> None:
     with python_process(PROGRAM, str(tmp_path), is_new=True) as process:
         assert process.read_line() == ""
-
-
-async def test_a_server_that_stops_loads_no_more_modules_but_finishes_the_one_it_is_loading(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    loaded: list[str] = []
-    is_loading, may_finish = threading.Event(), threading.Event()
-
-    def load(name: str) -> None:
-        is_loading.set()
-        assert may_finish.wait(10)
-        loaded.append(name)
-
-    monkeypatch.setattr(warm_up, "import_module", load)
-    with warm_up.loading_turn_code() as start_loading:
-        start_loading()
-        assert await asyncio.to_thread(is_loading.wait, 10)
-        assert warm_up.is_loading()
-    may_finish.set()
-    await asyncio.get_running_loop().shutdown_default_executor()
-    assert loaded == [warm_up.LAZY_MODULES[0]]

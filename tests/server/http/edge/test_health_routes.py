@@ -15,7 +15,6 @@ from pydantic import SecretStr
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, DatabaseError, StreamError
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.server.assembly.warm_up import loading_turn_code
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness, build_metrics_app
 from ragflow_lg.server.observability.loop_watch import LoopWatch
@@ -85,12 +84,13 @@ async def test_a_draining_server_is_not_ready(tmp_path: Path) -> None:
         await asyncio.gather(draining, playing)
 
 
-async def test_a_server_that_has_not_loaded_the_code_of_turns_is_not_ready(tmp_path: Path) -> None:
+async def test_a_server_that_has_not_loaded_the_code_of_turns_is_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragflow_lg.server.http.edge.health_routes.is_loading", lambda: True)
     async with start_app(tmp_path) as server:
-        with loading_turn_code():
-            ready = await server.client.get(f"{server.url}/ready")
-            assert (ready.status_code, ready.json()["status"]) == (503, "starting")
-        assert (await server.client.get(f"{server.url}/ready")).status_code == 200
+        ready = await server.client.get(f"{server.url}/ready")
+        assert (ready.status_code, ready.json()["status"]) == (503, "starting")
 
 
 async def test_metrics_require_a_configured_key(tmp_path: Path) -> None:
