@@ -74,7 +74,7 @@ async def test_a_server_with_a_queue_says_whether_there_are_workers(
 async def test_a_draining_server_is_not_ready(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(chunks=["a"], hangs=True)]) as server:
         playing = asyncio.create_task(server.ask(await server.agent(MODEL)))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not server.app_state.run_manager.running_count:
                 await asyncio.sleep(0.01)
         draining = asyncio.create_task(server.app_state.run_manager.drain(0.2))
