@@ -26,7 +26,6 @@ PROGRAMS = {
     "langgraph-versions": "langgraph_versions",
     "noisy": "noisy",
     "ragflow-ui": "ragflow_ui",
-    "rank-agreement": "rank_agreement",
     "research": "research",
     "shown": "shown_runs",
     "studio": "studio examples tests/fixtures/canvas/agent",

@@ -13,6 +13,8 @@ from tests.server.cli.command import ROOT, invoke
 from tests.server.http.app_server import ECHO, start_app
 from tests.test_samples import samples
 
+pytestmark = pytest.mark.slow
+
 RETRIEVER, SEARCH, MCP = 0, 1, 6
 
 

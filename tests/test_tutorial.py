@@ -13,6 +13,8 @@ import pytest
 
 from tests.harness.loaded_python import python_command
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
 STEPS = re.findall(r"^<!-- run -->\n```sh\n(.*?)^```\n\n```text\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)

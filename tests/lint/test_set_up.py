@@ -7,6 +7,8 @@ import pytest
 
 from tests.architecture.sources import ROOT, load_script
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_new_environment_has_a_pip(tmp_path: Path) -> None:
     folder = tmp_path / "environment"

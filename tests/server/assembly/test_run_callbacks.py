@@ -13,6 +13,8 @@ from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.server_section import OtelSection
 from tests.server.cli.command import ROOT, SUPPORT
 
+pytestmark = pytest.mark.slow
+
 PLAY = """
 import asyncio, sys
 {before}

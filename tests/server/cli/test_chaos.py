@@ -1,10 +1,14 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from ragflow_lg.base.errors import CompileError
 from tests.fakes.canvas import canvas
 from tests.fakes.regions import out
 from tests.server.cli.command import invoke
+
+pytestmark = pytest.mark.slow
 
 
 def test_it_prints_kills_differences_and_progress(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ TYPED = {
 }
 
 
+@pytest.mark.slow
 def test_bash_completes(session: Cli) -> None:
     Path("bin").mkdir()
     program = Path("bin/ragflow-lg")

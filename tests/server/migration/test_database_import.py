@@ -16,6 +16,8 @@ from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
 from tests.server.migration.commands import command, open_here, pull
 
+pytestmark = pytest.mark.slow
+
 MOVED = Path("moved")
 
 

@@ -15,6 +15,8 @@ from tests.harness.rows import each_row
 from tests.server.cli.command import Completed
 from tests.server.migration.commands import command, open_here, pull
 
+pytestmark = pytest.mark.slow
+
 PAINTER, TALKED, WAITING, COLOURS = "a1" * 16, "51" * 16, "52" * 16, "d1" * 16
 MOVED = Path("moved")
 

@@ -16,6 +16,8 @@ from mcp.types import JSONRPCMessage, JSONRPCRequest
 from ragflow_lg.adapters.mcp.mcp_process import McpProcessSettings, open_process
 from tests.harness.loaded_python import python_command
 
+pytestmark = pytest.mark.slow
+
 TINY = str(Path(__file__).parents[3] / "fakes" / "mcp_stdio.py")
 ROOT = Path(__file__).parents[4]
 

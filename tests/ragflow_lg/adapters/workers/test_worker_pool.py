@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import ComponentError, ServiceError, WorkLimitError
 from ragflow_lg.base.worker_tasks import WorkerTask
 from tests.fakes import worker_tasks as tasks
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no rlimits")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="Windows has no rlimits")]
 
 
 @pytest.fixture

@@ -1,12 +1,16 @@
 import json
 from typing import Any
 
+import pytest
+
 from ragflow_lg.agents.strategies import StrategyName
 from ragflow_lg.server.devtools.chaos.chaos_agent import MODEL, ROUNDS, ToolUser, WatchedSteps, watch_tool
 from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.tools.wikipedia import wikipedia
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, play_agent
 from tests.harness.rows import each_row
+
+pytestmark = pytest.mark.slow
 
 
 class Recorder:

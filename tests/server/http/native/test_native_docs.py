@@ -11,6 +11,8 @@ from ragflow_lg.server.http.native.problem_details import STATUS_DESCRIPTIONS
 from tests.server.cli.command import ROOT
 from tests.server.http.app_server import start_app
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "docs" / "native_api.md").read_text("utf-8")
 TASKS = dict(re.findall(r"^## (.+?)\n.*?^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 SET_UP = TASKS.pop("Set it up")

@@ -5,8 +5,12 @@ import os
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.server.cli.command import ROOT
 from tests.server.http.app_server import start_app
+
+pytestmark = pytest.mark.slow
 
 PAGE = (ROOT / "docs" / "webhooks.md").read_text("utf-8")
 COMMANDS = [
