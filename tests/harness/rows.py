@@ -49,7 +49,7 @@ def each_row(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Cal
 
 
 def _named(error: BaseException, row: object) -> BaseException:
-    if str(error).startswith("Timeout"):  # of pytest-timeout, which stops a test only once
+    if str(error).startswith("Timeout"):  # of the whole test
         raise error
     error.add_note(f"Row: {repr(row)[:_NAME_CHARS]}")
     return error
