@@ -20,7 +20,6 @@ RETRY_S = 1.0
 
 
 EVENT_STREAM: dict[str, Any] = {
-    "schema": {"type": "string", "description": "Server-sent events."},
     "examples": {
         "stream": {
             "value": "retry: 1000\n\nid: 9b1f…:1\nevent: workflow_started\ndata: "
