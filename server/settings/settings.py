@@ -87,8 +87,7 @@ class Settings(BaseSettings):
     checkpoint_ttl_s: Annotated[int, Field(gt=0)] = 30 * 24 * 3600
     """How long Redis keeps an unused session. Must exceed the longest wait for an answer."""
     checkpoint_durability: Durability = "effects"
-    """When a run's steps are stored: ``effects`` stores steps without effects, such as a Switch, together with the next
-    step that has one, ``steps`` each step before the next one starts."""
+    """With ``effects``, nodes without effects that follow each other, such as a Switch, share a stored step."""
     encryption_keys: tuple[EncryptionKeySection, ...] = ()
     """The keys that encrypt what is stored: sessions, events, uploaded files. See ``docs/encryption.md``."""
     providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])

@@ -7,13 +7,11 @@ import traceback
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from redis.asyncio.connection import AbstractConnection
 
 from ragflow_lg.checkpoints import Store
 from ragflow_lg.checkpoints.sqlite.sqlite_saver import SqliteFileSaver
 from ragflow_lg.runs.runner import newest_run
-from ragflow_lg.services.sessions import Durability
 from tests.fakes.regions import form, loop, out, play_run, runner_of
 from tests.stores import OpenStore, sqlite_file
 
@@ -50,10 +48,9 @@ def _kill_at(store: Store, number: int) -> None:
     AbstractConnection.send_packed_command = send_and_reach  # type: ignore[method-assign] - in a forked process
 
 
-async def _play(reopen: OpenStore, durability: Durability, intent: str, kill_at: int = 0, canvas: Any = CANVAS) -> str:
+async def _play(reopen: OpenStore, intent: str, kill_at: int = 0, canvas: Any = CANVAS) -> str:
     """Start or continue a session or answer its form, and return the status of the run."""
-    async with reopen() as opened:
-        store = replace(opened, durability=durability)
+    async with reopen() as store:
         runner = runner_of(canvas, store=store)
         run = {
             "start": lambda: runner.start("s", {"query": "hello"}),
@@ -66,12 +63,12 @@ async def _play(reopen: OpenStore, durability: Durability, intent: str, kill_at:
         return run.status
 
 
-def _play_and_die(reopen: OpenStore, durability: Durability, intent: str, kill_at: int, canvas: Any = CANVAS) -> None:
+def _play_and_die(reopen: OpenStore, intent: str, kill_at: int, canvas: Any = CANVAS) -> None:
     """Do so in a process that is killed on the way."""
     pid = os.fork()
     if pid == 0:
         try:
-            asyncio.run(_play(reopen, durability, intent, kill_at, canvas))
+            asyncio.run(_play(reopen, intent, kill_at, canvas))
         except BaseException:  # noqa: BLE001 - a forked process must not return into the test
             traceback.print_exc()
         os._exit(0)
@@ -85,21 +82,18 @@ async def _newest_status(reopen: OpenStore) -> str:
         return newest.status if newest is not None else ""
 
 
-@pytest.mark.parametrize("durability", ["effects", "steps"])
 @pytest.mark.parametrize(("intent", "end"), [("start", "waiting"), ("resume", "succeeded")])
-def test_a_run_that_is_recorded_can_be_continued(
-    intent: str, end: str, durability: Durability, reopen_shared: OpenStore
-) -> None:
+def test_a_run_that_is_recorded_can_be_continued(intent: str, end: str, reopen_shared: OpenStore) -> None:
     reopen, after = reopen_shared, ""
     for kill_at in range(1, 30, 2):
         if intent == "resume":
-            asyncio.run(_play(reopen, durability, "start"))
+            asyncio.run(_play(reopen, "start"))
         before = asyncio.run(_newest_status(reopen))
-        _play_and_die(reopen, durability, intent, kill_at)
+        _play_and_die(reopen, intent, kill_at)
         after = asyncio.run(_newest_status(reopen))
         again = "continue" if after == "running" else intent
         assert after in ("running", before), kill_at
-        assert asyncio.run(_play(reopen, durability, again)) == end, kill_at
+        assert asyncio.run(_play(reopen, again)) == end, kill_at
         asyncio.run(_delete(reopen))
         if after == "running":
             assert kill_at > 1
@@ -112,11 +106,11 @@ def test_each_answer_of_a_loop_that_is_recorded_can_be_continued(reopen_shared: 
     reopen = reopen_shared
     for kill_at in range(1, 30, 2):
         for intent in ("start", "resume"):
-            assert asyncio.run(_play(reopen, "effects", intent, canvas=IN_LOOP)) == "waiting"
-        _play_and_die(reopen, "effects", "resume", kill_at, IN_LOOP)
+            assert asyncio.run(_play(reopen, intent, canvas=IN_LOOP)) == "waiting"
+        _play_and_die(reopen, "resume", kill_at, IN_LOOP)
         is_recorded = asyncio.run(_newest_status(reopen)) == "running"
         again = "continue" if is_recorded else "resume"
-        assert asyncio.run(_play(reopen, "effects", again, canvas=IN_LOOP)) == "succeeded", kill_at
+        assert asyncio.run(_play(reopen, again, canvas=IN_LOOP)) == "succeeded", kill_at
         asyncio.run(_delete(reopen))
         if is_recorded:
             return

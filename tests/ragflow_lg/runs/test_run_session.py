@@ -140,9 +140,8 @@ async def test_a_runner_that_loses_its_lease_stops(reopen_shared: OpenStore) -> 
         assert [r.status async for r in store.runs.of_session("s")] == ["running"]
 
 
-@pytest.mark.parametrize("durability", ["effects", "steps"])
-async def test_a_turn_whose_process_died_before_it_recorded_the_end_is_ended_by_continue(durability: Any) -> None:
-    async with open_store("memory://", SystemClock(), durability=durability) as store:
+async def test_a_turn_whose_process_died_before_it_recorded_the_end_is_ended_by_continue() -> None:
+    async with open_store("memory://", SystemClock()) as store:
         runner = runner_of({"t": text(["out"], "x"), **out("text")}, store=store)
         for query in ("first", "second"):
             run = runner.start("s", {"query": query})
