@@ -165,7 +165,7 @@ def rename_keys(maps: Maps, names: Sequence[tuple[str, str]]) -> Maps:
     renamed = {old for old, _ in names}
     for entry in maps:
         result = dict(entry)
-        waiting: dict[str, JsonValue] = {}  # values whose key another one has taken before their own turn
+        waiting: dict[str, JsonValue] = {}  # values whose key another one has taken before them
         for old, new in names:
             if old not in result and old not in waiting:
                 continue

@@ -29,7 +29,7 @@ _LOCK = "ragflow-lg tables"
 def migrate(connection: Connection) -> None:
     """Apply the missing ``migrations/versions``, in one transaction if the database supports it.
 
-    Replicas that start at the same time take turns. MySQL and MariaDB commit each table separately.
+    Replicas that start at the same time migrate one after the other. MySQL and MariaDB commit each table separately.
 
     Raises:
         DatabaseError: If a newer server has migrated the database, or another replica's migration does not finish.

@@ -58,7 +58,7 @@ class WorkerProcess:
             process = await creating
         except asyncio.CancelledError:
             if not creating.cancelled() and creating.exception() is None:
-                creating.result().kill()  # it has started, but its caller was cancelled before its next turn
+                creating.result().kill()  # it has started, but its caller was cancelled meanwhile
             raise
         return cls(process, memory_bytes)
 

@@ -8,7 +8,6 @@ loops and filters work on lists and maps, and the output is never searched. Sour
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 from collections.abc import Mapping
@@ -120,7 +119,6 @@ def name_references(template: Template) -> dict[str, str]:
     return {text: f"{prefix}{index}_" for index, text in enumerate(texts)}
 
 
-@functools.lru_cache(maxsize=64)
 def build_source(template: Template) -> str:
     """Return the template with a variable for each reference.
 
