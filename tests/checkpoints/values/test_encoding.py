@@ -3,7 +3,6 @@ import tracemalloc
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,13 +75,6 @@ async def test_other_values_are_stored_as_outputs_are_shown() -> None:
     assert await decode(text, blobs.find) == {"a": [1, {"2": "\ufffd"}], "b": [{"x" * 600: "range(0, 2)"}] * 40}
 
 
-async def test_null_characters_survive_savers_that_remove_their_escape() -> None:
-    value = {"a": "\x00", "b": "\\u0000", "c": "\\\x00", "\x00": 1}
-    text = encode(value, (), {})
-    assert "\\u0000" not in text.replace("\\\\u0000", "")
-    assert await decode(text, Blobs().find) == value
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [("{", "cannot be read"), ("\x01" + "0" * 32 + "\x01", "is missing"), ("", "cannot be read")],
@@ -141,17 +133,3 @@ async def test_blobs_that_multiply_are_refused_before_they_are_expanded() -> Non
         assert tracemalloc.get_traced_memory()[1] < 50_000_000
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize("entry", ["ab", {"k": "v", "n": 1}, 7])
-def test_small_entries_are_not_encoded_one_by_one(entry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    dumps, count = orjson.dumps, 0
-
-    def dump(value: Any, option: int | None = None) -> bytes:
-        nonlocal count
-        count += 1
-        return dumps(value, option=option)
-
-    monkeypatch.setattr(orjson, "dumps", dump)
-    encode({"a": [entry] * 16_000, "b": {str(n): entry for n in range(16_000)}}, (), {})
-    assert count < 4000
