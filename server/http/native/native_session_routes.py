@@ -33,8 +33,6 @@ router = make_agent_router("sessions")
 
 DAY_MS = 24 * 3600 * 1000
 
-_SHOW_PROBLEMS = describe_problems(404)
-
 
 @router.post("/sessions", status_code=201, summary="Create a session")
 async def open_session(body: OpenSession, request: Request, agent: Agent, control: Control) -> SessionWhole:

@@ -46,10 +46,8 @@ def to_text(value: Any) -> str:
     return value.replace("\x00", "") if isinstance(value, str) else ""
 
 
-def parse_flag(value: Any, *, default: bool = False) -> bool:
+def parse_flag(value: Any) -> bool:
     """Parse a boolean as RAGFlow clients write it."""
-    if value is None:
-        return default
     return value.strip().lower() in ("true", "1", "yes", "on") if isinstance(value, str) else bool(value)
 
 

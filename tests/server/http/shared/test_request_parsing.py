@@ -57,7 +57,6 @@ def test_flags_and_texts_are_parsed() -> None:
     assert [parse_flag(value) for value in ("true", "True", "1", True, 1, "false", "", None, 0)] == [True] * 5 + [
         False
     ] * 4
-    assert parse_flag(None, default=True) is True
     assert [to_text(value) for value in ("a\x00b", None, 7, ["x"])] == ["ab", "", "", ""]
 
 
