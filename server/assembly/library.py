@@ -37,10 +37,10 @@ Compat: TypeAlias = Literal["ragflow"] | Mapping[str, bool]
 """RAGFlow's behaviours: all of them, or a choice by name as in `ragflow_lg.dsl.compatibility`."""
 
 MAX_CACHED_BYTES = 16 * 1024 * 1024
-"""How large the compiled canvases of a cache are together; see `cached_bytes`."""
+"""How large the compiled canvases in the cache are together."""
 
 CANVAS_BYTES = 128 * 1024
-"""What a small compiled canvas takes."""
+"""What a compiled canvas takes beside its characters."""
 
 
 @lru_cache(maxsize=1)
@@ -181,11 +181,6 @@ _cache: SizedCache[bytes, tuple[CompiledCanvas, Mapping[str, object]]] = SizedCa
 """Compiled canvases by a digest of their content, with the rules under which they were compiled."""
 
 
-def cached_bytes(chars: int) -> int:
-    """Return about how many bytes a compiled canvas takes that has so many characters."""
-    return CANVAS_BYTES + chars
-
-
 def cached_canvas(content: bytes, settings: Settings) -> CompiledCanvas | None:
     """Return a compiled canvas from the cache if `load_canvas` would now return the same one. Needs no thread."""
     return _find_cached(content, CanvasFiles(lambda: settings))
@@ -201,7 +196,7 @@ def _compile(content: bytes, files: CanvasFiles) -> CompiledCanvas:
         return canvas
     canvas = compile_canvas(content, catalog(), files)
     if not files.has_loaded:  # the canvases that it runs may change at any time
-        _cache.put(_digest(content), (canvas, files.rules), cached_bytes(len(content)))
+        _cache.put(_digest(content), (canvas, files.rules), CANVAS_BYTES + len(content))
     return canvas
 
 

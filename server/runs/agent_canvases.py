@@ -47,10 +47,6 @@ class AgentCanvases:
             logger.warning("agent %s: %s", version.agent_id, missing)
         return canvas
 
-    def is_cached(self, version: VersionRow, canvas: CompiledCanvas) -> bool:
-        """Return whether the version stays the same canvas, which one that runs others does not."""
-        return cached_canvas(version.dsl.encode(), self._app_state.settings_of(version.tenant)) is canvas
-
     async def compile_version(self, agent: AgentRow, version_id: str = "") -> CompiledCanvas:
         """Compile one of an agent's versions; see `version`."""
         return await self.compile(await self.version(agent, version_id))

@@ -11,12 +11,10 @@ from typing_extensions import Unpack
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError, StreamError, StreamUnknownError
 from ragflow_lg.base.request_notes import current_notes
-from ragflow_lg.base.sized_cache import SizedCache
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.agents.tenant_services import tenant_services
-from ragflow_lg.server.assembly.library import MAX_CACHED_BYTES, cached_bytes
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
@@ -90,8 +88,6 @@ class Turns(PlayedRuns):
         self._slots = slots or RunSlots(sys.maxsize)
         self.canvases = AgentCanvases(app_state)
         self.quotas = quotas or Quotas(app_state)
-        self._runners = SizedCache[tuple[str, str, int], Runner](MAX_CACHED_BYTES)
-        """The runners of the versions used last, by tenant, version and its time. Those of visitors are not kept."""
 
     async def new_session(self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]) -> TurnSession:
         """Return a new session that begins with earlier messages, or with the canvas's prologue.
@@ -197,12 +193,8 @@ class Turns(PlayedRuns):
         """
         app_state = self._app_state
         version = version or await self.canvases.version(agent, session.version_id)
-        key, is_shared = (agent.tenant, version.id, version.update_ms), not (is_page or session.visitor)
-        if is_shared and (known := self._runners.get(key)) is not None:
-            return known
-        canvas = await self.canvases.compile(version)
-        runner = Runner(
-            canvas,
+        return Runner(
+            await self.canvases.compile(version),
             tenant_services(app_state, agent.tenant, agent.id, visitor=session.visitor, is_page=is_page),
             store=app_state.store,
             canvas_id=agent.id,
@@ -210,9 +202,6 @@ class Turns(PlayedRuns):
             callbacks=app_state.callbacks,
             busy_s=app_state.settings.server.busy_s,
         )
-        if is_shared and self.canvases.is_cached(version, canvas):
-            self._runners.put(key, runner, cached_bytes(len(version.dsl)))
-        return runner
 
     async def play(
         self,

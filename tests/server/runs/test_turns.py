@@ -57,18 +57,6 @@ async def test_the_code_of_turns_is_loaded_in_a_thread_before_the_first_turn(
     assert threading.main_thread() not in threads
 
 
-async def test_the_turns_of_a_version_share_a_runner(tmp_path: Path) -> None:
-    async with start_app(tmp_path, [Reply("Hello")]) as server:
-        agent_id = await server.agent(MODEL)
-        agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
-        session = await SessionRepository(server.app_state.database, "tenant").get(await server.session(agent_id))
-        assert agent is not None
-        assert session is not None
-        runner = await server.turns.runner(agent, session)
-        assert await server.turns.runner(agent, session) is runner
-        assert await server.turns.runner(agent, session, is_page=True) is not runner
-
-
 async def test_what_the_settings_lack_is_logged_before_the_first_turn(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
