@@ -216,7 +216,6 @@ async def _services(model: MockLLM, script: Script) -> AsyncGenerator[Services]:
                 artifacts=NamedArtifacts(),
             )
             await databases.aclose()
-        await found.aclose()
         await models.aclose()
         await http.aclose()
 

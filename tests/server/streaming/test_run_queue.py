@@ -55,7 +55,7 @@ async def test_a_run_is_taken_played_and_forgotten(redis_url: str) -> None:
 
 
 async def test_a_silent_workers_run_is_claimed_and_one_that_reports_keeps_its_own(redis_url: str) -> None:
-    """Those of more than ten workers, too: Redis looks at ten messages at a time."""
+    """Also those of more than ten workers: Redis looks at ten messages at a time."""
     prefix = fresh_prefix()
     async with opened(redis_url, prefix, "alive") as alive, opened(redis_url, prefix, "other") as other:
         kept: list[Delivery] = []
