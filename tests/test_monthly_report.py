@@ -20,7 +20,7 @@ from tests.conftest import FIXTURES
 from tests.fakes.mock_llm import MockLLM
 from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap
 from tests.server.http.app_server import canvas
-from tests.server.replicas import Replica, replicas
+from tests.server.replicas import Replica, replicas, start_replica
 from tests.server.runs.test_failover import read, text
 
 pytestmark = pytest.mark.slow
@@ -138,12 +138,14 @@ base_url = "{llm.base_url}"
 bubblewrap = "{require_bubblewrap()}"
 artifact_days = 1
 """
-        async with replicas(tmp_path, redis_url, llm.base_url, more=more) as (first, second):
+        async with replicas(tmp_path, redis_url, llm.base_url, 1, more=more) as servers:
+            first = servers[0]
             created = await first.client.post("/agents", json={"title": "Sales", "dsl": report_canvas()})
             assert created.json()["code"] == 0, created.text
             agent_id = created.json()["data"]["id"]
             body = await ask(first.client, agent_id)
             start = await read(first, body, "", "LLM:Summary")
+            servers.append(second := await start_replica(tmp_path / "settings.toml", first.key))
             async with asyncio.timeout(20):
                 await llm.received_request.wait()
             first.process.kill()

@@ -17,7 +17,7 @@ from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, WireNodeFinished, WorkflowFinished, name_visit
-from ragflow_lg.server.runs.failover import Continuation
+from ragflow_lg.server.runs.continuation import Continuation
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.services.tool_policies import ToolSettings
 from tests.fakes.agents import page

@@ -46,7 +46,7 @@ class AppState(Struct, frozen=True):
     resources: TenantResources | None = None
     """What each tenant may use; None if all tenants may use everything."""
     queue: RunQueue | None = None
-    """From which workers play all runs; None if each server plays its own."""
+    """From which servers and workers play all runs; None if each server plays its own."""
     model: str = ""
     """Replaces every model in all canvases; ``""``: each canvas's own."""
 
@@ -83,7 +83,7 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
     async with (
         open_database(url, make_key_ring(settings.store_options["keys"])) as database,
         open_store(settings.checkpoints, clock, **settings.store_options) as store,
-        open_run_manager(settings, store) as run_manager,
+        open_run_manager(settings, store, has_queue=bool(queue_url(settings))) as run_manager,
         open_run_queue(settings, run_manager) as queue,
         open_callbacks(settings) as callbacks,
         open_services(settings, model=model) as services,
@@ -98,8 +98,16 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
             await resources.aclose()
 
 
+def queue_url(settings: Settings) -> str:
+    """Return the URL of the queue, which is where the sessions are if that is a Redis, or ``""`` for none."""
+    if url := settings.queue.url.get_secret_value():
+        return url
+    is_shared = store_kind(settings.checkpoints) == "redis" and not settings.server.journal.get_secret_value()
+    return settings.checkpoints if is_shared else ""
+
+
 @asynccontextmanager
-async def open_run_manager(settings: Settings, store: Store) -> AsyncGenerator[RunManager]:
+async def open_run_manager(settings: Settings, store: Store, *, has_queue: bool = False) -> AsyncGenerator[RunManager]:
     """Open the run manager and its journal, which is in Redis if the checkpoints are, or at the URL in the settings.
 
     Raises:
@@ -107,7 +115,6 @@ async def open_run_manager(settings: Settings, store: Store) -> AsyncGenerator[R
     """
     section = settings.server
     url = section.journal.get_secret_value() or settings.checkpoints
-    has_queue = bool(settings.queue.url.get_secret_value())
     prefix, silence_s = settings.checkpoint_prefix, section.replica_silence_s
     if has_queue:
         silence_s = settings.queue.silence_s  # so that a run is continued as soon as its ticket is claimed
@@ -133,8 +140,7 @@ async def open_run_queue(settings: Settings, run_manager: RunManager) -> AsyncGe
         StreamError: If Redis cannot be reached.
     """
     section = settings.queue
-    url = section.url.get_secret_value()
-    if not url:
+    if not (url := queue_url(settings)):
         yield None
         return
     if not run_manager.journal.is_shared or store_kind(settings.checkpoints) != "redis":

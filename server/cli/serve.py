@@ -49,6 +49,7 @@ def serve(
     open_: Annotated[bool, typer.Option("--open", help="Print a link to the page that signs in, and open it.")] = False,
     mcp: Annotated[bool, typer.Option("--mcp", help="Offer the agents as tools of an MCP server as well.")] = False,
     queue: Queue = "",
+    plays: Annotated[bool, typer.Option("--worker/--no-worker", help="Play runs of the queue as well.")] = True,
     model: Model = "",
     settings: SettingsFile = None,
     _checkpoint: NoCheckpoint = "",
@@ -62,7 +63,8 @@ def serve(
     Each canvas file becomes an agent with the name of the file. When you save a file, its agent changes. The server
     says which canvases cannot run, and does not start if none can.
 
-    With --queue, `ragflow-lg worker` processes play the runs (docs/workers.md).
+    With sessions in Redis, several servers and `ragflow-lg worker` processes play the runs of all of them
+    (docs/workers.md).
 
     Examples:
     ragflow-lg serve --model demo
@@ -79,10 +81,10 @@ def serve(
     options = {"host": host, "port": port, "mcp": mcp or None}
     overrides = {name: value for name, value in options.items() if value is not None}
     config = config.model_copy(update={"server": config.server.model_copy(update=overrides)})
-    run(_serve(config, model, canvases or (), opens=open_))
+    run(_serve(config, model, canvases or (), opens=open_, plays=plays))
 
 
-async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, opens: bool) -> None:
+async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, opens: bool, plays: bool) -> None:
     from ragflow_lg.server.agents.canvas_file_agents import CanvasFiles, following_canvas_files
     from ragflow_lg.server.agents.retention import deleting_old_data
     from ragflow_lg.server.assembly.app_state import open_app_state
@@ -93,6 +95,7 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
     from ragflow_lg.server.http.edge.uvicorn_server import serve as serve_app
     from ragflow_lg.server.runs.due_tasks import looking_for_due_rows
     from ragflow_lg.server.runs.pause_timeouts import PauseTimeouts
+    from ragflow_lg.server.runs.run_worker import QueueWorker
     from ragflow_lg.server.runs.schedule_runs import ScheduleRuns
 
     section = settings.server
@@ -119,6 +122,9 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
                     print_line(f"MCP server: {url}/mcp")
                 print_line(f"OpenAPI document: {url}/openapi.json")
 
+            worker = None
+            if plays and (runs := app_state.queue) is not None:
+                worker = QueueWorker(app.state.app_state, runs, app.state.turns, section.max_runs)
             async with (
                 looking_after(app_state, app.state.operations),
                 deleting_old_data(app_state),
@@ -126,8 +132,10 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
                 looking_for_due_rows(PauseTimeouts(app_state, app.state.turns)),
                 following_canvas_files(files),
                 app.state.mcp.running() if section.mcp else nullcontext(),
+                nullcontext() if worker is None else worker.working(),
             ):
-                await serve_app(app, listener, announce, app.state.turns.drain, section)
+                drain = app.state.turns.drain if worker is None else worker.drain
+                await serve_app(app, listener, announce, drain, section)
 
 
 def _report(canvases: Sequence[Path], errors: Sequence[str], *, runs: bool) -> None:

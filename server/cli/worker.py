@@ -23,7 +23,7 @@ def worker(
     settings: SettingsFile = None,
     _checkpoint: NoCheckpoint = "",
 ) -> None:
-    """Play the runs of `ragflow-lg serve --queue`.
+    """Play the runs of `ragflow-lg serve`, beside the servers.
 
     Start any number of workers, on any machine, with the settings of the servers. See docs/workers.md. The output is
     one line when the worker is ready. SIGTERM or Ctrl-C stops runs at their next step, from which other workers
@@ -39,8 +39,6 @@ def worker(
     from ragflow_lg.server.settings.server_section import ServerSection
 
     config = load_process_settings(settings, queue)
-    if not config.queue.url.get_secret_value():
-        raise SettingsError("A worker needs a queue: use --queue redis://… or set url in the section [queue].")
     if (database := config.server.database) == ServerSection().database:
         raise SettingsError(
             "A worker needs the database of the servers: set database in the section [server]. By default, it is "

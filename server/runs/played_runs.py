@@ -6,7 +6,6 @@ import asyncio
 import math
 import time
 from collections.abc import AsyncGenerator, Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,7 +14,7 @@ from ragflow_lg.base.errors import StreamError, StreamUnknownError
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.database.session_repository import RunRepository
-from ragflow_lg.server.runs.failover import EndedRun
+from ragflow_lg.server.runs.continuation import EndedRun
 from ragflow_lg.server.runs.run_end import Ending, do_not_release
 from ragflow_lg.server.runs.run_voice import AnswerVoice
 from ragflow_lg.server.runs.server_queue import ServerQueue
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.agents.quotas import Quotas
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import RunRow
-    from ragflow_lg.server.runs.failover import Continuation, Failover
+    from ragflow_lg.server.runs.continuation import Continuation
     from ragflow_lg.server.streaming.event_codec import StreamEvent
     from ragflow_lg.server.streaming.journal import RunHead
     from ragflow_lg.server.streaming.run_manager import EventPage
@@ -44,9 +43,8 @@ class PlayedRuns:
 
     quotas: Quotas
 
-    def __init__(self, app_state: AppState, failover: Failover) -> None:
+    def __init__(self, app_state: AppState) -> None:
         self._app_state = app_state
-        self._failover = failover
         self._orders = ServerQueue(app_state, app_state.queue) if app_state.queue is not None else None
 
     async def start_run(
@@ -92,28 +90,14 @@ class PlayedRuns:
     def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
         """Yield a run's events after number ``after``, each with its number; see `RunManager.follow`.
 
-        An interrupted run is taken over without its followers noticing.
+        An interrupted run that another process continues goes on without its followers noticing.
         """
         return each_event(self.pages(run_id, after))
 
-    def pages(
-        self, run_id: str, after: int = 0, order: NewRun | None = None, *, has_records: bool = True
-    ) -> AsyncGenerator[EventPage[StreamEvent]]:
-        """Yield a run's events like `follow`, those together that are there.
-
-        If the process of the run has died before it stored the request, the ``order`` says what to play.
-        """
-        take_over = partial(self._take_over, order=order)
-        return self._app_state.run_manager.pages(run_id, after, take_over, has_records=has_records)
-
-    async def take(self, run_id: str, order: NewRun) -> bool:
-        """Continue a run of the queue whose worker has stopped; see `Failover.take`."""
-        return await self._failover.take(run_id, order)
-
-    async def _take_over(self, run_id: str, order: NewRun | None = None) -> bool:
-        if self._orders is not None:
-            return await self._orders.wait_for_player(run_id)
-        return await self._failover.take(run_id, order)
+    def pages(self, run_id: str, after: int = 0, *, has_records: bool = True) -> AsyncGenerator[EventPage[StreamEvent]]:
+        """Yield a run's events like `follow`, those together that are there."""
+        wait = self._orders.wait_for_player if self._orders is not None else None
+        return self._app_state.run_manager.pages(run_id, after, wait, has_records=has_records)
 
     async def is_played(self, run_id: str) -> bool:
         """Check whether a run is executed in any process, or waits for a worker."""

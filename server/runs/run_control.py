@@ -21,7 +21,7 @@ from ragflow_lg.server.agents.retention import delete_session
 from ragflow_lg.server.database.tables import RunRow, SessionRow
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.agent_runs import AgentRuns, busy_error
-from ragflow_lg.server.runs.failover import NEVER_BEGAN
+from ragflow_lg.server.runs.continuation import NEVER_BEGAN
 from ragflow_lg.server.runs.session_copies import copy_messages, copy_session, messages_before
 from ragflow_lg.server.runs.stored_sessions import fork_session
 from ragflow_lg.server.runs.turn_requests import question_text

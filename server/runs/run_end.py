@@ -18,7 +18,7 @@ from ragflow_lg.server.database.turn_writer import ClosedRow, write_turn
 if TYPE_CHECKING:
     from ragflow_lg.server.agents.quotas import Quotas
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.runs.failover import Continuation, EndedRun
+    from ragflow_lg.server.runs.continuation import Continuation, EndedRun
     from ragflow_lg.server.runs.run_voice import AnswerVoice
     from ragflow_lg.server.streaming.new_run import NewRun
 

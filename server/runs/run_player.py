@@ -1,13 +1,14 @@
-"""Plays a run of the queue, or continues the run of a dead worker."""
+"""Starts the runs of the queue, or continues what other processes have left of them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import (
+    BusyError,
     CompileError,
     RagflowLgError,
     RequestError,
@@ -16,22 +17,31 @@ from ragflow_lg.base.errors import (
     StreamUnknownError,
 )
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
+from ragflow_lg.checkpoints.records.lease_owner import parse_owner
+from ragflow_lg.component.events import AgentRecord
+from ragflow_lg.runs.progress import Progress
+from ragflow_lg.runs.wire.answer_text import AnswerText
+from ragflow_lg.runs.wire.wire_events import UserInputs, WorkflowFinished
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
+from ragflow_lg.server.runs.continuation import Continuation, EndedRun, play_new
 from ragflow_lg.server.runs.due_tasks import is_passing
-from ragflow_lg.server.runs.failover import play_new
+from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.server.runs.server_queue import run_owners
 from ragflow_lg.server.streaming.journal import QUEUED
 from ragflow_lg.server.streaming.new_run import NewRun, decode_run
+from ragflow_lg.services.sessions import hold_lease
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.database.tables import RunRow
     from ragflow_lg.server.runs.turns import Turns
+    from ragflow_lg.server.streaming.journal import RunHead
     from ragflow_lg.server.streaming.run_queue import RunQueue
 
-LOOK_S = 0.1
-MAX_LOOKS = 50
-"""How often a worker looks whether the worker of a run reports again."""
+FREE_S = 60.0
+"""How long to wait for a stopped process's session; longer than its lease."""
+FREE_LOOK_S = 0.1
 PAUSE_S = 0.5
 """How long a worker waits before it gives a run back that it could not play."""
 PATIENCE_S = 60.0
@@ -42,8 +52,7 @@ UNPLAYABLE = (
     "The log of the workers says more."
 )
 
-_Outcome = Literal["over", "again"]
-
+_GOES_ON = "run %s goes on here: %s %s"
 logger = logging.getLogger(__name__)
 
 
@@ -66,30 +75,30 @@ class RunPlayer:
         if (data := await self._queue.read(run_id)) is None:
             return True
         with use_notes(RequestNotes(run=run_id)):
-            is_over = await self._play_data(run_id, data) == "over"
+            is_over = await self._play_data(run_id, data)
             if is_over:
                 self._failures.pop(run_id, None)
             return is_over
 
-    async def _play_data(self, run_id: str, data: bytes) -> _Outcome:
+    async def _play_data(self, run_id: str, data: bytes) -> bool:
         try:
             new = decode_run(data, run_id, self._app_state.store.keys)
         except StreamError as error:
             return await self._leave_to_others(run_id, f"{error}. Upgrade the workers before the servers.")
         with use_notes(RequestNotes(run=run_id, session=new.envelope.session_id, tenant=new.tenant)):
             try:
-                outcome = await self._play(new)
+                is_over = await self._play(new)
             except RagflowLgError as error:
                 if isinstance(error, CompileError | RequestError | SettingsError) and not is_passing(error):
                     return await self._leave_to_others(run_id, str(error))
                 logger.warning("run %s could not be played here: %s", run_id, error)
                 await asyncio.sleep(PAUSE_S)
-                return "again"
-            if outcome == "over":
+                return False
+            if is_over:
                 await self._queue.forget(run_id, run_owners(self._app_state.settings, new.tenant, new.page_key))
-            return outcome
+            return is_over
 
-    async def _leave_to_others(self, run_id: str, error: str) -> _Outcome:
+    async def _leave_to_others(self, run_id: str, error: str) -> bool:
         """Return a run to the queue, for a worker of another version; end it if none has played it for a while."""
         now = time.monotonic()
         self._failures = {id_: since for id_, since in self._failures.items() if now - since < 2 * PATIENCE_S}
@@ -98,7 +107,7 @@ class RunPlayer:
         try:
             if now - since < PATIENCE_S:
                 await asyncio.sleep(PAUSE_S)
-                return "again"
+                return False
             head = await self._app_state.run_manager.head(run_id)
             new = NewRun(head.envelope, head.owner, "")
             await self._turns.end_unplayed(new, head.player, "failed", f"No worker can play the run: {error}")
@@ -106,60 +115,118 @@ class RunPlayer:
         except RagflowLgError as failure:
             logger.warning("run %s cannot be ended: %s", run_id, failure)
             await asyncio.sleep(PAUSE_S)
-            return "over" if isinstance(failure, StreamUnknownError) else "again"
-        return "over"
-
-    async def _play(self, new: NewRun) -> _Outcome:
-        run_id, run_manager, is_lost, looks = new.envelope.message_id, self._app_state.run_manager, False, 0
-        while True:
-            try:
-                head, end = await run_manager.head(run_id), await run_manager.read_end(run_id)
-            except StreamUnknownError:  # nobody has played or followed it for so long that its stream has expired
-                await run_manager.order(new.envelope, new.tenant, new.request_hash, new.policy)
-                is_lost = True
-                continue
-            if run_manager.is_draining:
-                return "again"
-            if end is not None and not end.is_interruption:
-                return "over"
-            if head.player == QUEUED:
-                is_started = await self._begin(new, may_have_begun=is_lost)
-                break
-            if end is None and head.player != run_manager.player and await run_manager.is_alive(head.player):
-                if (looks := looks + 1) > MAX_LOOKS:
-                    return "again"  # its worker may have lost it, and receives it again sooner or later
-                await asyncio.sleep(LOOK_S)  # it was only slow to report
-                continue
-            is_started = run_manager.has(run_id) or await self._turns.take(run_id, new)
-            break
-        if not is_started and not run_manager.is_draining:
-            return await self._give_up(new)
-        await run_manager.wait(run_id)
-        end = await run_manager.read_end(run_id)  # a run that was stopped at once is cancelled, but not over
-        return "over" if end is not None and not end.is_interruption else "again"
-
-    async def _begin(self, new: NewRun, *, may_have_begun: bool) -> bool:
-        """Play a run from its beginning. Return False if what it needs has been deleted, or it has ended.
-
-        If it ``may_have_begun`` and has stored a step, it is continued.
-        """
-        database, tenant, run_id = self._app_state.database, new.tenant, new.envelope.message_id
-        row = await RunRepository(database, tenant).get(run_id)
-        session = await SessionRepository(database, tenant).get(new.envelope.session_id)
-        agent = await AgentRepository(database, tenant).get(new.agent_id)
-        if row is None or row.status not in ("running", "drained") or session is None or agent is None:
-            return False
-        runner = await self._turns.runner(agent, session, is_page=bool(new.page_key))
-        if may_have_begun and await self._app_state.store.runs.get(run_id) is not None:
-            return await self._turns.take(run_id, new)
-        await self._turns.start_run(play_new(runner, new), new, previous=QUEUED)
+            return isinstance(failure, StreamUnknownError)
         return True
 
-    async def _give_up(self, new: NewRun) -> _Outcome:
-        """End a run that no worker can play, unless another worker plays it."""
+    async def _play(self, new: NewRun) -> bool:
         run_id, run_manager = new.envelope.message_id, self._app_state.run_manager
-        head = await run_manager.head(run_id)
-        if head.player not in (QUEUED, run_manager.player) and await run_manager.is_alive(head.player):
-            return "again"
-        await self._turns.end_unplayed(new, head.player, "failed", UNPLAYABLE)
-        return "over"
+        try:
+            head, end = await run_manager.head(run_id), await run_manager.read_end(run_id)
+        except StreamUnknownError:  # it has waited for so long that its stream has expired
+            await run_manager.order(new.envelope, new.tenant, new.request_hash, new.policy)
+            return await self._play(new)
+        if run_manager.is_draining:
+            return False
+        if end is not None and not end.is_interruption:
+            return True
+        if not run_manager.has(run_id):
+            is_elsewhere = head.player not in (QUEUED, run_manager.player) and end is None
+            if is_elsewhere and await run_manager.is_alive(head.player):
+                await asyncio.sleep(PAUSE_S)  # its worker was only slow to report, or it was sent twice
+                return False
+            await self._start(new, head, has_died=head.player != QUEUED and (end is None or end.player != head.player))
+        await run_manager.wait(run_id)
+        end = await run_manager.read_end(run_id)  # a run that was stopped at once is cancelled, but not over
+        return end is not None and not end.is_interruption
+
+    async def _start(self, new: NewRun, head: RunHead, *, has_died: bool) -> None:
+        """Start or continue a run, or only end it.
+
+        Raises:
+            RagflowLgError: If that is not possible here and now.
+        """
+        app_state, run_id = self._app_state, head.run_id
+        row = await RunRepository(app_state.database, new.tenant).get(run_id)
+        session = await SessionRepository(app_state.database, new.tenant).get(new.envelope.session_id)
+        agent = await AgentRepository(app_state.database, new.tenant).get(new.agent_id)
+        if row is None or session is None or agent is None:
+            return await self._end(new, head, "failed", UNPLAYABLE)
+        is_new, takeovers = head.player == QUEUED, head.takeovers + has_died
+        if (is_new or has_died) and await self._is_over(row, is_new=is_new):
+            is_silent = row.status == "cancelled" or not (is_new or row.status == "refused")
+            return await self._end(new, head, row.status, "" if is_silent else row.error or UNPLAYABLE)
+        if not is_new:
+            await app_state.store.leases.expire(session.id, head.process)
+        if takeovers > app_state.settings.limits.takeovers:
+            return await self._abandon(new, head, takeovers)
+        if not is_new:
+            await self._wait_until_free(session.id)
+        record = await app_state.store.runs.get(run_id)  # stored with the first step
+        has_leased = record is not None or (not is_new and await app_state.run_manager.has_events(run_id))
+        if has_leased and await app_state.store.cancels.is_requested(session.id):
+            return await self._end(new, head, "cancelled", "")
+        runner, replay = await self._turns.runner(agent, session, is_page=bool(new.page_key)), None
+        if record is None:
+            run, progress = play_new(runner, new), Progress(runner.plan)
+        else:
+            progress = await runner.progress(session.id)
+            run = runner.take_over(session.id, head.envelope, progress)
+        if not is_new or record is not None:
+            replay_filter = ReplayFilter(await app_state.run_manager.events_so_far(run_id), progress.plan)
+            replay = Continuation(run, replay_filter, progress)
+        await self._turns.start_run(run, new, previous=head.player, takeovers=takeovers, replay=replay)
+        if not is_new:
+            owner = parse_owner(head.process)
+            reason = "has not reported" if has_died else "has stopped"
+            player = owner.label if owner is not None else "its process"
+            logger.log(logging.WARNING if has_died else logging.INFO, _GOES_ON, run_id, player, reason)
+
+    async def _is_over(self, row: RunRow, *, is_new: bool) -> bool:
+        """Return whether the end of a run is stored, and its followers lack nothing but the end of its stream."""
+        if row.status in ("running", "drained"):
+            return False
+        if is_new or row.status in ("cancelled", "refused"):
+            return True
+        events = await self._app_state.run_manager.events_so_far(row.id)
+        return bool(events) and isinstance(events[-1], WorkflowFinished | UserInputs)
+
+    async def _abandon(self, new: NewRun, head: RunHead, deaths: int) -> None:
+        """End a run as failed."""
+        answer = AnswerText()
+        for event in await self._app_state.run_manager.events_so_far(head.run_id):
+            if not isinstance(event, AgentRecord):
+                answer.feed(event)
+        session_id = head.envelope.session_id
+        # The lease is later than that of the process, which may only be stuck, so that it cannot write any more.
+        async with hold_lease(self._app_state.store.leases, session_id) as token:
+            error = (
+                f"The run was not continued, because {deaths} servers died while they executed it. "
+                "Continue the session to try again."
+            )
+            logger.error("run %s in session %s has failed: %s", head.run_id, session_id, error)
+            await self._end(new, head, "failed", error, answer, token)
+
+    async def _end(
+        self,
+        new: NewRun,
+        head: RunHead,
+        status: str,
+        error: str,
+        answer: AnswerText | None = None,
+        lease_token: int = 0,
+    ) -> None:
+        """End a run that is not played any more."""
+        run = EndedRun(head.envelope, status, error, answer, lease_token)
+        await self._turns.start_run(run, new, previous=head.player, takeovers=head.takeovers)
+
+    async def _wait_until_free(self, session_id: str) -> None:
+        """Wait until no run has leased a session.
+
+        Raises:
+            BusyError: If it is still leased after `FREE_S`.
+        """
+        until = time.monotonic() + FREE_S
+        while await self._app_state.store.leases.holder(session_id):
+            if time.monotonic() > until:
+                raise BusyError(f"The session {session_id!r} is still leased.", FREE_S)
+            await asyncio.sleep(FREE_LOOK_S)

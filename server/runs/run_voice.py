@@ -11,7 +11,7 @@ from ragflow_lg.services.chat import NO_USAGE, Usage
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan
-    from ragflow_lg.server.runs.failover import EndedRun
+    from ragflow_lg.server.runs.continuation import EndedRun
     from ragflow_lg.server.streaming.event_codec import StreamEvent
 
 DEFAULT_MODEL = "env.tts_id"

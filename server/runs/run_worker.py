@@ -1,4 +1,4 @@
-"""A worker: plays runs of the queue until a signal arrives."""
+"""Plays the runs of the queue, beside a server or in a process of its own."""
 
 from __future__ import annotations
 
@@ -29,42 +29,41 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Worker:
-    """Plays up to ``concurrency`` runs at the same time."""
+class QueueWorker:
+    """Plays up to ``concurrency`` runs of the queue at the same time."""
 
-    def __init__(self, app_state: AppState, queue: RunQueue, concurrency: int) -> None:
-        section = app_state.settings.server
-        self.operations = Operations(section, app_state.callbacks, app_state.settings.limits)
-        self.app_state = replace(app_state, callbacks=(*app_state.callbacks, MetricsCallbacks(self.operations.metrics)))
+    def __init__(self, app_state: AppState, queue: RunQueue, turns: Turns, concurrency: int) -> None:
         self._queue = queue
+        self._turns = turns
         self._concurrency = concurrency
-        quotas = Quotas(self.app_state, self.operations.metrics.count_quota_refusal)
-        self._turns = Turns(self.app_state, self.operations.slots, quotas)
-        self._player = RunPlayer(self.app_state, queue, self._turns)
+        self._player = RunPlayer(app_state, queue, turns)
+        self._playing: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
 
-    async def work(self, announce: Callable[[], object]) -> None:
-        """Play runs until SIGINT or SIGTERM. A second signal skips draining."""
-        await asyncio.to_thread(load_turn_code)
-        report_unknown_names(self.app_state.settings)
-        stop, stop_now = on_stop_signals()
-        playing: set[asyncio.Task[None]] = set()
-
-        async def drain() -> None:
-            await self._turns.drain()
-            await asyncio.gather(*playing)
-
+    @asynccontextmanager
+    async def working(self) -> AsyncGenerator[None]:
+        """Play runs inside the context, until `drain`. What has not ended then, others continue."""
         async with running(self._queue.report_forever, "report the runs of the queue"):
-            announce()
-            await self._take_until(stop, playing)
-            await work_until(drain(), stop_now, self.app_state.settings.server.drain_s)
-            for task in list(playing):
-                await end_task(task)
+            taking = asyncio.create_task(self._take())
+            try:
+                yield
+            finally:
+                self._stopping.set()
+                await taking
+                for task in list(self._playing):
+                    await end_task(task)
 
-    async def _take_until(self, stop: asyncio.Event, playing: set[asyncio.Task[None]]) -> None:
-        stopping = asyncio.create_task(stop.wait())
+    async def drain(self) -> None:
+        """Take no more runs, and stop those in play at a point where others can continue them."""
+        self._stopping.set()
+        await self._turns.drain()
+        await asyncio.gather(*self._playing)
+
+    async def _take(self) -> None:
+        stopping = asyncio.create_task(self._stopping.wait())
         while not stopping.done():
-            if len(playing) >= self._concurrency:
-                await asyncio.wait([stopping, *playing], return_when=asyncio.FIRST_COMPLETED)
+            if len(self._playing) >= self._concurrency:
+                await asyncio.wait([stopping, *self._playing], return_when=asyncio.FIRST_COMPLETED)
                 continue
             try:
                 delivery = await self._queue.take()
@@ -73,8 +72,8 @@ class Worker:
                 await asyncio.sleep(PAUSE_S)
                 continue
             if delivery is not None:
-                playing.add(task := asyncio.create_task(self._play(delivery)))
-                task.add_done_callback(playing.discard)
+                self._playing.add(task := asyncio.create_task(self._play(delivery)))
+                task.add_done_callback(self._playing.discard)
 
     async def _play(self, delivery: Delivery) -> None:
         """Play a run. Acknowledge its message when it is over; otherwise, another worker continues it."""
@@ -90,6 +89,28 @@ class Worker:
             self._queue.leave(delivery)
 
 
+class Worker:
+    """A process that only plays runs."""
+
+    def __init__(self, app_state: AppState, queue: RunQueue, concurrency: int) -> None:
+        section = app_state.settings.server
+        self.operations = Operations(section, app_state.callbacks, app_state.settings.limits)
+        self.app_state = replace(app_state, callbacks=(*app_state.callbacks, MetricsCallbacks(self.operations.metrics)))
+        quotas = Quotas(self.app_state, self.operations.metrics.count_quota_refusal)
+        turns = Turns(self.app_state, self.operations.slots, quotas)
+        self._worker = QueueWorker(self.app_state, queue, turns, concurrency)
+
+    async def work(self, announce: Callable[[], object]) -> None:
+        """Play runs until SIGINT or SIGTERM. A second signal skips draining."""
+        await asyncio.to_thread(load_turn_code)
+        report_unknown_names(self.app_state.settings)
+        stop, stop_now = on_stop_signals()
+        async with self._worker.working():
+            announce()
+            await stop.wait()
+            await work_until(self._worker.drain(), stop_now, self.app_state.settings.server.drain_s)
+
+
 @asynccontextmanager
 async def open_worker(settings: Settings, model: str, concurrency: int) -> AsyncGenerator[Worker]:
     """Open a worker and everything that the settings describe.
@@ -99,5 +120,7 @@ async def open_worker(settings: Settings, model: str, concurrency: int) -> Async
     """
     async with open_app_state(settings, model=model) as app_state:
         if (queue := app_state.queue) is None:
-            raise SettingsError("A worker needs a queue: set url in the section [queue].")
+            raise SettingsError(
+                "A worker needs a queue: set `checkpoints` to redis://…, or url in the section [queue]."
+            )
         yield Worker(app_state, queue, concurrency)

@@ -19,7 +19,6 @@ from ragflow_lg.server.database.session_repository import RunRepository, Session
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
 from ragflow_lg.server.runs.agent_canvases import AgentCanvases
-from ragflow_lg.server.runs.failover import Failover
 from ragflow_lg.server.runs.played_runs import PlayedRuns
 from ragflow_lg.server.runs.run_end import do_not_release
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
@@ -43,16 +42,13 @@ NAME_CHARS = 250
 class Turn:
     """A run that has been started. Its events can be followed, but it continues and is stored even if they are not."""
 
-    def __init__(
-        self, envelope: Envelope, turns: Turns, tenant: str, run: Run | None = None, order: NewRun | None = None
-    ) -> None:
-        """Initialize. ``run`` is None if the run began with an earlier request, which the ``order`` repeats."""
+    def __init__(self, envelope: Envelope, turns: Turns, tenant: str, run: Run | None = None) -> None:
+        """Initialize. ``run`` is None if it began with an earlier request, or is played elsewhere."""
         self.envelope = envelope
         """The fields shared by all of the run's frames."""
         self._turns = turns
         self._tenant = tenant
         self._run = run
-        self._order = order
 
     async def result(self) -> tuple[str, str]:
         """Return the status and the error of the run, which has ended."""
@@ -72,7 +68,7 @@ class Turn:
 
     def pages(self, after: int = 0) -> AsyncGenerator[EventPage[WireEvent]]:
         """Yield the events like `events`, those together that are there."""
-        pages = self._turns.pages(self.envelope.message_id, after, order=self._order, has_records=False)
+        pages = self._turns.pages(self.envelope.message_id, after, has_records=False)
         return cast("AsyncGenerator[EventPage[WireEvent]]", pages)
 
 
@@ -84,7 +80,7 @@ class Turns(PlayedRuns):
 
         ``quotas`` default to those in the settings.
         """
-        super().__init__(app_state, Failover(app_state, self))
+        super().__init__(app_state)
         self._slots = slots or RunSlots(sys.maxsize)
         self.canvases = AgentCanvases(app_state)
         self.quotas = quotas or Quotas(app_state)
@@ -143,43 +139,30 @@ class Turns(PlayedRuns):
 
         ``page_key`` is the id of the key of the embedded page that sends the request.
 
-        A client whose server stopped may repeat its request. If the session's last run answers the same request, nobody
-        has had its end, and no task of this process plays it, that run is followed from its beginning, and taken over
-        if it was interrupted.
+        A client whose server stopped may repeat its request. If the session's last run answers the same request, and
+        nobody has had its end, that run is followed from its beginning.
 
         Raises:
             CompileError: If the canvas has errors.
         """
-        head, newest, request_hash, row = None, None, hash_request(request), session.row
+        newest, request_hash, row = None, hash_request(request), session.row
         if not session.is_new:
             runs = RunRepository(self._app_state.database, agent.tenant)
             newest = session.newest_run if session.version is not None else await runs.newest(row.id)
-            head = await self._interrupted_run(newest, request_hash)
+            if (head := await self._unread_run(newest, request_hash)) is not None:
+                return self.rejoin(agent.tenant, head)
         elif not row.name and isinstance(query := request.get("query"), str):
             row.name = query[:NAME_CHARS]
-        is_known = head is not None and (
-            await self._app_state.run_manager.has_events(head.run_id) or await self.is_played(head.run_id)
-        )
-        if head is not None and is_known:
-            return Turn(head.envelope, self, agent.tenant, order=_repeat_order(head, agent, request))
         runner = await self.runner(agent, row, session.version, is_page=bool(page_key))
-        if head is not None:  # without events, it may have stopped before it took the request
-            await self._app_state.store.leases.expire(row.id, head.process)
-            if await self._app_state.store.runs.get(head.run_id) is not None:
-                return Turn(head.envelope, self, agent.tenant)
         run = runner.start(row.id, request, ignores_unknown=True)
         question = question_text(request)
         if newest is not None and newest.asked == question and await self.is_lost(newest):
             await RunRepository(self._app_state.database, agent.tenant).forget_question(newest.id)
         return await self.play(agent, session, run, question, policy, request_hash, page_key)
 
-    def rejoin(self, agent: AgentRow, head: RunHead, request: TurnRequest) -> Turn:
-        """Return the turn of a run whose client asks for the rest of the events, with the request that it repeats.
-
-        If nothing of the run was stored before its process died, and the request is the same, it is played again.
-        """
-        order = _repeat_order(head, agent, request) if hash_request(request) == head.request_hash else None
-        return Turn(head.envelope, self, agent.tenant, order=order)
+    def rejoin(self, tenant: str, head: RunHead) -> Turn:
+        """Return the turn of a run whose client asks for the rest of the events."""
+        return Turn(head.envelope, self, tenant)
 
     async def runner(
         self, agent: AgentRow, session: SessionRow, version: VersionRow | None = None, *, is_page: bool = False
@@ -310,11 +293,8 @@ class Turns(PlayedRuns):
         """Return the number of a tenant's runs in this process."""
         return self._slots.in_use_by(tenant)
 
-    async def _interrupted_run(self, row: RunRow | None, request_hash: str) -> RunHead | None:
-        """Return the head of a session's last run if it answers a request with this hash, and nobody has had its end.
-
-        Another process that seems to play it may just have died.
-        """
+    async def _unread_run(self, row: RunRow | None, request_hash: str) -> RunHead | None:
+        """Return the head of a session's last run if it answers this request, and nobody has had its end."""
         run_manager = self._app_state.run_manager
         if row is None:
             return None
@@ -326,20 +306,7 @@ class Turns(PlayedRuns):
                 return None if await run_manager.journal.is_read(row.id) else head
         except StreamUnknownError:
             return None
-        if row.status not in ("running", "drained") and self._orders is None:
-            return None
-        if self._orders is not None and await self._orders.line.has(row.id):
-            return head  # a worker plays it, or will
-        if head.player != run_manager.player:
-            return head
-        is_held = bool(await self._app_state.store.leases.holder(row.session_id))
-        return None if is_held and await run_manager.is_played(row.id) else head
-
-
-def _repeat_order(head: RunHead, agent: AgentRow, request: TurnRequest) -> NewRun:
-    """Return the order of a run for which a client repeats its request."""
-    fields = cast("dict[str, Any]", dict(request))
-    return NewRun(head.envelope, agent.tenant, agent.id, "start", fields, request_hash=head.request_hash)
+        return head if self._orders is not None and await self._orders.line.has(row.id) else None
 
 
 def _check_user(field: str, user: str) -> str:

@@ -30,10 +30,10 @@ class BodySection(Section):
 
 
 class QueueSection(Section):
-    """``[queue]``: runs are played by ``ragflow-lg worker`` processes. See ``docs/workers.md``."""
+    """``[queue]``: servers and ``ragflow-lg worker`` processes play runs. See ``docs/workers.md``."""
 
     url: SecretStr = SecretStr("")
-    """A URL of Redis, as for ``checkpoints``. Without it, each server plays its own runs."""
+    """A URL of Redis. Default: that of ``checkpoints``; if that is no Redis, each server plays its own runs."""
     silence_s: Annotated[float, Field(ge=0.5, le=3600)] = 1.0
     """A worker that has been silent for this long is considered dead, and others continue its runs."""
     max_waiting: Annotated[int, Field(gt=0)] = 1000

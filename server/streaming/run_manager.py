@@ -25,7 +25,6 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, revive_error
 from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead, unknown_run
-from ragflow_lg.server.streaming.replica_watch import ReplicaWatch
 from ragflow_lg.server.streaming.run_task import RunSpec, RunTask, interruption_error
 from ragflow_lg.services.sessions import Cancels
 
@@ -49,8 +48,8 @@ class EventPage(list[tuple[int, Event]]):
         self.is_last = is_last
 
 
-TakeOver: TypeAlias = "Callable[[str], Awaitable[bool]]"
-"""Continues an interrupted run. Returns whether it is continued, in any process."""
+WaitForPlayer: TypeAlias = "Callable[[str], Awaitable[bool]]"
+"""Waits until an interrupted run is continued. Returns whether it is, in any process."""
 
 _RUN_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
@@ -78,8 +77,8 @@ class RunManager:
             cancels: The session store's cancel requests, used to cancel runs in other processes.
             arrival_s: How long a run's first follower may take to arrive.
             heartbeat_s: Interval between reports to the journal; a sixth of the journal's `alive_s`.
-            has_queue: Whether a queue decides which process plays a run. ``take_over`` of `follow` then asks the queue
-                about runs that have been quiet for long; it alone looks for dead processes.
+            has_queue: Whether a queue decides which process plays a run. ``wait`` of `pages` then asks the queue about
+                runs that have been quiet for long; it alone looks for dead processes.
         """
         self.journal = journal
         self._cancels = cancels
@@ -91,7 +90,6 @@ class RunManager:
         self._tasks: dict[str, RunTask] = {}
         self._away: Counter[str] = Counter()
         """Number of followers by run, for runs in other processes."""
-        self._watch = ReplicaWatch(journal, look_s=heartbeat_s, silence_s=self.silence_s)
         self._heartbeat = SharedTask(self._report_forever)
         self.is_draining = False
         """Whether the manager refuses new runs."""
@@ -239,13 +237,13 @@ class RunManager:
         return each_event(self.pages(run_id, after))
 
     async def pages(
-        self, run_id: str, after: int = 0, take_over: TakeOver | None = None, *, has_records: bool = True
+        self, run_id: str, after: int = 0, wait: WaitForPlayer | None = None, *, has_records: bool = True
     ) -> AsyncGenerator[EventPage[StreamEvent]]:
         """Yield a run's events after number ``after``, those together that are there, until the run ends.
 
         Use `contextlib.aclosing` so that the follower is unregistered immediately. If the run is interrupted,
-        ``take_over`` can continue it without its followers noticing. Agent records are numbered even if they are left
-        out because ``has_records`` is false.
+        ``wait`` can wait until it is continued, without its followers noticing. Agent records are numbered even if they
+        are left out because ``has_records`` is false.
 
         Raises:
             StreamUnknownError: If the run is unknown, or its events have been deleted.
@@ -286,7 +284,7 @@ class RunManager:
                         if end is not None:
                             return
             except StreamInterruptedError:
-                if take_over is None or not await take_over(run_id):
+                if wait is None or not await wait(run_id):
                     raise
             finally:
                 self._leave(run_id, task)
@@ -294,8 +292,6 @@ class RunManager:
     async def _begin_to_follow(self, head: RunHead, task: RunTask | None, after: int) -> None:
         if task is None:
             await self._live(is_news=self._away[head.run_id] == 1)
-            if not self._has_queue:
-                self._watch.follow(head.run_id, head.player)
         if after:
             await self._check_position(head.run_id, after)
 
@@ -365,7 +361,6 @@ class RunManager:
     async def aclose(self) -> None:
         """Stop all runs immediately. The journal stays open."""
         await self.drain(0)
-        await self._watch.aclose()
         if self._heartbeat.is_running:
             await self._heartbeat.aclose()
             with suppress(StreamError):
@@ -384,7 +379,6 @@ class RunManager:
         self._away[run_id] -= 1
         if not self._away[run_id]:
             del self._away[run_id]
-            self._watch.leave(run_id)
 
     async def _look(self, run_id: str, task: RunTask | None, missed: int) -> int:
         """Check that a run without new events is still executed. Return how often its task has been missed.
@@ -398,16 +392,11 @@ class RunManager:
             if missed + 1 >= MISSED_LOOKS:
                 raise interruption_error(run_id)
             return missed + 1
-        head = await self.head(run_id)  # another process may have taken it over
-        if head.player == self.player:
-            missed = missed + 1 if self._is_gone(task) else 0
-            is_silent = missed >= MISSED_LOOKS
-        else:
-            self._watch.follow(run_id, head.player)
-            missed, is_silent = 0, self._watch.is_silent(head.player)
-        if is_silent:
+        player = (await self.head(run_id)).player
+        is_there = not self._is_gone(task) if player == self.player else await self.is_alive(player)
+        if not is_there and missed + 1 >= MISSED_LOOKS:
             raise interruption_error(run_id)
-        return missed
+        return 0 if is_there else missed + 1
 
     def _is_gone(self, task: RunTask | None) -> bool:
         """Check whether nothing executes a run of this process."""
@@ -440,10 +429,8 @@ class RunManager:
         while True:
             await asyncio.sleep(self._heartbeat_s)
             beat += 1
-            try:  # a failed report is repeated soon; callers that need the journal get the error
+            with suppress(StreamError):  # a failed report is repeated soon; callers that need the journal get the error
                 await (self._report() if beat % BEATS == 0 else self.journal.report(self.player))
-            except StreamError:
-                self._watch.distrust()
 
 
 async def each_event(pages: AsyncGenerator[EventPage[Event]]) -> AsyncGenerator[tuple[int, Event]]:

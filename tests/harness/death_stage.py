@@ -115,7 +115,7 @@ class Stage:
         program = Program("tests.harness.mortal_process", {VARIABLE: str(folder)}, folder / "log")
         if kind == "worker":
             return Mortal(folder, await start_worker(self.settings, program=program))
-        server = await start_replica(self.settings, self.key, program=program)
+        server = await start_replica(self.settings, self.key, program=program, plays=self.place == "alone")
         self.key = server.key
         return Mortal(folder, server.process, server)
 

@@ -27,7 +27,7 @@ from sqlalchemy.engine.default import DefaultDialect
 from ragflow_lg.checkpoints.records import lease_owner
 from ragflow_lg.server.cli.entry import main
 from ragflow_lg.server.runs import due_tasks
-from ragflow_lg.server.runs.run_worker import Worker
+from ragflow_lg.server.runs.run_worker import QueueWorker
 
 VARIABLE = "MORTAL_FOLDER"
 CODE = 9
@@ -123,18 +123,18 @@ def _watch_database(death: Death) -> None:
 
 def _wait_for_work(death: Death) -> None:
     tasks: Any = due_tasks.DueTasks
-    work, look = Worker.work, tasks.look
+    worker: Any = QueueWorker
+    take, look = worker._take, tasks.look
 
-    async def work_later(self: Worker, announce: Callable[[], object]) -> None:
-        announce()
-        while not death.has_work():
+    async def take_later(self: Any) -> None:
+        while not death.has_work() and not self._stopping.is_set():
             await asyncio.sleep(0.01)
-        await work(self, lambda: None)
+        await take(self)
 
     async def look_later(self: Any) -> bool:
         return death.has_work() and await look(self)
 
-    Worker.work = work_later
+    worker._take = take_later
     tasks.look = look_later
 
 

@@ -76,8 +76,12 @@ async def replicas(
     silence_s: float = 1.0,
     takeovers: int = 2,
     more: str = "",
+    plays: bool = True,
 ) -> AsyncGenerator[list[Replica]]:
-    """Start servers one after the other; the first creates the key. ``more`` is added to their settings."""
+    """Start servers one after the other; the first creates the key. ``more`` is added to their settings.
+
+    They play runs if ``plays`` is set.
+    """
     settings = folder / "settings.toml"
     settings.write_text(
         SETTINGS.format(
@@ -90,17 +94,17 @@ async def replicas(
         )
         + more
     )
-    async with running_replicas(settings, count) as servers:
+    async with running_replicas(settings, count, plays=plays) as servers:
         yield servers
 
 
 @asynccontextmanager
-async def running_replicas(settings: Path, count: int) -> AsyncGenerator[list[Replica]]:
+async def running_replicas(settings: Path, count: int, *, plays: bool = True) -> AsyncGenerator[list[Replica]]:
     """Start servers one after the other; the first creates the key. All servers in the list end with the block."""
     servers: list[Replica] = []
     try:
         for _ in range(count):
-            servers.append(await start_replica(settings, servers[0].key if servers else ""))
+            servers.append(await start_replica(settings, servers[0].key if servers else "", plays=plays))
         yield servers
     finally:
         for server in servers:
@@ -110,9 +114,12 @@ async def running_replicas(settings: Path, count: int) -> AsyncGenerator[list[Re
             await server.process.wait()
 
 
-async def start_replica(settings: Path, key: str, port: int = 0, program: Program = RAGFLOW_LG) -> Replica:
+async def start_replica(
+    settings: Path, key: str, port: int = 0, program: Program = RAGFLOW_LG, *, plays: bool = True
+) -> Replica:
     """Start a server; without a ``key``, it is the first one and creates the key."""
     arguments: list[Any] = ["serve", "--port", str(port), "--model", "any@Mock", "--settings", settings]
+    arguments += [] if plays else ["--no-worker"]
     process = await program.start(arguments, settings.parent)
     assert process.stdout is not None
     try:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.server.database.stored_reference import read_chunks
 from ragflow_lg.server.runs.agent_runs import NEVER, Expiry
-from ragflow_lg.server.runs.failover import NEVER_BEGAN
+from ragflow_lg.server.runs.continuation import NEVER_BEGAN
 
 if TYPE_CHECKING:
     from ragflow_lg.base.ids import NodeId

@@ -130,7 +130,7 @@ async def complete_with(
     position, turns, forwarding = options.position, get_turns(request), "all"
     ignored = list(body.model_extra or ())
     if position.run_id:
-        turn, forwarding = await rejoin_run(request, caller, agent, position.run_id, body)
+        turn, forwarding = await rejoin_run(request, caller, agent, position.run_id)
         begun: Coroutine[Any, Any, Turn] = follow_turn(turn)
     else:
         user_id = body.user_id or caller.tenant
@@ -168,17 +168,14 @@ async def follow_turn(turn: Turn) -> Turn:
     return turn
 
 
-async def rejoin_run(
-    request: Request, caller: ApiCaller, agent: AgentRow, run_id: str, body: CompletionBody
-) -> tuple[Turn, Forwarding]:
+async def rejoin_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id: str) -> tuple[Turn, Forwarding]:
     """Return the turn of a run to resume, and which of its events the client receives."""
     turns = get_turns(request)
     head = await turns.head(caller.tenant, run_id)
     notes = current_notes()
     notes.run, notes.session = run_id, head.envelope.session_id
     session = require_own(caller, await load_session(request, agent, head.envelope.session_id))
-    asked = build_turn_request(caller, session, body.query or body.question, body)
-    turn = turns.rejoin(agent, head, asked)
+    turn = turns.rejoin(caller.tenant, head)
     return turn, "session" if session.source == "agent" else "all"
 
 

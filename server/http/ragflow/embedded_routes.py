@@ -84,7 +84,7 @@ async def _respond(
 ) -> Response:
     position, turns, ignored = options.position, get_turns(request), list(body.model_extra or ())
     if position.run_id:
-        turn, _ = await rejoin_run(request, caller, agent, position.run_id, body)
+        turn, _ = await rejoin_run(request, caller, agent, position.run_id)
         begun = follow_turn(turn)
     else:
         session = await open_turn_session(

@@ -3,7 +3,7 @@ import os
 import signal
 import sqlite3
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import httpx
 
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.database.tables import MessageRow
-from ragflow_lg.server.runs.failover import NEVER_BEGAN
+from ragflow_lg.server.runs.continuation import NEVER_BEGAN
 from ragflow_lg.server.runs.run_control import wrap_answers
 from ragflow_lg.server.runs.session_copies import messages_before
 from tests.fakes.mock_llm import MockLLM, reply
@@ -147,30 +147,32 @@ async def test_a_run_never_began_if_its_server_was_killed_before_it_stored_the_r
 
 
 async def test_a_client_continues_on_another_replica_when_its_own_is_killed(tmp_path: Path, redis_url: str) -> None:
-    slow = reply(*(f"w{number} " for number in range(40)), piece_delay_s=0.05)
+    slow = reply(*(f"w{number} " for number in range(400)), piece_delay_s=0.1)
     async with MockLLM([slow, reply("again")]) as model:
         (tmp_path / "ragflow-lg.toml").write_text(
             f'checkpoints = "{redis_url}"\ncheckpoint_prefix = "{fresh_prefix()}"\n'
             f'[server]\nreplica_silence_s = 1.0\n[providers.Mock]\nbase_url = "{model.base_url}"\n'
         )
-        async with start_server(tmp_path) as one, start_server(tmp_path, one.key) as other:
+        async with AsyncExitStack() as stack:
+            one = await stack.enter_async_context(start_server(tmp_path))
             path = f"/native/v1/agents/{await create_agent(one, ANSWER)}"
-            async with other.client(path) as client:
-                async with one.client(path) as first, first.stream("POST", "/runs/stream", json={}) as answer:
-                    seen = await _read(answer, until="w3")
-                    run_id = seen[0][2]["run_id"]
-                    elsewhere = asyncio.create_task(client.get(f"/runs/{run_id}/events"))
-                    await asyncio.sleep(0.1)
-                    assert (await client.get(f"/runs/{run_id}")).json()["status"] == "running"
-                    await one.end(signal.SIGKILL)
-                whole = frames((await elsewhere).text)
-                assert whole[: len(seen)] == seen
-                numbers = [int(id_.partition(":")[2]) for id_, _, _ in whole[:-1]]
-                assert numbers == sorted(set(numbers))  # the failover marker takes a number as well
-                assert (whole[-1][2]["error"], whole[-1][2]["run"]["status"]) == (None, "succeeded")
-                rest = await client.get(f"/runs/{run_id}/events", headers={"Last-Event-ID": seen[-1][0]})
-                assert frames(rest.text) == whole[len(seen) :]
-                assert (await client.get(f"/runs/{run_id}")).json()["answer"].endswith("again")
+            async with one.client(path) as first, first.stream("POST", "/runs/stream", json={}) as answer:
+                seen = await _read(answer, until="w3")
+                other = await stack.enter_async_context(start_server(tmp_path, one.key))
+                client = await stack.enter_async_context(other.client(path))
+                run_id = seen[0][2]["run_id"]
+                elsewhere = asyncio.create_task(client.get(f"/runs/{run_id}/events"))
+                await asyncio.sleep(0.1)
+                assert (await client.get(f"/runs/{run_id}")).json()["status"] == "running"
+                await one.end(signal.SIGKILL)
+            whole = frames((await elsewhere).text)
+            assert whole[: len(seen)] == seen
+            numbers = [int(id_.partition(":")[2]) for id_, _, _ in whole[:-1]]
+            assert numbers == sorted(set(numbers))  # the failover marker takes a number as well
+            assert (whole[-1][2]["error"], whole[-1][2]["run"]["status"]) == (None, "succeeded")
+            rest = await client.get(f"/runs/{run_id}/events", headers={"Last-Event-ID": seen[-1][0]})
+            assert frames(rest.text) == whole[len(seen) :]
+            assert (await client.get(f"/runs/{run_id}")).json()["answer"].endswith("again")
 
 
 async def _read(answer: httpx.Response, until: str) -> list[Any]:

@@ -12,7 +12,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.stored_reference import read_reference
 from ragflow_lg.server.database.tables import RunRow
-from ragflow_lg.server.runs.failover import EndedRun
+from ragflow_lg.server.runs.continuation import EndedRun
 from ragflow_lg.server.runs.run_end import Ending
 from ragflow_lg.server.runs.run_voice import AnswerVoice
 from ragflow_lg.server.runs.turn_session import TurnSession

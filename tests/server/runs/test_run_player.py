@@ -22,10 +22,11 @@ from ragflow_lg.server.runs.run_player import RunPlayer
 from ragflow_lg.server.runs.server_queue import ServerQueue
 from ragflow_lg.server.streaming.new_run import NewRun, decode_run, encode_run
 from ragflow_lg.services.chat import Usage
+from ragflow_lg.services.sessions import RunRecord
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, AppServer, start_app
 from tests.server.replicas import TWO_MESSAGES
-from tests.stores import fresh_prefix
+from tests.stores import OpenStore, fresh_prefix
 
 RUN = "f" * 32
 
@@ -55,11 +56,11 @@ class Dying(Line):
 
 @asynccontextmanager
 async def queued_run(
-    folder: Path, redis_url: str, data: bytes | None = None
+    folder: Path, redis_url: str, data: bytes | None = None, **more: Any
 ) -> AsyncGenerator[tuple[AppServer, Line, RunPlayer]]:
     """Start a server whose database and journal contain a run that waits in the queue."""
     options: dict[str, Any] = {"sections": {"checkpoint_prefix": fresh_prefix()}, "journal": SecretStr(redis_url)}
-    async with start_app(folder, **options) as server:
+    async with start_app(folder, **options, **more) as server:
         agent_id = await server.agent(ECHO)
         session_id, database = await server.session(agent_id), server.app_state.database
         envelope = Envelope(RUN, 1, session_id, session_id)
@@ -235,6 +236,7 @@ async def test_a_run_whose_end_was_lost_with_redis_goes_on(
         with monkeypatch.context() as failing:
             failing.setattr(journal, "append", AsyncMock(side_effect=StreamError("Redis is away.")))
             assert not await player.play(RUN)
+        server.turns._orders = ServerQueue(server.app_state, cast("Any", line))
         following = asyncio.create_task(follow())
         async with asyncio.timeout(60):
             assert await player.play(RUN)
@@ -246,7 +248,7 @@ async def test_a_run_whose_end_was_lost_with_redis_goes_on(
 async def test_a_run_that_its_worker_has_lost_is_given_back(
     tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_player, "LOOK_S", 0.0)
+    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
     async with queued_run(tmp_path, redis_url) as (server, _, player):
         run_manager = server.app_state.run_manager
         head = structs.replace(await run_manager.head(RUN), player="another")
@@ -254,3 +256,81 @@ async def test_a_run_that_its_worker_has_lost_is_given_back(
         await run_manager.journal.heartbeat("another", [], [])
         assert not await player.play(RUN)
         assert await stored(server) == ("running", "")
+
+
+async def leave(server: AppServer) -> Envelope:
+    """Let a process die that has claimed the run."""
+    run_manager = server.app_state.run_manager
+    head = structs.replace(await run_manager.head(RUN), player="dead", process="host/1|42|7")
+    await run_manager.journal.begin(head, is_elsewhere=True)
+    return head.envelope
+
+
+async def test_a_run_that_died_before_its_first_step_is_started_again(
+    tmp_path: Path, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It failed for ever, or was refused."""
+    async with queued_run(tmp_path, redis_url) as (server, line, player):
+        await leave(server)
+        assert await player.play(RUN)
+        assert (line.data, await stored(server)) == (None, ("succeeded", ""))
+    assert f"run {RUN} goes on here: process 42 on host has not reported" in caplog.messages
+
+
+@pytest.mark.parametrize("status", ["cancelled", "refused"])
+async def test_a_run_whose_end_is_stored_only_ends_for_its_followers(
+    tmp_path: Path, redis_url: str, status: str
+) -> None:
+    async with queued_run(tmp_path, redis_url) as (server, _, player):
+        await leave(server)
+        await RunRepository(server.app_state.database, "tenant").end(RUN, status, "", Usage(), 1)
+        assert await player.play(RUN)
+        assert (await stored(server))[0] == status
+        assert await server.app_state.store.runs.get(RUN) is None
+        end = await server.app_state.run_manager.read_end(RUN)
+        assert end is not None
+        assert end.status == status
+
+
+async def test_a_run_that_is_cancelled_before_its_takeover_is_not_continued(tmp_path: Path, redis_url: str) -> None:
+    options: dict[str, Any] = {"checkpoints": f"sqlite:///{tmp_path}/sessions.db"}
+    async with queued_run(tmp_path, redis_url, **options) as (server, _, player):
+        envelope, store = await leave(server), server.app_state.store
+        await store.runs.put(RunRecord(RUN, envelope.session_id, envelope.session_id, "", ""))
+        await store.cancels.request(envelope.session_id)
+        assert await player.play(RUN)
+        assert await stored(server) == ("cancelled", "")
+
+
+async def test_a_run_waits_until_the_session_of_its_dead_process_is_free(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_player, "FREE_S", 0.05)
+    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
+    async with queued_run(tmp_path, redis_url) as (server, _, player):
+        session = (await leave(server)).session_id
+        lease = await server.app_state.store.leases.acquire(session, lambda: None)
+        assert not await player.play(RUN)
+        await lease.release()
+        assert await player.play(RUN)
+        assert await stored(server) == ("succeeded", "")
+
+
+async def test_a_request_to_cancel_is_repeated_until_the_run_has_its_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reopen_shared: OpenStore
+) -> None:
+    """The process that plays it leases the session a moment later, which clears earlier requests."""
+    async with start_app(tmp_path) as server, reopen_shared() as store:
+        run_manager = server.app_state.run_manager
+        run_id = (await server.ask(await server.agent(ECHO)))["data"]["message_id"]
+        session = (await run_manager.head(run_id)).envelope.session_id
+        monkeypatch.setattr(server.turns, "_app_state", structs.replace(server.app_state, store=store))
+        monkeypatch.setattr(run_manager, "is_played", AsyncMock(return_value=True))
+        monkeypatch.setattr(run_manager, "cancel", AsyncMock(return_value=True))
+        cancelling = asyncio.create_task(server.turns.cancel_run("tenant", run_id))
+        while not await store.cancels.is_requested(session):
+            await asyncio.sleep(0.01)
+        lease = await store.leases.acquire(session, lambda: None)
+        assert await cancelling
+        assert await store.cancels.is_requested(session)
+        await lease.release()

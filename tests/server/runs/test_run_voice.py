@@ -22,7 +22,7 @@ from tests.fakes.mock_llm import MockLLM, reply
 from tests.fakes.services import Reply
 from tests.server.http.app_server import AppServer, canvas, start_app
 from tests.server.http.native.native_client import native
-from tests.server.replicas import replicas
+from tests.server.replicas import replicas, start_replica
 from tests.server.runs.test_failover import read
 
 pytestmark = pytest.mark.slow
@@ -183,11 +183,13 @@ async def test_a_continued_run_does_not_speak_again_what_was_shown(tmp_path: Pat
     waiting = reply("".join(first_half), "".join(second_half), piece_delay_s=60.0)
     async with MockLLM([waiting, reply(*sentences)]) as llm:
         voice = f'[speech.v]\nbase_url = "{llm.base_url}"\n'
-        async with replicas(tmp_path, redis_url, llm.base_url, more=voice) as (first, second):
+        async with replicas(tmp_path, redis_url, llm.base_url, 1, more=voice) as servers:
+            first = servers[0]
             dsl = json.loads(json.dumps(SPEAKS).replace('"m"', '"m@Test"'))
             created = await first.client.post("/agents", json={"title": "Voice", "dsl": dsl})
             body = {"agent_id": created.json()["data"]["id"], "query": "hi", "stream": True}
             start = await read(first, body, "", "Sentence 29. ")
+            servers.append(second := await start_replica(tmp_path / "settings.toml", first.key))
             async with asyncio.timeout(40):
                 while len(spoken(llm)) < len(first_half):
                     await asyncio.sleep(0.01)

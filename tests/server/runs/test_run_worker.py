@@ -56,7 +56,10 @@ async def list_runs(server: Replica, agent: str) -> list[dict[str, Any]]:
 
 async def test_a_queue_without_workers_keeps_runs_refuses_too_many_and_cancels(redis_url: str, tmp_path: Path) -> None:
     more = QUEUE.format(redis_url=redis_url)
-    async with MockLLM([reply("ab")]) as model, replicas(tmp_path, redis_url, model.base_url, 1, more=more) as servers:
+    async with (
+        MockLLM([reply("ab")]) as model,
+        replicas(tmp_path, redis_url, model.base_url, 1, more=more, plays=False) as servers,
+    ):
         server = servers[0]
         agent = await create_agent(server)
         body = {"agent_id": agent, "query": "x", "stream": True}
@@ -85,7 +88,10 @@ async def test_a_queue_without_workers_keeps_runs_refuses_too_many_and_cancels(r
 
 async def test_a_client_is_told_if_redis_has_lost_its_run(redis_url: str, tmp_path: Path) -> None:
     more = QUEUE.format(redis_url=redis_url)
-    async with MockLLM([reply("ab")]) as model, replicas(tmp_path, redis_url, model.base_url, 1, more=more) as servers:
+    async with (
+        MockLLM([reply("ab")]) as model,
+        replicas(tmp_path, redis_url, model.base_url, 1, more=more, plays=False) as servers,
+    ):
         server = servers[0]
         agent = await create_agent(server)
         body = {"agent_id": agent, "query": "x", "stream": True}
@@ -112,7 +118,7 @@ async def test_a_run_that_kills_its_workers_has_failed(redis_url: str, tmp_path:
     slow = reply(*["w "] * 200, piece_delay_s=0.1)
     async with (
         MockLLM([slow]) as model,
-        replicas(tmp_path, redis_url, model.base_url, 1, takeovers=0, more=more) as servers,
+        replicas(tmp_path, redis_url, model.base_url, 1, takeovers=0, more=more, plays=False) as servers,
         worker(tmp_path) as victim,
     ):
         server = servers[0]
@@ -132,7 +138,7 @@ async def test_a_run_that_the_last_worker_gives_back_waits(redis_url: str, tmp_p
     slow = reply(*["w "] * 600, piece_delay_s=0.1)
     async with (
         MockLLM([slow, reply("a")]) as model,
-        replicas(tmp_path, redis_url, model.base_url, 1, more=more) as servers,
+        replicas(tmp_path, redis_url, model.base_url, 1, more=more, plays=False) as servers,
     ):
         agent = await native_agent(servers[0], servers[0].client.headers["Authorization"], MODEL)
         async with worker(tmp_path) as drained:
@@ -140,7 +146,9 @@ async def test_a_run_that_the_last_worker_gives_back_waits(redis_url: str, tmp_p
             await model.received_request.wait()
             drained.terminate()
             await drained.wait()
-        run = (await agent.get("/runs")).json()["runs"][0]
+        async with asyncio.timeout(30):
+            while not (run := (await agent.get("/runs")).json()["runs"][0])["queue_position"]:
+                await asyncio.sleep(0.1)
         assert (run["status"], run["queue_position"]) == ("running", 1)
         state = await queue_state(redis_url, tmp_path)
         assert (state.waiting, state.open) == ([run["id"]], 1)
@@ -154,7 +162,7 @@ async def test_a_run_whose_workers_have_all_been_killed_is_the_next_one(redis_ur
     slow = reply(*["w "] * 600, piece_delay_s=0.1)
     async with (
         MockLLM([slow, reply("a")]) as model,
-        replicas(tmp_path, redis_url, model.base_url, 1, more=more) as servers,
+        replicas(tmp_path, redis_url, model.base_url, 1, more=more, plays=False) as servers,
     ):
         agent = await native_agent(servers[0], servers[0].client.headers["Authorization"], MODEL)
         async with worker(tmp_path) as victim:
@@ -198,7 +206,10 @@ ASKING = canvas(
 
 async def test_the_order_quotas_and_time_limits_of_forms_hold_for_all_processes(redis_url: str, tmp_path: Path) -> None:
     more = SHARED.format(redis_url=redis_url)
-    async with MockLLM([reply("ok")]) as model, replicas(tmp_path, redis_url, model.base_url, 1, more=more) as servers:
+    async with (
+        MockLLM([reply("ok")]) as model,
+        replicas(tmp_path, redis_url, model.base_url, 1, more=more, plays=False) as servers,
+    ):
         agents = [(servers[0].client.headers["Authorization"], MODEL), (await create_key(tmp_path, "other"), MODEL)]
         one, other = [await native_agent(servers[0], *each) for each in agents]
         answers = [await order(one, query) for query in ("a1", "a2")]

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from ragflow_lg.base.errors import DatabaseError, RequestError
 from ragflow_lg.component.state import TurnRequest
-from ragflow_lg.runs.wire.wire_events import Envelope, Message, WireNodeStarted
+from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, RunRow
@@ -18,7 +18,6 @@ from ragflow_lg.server.runs import agent_canvases
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.runs.turn_session import TurnSession
 from ragflow_lg.server.runs.turns import Turns
-from ragflow_lg.server.streaming.event_codec import encode_entry
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.server.streaming.run_queue import open_queue
 from tests.fakes.services import Reply
@@ -98,63 +97,6 @@ async def test_a_request_is_begun_anew_if_its_run_stopped_before_the_first_event
         turn = await server.turns.begin(*await lose_run(server, takes_answer=False), ANSWER)
         assert turn.envelope.message_id != "lost"
         assert [event.event async for _, event in turn.events()][-1] == "workflow_finished"
-
-
-async def test_a_request_whose_run_stopped_unnoticed_before_the_first_event_is_not_lost(
-    tmp_path: Path, redis_url: str
-) -> None:
-    """The run still seems to be played when the client repeats its request; it is taken over a moment later."""
-    options: dict[str, Any] = {"sections": {"checkpoint_prefix": fresh_prefix()}, "journal": SecretStr(redis_url)}
-    async with start_app(tmp_path, replica_silence_s=0.5, **options) as server:
-        lost = await lose_run(server, takes_answer=False)
-        await server.app_state.run_manager.journal.report("gone")
-        turn = await server.turns.begin(*lost, ANSWER)
-        assert turn.envelope.message_id == "lost"
-        events = [event async for _, event in turn.events()]
-        assert [event.event for event in events][-1] == "workflow_finished"
-        messages = await SessionRepository(server.app_state.database, "tenant").messages([lost[1].row.id])
-        assert messages[lost[1].row.id][-1].content == "Size 3"
-
-
-async def test_a_request_is_not_refused_while_a_dead_server_seems_to_play_it(tmp_path: Path, redis_url: str) -> None:
-    """A client that repeated it at once heard that the session is busy."""
-    options: dict[str, Any] = {"sections": {"checkpoint_prefix": fresh_prefix()}, "journal": SecretStr(redis_url)}
-    async with start_app(tmp_path, replica_silence_s=0.5, **options) as server:
-        agent, session = await lose_run(server, takes_answer=False)
-        await server.app_state.run_manager.journal.report("gone")
-        lease = await server.app_state.store.leases.acquire(session.row.id, lambda: None)
-        turn = await server.turns.begin(agent, session, ANSWER)
-        await lease.release()
-        assert turn.envelope.message_id == "lost"
-        assert [event.event async for _, event in turn.events()][-1] == "workflow_finished"
-
-
-async def test_a_run_that_took_the_answer_and_stopped_before_the_first_event_is_continued(
-    tmp_path: Path, redis_url: str
-) -> None:
-    """The form is not open any more: a new run would begin a new turn, and ask again."""
-    prefix = {"checkpoint_prefix": fresh_prefix()}
-    async with start_app(tmp_path, sections=prefix, journal=SecretStr(redis_url)) as server:
-        turn = await server.turns.begin(*await lose_run(server, takes_answer=True), ANSWER)
-        assert turn.envelope.message_id == "lost"
-        events = [event.event async for _, event in turn.events()]
-        assert events[0] == "node_started"
-        assert events[-1] == "workflow_finished"
-
-
-async def test_a_run_that_has_stored_nothing_begins_again_for_clients_that_have_its_first_events(
-    tmp_path: Path, redis_url: str
-) -> None:
-    """Without the request, there is nothing to continue. A client repeats it with the last id."""
-    prefix = {"checkpoint_prefix": fresh_prefix()}
-    async with start_app(tmp_path, sections=prefix, journal=SecretStr(redis_url)) as server:
-        agent, _ = await lose_run(server, takes_answer=False)
-        manager = server.app_state.run_manager
-        await manager.journal.append("lost", [encode_entry(WireNodeStarted("Message:0", "Message", "message", 1))])
-        turn = server.turns.rejoin(agent, await manager.head("lost"), ANSWER)
-        events = [event async for _, event in turn.events(1)]
-        assert events[-1].event == "workflow_finished"
-        assert "".join(event.content for event in events if isinstance(event, Message)) == "Size 3"
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
