@@ -1,4 +1,4 @@
-"""Session stores: LangGraph savers, leases, run records, traces and cancellation, for memory, SQLite and Redis.
+"""Session stores: LangGraph savers, leases, records and cancellation, in memory, SQLite, PostgreSQL and Redis.
 
 Beside them, LangGraph's ``BaseStore`` for what outlives sessions. May import: `services`, `base`.
 """

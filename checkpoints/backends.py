@@ -38,6 +38,7 @@ async def open_store(
     """Open the store at a URL and close it on exit.
 
     A ``memory://`` store ends with the process. ``sqlite:///PATH`` is a file that only its owner can read.
+    ``postgresql://HOST/DATABASE`` is a schema in a database.
     ``redis://``, ``rediss://``, ``redis+sentinel://`` and ``redis+cluster://`` are servers. ``prefix`` separates
     deployments that share a server. Stored data is never deserialized into objects. With ``keys``, it is encrypted with
     the first one; the others only decrypt.
@@ -65,6 +66,12 @@ async def _open_plain_store(url: str, clock: Clock, prefix: str, ttl_s: int) -> 
 
         async with open_sqlite_store(sqlite_path(url), clock) as store:
             yield store
+    elif kind == "postgresql":
+        require("postgresql", "A session store in PostgreSQL", CheckpointError)
+        from ragflow_lg.checkpoints.postgresql.postgresql_store import open_postgresql_store
+
+        async with open_postgresql_store(url, prefix) as store:
+            yield store
     else:
         require("redis", "A session store in Redis", CheckpointError)
         from ragflow_lg.checkpoints.redis.redis_store import open_redis_store
@@ -84,6 +91,11 @@ async def store_exists(url: str, *, prefix: str = "") -> bool:
         return sqlite_path(url).exists()
     if kind == "memory":
         return True
+    if kind == "postgresql":
+        require("postgresql", "A session store in PostgreSQL", CheckpointError)
+        from ragflow_lg.checkpoints.postgresql.postgresql_database import has_schema
+
+        return await has_schema(url, prefix)
     require("redis", "A session store in Redis", CheckpointError)
     from ragflow_lg.checkpoints.redis.redis_store import has_redis_store
 
@@ -105,6 +117,12 @@ async def probe_store(url: str, *, ttl_s: int) -> list[CheckResult]:
 
         path = sqlite_path(url)
         return [result async for result in probe_sqlite(path)] if path.exists() else describe_missing_file(path)
+    if kind == "postgresql":
+        try:
+            exists = await store_exists(url)
+        except CheckpointError as error:
+            return [CheckResult(False, str(error), "Start the server, or correct the URL, user and password.")]
+        return [CheckResult(True, f"the server answers, and {'has' if exists else 'will get'} the tables of sessions")]
     from ragflow_lg.checkpoints.redis.redis_probe import probe_redis
 
     return [result async for result in probe_redis(url, ttl_s)]

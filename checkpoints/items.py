@@ -114,6 +114,15 @@ async def open_items(url: str, *, prefix: str = "", keys: Sequence[EncryptionKey
                 with suppress(sqlite3.Error):
                     await inner.setup()
             yield ItemStore(inner, ring, (sqlite3.Error,))
+    elif kind == "postgresql":
+        require("postgresql", "A session store in PostgreSQL", CheckpointError)
+        from langgraph.store.postgres.aio import AsyncPostgresStore
+        from psycopg import Error
+
+        from ragflow_lg.checkpoints.postgresql.postgresql_database import open_database
+
+        async with open_database(url, prefix) as database:
+            yield ItemStore(AsyncPostgresStore(database.pool), ring, (Error, OSError))
     else:
         require("redis", "A session store in Redis", CheckpointError)
         from redis.exceptions import RedisError

@@ -13,8 +13,8 @@ CLUSTER_NAME = "ragflow-lg"
 """The name of a deployment in a cluster whose URL has none."""
 
 STORE_URLS = (
-    "memory://, sqlite:///PATH, redis://HOST:PORT, rediss://HOST:PORT, redis+sentinel://HOST:PORT/SERVICE "
-    "or redis+cluster://HOST:PORT/NAME"
+    "memory://, sqlite:///PATH, postgresql://HOST:PORT/DATABASE, redis://HOST:PORT, rediss://HOST:PORT, "
+    "redis+sentinel://HOST:PORT/SERVICE or redis+cluster://HOST:PORT/NAME"
 )
 """Supported URLs, for error messages."""
 
@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def store_kind(url: str) -> str:
-    """Return the kind of store that a URL refers to: ``memory``, ``sqlite`` or ``redis``.
+    """Return the kind of store that a URL refers to: ``memory``, ``sqlite``, ``postgresql`` or ``redis``.
 
     Raises:
         CheckpointError: if the URL is invalid. The message explains how to write one.
@@ -41,9 +41,9 @@ def store_kind(url: str) -> str:
         problem = f"it has no file name; write sqlite:///{example}."
         if rest.strip("/"):
             problem = f"write three slashes, sqlite:///{example}, or four for an absolute path."
-    elif separator and scheme in REDIS_SCHEMES:
+    elif separator and scheme in (*REDIS_SCHEMES, "postgresql"):
         if rest:
-            return "redis"
+            return scheme if scheme == "postgresql" else "redis"
         problem = f"it has no host; {problem}"
     raise CheckpointError(f"Invalid session store URL {redact_url(url)!r}: {problem}")
 

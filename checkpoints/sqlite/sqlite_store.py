@@ -3,91 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sqlite3
-from collections import Counter
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from contextvars import Context
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.failures import translate_errors
-from ragflow_lg.checkpoints.memory.memory_store import CancelWatch, MemoryCancels
 from ragflow_lg.checkpoints.records.lease_owner import Owner, parse_owner, this_process
 from ragflow_lg.checkpoints.records.leases import LEASE_S, LeaseHolder, StoredLeases
 from ragflow_lg.checkpoints.records.run_records import hex_session
+from ragflow_lg.checkpoints.sql.sql_cancels import SqlCancels
+from ragflow_lg.checkpoints.sql.sql_records import SqlRecords, SqlTraces
 from ragflow_lg.checkpoints.sqlite.sqlite_file import FILE_GONE, SqliteFile, open_sqlite
-from ragflow_lg.checkpoints.sqlite.sqlite_records import SqliteRecords, SqliteTraces
 from ragflow_lg.checkpoints.sqlite.sqlite_saver import sqlite_saver
-from ragflow_lg.checkpoints.sqlite.sqlite_transactions import join_transaction
+from ragflow_lg.checkpoints.sqlite.sqlite_transactions import SqliteTables, join_transaction
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.services.services import Clock
-
-POLL_S = 0.2
-
-_FLAGGED = "SELECT session FROM cancels WHERE session IN (SELECT value FROM json_each(?))"
-
-
-class SqliteCancels:
-    """Flags in a table. A single poll every 0.2 s serves all sessions in this process."""
-
-    def __init__(self, file: SqliteFile) -> None:
-        self._file = file
-        self._rows = file.rows
-        self._local = MemoryCancels()
-        self._watched: Counter[str] = Counter()
-        self._is_polling = False
-
-    async def request(self, session: str) -> None:
-        """Set the flag; a runner in this process stops immediately."""
-        with translate_errors(sqlite3.Error):
-            await self._rows("INSERT OR IGNORE INTO cancels VALUES (?)", (hex_session(session),))
-        await self._local.request(session)
-
-    async def is_requested(self, session: str) -> bool:
-        """Return whether the flag is set."""
-        with translate_errors(sqlite3.Error):
-            return bool(await self._rows(_FLAGGED, (json.dumps([hex_session(session)]),)))
-
-    def watch(self, session: str, on_cancel: Callable[[], None]) -> CancelWatch:
-        """Call ``on_cancel`` once when the flag is set.
-
-        A flag remains until the session is leased again: the process may die before it has stored the end.
-        """
-        return CancelWatch(self, hex_session(session), on_cancel)
-
-    def begin(self, watch: CancelWatch) -> None:
-        """Begin a block of `watch`."""
-        self._local.begin(watch)
-        self._watched[watch.session] += 1
-        if not self._is_polling:
-            self._is_polling = True
-            self._poll_later()
-
-    async def end(self, watch: CancelWatch) -> None:
-        """End a block of `watch`."""
-        self._watched -= Counter((watch.session,))
-        await self._local.end(watch)
-
-    def _poll_later(self) -> None:
-        asyncio.get_running_loop().call_later(POLL_S, self._poll, context=Context())
-
-    def _poll(self) -> None:
-        self._is_polling = bool(self._watched)
-        if not self._is_polling:
-            return  # the file may be closed
-        names = json.dumps(list(self._watched))
-        polling = self._file.begin(lambda: self._file.connection.execute(_FLAGGED, (names,)).fetchall())
-        polling.add_done_callback(self._cancel_flagged)
-
-    def _cancel_flagged(self, polling: asyncio.Future[list[Any]]) -> None:
-        if not polling.cancelled() and polling.exception() is None:  # otherwise, the next poll retries
-            for (name,) in polling.result():
-                self._local.cancel(name)
-        self._poll_later()
-
 
 _IS_VALID = (
     "typeof(owner) = 'text' AND typeof(token) = 'integer' AND token < 1 << 62"
@@ -192,6 +124,7 @@ async def open_sqlite_store(path: Path, clock: Clock) -> AsyncGenerator[Store]:
         saver = await sqlite_saver(saver_file)
         leases = StoredLeases(SqliteLeaseTable(record_file, clock))
         stack.push_async_callback(leases.settle)
-        traces, node_logs = SqliteTraces(record_file), SqliteTraces(record_file, "node_logs")
-
-        yield Store(saver, leases, SqliteRecords(record_file), SqliteCancels(record_file), traces, node_logs)
+        tables = SqliteTables(record_file)
+        cancels = await stack.enter_async_context(aclosing(SqlCancels(tables)))
+        traces, node_logs = SqlTraces(tables), SqlTraces(tables, "node_logs")
+        yield Store(saver, leases, SqlRecords(tables), cancels, traces, node_logs)

@@ -7,8 +7,9 @@ import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
 from ragflow_lg.checkpoints.steps.preconditions import (
     BLOB_MISSING,
@@ -46,6 +47,29 @@ def join_transaction(file: SqliteFile, work: Callable[[sqlite3.Connection], obje
     connection = pending.file.connection
     pending.steps.append(lambda: work(connection))
     return True
+
+
+class SqliteTables:
+    """The tables of `ragflow_lg.checkpoints.sql` in a file."""
+
+    def __init__(self, file: SqliteFile) -> None:
+        self._file = file
+
+    async def read(self, query: str, values: Sequence[Any] = ()) -> Sequence[Sequence[Any]]:
+        """Return the rows of a query."""
+        with translate_errors(sqlite3.Error):
+            return await self._file.rows(query, values)
+
+    async def write(self, *statements: tuple[str, Sequence[Any]]) -> None:
+        """Execute statements in the open transaction, or by themselves."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            for statement, values in statements:
+                connection.execute(statement, values)
+
+        if not join_transaction(self._file, write):
+            with translate_errors(sqlite3.Error):
+                await self._file.do(lambda: write(self._file.connection))
 
 
 class Transactions:

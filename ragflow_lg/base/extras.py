@@ -39,7 +39,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "ollama": ("langchain", "langchain_ollama"),
     "otel": ("opentelemetry",),
     "png": ("font_roboto", "resvg_py"),
-    "postgresql": ("psycopg",),
+    "postgresql": ("psycopg", "psycopg_pool"),
     "redis": ("redis",),
     "reports": ("docx", "latex2mathml", "markdown_it", "mdit_py_plugins", "typst"),
     "schemas": ("jsonschema", "referencing"),

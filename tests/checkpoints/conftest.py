@@ -4,15 +4,26 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.database_servers import NotInstalledError
+from tests.harness.shared_databases import database_server_url
 from tests.stores import OpenStore, fresh_prefix, store_opener
 
-SHARED = ("sqlite", "redis", "valkey")
+SHARED = ("sqlite", "redis", "valkey", pytest.param("postgresql", marks=pytest.mark.slow))
 """The backends that processes can share."""
 
 
 def _url(request: pytest.FixtureRequest, folder: Path) -> str:
     known = {"memory": "memory://", "sqlite": f"sqlite:///{folder}/s.db"}
     return known.get(request.param) or request.getfixturevalue(f"{request.param}_url")
+
+
+@pytest.fixture(scope="session")
+def postgresql_url() -> str:
+    pytest.importorskip("langgraph.checkpoint.postgres")
+    try:
+        return database_server_url("postgresql")
+    except NotInstalledError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(params=SHARED)

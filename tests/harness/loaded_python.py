@@ -165,7 +165,8 @@ def _load(prepared_by: str) -> None:
         import_module(prepared_by).prepare()
     for package in PACKAGES:
         for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
-            import_module(module.name)
+            with suppress(ModuleNotFoundError):  # of an extra that is not installed
+                import_module(module.name)
     for name in LIBRARIES:
         with suppress(ModuleNotFoundError):
             import_module(name)

@@ -8,8 +8,9 @@ from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import Store
 from ragflow_lg.checkpoints.memory.memory_store import MemoryTraces
 from ragflow_lg.checkpoints.records.run_records import MAX_TRACES, parse_trace
+from ragflow_lg.checkpoints.sql.sql_records import SqlTraces
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
-from ragflow_lg.checkpoints.sqlite.sqlite_records import SqliteTraces
+from ragflow_lg.checkpoints.sqlite.sqlite_transactions import SqliteTables
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.harness.rows import each_row
 from tests.stores import OpenStore
@@ -95,7 +96,7 @@ async def test_invalid_unicode_in_a_trace_is_replaced(reopen: OpenStore) -> None
 
 async def test_only_the_traces_of_the_newest_runs_are_kept(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
-        for traces in (MemoryTraces(), SqliteTraces(file)):
+        for traces in (MemoryTraces(), SqlTraces(SqliteTables(file))):
             for number in range(MAX_TRACES + 2):
                 await traces.put(RunRecord(f"r{number}", "anna", started_ms=number), TRACE)
             await traces.put(RunRecord("other", "ben"), TRACE)
@@ -141,8 +142,8 @@ async def test_the_newest_record_is_found_without_reading_the_others(
 
             return call
 
-        if hasattr(runs, "_rows"):
-            monkeypatch.setattr(runs, "_rows", count_results(runs._rows))
+        if hasattr(runs, "_tables"):
+            monkeypatch.setattr(runs._tables, "read", count_results(runs._tables.read))
         else:
             for name in ("zrange", "zrevrange"):
                 monkeypatch.setattr(runs._client, name, count_results(getattr(runs._client, name)))

@@ -6,8 +6,9 @@ import pytest
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.sql.sql_records import SqlRecords, SqlTraces
 from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
-from ragflow_lg.checkpoints.sqlite.sqlite_records import SqliteRecords, SqliteTraces
+from ragflow_lg.checkpoints.sqlite.sqlite_transactions import SqliteTables
 from ragflow_lg.services.sessions import RunRecord, Trace, hold_lease
 from tests.stores import checkpoint_config, put_checkpoint
 
@@ -18,7 +19,7 @@ RECORD = RunRecord(
 
 async def test_run_records_report_a_failing_file(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
-        runs = SqliteRecords(file)
+        runs = SqlRecords(SqliteTables(file))
         await file.rows("DROP TABLE runs")
         with pytest.raises(CheckpointError, match="no such table"):
             await runs.put(RECORD)
@@ -57,7 +58,7 @@ TRACE: Trace = [{"component_id": "a", "trace": [{"tool_name": "ü", "result": {"
 
 async def test_traces_report_a_failing_file(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
-        traces = SqliteTraces(file)
+        traces = SqlTraces(SqliteTables(file))
         await file.rows("DROP TABLE traces")
         with pytest.raises(CheckpointError, match="no such table"):
             await traces.put(RunRecord("r1", "anna"), TRACE)

@@ -1,17 +1,14 @@
-"""Run records and agent traces in SQLite."""
+"""Run records and agent traces in tables."""
 
 from __future__ import annotations
 
-import json
 import logging
-import sqlite3
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec.structs import asdict, fields
 
 from ragflow_lg.base.errors import DamagedSessionError
-from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.records.run_records import (
     MAX_TRACES,
     hex_session,
@@ -20,32 +17,50 @@ from ragflow_lg.checkpoints.records.run_records import (
     read_record,
     write_trace,
 )
-from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
-from ragflow_lg.checkpoints.sqlite.sqlite_transactions import join_transaction
 from ragflow_lg.services.sessions import RunRecord, Trace
 
 _COLUMNS = tuple(field.name for field in fields(RunRecord))
-_PUT = f"INSERT OR REPLACE INTO runs ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+_UPDATES = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)
+_PUT = (
+    f"INSERT INTO runs ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+    f" ON CONFLICT (run_id) DO UPDATE SET {_UPDATES}"
+)
 _PAGE = "WHERE session = ? AND (started_ms, run_id) < (?, ?) ORDER BY started_ms DESC, run_id DESC LIMIT ?"
 MAX_PAGE = 512
-_DELETE = "DELETE FROM {table} WHERE session = ? AND run_id IN (SELECT value FROM json_each(?))"
 
 logger = logging.getLogger(__name__)
 
 
-class SqliteRecords:
+Statement: TypeAlias = "tuple[str, Sequence[Any]]"
+"""A statement with question marks for its values."""
+
+
+class SqlTables(Protocol):
+    """The tables of a database. The methods raise CheckpointError if it fails."""
+
+    async def read(self, query: str, values: Sequence[Any] = ()) -> Sequence[Sequence[Any]]:
+        """Return the rows of a query."""
+        ...
+
+    async def write(self, *statements: Statement) -> None:
+        """Execute statements in the open transaction, or by themselves."""
+        ...
+
+
+def marks(values: Sequence[Any]) -> str:
+    """Return as many question marks as there are values, as a list in SQL."""
+    return f"({', '.join('?' * len(values))})"
+
+
+class SqlRecords:
     """Run records in the ``runs`` table."""
 
-    def __init__(self, file: SqliteFile) -> None:
-        self._file = file
-        self._rows = file.rows
+    def __init__(self, tables: SqlTables) -> None:
+        self._tables = tables
 
     async def put(self, record: RunRecord) -> None:
         """Store a record in the open transaction, or by itself."""
-        values = list(asdict(normalize_record(record)).values())
-        if not join_transaction(self._file, lambda connection: connection.execute(_PUT, values)):
-            with translate_errors(sqlite3.Error):
-                await self._rows(_PUT, values)
+        await self._tables.write((_PUT, list(asdict(normalize_record(record)).values())))
 
     async def get(self, run_id: str) -> RunRecord | None:
         """Return a record."""
@@ -77,32 +92,30 @@ class SqliteRecords:
 
     async def delete(self, session: str, run_ids: Sequence[str]) -> None:
         """Delete some of a session's records, with their traces."""
-        values = (hex_session(session), json.dumps(list(run_ids)))
-        for table in ("traces", "node_logs", "runs"):
-            with translate_errors(sqlite3.Error):
-                await self._rows(_DELETE.format(table=table), values)
+        for start in range(0, len(run_ids), MAX_PAGE):
+            page = run_ids[start : start + MAX_PAGE]
+            for table in ("traces", "node_logs", "runs"):
+                query = f"DELETE FROM {table} WHERE session = ? AND run_id IN {marks(page)}"
+                await self._tables.write((query, (hex_session(session), *page)))
 
     async def delete_session(self, session: str) -> None:
         """Delete all of a session's records."""
-        with translate_errors(sqlite3.Error):
-            await self._rows("DELETE FROM runs WHERE session = ?", (hex_session(session),))
+        await self._tables.write(("DELETE FROM runs WHERE session = ?", (hex_session(session),)))
 
     async def _select(self, where: str, *values: Any) -> AsyncIterator[RunRecord]:
         for row in await self._find(where, *values):
             yield read_record(row)
 
     async def _find(self, where: str, *values: Any) -> list[dict[str, Any]]:
-        with translate_errors(sqlite3.Error):
-            rows = await self._rows(f"SELECT {', '.join(_COLUMNS)} FROM runs {where}", values)
+        rows = await self._tables.read(f"SELECT {', '.join(_COLUMNS)} FROM runs {where}", values)
         return [dict(zip(_COLUMNS, tuple(row), strict=True)) for row in rows]
 
 
-class SqliteTraces:
+class SqlTraces:
     """Agent traces in the ``traces`` table, or logs of nodes in ``node_logs``."""
 
-    def __init__(self, file: SqliteFile, table: Literal["traces", "node_logs"] = "traces") -> None:
-        self._file = file
-        self._rows = file.rows
+    def __init__(self, tables: SqlTables, table: Literal["traces", "node_logs"] = "traces") -> None:
+        self._tables = tables
         self._table = table
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
@@ -110,23 +123,15 @@ class SqliteTraces:
         session = hex_session(record.session)
         newest = f"SELECT run_id FROM {self._table} WHERE session = ? ORDER BY started_ms DESC, run_id DESC LIMIT ?"
         row = (record.run_id, session, record.started_ms, write_trace(trace))
-
-        def put(connection: sqlite3.Connection) -> None:
-            connection.execute(f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?, ?, ?)", row)
-            older = f"DELETE FROM {self._table} WHERE session = ? AND run_id NOT IN ({newest})"
-            connection.execute(older, (session, session, MAX_TRACES))
-
-        if not join_transaction(self._file, put):
-            with translate_errors(sqlite3.Error):
-                await self._file.do(lambda: put(self._file.connection))
+        put = f"INSERT INTO {self._table} VALUES (?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE SET trace = excluded.trace"
+        older = f"DELETE FROM {self._table} WHERE session = ? AND run_id NOT IN ({newest})"
+        await self._tables.write((put, row), (older, (session, session, MAX_TRACES)))
 
     async def get(self, run_id: str) -> Trace | None:
         """Return a run's trace."""
-        with translate_errors(sqlite3.Error):
-            rows = await self._rows(f"SELECT trace FROM {self._table} WHERE run_id = ?", (run_id,))
+        rows = await self._tables.read(f"SELECT trace FROM {self._table} WHERE run_id = ?", (run_id,))
         return parse_trace(rows[0][0]) if rows else None
 
     async def delete_session(self, session: str) -> None:
         """Delete a session's traces."""
-        with translate_errors(sqlite3.Error):
-            await self._rows(f"DELETE FROM {self._table} WHERE session = ?", (hex_session(session),))
+        await self._tables.write((f"DELETE FROM {self._table} WHERE session = ?", (hex_session(session),)))
