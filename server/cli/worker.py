@@ -35,10 +35,13 @@ def worker(
     ragflow-lg worker --concurrency 50 --settings production.toml
     """
     from ragflow_lg.base.errors import SettingsError
+    from ragflow_lg.server.assembly.app_state import queue_url
     from ragflow_lg.server.http.edge.uvicorn_server import run
     from ragflow_lg.server.settings.server_section import ServerSection
 
     config = load_process_settings(settings, queue)
+    if not queue_url(config):
+        raise SettingsError("A worker needs a queue: set `checkpoints` to redis://…, or use --queue.")
     if (database := config.server.database) == ServerSection().database:
         raise SettingsError(
             "A worker needs the database of the servers: set database in the section [server]. By default, it is "
