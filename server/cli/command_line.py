@@ -51,7 +51,7 @@ COMMANDS = {
     "convert": _Command(_MOVE, "convert", "Convert a canvas to DSL v2, or back to DSL v1."),
     "eject": _Command(_MOVE, "eject", "Write a canvas as a Python package for LangGraph."),
     "serve": _Command(_SERVE, "serve", "Serve agents over HTTP: RAGFlow's API, OpenAI's and our own."),
-    "worker": _Command(_SERVE, "worker", "Play the runs of `ragflow-lg serve`."),
+    "worker": _Command(_SERVE, "worker", "Play the runs of `ragflow-lg serve`, beside the servers."),
     "keys": _Command(_SERVE, "keys", "Create, list and revoke API keys."),
     "schedules": _Command(_SERVE, "schedules", "Add, list and delete times at which the server starts turns."),
     "studio": _Command(_SERVE, "studio", "Open canvases in LangGraph Studio."),

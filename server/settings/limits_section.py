@@ -129,7 +129,7 @@ class LimitsSection(Section):
     """Number of worker processes. 0 means as many as processors, but at least 2."""
     worker_memory_bytes: Annotated[int, Field(ge=256 * 1024**2)] = 1024**3
     """Maximum memory of a worker process."""
-    worker_queue: Annotated[int, Field(gt=0)] = 100
+    worker_queue: Annotated[int, Field(gt=0)] = 1_000
     """How many of a tenant's tasks may wait for a worker process."""
     canvas_bytes: Annotated[int, Field(gt=0, le=MAX_BYTES)] = _CANVAS.canvas_bytes
     """Maximum number of characters in a canvas."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any, cast
 
-from jinja2 import Environment, Template, TemplateError, Undefined, meta, nodes, pass_environment
+from jinja2 import Environment, Template, TemplateError, Undefined, meta, nodes, pass_context, pass_environment
 from jinja2 import filters as jinja
 from jinja2.sandbox import ImmutableSandboxedEnvironment, modifies_known_mutable
 from jinja2.visitor import NodeTransformer
@@ -47,9 +46,11 @@ def check(source: str) -> None:
     for callee in calls:
         if isinstance(callee, nodes.Getattr) and callee.attr in _FORBIDDEN_METHODS:
             raise TemplateError(f"The method {callee.attr}() is not supported")
-    unknown = meta.find_undeclared_variables(tree)
+    tracker: Any = meta.TrackingCodeGenerator(environment)  # `find_undeclared_variables` would compute constants
+    tracker.optimizer = None
+    tracker.visit(tree)
     for callee in calls:
-        if isinstance(callee, nodes.Name) and callee.name in unknown:
+        if isinstance(callee, nodes.Name) and callee.name in tracker.undeclared_identifiers:
             raise TemplateError(f"There is no function {callee.name}()")
     environment.compile(tree)
 
@@ -79,6 +80,12 @@ def tokenize(source: str) -> list[tuple[str, str]]:
     return [*pairs, ("data", "\n")] if source.endswith(("\n", "\r")) else pairs
 
 
+@pass_context
+def _finalize(_context: object, value: Any) -> str:
+    """Convert a printed value to text. Because of the mark, Jinja computes no constant when it compiles a template."""
+    return format_value(value)
+
+
 def format_value(value: Any) -> str:
     """Convert a value to text as elsewhere in the project."""
     return str(value) if isinstance(value, Undefined) else to_text(_without_iterator(value))
@@ -94,13 +101,31 @@ def _dumps(value: Any, **options: Any) -> str:
     return json.dumps(_without_iterator(value), **options)
 
 
+class _Join:
+    """The method ``join`` of a text. Unlike a partial, it has no attributes that lead out of the sandbox."""
+
+    __slots__ = ("__separator",)
+
+    def __init__(self, separator: str) -> None:
+        self.__separator = separator
+
+    def __call__(self, values: Iterable[Any]) -> str:
+        return self.__separator.join(map(format_value, values))
+
+    def __repr__(self) -> str:
+        return "<method join>"
+
+
 class _Sandbox(ImmutableSandboxedEnvironment):
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        return _Concatenations().visit(super()._parse(source, name, filename))
+        tree = _Concatenations().visit(super()._parse(source, name, filename))
+        if tree.find(nodes.EvalContextModifier) is not None:  # its options would be computed by the compiler
+            raise TemplateError("The tag autoescape is not supported")
+        return tree
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, str) and attribute == "join":
-            return partial(_join, self, separator=obj)
+            return _Join(obj)
         return super().getattr(obj, attribute)
 
 
@@ -144,8 +169,7 @@ def _unique(
 
 @functools.lru_cache(maxsize=1)
 def _environment() -> Environment:
-    # Without optimizing, compiling a template computes nothing.
-    environment: Any = _Sandbox(autoescape=False, finalize=format_value, optimized=False)
+    environment: Any = _Sandbox(autoescape=False, finalize=_finalize, optimized=False)
     environment.filters |= {name: _of_text(jinja.FILTERS[name]) for name in _TEXT_FILTERS}
     environment.filters |= {"join": _join, "unique": _unique}
     environment.policies["json.dumps_function"] = _dumps
