@@ -19,7 +19,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
 
-VERSION = 1
+VERSION = 2
 MAX_LINE_CHARS = 256 * 1024 * 1024
 MAX_LINES = 1_000_000
 MAX_BYTES = 1024 * 1024 * 1024
@@ -202,8 +202,11 @@ def read_cassette(path: Path) -> list[tuple[int, Line]]:
 
 def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[int, Line]]:
     head = file.readline(MAX_LINE_CHARS)
-    if not head.endswith(b"\n") or not _is_head(head):
+    version = _read_version(head)
+    if not head.endswith(b"\n") or version is None:
         raise CassetteError(f"{str(path)!r} is not a recording of ragflow-lg (line 1 should be its header).")
+    if version != VERSION:
+        raise CassetteError(f"The recording was made by another version (cassette {version}); record again.")
     number, size = 1, 0
     while data := file.readline(MAX_LINE_CHARS):
         number += 1
@@ -232,14 +235,12 @@ def _is_cassette(path: Path) -> bool:
     """Return whether a file may be overwritten because it is a recording or empty."""
     with path.open("rb") as file:
         head = file.readline(1000)
-    return not head or _is_head(head)
+    return not head or _read_version(head) is not None
 
 
-def _is_head(data: bytes) -> bool:
+def _read_version(head: bytes) -> Any:
+    """Return the version of a recording, or None for another file."""
     try:
-        version = json.loads(data)["cassette"]
+        return json.loads(head)["cassette"]
     except (ValueError, RecursionError, LookupError, TypeError):
-        return False
-    if version != VERSION:
-        raise CassetteError(f"The recording was made by another version (cassette {version}); record again.")
-    return True
+        return None

@@ -52,7 +52,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_lines_are_read_as_they_were_written(path: Path) -> None:
     assert read_cassette(path) == list(enumerate(LINES, 2))
-    assert json.loads(path.read_text("utf-8").splitlines()[0]) == {"cassette": 1}
+    assert json.loads(path.read_text("utf-8").splitlines()[0]) == {"cassette": 2}
 
 
 def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_bytes_that_are_not_utf8_are_damage(path: Path) -> None:
         read_cassette(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}\n", b"\x00\x01\n", b'{"cassette": 1}', b"x" * 100])
+@pytest.mark.parametrize("content", [b"", b"{}\n", b"\x00\x01\n", b'{"cassette": 2}', b"x" * 100])
 def test_another_file_is_not_a_recording(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "other"
     file.write_bytes(content)
@@ -117,11 +117,15 @@ def test_another_file_is_not_a_recording(tmp_path: Path, content: bytes) -> None
         read_cassette(file)
 
 
-def test_another_version_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "later.jsonl"
-    file.write_text('{"cassette": 2}\n')
-    with pytest.raises(CassetteError, match="another version"):
+@pytest.mark.parametrize("version", [1, 3])
+def test_another_version_is_refused_and_can_be_overwritten(tmp_path: Path, version: int) -> None:
+    file = tmp_path / "other.jsonl"
+    file.write_text(f'{{"cassette": {version}}}\n{{"kind": "chat", "order": 1, "node": "n", "request": {{}}}}\n')
+    with pytest.raises(CassetteError, match=r"was made by another version .*; record again"):
         read_cassette(file)
+    with CassetteWriter(file):
+        pass
+    assert read_cassette(file) == []
 
 
 def test_only_recordings_are_overwritten(path: Path, tmp_path: Path) -> None:
