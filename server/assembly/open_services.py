@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.recording.player import Player
     from ragflow_lg.adapters.recording.recorder import Recorder
+    from ragflow_lg.adapters.workers.worker_pool import WorkerPool
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.services import Clock, Services
     from ragflow_lg.services.workers import Workers
@@ -84,6 +85,13 @@ def open_mcp_client(settings: Settings) -> GuardedHttpClient:
     return GuardedHttpClient(replace(http, allow=(*http.allow, *list_hosts(settings.mcp_settings()))))
 
 
+def _open_workers(settings: Settings) -> WorkerPool:
+    from ragflow_lg.adapters.workers.worker_pool import WorkerPool
+
+    limits = settings.limits
+    return WorkerPool(limits.workers, limits.worker_memory_bytes, limits.worker_queue)
+
+
 @asynccontextmanager
 async def open_services(
     settings: Settings, *, model: str = "", recording: Recorder | Player | None = None
@@ -97,7 +105,6 @@ async def open_services(
     from ragflow_lg.adapters.local_files import LocalFiles
     from ragflow_lg.adapters.mcp.mcp_servers import McpServers
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
-    from ragflow_lg.adapters.workers.worker_pool import WorkerPool
     from ragflow_lg.server.assembly.accounts import open_accounts
     from ragflow_lg.server.assembly.code_sandbox import open_sandbox
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
@@ -116,7 +123,7 @@ async def open_services(
     models = ConfiguredModels(settings.chat_settings(override_model=model))
     http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)
     servers = McpServers(settings.mcp_settings(), server_http)
-    workers = WorkerPool(settings.limits.workers, settings.limits.worker_memory_bytes, settings.limits.worker_queue)
+    workers = _open_workers(settings)
     knowledge = SettingsKnowledge(settings, workers)
     try:
         accounts = await stack.enter_async_context(open_accounts(settings, workers))
@@ -152,9 +159,7 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
     from ragflow_lg.adapters.local_files import LocalFiles
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
     from ragflow_lg.server.assembly.code_sandbox import open_sandbox
-    from ragflow_lg.services.workers import NoWorkers
 
-    workers = NoWorkers()
-    async with open_sandbox(settings, workers) as code:
-        others = {"code": code, **file_services(settings, workers)}
+    async with aclosing(_open_workers(settings)) as workers, open_sandbox(settings, workers) as code:
+        others = {"code": code, "workers": workers, **file_services(settings, workers)}
         yield player.services(LocalFiles(workers), SystemClock(), RandomIds(), policies, settings.prompts, **others)

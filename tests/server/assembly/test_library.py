@@ -1,4 +1,5 @@
 import json
+import os
 from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
@@ -32,6 +33,7 @@ from tests.fakes.canvas import canvas, node
 from tests.fakes.http_server import HttpServer, Route
 from tests.fakes.policies import Guard
 from tests.fakes.services import FixedClock, OneModel, Reply, ScriptedModel, fake_services
+from tests.fakes.worker_tasks import process_id
 from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap
 
 SUPPORT = Path(__file__).parents[2] / "fixtures" / "drawings" / "support.json"
@@ -137,6 +139,15 @@ async def test_a_replay_runs_programs_and_makes_files_again(tmp_path: Path) -> N
         assert run.error is None
         shown.append(run.answer)
     assert shown == ["HELLO d.html"] * 2
+
+
+async def test_a_replay_works_in_processes_that_can_be_killed(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    with open_recording(file):
+        pass
+    with open_recording(replay=file) as recording:
+        async with open_services(Settings(), recording=recording) as services:
+            assert await services.workers.run(process_id) != os.getpid()
 
 
 async def test_a_graph_opens_its_services_or_uses_given_ones() -> None:
