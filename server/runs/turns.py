@@ -294,7 +294,7 @@ class Turns(PlayedRuns):
         return self._slots.in_use_by(tenant)
 
     async def _unread_run(self, row: RunRow | None, request_hash: str) -> RunHead | None:
-        """Return the head of a session's last run if it answers this request, and nobody has had its end."""
+        """Return the head of a session's last run if it answers this request. Nobody has stopped it or had its end."""
         run_manager = self._app_state.run_manager
         if row is None:
             return None
@@ -303,7 +303,8 @@ class Turns(PlayedRuns):
             if head.request_hash != request_hash:
                 return None
             if end is not None and not end.is_interruption:
-                return None if await run_manager.journal.is_read(row.id) else head
+                is_over = end.status == "cancelled" or await run_manager.journal.is_read(row.id)
+                return None if is_over else head
         except StreamUnknownError:
             return None
         return head if self._orders is not None and await self._orders.line.has(row.id) else None

@@ -121,6 +121,23 @@ async def test_a_repeated_request_is_answered_by_its_run_until_a_client_has_had_
         assert runs[0] == runs[1] != runs[2]
 
 
+async def test_a_request_that_is_repeated_after_its_run_was_stopped_is_played_again(tmp_path: Path) -> None:
+    async with start_app(tmp_path, [Reply("never", hangs=True), Reply("Hello")]) as server:
+        agent_id, database = await server.agent(MODEL), server.app_state.database
+        session = await SessionRepository(database, "tenant").get(await server.session(agent_id))
+        agent = await AgentRepository(database, "tenant").get(agent_id)
+        assert agent is not None
+        assert session is not None
+        stopped = (await server.turns.begin(agent, TurnSession(session), {"query": "hi"})).envelope.message_id
+        while not server.model.requests:
+            await asyncio.sleep(0.01)
+        assert await server.turns.cancel_run("tenant", stopped)
+        assert await server.app_state.run_manager.wait(stopped) == "cancelled"
+        turn = await server.turns.begin(agent, TurnSession(session), {"query": "hi"})
+        assert [event.event async for _, event in turn.events()][-1] == "workflow_finished"
+        assert await turn.result() == ("succeeded", "")
+
+
 async def test_the_question_of_a_run_that_was_lost_before_it_began_is_shown_once(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(ECHO)
