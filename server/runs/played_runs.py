@@ -132,26 +132,33 @@ class PlayedRuns:
             await store.cancels.request(session_id)
 
     async def _cancel_queued(self, tenant: str, run_id: str) -> bool:
-        """End a run that waits for a worker. Return False if a worker has begun with it."""
+        """End a run that waits for a worker, also if one died before its first event. Return False if it has begun."""
         run_manager = self._app_state.run_manager
         row = await RunRepository(self._app_state.database, tenant).get(run_id)
         if row is None:
             return False
         envelope = Envelope(run_id, row.start_ms // 1000, row.session_id, row.session_id)
         try:
-            if (await run_manager.head(run_id)).player != QUEUED:
-                return False
+            player = (await run_manager.head(run_id)).player
         except StreamUnknownError:  # nobody has followed it for so long that its stream has expired
-            pass
+            player = QUEUED
+        if player != QUEUED and await self._has_begun(run_id, player):
+            return False
         try:
-            await self.end_unplayed(NewRun(envelope, tenant, row.agent_id), QUEUED, "cancelled", "")
+            await self.end_unplayed(NewRun(envelope, tenant, row.agent_id), player, "cancelled", "")
         except StreamError:
-            if (await run_manager.head(run_id)).player == QUEUED:
+            if (await run_manager.head(run_id)).player == player:
                 raise
             return False
         if self._orders is not None:
             await self._orders.forget(run_id, tenant, row.page_key)
         return True
+
+    async def _has_begun(self, run_id: str, player: str) -> bool:
+        """Return whether a run has begun in a process, or is about to begin there."""
+        if await self._app_state.run_manager.is_alive(player) or await self._app_state.run_manager.has_events(run_id):
+            return True
+        return await self._app_state.store.runs.get(run_id) is not None
 
     async def end_unplayed(self, new: NewRun, player: str, status: str, error: str) -> None:
         """End a run of the queue. ``player`` is the run manager in its head.

@@ -277,6 +277,17 @@ async def test_a_run_that_died_before_its_first_step_is_started_again(
     assert f"run {RUN} goes on here: process 42 on host has not reported" in caplog.messages
 
 
+async def test_a_run_that_died_before_its_first_step_can_be_cancelled(tmp_path: Path, redis_url: str) -> None:
+    """The request was accepted, but the next worker played the run."""
+    async with queued_run(tmp_path, redis_url) as (server, line, player):
+        await leave(server)
+        server.turns._orders = ServerQueue(server.app_state, cast("Any", line))
+        assert await server.turns.cancel_run("tenant", RUN)
+        assert [event async for event in server.turns.follow(RUN)] == []
+        assert await player.play(RUN)
+        assert (line.data, await stored(server)) == (None, ("cancelled", ""))
+
+
 @pytest.mark.parametrize("status", ["cancelled", "refused"])
 async def test_a_run_whose_end_is_stored_only_ends_for_its_followers(
     tmp_path: Path, redis_url: str, status: str
