@@ -52,7 +52,8 @@ class ServerQueue:
         """
         data = encode_run(new, self._app_state.store.keys)
         await self._app_state.run_manager.order(new.envelope, new.tenant, new.request_hash, new.policy)
-        await self.line.put(new.envelope.message_id, data)
+        owners = run_owners(self._app_state.settings, new.tenant, new.page_key)
+        await self.line.put(new.envelope.message_id, data, owners, self._app_state.now_ms())
 
     async def forget(self, run_id: str, tenant: str, page_key: str) -> None:
         """Remove a run that has ended.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import Unpack
@@ -207,7 +207,6 @@ class Turns(PlayedRuns):
         """
         notes, run_id = current_notes(), run.envelope.message_id
         notes.run, notes.session = run_id, session.row.id
-        release = await self._find_place(agent.tenant, page_key, len(question or ""), run_id)
         new = NewRun(
             run.envelope,
             agent.tenant,
@@ -222,12 +221,15 @@ class Turns(PlayedRuns):
             page_key,
             request_hash,
         )
+        release = do_not_release
         try:
+            release = await self._find_place(agent.tenant, page_key, len(question or ""), run_id)
             return await self._start(run, new, session, release)
         except BaseException:
             release()
             if self._orders is not None:
-                await self._orders.forget(run_id, agent.tenant, page_key)
+                with suppress(StreamError):  # a place without a run is free again soon
+                    await self._orders.forget(run_id, agent.tenant, page_key)
             raise
 
     async def _start(self, run: Run, new: NewRun, session: TurnSession, release: Callable[[], None]) -> Turn:

@@ -32,6 +32,8 @@ WORKER_S = 3.0
 LOOK_S = 0.5
 """How long a state of the queue is used: many clients may ask for their places."""
 RETRY_S = 5.0
+RESERVED_S = 60
+"""How long a run may take from the decision that there is a place for it until it is put."""
 KEPT_S = 24 * 3600
 """How long a run may wait or be played, at most."""
 _RUN_ID = re.compile(rb"[0-9A-Za-z_-]{1,64}")
@@ -97,7 +99,7 @@ class RunQueue:
         self._state, self._state_s = QueueState(), -math.inf
 
     async def reserve(self, run_id: str, owners: Sequence[Owner], now_ms: int) -> None:
-        """Count a run that is about to be put for its owners. `forget` it if it is not put.
+        """Count a run that is about to be put for its owners. `forget` it, or wait `RESERVED_S`, if it is not put.
 
         Raises:
             BusyError: If the queue is too long, or an owner has too many runs.
@@ -110,8 +112,8 @@ class RunQueue:
                 together.xpending(self._stream, GROUP)
                 for owner in owners:
                     key = self._owner_key(owner)
-                    together.zremrangebyscore(key, 0, now_ms - KEPT_S * 1000)
-                    together.zadd(key, {run_id: now_ms})
+                    together.zremrangebyscore(key, 0, now_ms)
+                    together.zadd(key, {run_id: now_ms + RESERVED_S * 1000})
                     together.expire(key, KEPT_S)
                     together.zcard(key)
                 return await together.execute()
@@ -127,8 +129,8 @@ class RunQueue:
             await self.forget(run_id, owners)
             raise refusal
 
-    async def put(self, run_id: str, data: bytes) -> None:
-        """Add a run, with what it takes to start it. A run that is sent twice is played once.
+    async def put(self, run_id: str, data: bytes, owners: Sequence[Owner] = (), now_ms: int = 0) -> None:
+        """Add a run, with what it takes to start it, and keep its places. A run that is sent twice is played once.
 
         Raises:
             StreamError: If Redis fails.
@@ -138,6 +140,8 @@ class RunQueue:
             async with self._client.pipeline(transaction=True) as together:
                 together.set(self._run_key(run_id), data, ex=KEPT_S)
                 together.xadd(self._stream, {"run": run_id})
+                for owner in owners:
+                    together.zadd(self._owner_key(owner), {run_id: now_ms + KEPT_S * 1000})
                 return await together.execute()
 
         await self._ask(ask)

@@ -19,7 +19,7 @@ from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.runs.turn_session import TurnSession
 from ragflow_lg.server.runs.turns import Turns
 from ragflow_lg.server.streaming.journal import RunHead
-from ragflow_lg.server.streaming.run_queue import open_queue
+from ragflow_lg.server.streaming.run_queue import Owner, open_queue
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
 from tests.stores import fresh_prefix
@@ -175,6 +175,28 @@ async def test_a_request_that_cannot_be_queued_leaves_no_run_behind_that_seems_t
         assert run is not None
         assert run.status == "refused"
         assert (await queue.state()).open == 0
+
+
+async def test_a_place_in_the_queue_whose_client_leaves_at_once_is_free_again(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = fresh_prefix()
+    options: dict[str, Any] = {"sections": {"checkpoint_prefix": prefix}, "journal": SecretStr(redis_url)}
+    async with start_app(tmp_path, **options) as server, open_queue(redis_url, prefix=prefix) as queue:
+        turns, reserve = Turns(replace(server.app_state, queue=queue)), queue.reserve
+
+        async def leave(*args: Any) -> None:
+            await reserve(*args)
+            raise asyncio.CancelledError
+
+        agent = await AgentRepository(server.app_state.database, "tenant").get(await server.agent(ECHO))
+        assert agent is not None
+        session = await SessionRepository(server.app_state.database, "tenant").get(await server.session(agent.id))
+        assert session is not None
+        monkeypatch.setattr(queue, "reserve", leave)
+        with pytest.raises(asyncio.CancelledError):
+            await turns.begin(agent, TurnSession(session), {"query": "hi"})
+        await reserve("next", [Owner("tenant", "tenant", 1)], server.app_state.now_ms())
 
 
 async def test_a_failing_database_does_not_fail_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,16 @@ from redis.asyncio import Redis
 from ragflow_lg.base.errors import BusyError, QuotaError, StreamError
 from ragflow_lg.base.tasks import running
 from ragflow_lg.server.streaming import run_queue
-from ragflow_lg.server.streaming.run_queue import GROUP, KEPT_S, Delivery, Owner, QueueState, RunQueue, open_queue
+from ragflow_lg.server.streaming.run_queue import (
+    GROUP,
+    KEPT_S,
+    RESERVED_S,
+    Delivery,
+    Owner,
+    QueueState,
+    RunQueue,
+    open_queue,
+)
 from tests.stores import fresh_prefix
 
 SILENCE_S = 0.5
@@ -105,10 +114,12 @@ async def test_the_length_of_the_queue_and_the_runs_of_an_owner_are_limited(redi
         await queue.reserve("r3", [Owner("tenant", "any", 0)], 1)
         await queue.forget("r1", [tenant, page])
         await queue.reserve("r4", [tenant, page], 1)
-        lost = KEPT_S * 1000 + 2
-        await queue.reserve("r5", [tenant], lost)  # nobody has forgotten the others
+        lost = RESERVED_S * 1000 + 2
+        await queue.reserve("r5", [tenant], lost)  # the others have not been put
         for run in ("r6", "r7"):
-            await queue.put(run, b"")
+            await queue.put(run, b"", [tenant], lost)
+        with pytest.raises(QuotaError, match="tenant"):
+            await queue.reserve("r9", [tenant], lost + KEPT_S * 1000 - 1)
         with pytest.raises(BusyError, match="Too many runs are waiting"):
             await queue.reserve("r8", [Owner("tenant", "u", 0)], 1)
 
