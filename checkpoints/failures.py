@@ -55,7 +55,9 @@ def plain_reason(error: Exception) -> str:
         return "it cannot be reached."
     if isinstance(error, OSError) and error.strerror:
         return error.strerror  # without the path
-    reason = _ADDRESS.sub("…", str(error))
+    # PostgreSQL's full message may quote the values of a row.
+    message = getattr(getattr(error, "diag", None), "message_primary", None) or str(error)
+    reason = _ADDRESS.sub("…", message)
     if any(part in reason for part in _DAMAGED_FILE):
         return f"its file is damaged ({reason}). `ragflow-lg doctor` shows how to save what can be read."
     return reason

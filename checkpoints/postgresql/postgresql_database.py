@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -26,7 +27,11 @@ from ragflow_lg.checkpoints.steps.preconditions import (
 from ragflow_lg.checkpoints.store_url import redact_url
 
 CONNECTIONS = 16
+MAX_NAME = 63
+"""PostgreSQL cuts longer names."""
 CONNECT_S = 10.0
+_TIME_LIMITS = "-cidle_in_transaction_session_timeout=15000 -clock_timeout=10000"
+"""The server ends the transaction of a process that has vanished, and nobody waits for its locks for ever."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS session_parts (
@@ -125,8 +130,11 @@ async def open_database(url: str, prefix: str) -> AsyncGenerator[PostgresqlDatab
         CheckpointError: if the server cannot be reached or refuses.
     """
     schema = _schema_of(prefix)
-    kwargs = {"autocommit": True, "prepare_threshold": 0, "options": f"-csearch_path={schema}"}
-    pool: Any = AsyncConnectionPool(url, kwargs=kwargs, min_size=1, max_size=CONNECTIONS, open=False, timeout=CONNECT_S)
+    options = f"-csearch_path={schema} {_TIME_LIMITS}"
+    kwargs = {"autocommit": True, "prepare_threshold": 0, "options": options, "tcp_user_timeout": 10_000}
+    check = AsyncConnectionPool.check_connection  # the server may have been restarted
+    sizes: Any = {"min_size": 1, "max_size": CONNECTIONS, "timeout": CONNECT_S}
+    pool: Any = AsyncConnectionPool(url, kwargs=kwargs, check=check, open=False, **sizes)
     try:
         with _translate_failure(url):
             await pool.open(wait=True, timeout=CONNECT_S)
@@ -146,11 +154,13 @@ async def _create_tables(connection: AsyncConnection[Any], schema: str) -> None:
     while not await _fetch(connection, lock, schema):  # noqa: ASYNC110 - the event is in another process
         await asyncio.sleep(0.05)
     try:
+        await connection.execute("SET lock_timeout = 0")  # an index waits for transactions that are open
         await connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
         await connection.execute(_TABLES, prepare=False)
         await AsyncPostgresSaver(connection).setup()
         await AsyncPostgresStore(connection).setup()
     finally:
+        await connection.execute("RESET lock_timeout")
         await _fetch(connection, "SELECT pg_advisory_unlock(hashtextextended(%s, 0))", schema)
 
 
@@ -180,4 +190,9 @@ def _translate_failure(url: str) -> Generator[None]:
 
 def _schema_of(prefix: str) -> str:
     """Return the schema of a deployment. Its name is a plain word, because it stands in the options of connections."""
-    return f"ragflow_lg_{prefix.encode().hex()}"[:63] if prefix else "ragflow_lg"
+    if not prefix:
+        return "ragflow_lg"
+    name = f"ragflow_lg_{prefix.encode().hex()}"
+    if len(name) <= MAX_NAME:
+        return name
+    return f"ragflow_lg_{hashlib.blake2b(prefix.encode(), digest_size=16).hexdigest()}"

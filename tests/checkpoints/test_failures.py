@@ -1,5 +1,7 @@
+import psycopg
 import pytest
 import redis.exceptions
+from psycopg.pq import DiagnosticField
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.failures import plain_reason, translate_errors
@@ -13,6 +15,13 @@ def test_only_exceptions_of_the_client_become_checkpoint_errors() -> None:
         raise OSError("No master : <redis.client.Redis(<...>)> - network:ConnectionError")
     with pytest.raises(KeyError), translate_errors(OSError):
         raise KeyError
+
+
+def test_the_values_of_a_row_are_not_reported() -> None:
+    primary: dict[int, bytes | None] = {DiagnosticField.MESSAGE_PRIMARY: b"it exists already"}
+    error = psycopg.Error("it exists already\nDETAIL:  Key (name)=(secret).", info=primary)
+    assert plain_reason(error) == "it exists already"
+    assert plain_reason(psycopg.Error("the connection is closed")) == "the connection is closed"
 
 
 @pytest.mark.parametrize(

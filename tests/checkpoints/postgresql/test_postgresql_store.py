@@ -10,8 +10,9 @@ from tests.stores import fresh_prefix
 pytestmark = pytest.mark.slow
 
 
-async def test_each_deployment_has_a_schema_of_its_own(postgresql_url: str) -> None:
-    prefix, other = fresh_prefix(), fresh_prefix()
+@pytest.mark.parametrize("start", ["", "x" * 60])
+async def test_each_deployment_has_a_schema_of_its_own(postgresql_url: str, start: str) -> None:
+    prefix, other = start + fresh_prefix(), start + fresh_prefix()
     assert not await store_exists(postgresql_url, prefix=prefix)
     async with open_store(postgresql_url, SystemClock(), prefix=prefix) as store:
         await store.runs.put(RunRecord("r", "anna", reason="a\0b"))
