@@ -28,10 +28,10 @@ CHECKPOINTS = "checkpoint"
 
 
 class KeyNames(Struct, frozen=True):
-    """The names of keys. Those of registries have a prefix only if all keys of a deployment lie in one slot."""
+    """The names of keys. Registries have no prefix where LangGraph's class reads them."""
 
     prefix: str
-    has_one_slot: bool = False
+    registry_prefix: str = ""
 
     def checkpoint(self, key: CheckpointKey) -> str:
         """Return the key of a checkpoint. What stands before the key of its thread is that of all checkpoints."""
@@ -47,7 +47,7 @@ class KeyNames(Struct, frozen=True):
 
     def registry(self, key: CheckpointKey) -> str:
         """Return the key of the sorted set with the keys of a checkpoint's pending writes."""
-        return f"{self.prefix if self.has_one_slot else ''}write_keys_zset:{_join(key)}"
+        return f"{self.registry_prefix}write_keys_zset:{_join(key)}"
 
 
 def _join(key: CheckpointKey) -> str:

@@ -246,8 +246,10 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[
     prefix, is_cluster = key_prefix(url, prefix), bool(cluster_name(url))
     async with open_redis(url) as client, open_redis(url, LEASE_CONNECTIONS) as lease_client:
         with translate_errors(RedisError, OSError):
-            sessions = RedisSessions(client, prefix, ttl_s, has_json=await _find_format(client, prefix) == "json")
-        saver = redis_saver(client, sessions, KeyNames(prefix, is_cluster))
+            is_json = await _find_format(client, prefix) == "json"
+        sessions = RedisSessions(client, prefix, ttl_s, has_json=is_json)
+        names = KeyNames(prefix, "" if is_json and not is_cluster else prefix)
+        saver = redis_saver(client, sessions, names)
         table = RedisLeaseTable(lease_client, sessions, prefix, has_one_slot=is_cluster)
         leases = StoredLeases(table)
         cancels = RedisCancels(client, prefix, has_one_slot=is_cluster)

@@ -1,12 +1,16 @@
 import asyncio
 import uuid
+from contextlib import AsyncExitStack
 from typing import Any, cast
 
 import pytest
+from langgraph.checkpoint.base import empty_checkpoint
 from redis.asyncio import Redis
 
+from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError, DamagedSessionError
 from ragflow_lg.base.ids import session_of_thread
+from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.redis.redis_client import has_json, open_redis
 from ragflow_lg.checkpoints.redis.redis_documents import KeyNames
 from ragflow_lg.checkpoints.redis.redis_records import RedisRecords
@@ -15,7 +19,15 @@ from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.steps.saver import CanvasSaver
 from ragflow_lg.services.sessions import RunRecord, with_lease_token
 from tests.fakes.python_process import python_process
-from tests.stores import checkpoint_config, checkpoint_id, fresh_prefix, put_checkpoint, redis_client, redis_keys
+from tests.stores import (
+    METADATA,
+    checkpoint_config,
+    checkpoint_id,
+    fresh_prefix,
+    put_checkpoint,
+    redis_client,
+    redis_keys,
+)
 
 THREAD = str(uuid.uuid4())
 PLACE = checkpoint_config(THREAD)
@@ -43,6 +55,20 @@ async def test_a_write_checks_its_token_atomically(redis_url: str) -> None:
         checkpoint = await saver.aget_tuple(PLACE)
         assert checkpoint is not None
         assert checkpoint.pending_writes == [("task", "outputs", {"a": 1})]
+
+
+async def test_deleting_an_imported_session_leaves_the_exported_one(valkey_url: str) -> None:
+    checkpoint, prefixes = empty_checkpoint(), (fresh_prefix(), fresh_prefix())
+    async with AsyncExitStack() as stack:
+        opened = [open_store(valkey_url, SystemClock(), prefix=prefix) for prefix in prefixes]
+        one, other = [(await stack.enter_async_context(store)).saver for store in opened]
+        for saver in (one, other):
+            place = await saver.aput(PLACE, checkpoint, METADATA, {})
+            await saver.aput_writes(place, [("outputs", {"a": 1})], "task")
+        await one.adelete_thread(THREAD)
+        found = await other.aget_tuple(PLACE)
+        assert found is not None
+        assert found.pending_writes == [("task", "outputs", {"a": 1})]
 
 
 async def test_nothing_of_a_rejected_write_is_stored(redis_url: str) -> None:
