@@ -5,7 +5,8 @@ makes the store refuse later writes. If a process on this machine has died, its 
 takes over the runs of another one, which has stopped reporting, ends its leases.
 
 The stores compare the token with each write (`ragflow_lg.checkpoints.steps.preconditions`): SQLite in the transaction
-of the write (`ragflow_lg.checkpoints.sqlite.sqlite_saver`), Redis in a script
+of the write (`ragflow_lg.checkpoints.sqlite.sqlite_saver`), and so does PostgreSQL
+(`ragflow_lg.checkpoints.postgresql.postgresql_database`); Redis in a script
 (`ragflow_lg.checkpoints.redis.redis_sessions`).
 """
 

@@ -81,9 +81,9 @@ class Settings(BaseSettings):
     ``gpt-4.1-mini@OpenAI`` if ``OPENAI_API_KEY`` is set, ``qwen-plus@Tongyi-Qianwen`` if ``DASHSCOPE_API_KEY`` is,
     otherwise ``demo``."""
     checkpoints: str = "sqlite:///ragflow-lg.db"
-    """URL of the session store: ``memory://``, ``sqlite:///PATH`` or ``redis://…``."""
+    """URL of the session store: ``memory://``, ``sqlite:///PATH``, ``postgresql://…`` or ``redis://…``."""
     checkpoint_prefix: str = ""
-    """Prefix for this deployment's keys, if several deployments share a Redis server."""
+    """Prefix for this deployment's keys in Redis and its schema in PostgreSQL, if several share a server."""
     checkpoint_ttl_s: Annotated[int, Field(gt=0)] = 30 * 24 * 3600
     """How long Redis keeps an unused session. Must exceed the longest wait for an answer."""
     checkpoint_durability: Durability = "effects"
