@@ -39,6 +39,7 @@ class ItemStore(BaseStore):
         self._keys = keys
         self._errors = errors
         self._loop = asyncio.get_running_loop()
+        self._running: set[asyncio.Task[list[Result]]] = set()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Execute operations from another thread.
@@ -55,11 +56,19 @@ class ItemStore(BaseStore):
         return asyncio.run_coroutine_threadsafe(self.abatch(ops), self._loop).result()
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Execute operations."""
+        """Execute operations. They are completed even if the caller is cancelled."""
         sealed = [self._seal(op) if isinstance(op, PutOp) and op.value is not None else op for op in ops]
+        # LangGraph's store for SQLite leaves its transaction open for ever if it is cancelled while it begins one.
+        running = asyncio.create_task(self._inner.abatch(sealed), name="operations on items")
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
         with translate_errors(*self._errors, ValueError):
-            results = await self._inner.abatch(sealed)
+            results = await asyncio.shield(running)
         return [self._open_result(result) for result in results]
+
+    async def settle(self) -> None:
+        """Wait for operations whose callers have been cancelled."""
+        await asyncio.gather(*self._running, return_exceptions=True)
 
     def _seal(self, op: PutOp) -> PutOp:
         try:
@@ -100,9 +109,21 @@ async def open_items(url: str, *, prefix: str = "", keys: Sequence[EncryptionKey
     Raises:
         CheckpointError: if the scheme is unknown or the store cannot be opened.
     """
-    kind, ring = store_kind(url), make_key_ring(keys)
+    ring = make_key_ring(keys)
+    async with _open_inner(url, prefix) as (inner, errors):
+        store = ItemStore(inner, ring, errors)
+        try:
+            yield store
+        finally:
+            await store.settle()
+
+
+@asynccontextmanager
+async def _open_inner(url: str, prefix: str) -> AsyncGenerator[tuple[BaseStore, tuple[type[Exception], ...]]]:
+    """Open a store of LangGraph's. Yield it with the errors of a failing one."""
+    kind = store_kind(url)
     if kind == "memory":
-        yield ItemStore(InMemoryStore(), ring, ())
+        yield InMemoryStore(), ()
     elif kind == "sqlite":
         from langgraph.store.sqlite import AsyncSqliteStore
 
@@ -113,7 +134,7 @@ async def open_items(url: str, *, prefix: str = "", keys: Sequence[EncryptionKey
             for _ in inner.MIGRATIONS:  # another process may create the same tables at the same time
                 with suppress(sqlite3.Error):
                     await inner.setup()
-            yield ItemStore(inner, ring, (sqlite3.Error,))
+            yield inner, (sqlite3.Error,)
     elif kind == "postgresql":
         require("postgresql", "A session store in PostgreSQL", CheckpointError)
         from langgraph.store.postgres.aio import AsyncPostgresStore
@@ -122,7 +143,7 @@ async def open_items(url: str, *, prefix: str = "", keys: Sequence[EncryptionKey
         from ragflow_lg.checkpoints.postgresql.postgresql_database import open_database
 
         async with open_database(url, prefix) as database:
-            yield ItemStore(AsyncPostgresStore(database.pool), ring, (Error, OSError))
+            yield AsyncPostgresStore(database.pool), (Error, OSError)
     else:
         require("redis", "A session store in Redis", CheckpointError)
         from redis.exceptions import RedisError
@@ -131,4 +152,4 @@ async def open_items(url: str, *, prefix: str = "", keys: Sequence[EncryptionKey
         from ragflow_lg.checkpoints.redis.redis_items import RedisItems
 
         async with open_redis(url) as client:
-            yield ItemStore(RedisItems(client, key_prefix(url, prefix)), ring, (RedisError, OSError))
+            yield RedisItems(client, key_prefix(url, prefix)), (RedisError, OSError)

@@ -148,3 +148,23 @@ async def test_a_failing_store_is_an_error(reopen: OpenItems, tmp_path: Path) ->
     with pytest.raises(CheckpointError, match="cannot be opened"):
         async with open_items(f"sqlite:///{tmp_path}"):
             pass
+
+
+async def test_a_store_works_after_a_cancelled_operation(store: ItemStore) -> None:
+    for number in range(20):
+        writing = asyncio.create_task(store.aput(("n",), f"{number}", {"a": number}))
+        for _ in range(number // 2):
+            await asyncio.sleep(0)
+        writing.cancel()
+        await asyncio.wait([writing])
+    await store.aput(("n",), "last", {"a": 1})
+    assert await store.aget(("n",), "last") is not None
+
+
+async def test_a_cancelled_write_is_completed_before_the_store_is_closed(reopen: OpenItems) -> None:
+    async with reopen() as store:
+        writing = asyncio.create_task(store.aput(("n",), "k", {"a": 1}))
+        await asyncio.sleep(0)
+        writing.cancel()
+    async with reopen() as store:
+        assert await store.aget(("n",), "k") is not None
