@@ -1,3 +1,5 @@
+import pickle
+
 import pytest
 
 from ragflow_lg.checkpoints.values import known_blobs
@@ -22,3 +24,14 @@ def test_the_number_of_blobs_is_limited(monkeypatch: pytest.MonkeyPatch) -> None
     for number in range(100):
         blobs.remember(f"t{number}", "ab")
     assert [thread for thread in range(100) if blobs.of_thread(f"t{thread}")] == list(range(94, 100))
+    for number in range(94, 99):
+        blobs.forget(f"t{number}")
+    blobs.remember("other", [f"{number}" for number in range(10)])
+    assert len(blobs.of_thread("t99")) == 2, "what is forgotten does not count"
+
+
+def test_a_thread_without_blobs_takes_no_memory() -> None:
+    blobs = KnownBlobs()
+    for number in range(100):
+        blobs.remember(f"t{number}", ())
+    assert pickle.dumps(blobs) == pickle.dumps(KnownBlobs())
