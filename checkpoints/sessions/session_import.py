@@ -158,11 +158,15 @@ async def _put_server_line(store: Store, server_rows: ServerRows, number: int, l
 
 
 async def _make_room(store: Store, session: str, *, replaces: bool) -> None:
-    """Delete a session to replace, or what an import that was killed has left: its runs are stored last."""
-    async for record in store.runs.of_session(session):
-        if not replaces:
+    """Delete a session to replace, or the parts that an import that was killed has left."""
+    if not replaces:
+        async for record in store.runs.of_session(session):
             raise ConflictError(f"The session {record.name or session!r} exists already. To replace it, add --replace.")
-        break
+        async for _ in store.saver.list_keys(str(thread_of_session(session)), limit=1):
+            raise ConflictError(
+                f"The session {session!r} has steps but no runs: an import that was stopped, or another program, has"
+                " left it. To replace it, add --replace."
+            )
     await store.delete_session(session)
 
 

@@ -275,7 +275,11 @@ async def test_an_import_that_was_killed_is_begun_again(
                 with pytest.raises(SessionFileError, match="ends inside a session"):
                     await imported(store, lines[:-1])
             assert [key async for key in store.saver.list_keys(None)] != []
-            (result,) = await imported(store, lines)
+            left = await everything(store)
+            with pytest.raises(ConflictError, match=r"an import that was stopped, .* add --replace"):
+                await imported(store, lines)
+            assert await everything(store) == left
+            (result,) = await imported(store, lines, replaces=True)
             assert result.checkpoints == len(before[0])
             assert await everything(store) == before
             with pytest.raises(ConflictError, match="exists already"):
