@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ragflow_lg.services.sessions import RunRecord, Traces
 
 BATCH = 200
-"""Number of checkpoints or parts that are deleted in one transaction."""
+"""Number of checkpoints that are deleted in one transaction."""
 
 _UUID_EPOCH_MS = 12_219_292_800_000
 """Time from the beginning of the Gregorian calendar, from which ids count, to 1970."""
@@ -83,10 +83,9 @@ class _Pruning:
         parts = await self._unused_parts(kept)
         freed = await self._saver.parts.stored_bytes(self._thread, old, parts)
         if not is_dry_run:
-            for batch in _batches(old):
-                await self._saver.erase(batch, self._token)
-            for batch in _batches(parts):
-                await self._saver.parts.erase(self._thread, batch, self._token)
+            for start in range(0, len(old), BATCH):
+                await self._saver.erase(old[start : start + BATCH], self._token)
+            await self._saver.parts.erase(self._thread, parts, self._token)
             await self._store.runs.delete(self._session, runs)
             await self._saver.release_space()
         return Pruned(len(old), len(parts), len(runs), freed)
@@ -130,10 +129,6 @@ async def _first(records: AsyncIterator[RunRecord]) -> RunRecord | None:
     async for record in records:
         return record
     return None
-
-
-def _batches(entries: Sequence[Any]) -> list[Sequence[Any]]:
-    return [entries[start : start + BATCH] for start in range(0, len(entries), BATCH)]
 
 
 def _time_ms(checkpoint: str) -> int:

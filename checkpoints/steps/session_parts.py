@@ -14,7 +14,7 @@ from ragflow_lg.checkpoints.steps.thread_values import ThreadValues
 from ragflow_lg.checkpoints.values.marks import blob_digest, find_digests
 
 _PAGE = 500
-"""Number of parts that are read at once."""
+"""Number of parts that one command reads or deletes."""
 
 
 class SessionParts:
@@ -70,8 +70,14 @@ class SessionParts:
             return await lister.stored_bytes(keys) + await self._blobs.stored_bytes(thread, names)
 
     async def erase(self, thread: str, names: Sequence[str], token: int) -> None:
-        """Delete parts that nothing uses. Raise SessionBusyError if the lease with this token has been lost."""
+        """Delete parts that nothing uses. Raise SessionBusyError if the lease with this token has been lost.
+
+        All go in one transaction: a part that stays, but lacks one inside it, could not be read when it is used again.
+        """
+        if not names:
+            return
         self._values.forget(thread)
         with self._errors.translate("deleted"):
             async with self._values.transaction(Precondition(thread, token)):
-                await self._blobs.erase(thread, names)
+                for start in range(0, len(names), _PAGE):
+                    await self._blobs.erase(thread, names[start : start + _PAGE])

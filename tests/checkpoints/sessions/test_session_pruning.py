@@ -1,4 +1,5 @@
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,30 @@ async def test_an_interrupted_pruning_leaves_a_usable_session(
         await prune_session(store, "anna", PruneLimits(1))
         assert await prune_session(store, "anna", PruneLimits(1)) == Pruned()
         assert (await play(runner, question(6))).endswith(question(6))
+
+
+async def test_parts_are_deleted_together_or_not_at_all(
+    reopen_shared: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragflow_lg.checkpoints.steps.session_parts._PAGE", 1)
+    async with reopen_shared() as store:
+        await play(runner_on(store, ECHO), *(question(number) for number in range(8)))
+        _, before, _ = await stored(store)
+        blobs = store.saver.values.blobs
+        erase, batches = blobs.erase, 0
+
+        async def crash_at_second(thread: str, names: Sequence[str]) -> None:
+            nonlocal batches
+            batches += 1
+            if batches == 2:
+                raise CheckpointError("crash")
+            await erase(thread, names)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(blobs, "erase", crash_at_second)
+            with pytest.raises(CheckpointError, match="crash"):
+                await prune_session(store, "anna", PruneLimits(2))
+        assert (await stored(store))[1] == before
 
 
 async def test_a_file_shrinks(tmp_path: Path) -> None:
