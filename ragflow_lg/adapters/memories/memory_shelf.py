@@ -45,6 +45,7 @@ CLAIM_S = 1.0
 """Longer than reading and writing an entry take: after that time, the claim of only one process is left."""
 
 _DAY_S = 86_400.0
+_TEXTS = (FIELD, "question", "answer")
 _EMBEDDED = 64
 """Number of texts that are embedded together."""
 _PAGE = 500
@@ -77,12 +78,15 @@ class MemoryShelf:
     async def write(self, namespace: Namespace, values: Mapping[str, Mapping[str, Any]], kept: str = "") -> None:
         """Store entries by their keys, in one transaction, unless the entry ``kept`` has been deleted meanwhile.
 
-        Unpaired surrogates, which cannot be stored, become U+FFFD.
+        Unpaired surrogates, which cannot be stored, and NUL, which PostgreSQL refuses, become U+FFFD in texts.
 
         Raises:
             RagflowLgError: if the embedding model or the store fails.
         """
         entries = {key: cast("dict[str, Any]", to_json(dict(value))) for key, value in values.items()}
+        for entry in entries.values():
+            texts = {name: entry[name] for name in _TEXTS if isinstance(entry.get(name), str)}
+            entry.update({name: text.replace("\0", "\ufffd") for name, text in texts.items()})
         found = [value for value in entries.values() if FIELD in value and value.get("extraction") != "pending"]
         await self._add_vectors(found)
         async with self._lock:
@@ -113,13 +117,18 @@ class MemoryShelf:
             stored = self._vector_of(item.value)
             if stored and remembered and remembered.type in self.settings.types and not self._is_expired(item, now):
                 found.append((item, remembered, stored))
-        cosines = await asyncio.to_thread(_cosines, vector, [stored for _, _, stored in found])
-        candidates: list[tuple[SearchItem, Remembered]] = []
-        for (item, remembered, _), cosine in zip(found, cosines, strict=True):
-            shared = len(words.intersection(split_words(remembered.content))) / len(words) if words else 0.0
-            similarity = weight * shared + (1 - weight) * max(cosine, 0.0)
-            candidates.append((item, replace(remembered, similarity=similarity)))
-        return candidates
+
+        def score() -> list[tuple[SearchItem, Remembered]]:
+            cosines = _cosines(vector, [stored for _, _, stored in found])
+            candidates: list[tuple[SearchItem, Remembered]] = []
+            for (item, remembered, _), cosine in zip(found, cosines, strict=True):
+                similarity = (1 - weight) * max(cosine, 0.0)
+                if words and weight:
+                    similarity += weight * len(words.intersection(split_words(remembered.content))) / len(words)
+                candidates.append((item, replace(remembered, similarity=similarity)))
+            return candidates
+
+        return await asyncio.to_thread(score)
 
     async def entries(self, namespace: Namespace) -> list[SearchItem]:
         """Return everything that is kept about a user, newest first."""

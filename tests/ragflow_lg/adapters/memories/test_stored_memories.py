@@ -185,3 +185,11 @@ async def test_memories_outlive_a_restart_of_redis(tmp_path: Path) -> None:
             await memories.remember(["m1"], exchange("k3"))
             await world.tasks.settle()
             assert {entry.key for entry in await find(memories, "Anna")} == {"k1", "k3"}
+
+
+async def test_a_text_with_nul_is_kept_without_it(url: str) -> None:
+    world = World(url, types=("raw",))
+    async with world.opened() as memories:
+        await memories.remember(["m1"], exchange(question="I am\0Anna."))
+        await world.tasks.settle()
+        assert contents(await find(memories, "Anna")) == {"User: I am\ufffdAnna.\nAssistant: Hello!"}
