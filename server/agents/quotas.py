@@ -143,9 +143,10 @@ class Quotas:
         if not limit:
             return count
         recount_s = RECOUNT_S if count.stored < limit * _NEAR else NEAR_RECOUNT_S
-        if time.monotonic() - count.at_s >= recount_s:
-            count.at_s = time.monotonic()
+        now_s = time.monotonic()
+        if now_s - count.at_s >= recount_s:
             count.stored = await UsageRepository(self._app_state.database, tenant).count(quota)
+            count.at_s = now_s
         if count.stored >= limit:
             self._on_refusal(tenant, quota)
             raise QuotaError(quota, limit, "tenant", _ADVICE[quota])

@@ -8,10 +8,12 @@ from unittest.mock import AsyncMock
 import httpx
 import pytest
 
-from ragflow_lg.base.errors import BusyError
+from ragflow_lg.base.errors import BusyError, QuotaError, ServiceError
 from ragflow_lg.server.agents import quotas as quotas_module
+from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.database.usage_repository import UsageRepository
 from ragflow_lg.server.runs.turns import Turns
 from ragflow_lg.services.chat import Usage
 from tests.fakes.services import Reply
@@ -183,6 +185,28 @@ async def test_the_bytes_of_sessions_are_limited(tmp_path: Path) -> None:
         assert 300_000 < used < 2_000_000
         refused = await server.ask(agent)
         assert (refused["code"], "checkpoint_bytes" in refused["message"]) == (429, True)
+
+
+async def test_a_turn_during_a_count_or_after_a_failed_one_counts_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with start_app(tmp_path, sections=quotas(checkpoint_bytes=1)) as server:
+        counting = asyncio.Event()
+
+        async def count(*_: Any) -> int:
+            await counting.wait()
+            return 1
+
+        begin_turn = Quotas(server.app_state).begin_turn
+        monkeypatch.setattr(UsageRepository, "count", AsyncMock(side_effect=ServiceError("The database is gone.")))
+        with pytest.raises(ServiceError):
+            await begin_turn("tenant")
+        monkeypatch.setattr(UsageRepository, "count", count)
+        turns = [asyncio.create_task(begin_turn("tenant")) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        counting.set()
+        results = await asyncio.gather(*turns, return_exceptions=True)
+        assert [type(result) for result in results] == [QuotaError, QuotaError]
 
 
 async def test_no_tenant_can_take_all_places(tmp_path: Path) -> None:
