@@ -1,4 +1,4 @@
-"""Checks and drawings of tenants' canvases: small ones in a thread, large ones in a worker process."""
+"""Checks and drawings of tenants' canvases: small ones in the event loop, large ones in a worker process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SMALL_BYTES = 32 * 1024
-"""Size of the canvases that are checked in a thread, which takes less than a second for any of them."""
+"""Size of the canvases that are checked in the event loop, which takes less than a second for any of them."""
 
 CHECK_SECONDS = 15.0
 
@@ -32,7 +32,7 @@ MAX_DIAGNOSTICS = 1_000
 
 
 async def run_on_canvas(workers: Workers, task: WorkerTask[..., T], content: bytes, *arguments: Any) -> T:
-    """Run a task on a canvas, in a thread if the canvas is small.
+    """Run a task on a canvas, in a worker process unless the canvas is small.
 
     Raises:
         RequestError: if it takes too much time or memory, or if too many of the tenant's tasks are waiting.
