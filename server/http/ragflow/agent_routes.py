@@ -56,7 +56,7 @@ async def list_tags(request: Request, caller: Authenticated, canvas_category: st
 @router.put("/agents/{agent_id}/tags")
 async def set_tags(agent_id: str, body: TagsBody, request: Request, caller: Authenticated) -> Literal[True]:
     """Replace the tags of an agent."""
-    if body.model_extra:  # a misspelt field must not remove all tags
+    if not body.is_empty():  # a misspelt field must not remove all tags
         body.require("tags")
     await load_agent(request, caller, agent_id)
     tags = _read_tags(body.tags)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Self, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.auth import ApiCaller
@@ -31,15 +31,23 @@ def with_examples(*examples: dict[str, Any]) -> ConfigDict:
 
 
 class Fields(BaseModel):
-    """The fields of a body. Null stands for a missing one; clients may send others."""
+    """The fields of a body. Null stands for the default of a field; clients may send others."""
 
     model_config = ConfigDict(extra="allow")
 
-    @model_validator(mode="before")
+    _sent: frozenset[str] = frozenset()
+    """Names of the fields in the body, with those that are null: RAGFlow requires a field, but not a value."""
+
+    @model_validator(mode="wrap")
     @classmethod
-    def _drop_nulls(cls, value: Any) -> Any:
-        fields = cast("dict[str, Any]", value)
-        return {name: each for name, each in fields.items() if each is not None} if isinstance(value, dict) else value
+    def _drop_nulls(cls, value: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(value, dict):
+            return read(value)
+        sent = cast("dict[str, Any]", value)
+        required = {name for name, field in cls.model_fields.items() if field.is_required()}
+        fields = read({name: each for name, each in sent.items() if each is not None or name in required})
+        fields._sent = frozenset(sent)
+        return fields
 
     def require(self, *names: str) -> None:
         """Check that the client has sent some fields.
@@ -47,8 +55,12 @@ class Fields(BaseModel):
         Raises:
             RequestError: with RAGFlow's message, if it has not.
         """
-        if missing := [name for name in names if name not in self.model_fields_set]:
+        if missing := [name for name in names if name not in self._sent]:
             raise RequestError(f"required argument are missing: {','.join(missing)}; ", 101, has_data=True)
+
+    def is_empty(self) -> bool:
+        """Return whether the client has sent no fields."""
+        return not self._sent
 
     def given(self) -> dict[str, Any]:
         """Return the fields that the client has sent."""

@@ -178,8 +178,9 @@ async def test_tags_are_set_and_counted(tmp_path: Path) -> None:
                 await server.client.get("/agents", params={"tags": query, "orderby": "title", "desc": "false"})
             ).json()
             assert "".join(agent["title"] for agent in frames["data"]["canvas"]) == titles, query
-        slip = await server.client.put(f"/agents/{one}/tags", json={"tag": ["shop"]})
-        assert (slip.json()["code"], slip.json()["message"]) == (101, "required argument are missing: tags; ")
+        for wrong in (["shop"], None):
+            slip = await server.client.put(f"/agents/{one}/tags", json={"tag": wrong})
+            assert (slip.json()["code"], slip.json()["message"]) == (101, "required argument are missing: tags; ")
         await server.client.put(f"/agents/{one}/tags", json={})
         assert len((await server.client.get("/agents/tags")).json()["data"]) == 2
         other = {"Authorization": await KeyRepository(server.app_state.database).create("other", 1)}

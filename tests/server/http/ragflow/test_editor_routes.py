@@ -41,6 +41,7 @@ async def test_missing_fields_are_named_as_ragflow_does(tmp_path: Path) -> None:
         ({"db_type": "IBM DB2"}, 100, "ibm db2 needs the package ibm-db-sa"),
         ({"db_type": "oracle"}, 100, "There is no database type 'oracle'"),
         ({"db_type": "sqlite"}, 100, "A canvas cannot name a sqlite file"),
+        ({"password": None}, 100, "address is not on the public internet"),
         ({"port": "http"}, 101, "`port` must be a number"),
         ({"port": 70000}, 101, "`port` must be a number"),
     ],

@@ -147,6 +147,18 @@ async def test_missing_fields_are_named(tmp_path: Path, method: str, path: str, 
         assert answer == {"code": 101, "message": f"required argument are missing: {missing}; ", "data": None}
 
 
+async def test_a_required_field_may_be_null(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        assert (await save(server, None))["message"] == "No DSL data in request."
+        agent_id = (await save(server))["data"]["id"]
+        settings = {"id": agent_id, "title": "Better", "permission": None}
+        assert (await send(server, "POST", "/setting", json=settings))["data"] == 1
+        debugged = {"id": agent_id, "component_id": "Message:0", "params": None}
+        assert (await send(server, "POST", "/debug", json=debugged))["code"] == 0
+        path = f"/agents/{agent_id}/components/Message:0/debug"
+        assert (await server.client.post(path, json={"params": None})).json()["code"] == 0
+
+
 async def test_other_tenants_agents_do_not_exist(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         agent_id = (await save(server, release=True))["data"]["id"]
