@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 100
 """Maximum nesting depth of lists and objects in a body. No canvas needs more, and values are processed recursively."""
+MAX_ENTRIES = 250_000
+"""Maximum number of list entries and fields in a body, at all levels: requests are read in the event loop."""
 MAX_FIELDS = 1000
 """Maximum number of fields in a form."""
 
@@ -35,7 +37,8 @@ def parse_json(text: bytes) -> Any:
     """Parse the JSON of a body.
 
     Raises:
-        json.JSONDecodeError: if it is not JSON, is nested too deeply, or has a whole number that nobody could store.
+        json.JSONDecodeError: if it is not JSON, is nested too deeply, has too many entries, or has a whole number
+            that nobody could store.
     """
     try:
         value: Any = msgspec.json.decode(text)
@@ -44,12 +47,16 @@ def parse_json(text: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise json.JSONDecodeError(str(error), "", 0) from None
     level: list[Any] = [value]
+    count = 0
     for _ in range(MAX_DEPTH + 1):
         if any(isinstance(each, int) and not -(2**63) <= each < 2**64 for each in level):
             raise json.JSONDecodeError("a whole number has more than 64 bits; send it as a string", "", 0)
         level = [part for each in level for part in _list_parts(each)]
         if not level:
             return value
+        count += len(level)
+        if count > MAX_ENTRIES:
+            raise json.JSONDecodeError(f"it has more than {MAX_ENTRIES:,} list entries and fields", "", 0)
     raise json.JSONDecodeError(f"it is nested more than {MAX_DEPTH} levels deep", "", 0)
 
 

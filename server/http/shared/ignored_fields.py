@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -32,7 +33,7 @@ def unread_inputs(plan: Plan, inputs: Any) -> list[str]:
 
 def name_ignored(response: Response, names: Iterable[str]) -> Response:
     """Name the fields that were ignored in a header of the response and in the log. Return the response."""
-    shown = [quote(name[:_MAX_CHARS], safe=" ") for name in names][:MAX_NAMED]
+    shown = [quote(name[:_MAX_CHARS], safe=" ") for name in islice(names, MAX_NAMED)]
     if shown:
         response.headers[HEADER] = ", ".join(shown)
         logger.warning("the request has fields that nothing reads: %s", ", ".join(shown))

@@ -217,7 +217,7 @@ def _drop_excess(fields: Mapping[str, Any], declared: Mapping[str, Any]) -> dict
     room = MAX_UNDECLARED
     for name, value in fields.items():
         if name not in declared:
-            size = measure((name, value), room)
+            size = measure((name, value), room) if len(name) < room else room + 1
             if size > room:
                 continue
             room -= size

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from ragflow_lg.server.http.shared.body_reading import MAX_DEPTH, parse_json
+from ragflow_lg.server.http.shared.body_reading import MAX_DEPTH, MAX_ENTRIES, parse_json
 
 
 @pytest.mark.parametrize("mark", ["[]", '{"a":}'])
@@ -12,6 +12,17 @@ def test_deep_nesting_is_refused(mark: str) -> None:
     for depth in (MAX_DEPTH + 1, 900, 100_000):
         with pytest.raises(json.JSONDecodeError, match=f"nested more than {MAX_DEPTH} levels"):
             parse_json(f"{begin * depth}1{end * depth}".encode())
+
+
+@pytest.mark.parametrize("entries", [b"1,", b"{},", b"[1],"])
+def test_too_many_entries_are_refused(entries: bytes) -> None:
+    each = 2 if entries == b"[1]," else 1
+    most = (entries * (MAX_ENTRIES // each)).rstrip(b",")
+    assert len(parse_json(b"[" + most + b"]")) == MAX_ENTRIES // each
+    with pytest.raises(json.JSONDecodeError, match="more than 250,000 list entries and fields"):
+        parse_json(b"[" + most + b",1]")
+    with pytest.raises(json.JSONDecodeError, match="more than 250,000 list entries and fields"):
+        parse_json(json.dumps(dict.fromkeys(range(MAX_ENTRIES + 1))).encode())
 
 
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**22, "9" * 5_000, "1e400", "-1e400"])

@@ -5,8 +5,10 @@ import pytest
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.dsl.webhook_configuration import WebhookConfiguration, read_configuration
 from ragflow_lg.server.http.shared.body_reading import MAX_FIELDS
+from ragflow_lg.server.http.webhooks import webhook_request
 from ragflow_lg.server.http.webhooks.webhook_request import (
     MAX_UNDECLARED,
     read_payload,
@@ -58,6 +60,21 @@ async def test_large_undeclared_fields_are_dropped() -> None:
     body = json.dumps({"a": "b", **{f"x{i}": "y" * 10_000 for i in range(40)}}).encode()
     payload = await read_payload(request(body, "application/json"), configuration(), NoWorkers())
     assert list(payload["input"]["body"]) == ["a", *(f"x{i}" for i in range(26))]
+
+
+async def test_fields_are_not_measured_when_no_room_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[Any] = []
+
+    def note(value: Any, limit: int) -> int:
+        measured.append(value)
+        return measure(value, limit)
+
+    monkeypatch.setattr(webhook_request, "measure", note)
+    room = MAX_UNDECLARED - measure(("large", ""), MAX_UNDECLARED)
+    body = json.dumps({"large": "x" * room, **{f"x{number}": 1 for number in range(100)}, "a": "b"}).encode()
+    payload = await read_payload(request(body, "application/json"), configuration(), NoWorkers())
+    assert list(payload["input"]["body"]) == ["large", "a"]
+    assert [name for name, _ in measured] == ["content-type", "large"]
 
 
 async def test_an_unexpected_content_type_is_refused() -> None:
