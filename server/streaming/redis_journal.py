@@ -300,6 +300,7 @@ class RedisJournal:
                 for run_id in followed_runs:
                     together.set(self._followers_key(run_id), "x", px=FOLLOWED_INTERVALS * alive_ms)
                     together.pexpire(self._head_key(run_id), self._ttl_ms)  # the run may wait for a worker
+                    together.pexpire(self._stream_key(run_id), self._ttl_ms)
                 await together.execute()
 
         await self._ask(send)
