@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -52,6 +52,8 @@ class QueueWorker:
                 await taking
                 for task in list(self._playing):
                     await end_task(task)
+        with suppress(StreamError):
+            await self._queue.resign()
 
     async def drain(self) -> None:
         """Take no more runs, and stop those in play at a point where others can continue them."""

@@ -228,6 +228,16 @@ class RunQueue:
         """Report a message no more. After a while, another worker receives it."""
         self._held.discard(delivery.id)
 
+    async def resign(self) -> None:
+        """Leave the group, unless a message of this process waits for another worker.
+
+        Raises:
+            StreamError: If Redis fails.
+        """
+        workers = await self._ask(lambda: self._client.xinfo_consumers(self._stream, GROUP))
+        if any(worker["name"] == self._worker.encode() and not worker["pending"] for worker in workers):
+            await self._ask(lambda: self._client.xgroup_delconsumer(self._stream, GROUP, self._worker))
+
     async def report_forever(self) -> None:
         """Reset the time for which the messages of this process have been idle, and own them."""
         while True:

@@ -139,6 +139,21 @@ async def test_a_worker_is_there_while_it_asks_or_reports(redis_url: str, monkey
                 await asyncio.sleep(0.01)
 
 
+async def test_a_worker_that_stops_leaves_the_group_when_its_runs_have_ended(redis_url: str) -> None:
+    """The list of workers grew with each that had ever been there."""
+    prefix = fresh_prefix()
+    async with opened(redis_url, prefix) as queue, Redis.from_url(redis_url) as client:  # pyright: ignore[reportUnknownMemberType]
+        await queue.put("r1", b"")
+        delivery = await receive(queue)
+        await queue.release(delivery)
+        await queue.resign()
+        assert (await queue.state()).waiting == ["r1"]
+        assert len(await client.xinfo_consumers(f"{prefix}{STREAM}", GROUP)) == 1
+        await queue.acknowledge(delivery)
+        await queue.resign()
+        assert await client.xinfo_consumers(f"{prefix}{STREAM}", GROUP) == []
+
+
 async def test_a_message_that_names_no_run_is_removed_and_the_next_one_taken(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with opened(redis_url, prefix) as queue, Redis.from_url(redis_url) as client:  # pyright: ignore[reportUnknownMemberType]
