@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import RunRow
     from ragflow_lg.server.runs.turns import Turns
+    from ragflow_lg.server.streaming.event_codec import RunEnd
     from ragflow_lg.server.streaming.journal import RunHead
     from ragflow_lg.server.streaming.run_queue import RunQueue
 
@@ -100,7 +101,7 @@ class RunPlayer:
 
     async def _leave_to_others(self, run_id: str, error: str) -> bool:
         """Return a run to the queue, for a worker of another version; end it if none has played it for a while."""
-        now = time.monotonic()
+        now, run_manager = time.monotonic(), self._app_state.run_manager
         self._failures = {id_: since for id_, since in self._failures.items() if now - since < 2 * PATIENCE_S}
         since = self._failures.setdefault(run_id, now)
         logger.error("run %s cannot be played here: %s", run_id, error)
@@ -108,15 +109,30 @@ class RunPlayer:
             if now - since < PATIENCE_S:
                 await asyncio.sleep(PAUSE_S)
                 return False
-            head = await self._app_state.run_manager.head(run_id)
-            new = NewRun(head.envelope, head.owner, "")
-            await self._turns.end_unplayed(new, head.player, "failed", f"No worker can play the run: {error}")
-            await self._queue.forget(run_id, run_owners(self._app_state.settings, head.owner, ""))
+            head, end = await run_manager.head(run_id), await run_manager.read_end(run_id)
+            if await self._is_elsewhere(head, end):
+                await asyncio.sleep(PAUSE_S)
+                return False
+            row = await RunRepository(self._app_state.database, head.owner).get(run_id)
+            if end is None or end.is_interruption:
+                new = NewRun(head.envelope, head.owner, "")
+                await self._turns.end_unplayed(new, head.player, "failed", f"No worker can play the run: {error}")
+            page_key = row.page_key if row is not None else ""
+            await self._queue.forget(run_id, run_owners(self._app_state.settings, head.owner, page_key))
+        except StreamUnknownError as failure:  # its stream has expired, which also named its owner
+            logger.warning("run %s is removed: %s", run_id, failure)
+            await self._queue.forget(run_id, [])
         except RagflowLgError as failure:
             logger.warning("run %s cannot be ended: %s", run_id, failure)
             await asyncio.sleep(PAUSE_S)
-            return isinstance(failure, StreamUnknownError)
+            return False
         return True
+
+    async def _is_elsewhere(self, head: RunHead, end: RunEnd | None) -> bool:
+        """Return whether another process that is alive plays a run."""
+        run_manager = self._app_state.run_manager
+        is_elsewhere = end is None and head.player not in (QUEUED, run_manager.player)
+        return is_elsewhere and await run_manager.is_alive(head.player)
 
     async def _play(self, new: NewRun) -> bool:
         run_id, run_manager = new.envelope.message_id, self._app_state.run_manager
@@ -130,8 +146,7 @@ class RunPlayer:
         if end is not None and not end.is_interruption:
             return True
         if not run_manager.has(run_id):
-            is_elsewhere = head.player not in (QUEUED, run_manager.player) and end is None
-            if is_elsewhere and await run_manager.is_alive(head.player):
+            if await self._is_elsewhere(head, end):
                 await asyncio.sleep(PAUSE_S)  # its worker was only slow to report, or it was sent twice
                 return False
             await self._start(new, head, has_died=head.player != QUEUED and (end is None or end.player != head.player))
@@ -223,10 +238,10 @@ class RunPlayer:
         """Wait until no run has leased a session.
 
         Raises:
-            BusyError: If it is still leased after `FREE_S`.
+            BusyError: If it is still leased after `FREE_S`, or when this process stops.
         """
         until = time.monotonic() + FREE_S
         while await self._app_state.store.leases.holder(session_id):
-            if time.monotonic() > until:
+            if time.monotonic() > until or self._app_state.run_manager.is_draining:
                 raise BusyError(f"The session {session_id!r} is still leased.", FREE_S)
             await asyncio.sleep(FREE_LOOK_S)

@@ -1,7 +1,7 @@
 """Runs that a worker cannot play. How they are played is tested with processes, in `test_run_worker`."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +21,7 @@ from ragflow_lg.server.runs import run_player
 from ragflow_lg.server.runs.run_player import RunPlayer
 from ragflow_lg.server.runs.server_queue import ServerQueue
 from ragflow_lg.server.streaming.new_run import NewRun, decode_run, encode_run
+from ragflow_lg.server.streaming.run_queue import Owner
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import RunRecord
 from tests.fakes.services import Reply
@@ -36,6 +37,7 @@ class Line:
 
     def __init__(self, data: bytes) -> None:
         self.data: bytes | None = data
+        self.freed: list[Owner] = []
 
     async def read(self, run_id: str) -> bytes | None:
         return self.data
@@ -43,8 +45,8 @@ class Line:
     async def has(self, run_id: str) -> bool:
         return self.data is not None
 
-    async def forget(self, run_id: str, owners: Any) -> None:
-        self.data = None
+    async def forget(self, run_id: str, owners: Sequence[Owner]) -> None:
+        self.data, self.freed = None, [*owners]
 
 
 class Dying(Line):
@@ -56,7 +58,7 @@ class Dying(Line):
 
 @asynccontextmanager
 async def queued_run(
-    folder: Path, redis_url: str, data: bytes | None = None, **more: Any
+    folder: Path, redis_url: str, data: bytes | None = None, page_key: str = "", **more: Any
 ) -> AsyncGenerator[tuple[AppServer, Line, RunPlayer]]:
     """Start a server whose database and journal contain a run that waits in the queue."""
     options: dict[str, Any] = {"sections": {"checkpoint_prefix": fresh_prefix()}, "journal": SecretStr(redis_url)}
@@ -65,6 +67,7 @@ async def queued_run(
         session_id, database = await server.session(agent_id), server.app_state.database
         envelope = Envelope(RUN, 1, session_id, session_id)
         row = RunRow(id=RUN, agent_id=agent_id, version_id="v", session_id=session_id, start_ms=1, asked="hi")
+        row.page_key = page_key
         await RunRepository(database, "tenant").add(row)
         await server.app_state.run_manager.order(envelope, "tenant", "")
         line = Line(data or encode_run(NewRun(envelope, "tenant", agent_id, "start", {"query": "hi"})))
@@ -288,6 +291,36 @@ async def test_a_run_that_died_before_its_first_step_can_be_cancelled(tmp_path: 
         assert (line.data, await stored(server)) == (None, ("cancelled", ""))
 
 
+async def test_an_order_that_this_worker_cannot_read_is_not_ended_while_another_plays_it(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
+    monkeypatch.setattr(run_player, "PATIENCE_S", 0.0)
+    async with queued_run(tmp_path, redis_url, b"?", page_key="page") as (server, line, player):
+        await leave(server)
+        await server.app_state.run_manager.journal.heartbeat("dead", [], [])
+        assert not await player.play(RUN)
+        assert (line.data, await stored(server)) == (b"?", ("running", ""))
+        await server.app_state.run_manager.journal.retire("dead")
+        assert await player.play(RUN)
+        assert (line.data, [owner.id for owner in line.freed]) == (None, ["tenant", "page"])
+        ended = await stored(server)
+        line.data = b"?"  # its message has come twice
+        assert await player.play(RUN)
+        assert (line.data, await stored(server)) == (None, ended)
+
+
+async def test_an_order_that_nobody_can_read_is_removed_when_its_stream_has_expired(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_player, "PATIENCE_S", 0.0)
+    async with queued_run(tmp_path, redis_url, b"?") as (server, line, player):
+        journal: Any = server.app_state.run_manager.journal
+        await journal._client.delete(journal._head_key(RUN))
+        assert await player.play(RUN)
+        assert line.data is None
+
+
 @pytest.mark.parametrize("status", ["cancelled", "refused"])
 async def test_a_run_whose_end_is_stored_only_ends_for_its_followers(
     tmp_path: Path, redis_url: str, status: str
@@ -325,6 +358,28 @@ async def test_a_run_waits_until_the_session_of_its_dead_process_is_free(
         await lease.release()
         assert await player.play(RUN)
         assert await stored(server) == ("succeeded", "")
+
+
+async def test_a_worker_that_stops_does_not_wait_for_a_session(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It kept the run until it was killed."""
+    async with queued_run(tmp_path, redis_url) as (server, line, player):
+        lease = await server.app_state.store.leases.acquire((await leave(server)).session_id, lambda: None)
+        holder, looked = server.app_state.store.leases.holder, asyncio.Event()
+
+        async def look(session_id: str) -> Any:
+            looked.set()
+            return await holder(session_id)
+
+        monkeypatch.setattr(server.app_state.store.leases, "holder", look)
+        playing = asyncio.create_task(player.play(RUN))
+        await looked.wait()
+        await server.app_state.run_manager.drain()
+        async with asyncio.timeout(10):
+            assert not await playing
+        await lease.release()
+        assert line.data is not None
 
 
 async def test_a_request_to_cancel_is_repeated_until_the_run_has_its_session(
