@@ -69,8 +69,8 @@ class QueueWorker:
                 continue
             try:
                 delivery = await self._queue.take()
-            except StreamError as error:
-                logger.warning("%s", error)
+            except Exception as error:
+                logger.warning("no run can be taken: %s", error, exc_info=not isinstance(error, StreamError))
                 await asyncio.sleep(PAUSE_S)
                 continue
             if delivery is not None:

@@ -17,11 +17,12 @@ from ragflow_lg.base.errors import CompileError, StreamAbandonedError, StreamErr
 from ragflow_lg.runs.wire.wire_events import Envelope, Message
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow
-from ragflow_lg.server.runs import run_player
+from ragflow_lg.server.runs import run_player, run_worker
 from ragflow_lg.server.runs.run_player import RunPlayer
+from ragflow_lg.server.runs.run_worker import QueueWorker
 from ragflow_lg.server.runs.server_queue import ServerQueue
 from ragflow_lg.server.streaming.new_run import NewRun, decode_run, encode_run
-from ragflow_lg.server.streaming.run_queue import Owner
+from ragflow_lg.server.streaming.run_queue import Owner, open_queue
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import RunRecord
 from tests.fakes.services import Reply
@@ -380,6 +381,34 @@ async def test_a_worker_that_stops_does_not_wait_for_a_session(
             assert not await playing
         await lease.release()
         assert line.data is not None
+
+
+async def test_a_worker_goes_on_after_an_answer_of_the_queue_that_it_does_not_understand(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It seemed to work, but took no runs any more."""
+    monkeypatch.setattr(run_worker, "PAUSE_S", 0.0)
+    async with (
+        queued_run(tmp_path, redis_url) as (server, line, _),
+        open_queue(redis_url, "w", prefix=fresh_prefix()) as queue,
+    ):
+        await queue.put(RUN, line.data or b"")
+        delivery = await queue.take()
+        answers: list[Any] = [ValueError("What?"), delivery]
+
+        async def take() -> Any:
+            if not answers:
+                return await asyncio.sleep(0.01)
+            if isinstance(answer := answers.pop(0), Exception):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(queue, "take", take)
+        async with QueueWorker(server.app_state, queue, server.turns, 1).working(), asyncio.timeout(30):
+            while await queue.has(RUN):
+                await asyncio.sleep(0.01)
+        assert (await stored(server))[0] == "succeeded"
+    assert "no run can be taken: What?" in caplog.messages
 
 
 async def test_a_request_to_cancel_is_repeated_until_the_run_has_its_session(
