@@ -199,31 +199,46 @@ async def _find_start(
     Raises:
         CheckpointError: if the node did not run in that turn or round.
     """
+    nodes, head, missing = canvas.plan.nodes, "", CheckpointError("")
     try:
-        return steps, *await steps.find(node, round)
+        found = await steps.find(node, round)
+        if services is None or round is not None or nodes[node].parent is None:
+            return steps, *found
+        head = _checkpoint_id(found[1])  # a later round may have run in the same step
     except CheckpointError as error:
         missing = error
-    nodes = canvas.plan.nodes
+    ends: dict[str, tuple[list[NodeId], str]] = {}
     async for namespace, snapshot in steps.last_turn():
         ids = [id_ for id_, name in canvas.names.items() if name in snapshot.next]
         record: Mapping[str, Any] = snapshot.values.get("scope") or {}
         is_candidate = [(nodes[id_].parent, nodes[id_].spec.kind == "entry") for id_ in ids] == [
             (nodes[node].parent, False)
         ]
-        if services is None or not is_candidate or (round is not None and record.get("round", 0) > round):
-            continue
-        apart = await _play_apart(steps, canvas, services, namespace, snapshot)
-        try:
-            return apart, *await apart.find(node, round)
-        except CheckpointError as error:
-            missing = error
+        has_run = namespace in ends and (round is None or record.get("round", 0) <= round)
+        if services is not None and is_candidate and has_run:
+            apart = await _play_apart(steps, canvas, services, namespace, snapshot, ends[namespace])
+            try:
+                place, start = await apart.find(node, round)
+                if _checkpoint_id(start) != _checkpoint_id(snapshot):
+                    return apart, place, start
+            except CheckpointError as error:
+                missing = error
+        if _checkpoint_id(snapshot) == head:
+            return steps, namespace, snapshot
+        if ids or namespace not in ends:
+            ends[namespace] = ids, str(record.get("round", ""))
     raise missing
 
 
 async def _play_apart(
-    steps: StoredSteps, canvas: CompiledCanvas, services: Services, namespace: str, snapshot: Any
+    steps: StoredSteps,
+    canvas: CompiledCanvas,
+    services: Services,
+    namespace: str,
+    snapshot: Any,
+    end: tuple[Collection[NodeId], str],
 ) -> StoredSteps:
-    """Play a turn in memory, node by node, from a snapshot to the first node that has an effect. Return the steps."""
+    """Play a step in memory, node by node, up to an effect or the nodes and the round of the next. Return the steps."""
     from langgraph.checkpoint.memory import InMemorySaver
 
     saver: Any = InMemorySaver()
@@ -238,7 +253,8 @@ async def _play_apart(
     def stop_before_effects(event: EngineEvent) -> tuple[()]:
         if isinstance(event, NodeStarted):
             node = canvas.plan.nodes[event.node]
-            if node.spec.effects_of(RunContext(canvas.plan, node, turn, {}), node.params) != "none":
+            is_end = event.node in end[0] and event.place.rpartition(".")[2] == end[1]
+            if is_end or node.spec.effects_of(RunContext(canvas.plan, node, turn, {}), node.params) != "none":
                 raise RunCancelled(node.id)
         return ()
 

@@ -121,3 +121,33 @@ async def test_a_node_with_an_effect_has_a_step_of_its_own() -> None:
         await play_run(runner.start("s", {"query": "q"}))
         steps = [info.next async for info in runner.history("s") if info.next]
     assert steps == [("b",), ("m",), ("a",), ("begin",), ("begin",)]
+
+
+@pytest.mark.parametrize(("name", "played"), [("set", ["+set", "-set"]), ("t", ["+t", "-t", "+set", "-set"])])
+async def test_a_rerun_without_a_round_restarts_in_the_last_one(name: str, played: list[str]) -> None:
+    body = {"t": text(["set"], "{lp@rows}x"), "set": assign("lp@rows", "t@result")}
+    async with store_opener("memory://")() as store:
+        components = {**loop(body, count=70, variables={"rows": ""}), **out("{lp@rows}")}
+        runner = runner_of(components, store=replace(store, durability="effects"))
+        await play_run(runner.start("s", {"query": "q"}))
+        answer, events = await play_run(await runner.rerun("s", "again", name))
+        assert answer == 70 * "x"
+        assert [event for event in events if event[1:] in ("t", "set")] == played
+        await runner.fork("s", "fork", name)
+        assert await play_run(runner.continue_("fork")) == (answer, events)
+
+
+async def test_a_rerun_of_a_stopped_turn_restarts_in_a_round_that_has_begun() -> None:
+    body = {"t": text(["set"], "{lp@rows}x"), "set": assign("lp@rows", "t@result")}
+    async with store_opener("memory://")() as store:
+        components = {**loop(body, count=70, variables={"rows": ""}), **out("{lp@rows}")}
+        runner = runner_of(components, store=replace(store, durability="effects"), event_limit=1)
+        run, started = runner.start("s", {"query": "q"}), 0
+        async for event in run:
+            started += event.event == "node_started" and event.data()["component_id"] == "t"
+            if started == 40:
+                run.cancel()
+        assert run.status == "cancelled"
+        for name in ("t", "set"):
+            _, events = await play_run(await runner.rerun("s", f"from {name}", name))
+            assert events.count(f"+{name}") in (30, 31, 32)
