@@ -99,10 +99,11 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
 
 
 def queue_url(settings: Settings) -> str:
-    """Return the URL of the queue, which is where the sessions are if that is a Redis, or ``""`` for none."""
+    """Return the URL of the queue: where the sessions are if they and their events are in Redis, or ``""`` for none."""
     if url := settings.queue.url.get_secret_value():
         return url
-    is_shared = store_kind(settings.checkpoints) == "redis" and not settings.server.journal.get_secret_value()
+    journal = settings.server.journal.get_secret_value() or settings.checkpoints
+    is_shared = store_kind(settings.checkpoints) == store_kind(journal) == "redis"
     return settings.checkpoints if is_shared else ""
 
 

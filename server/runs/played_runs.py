@@ -185,5 +185,5 @@ class PlayedRuns:
     async def drain(self) -> None:
         """Stop every turn at a point where it can be continued, and wait until all have been stored."""
         run_manager, section = self._app_state.run_manager, self._app_state.settings.server
-        handover_s = section.handover_s if run_manager.journal.is_shared else math.inf
+        handover_s = section.handover_s if self._orders is not None else math.inf
         await run_manager.drain(handover_s=handover_s)

@@ -136,7 +136,7 @@ class ServerSection(Section):
     drain_s: Annotated[float, Field(ge=0)] = 20.0
     """How long, at shutdown, to wait for runs to reach their next step and for responses to be sent."""
     handover_s: Annotated[float, Field(ge=0, le=3600)] = 0.1
-    """How long, at shutdown, to wait for models if other servers can continue the runs; they call the models again."""
+    """How long, at shutdown, to wait for models if there is a queue. Others continue the runs and call them again."""
     journal: SecretStr = SecretStr("")
     """URL of the event journal, from which clients can resume: ``redis://…`` for all replicas, ``memory://`` for this
     process. Default: the Redis server used for checkpoints, or memory if they are not in Redis."""
@@ -151,7 +151,7 @@ class ServerSection(Section):
     heartbeat_s: Annotated[float, Field(ge=0, le=3600)] = 15.0
     """After this time without an event, a comment is sent so that proxies do not close the stream; 0 for never."""
     replica_silence_s: Annotated[float, Field(ge=0.3, le=3600)] = 3.0
-    """A replica that has been silent for this long is considered dead, and others continue its runs."""
+    """Without a queue, a replica that has been silent for this long is considered dead. Its runs can be continued."""
     header_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
     """How long a client may take to send the request headers."""
     body_timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0

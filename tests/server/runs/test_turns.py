@@ -1,7 +1,9 @@
 import asyncio
+import math
 import threading
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from msgspec.structs import replace
@@ -197,6 +199,18 @@ async def test_a_place_in_the_queue_whose_client_leaves_at_once_is_free_again(
         with pytest.raises(asyncio.CancelledError):
             await turns.begin(agent, TurnSession(session), {"query": "hi"})
         await reserve("next", [Owner("tenant", "tenant", 1)], server.app_state.now_ms())
+
+
+async def test_a_server_that_stops_waits_for_models_if_nobody_continues_its_runs(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drain = AsyncMock()
+    async with start_app(tmp_path, journal=SecretStr(redis_url), handover_s=0.25) as server:
+        with monkeypatch.context() as patched:
+            patched.setattr(server.app_state.run_manager, "drain", drain)
+            for queue in (None, Mock()):
+                await Turns(replace(server.app_state, queue=queue)).drain()
+    assert [call.kwargs["handover_s"] for call in drain.await_args_list] == [math.inf, 0.25]
 
 
 async def test_a_failing_database_does_not_fail_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
