@@ -17,14 +17,13 @@ MAX_CALL_CHARS = 1_000_000
 
 
 class NodeLog:
-    """Collects how the nodes of one run went. ``has_news`` is false if the run's state says all that there is."""
+    """Collects how the nodes of one run went."""
 
     def __init__(self) -> None:
         self._visits: list[dict[str, Any]] = []
         self._calls: list[tuple[dict[str, Any], int]] = []
         self._chars = 0
         self._dropped_calls = 0
-        self.has_news = False
 
     def add(self, event: EngineEvent) -> bool:
         """Add an event; return whether the log has grown."""
@@ -33,7 +32,6 @@ class NodeLog:
         elif isinstance(event, NodeFinished):
             self._visits.append(_describe_visit(event))
             del self._visits[:-MAX_VISITS]
-            self.has_news = self.has_news or event.attempts > 1 or event.usage is not None
         else:
             return False
         return True
@@ -48,7 +46,6 @@ class NodeLog:
         ]
 
     def _add_call(self, event: ModelCalled) -> None:
-        self.has_news = True
         prompt_tokens, completion_tokens, _, cost = event.usage
         call: dict[str, Any] = {
             "node": event.node,

@@ -55,7 +55,7 @@ class CallObserver:
                 self.agents = self.agents.plus(event.metrics, is_nested=bool(event.caller))
             elif self.trace.add(event) and self._trace_writer is not None:
                 self._trace_writer.touch()
-        elif self._node_writer is not None and self._node_log.add(event) and self._node_log.has_news:
+        elif self._node_writer is not None and self._node_log.add(event):
             self._node_writer.touch()
         if self._dispatcher is not None:
             self._dispatcher.event(event)

@@ -9,7 +9,8 @@ import { newTurn } from "./turn.js";
  * @typedef {{id: string, parent: string, status: string, error: string, model: string, start_ms: number, end_ms: number}} Run
  * @typedef {{format: number, session: {id: string, name: string, title: string}, drawings: Record<string, string>,
  *   nodes: Record<string, {title: string, type: string, parent: string}>, runs: Run[], steps: Step[],
- *   steps_left_out: number, history: {at: number, role: string, text: number}[], calls: any[], values: any[],
+ *   steps_left_out: number, history: {at: number, role: string, text: number}[], calls: any[],
+ *   visits?: {run: string, node: string, at_ms: number}[], values: any[],
  *   values_cut: number}} SessionRecord
  * @typedef {{name: string, value: any, isChanged: boolean}} Entry
  */
@@ -38,6 +39,7 @@ export function turnAt(record, at) {
     for (const id of step.waiting) if (turn.nodes[id]) turn.nodes[id].status = "waiting";
   }
   const run = runOf(record, steps[at]);
+  addFollowers(record, turn, steps[at], run);
   turn.runId = run?.id ?? "";
   turn.sessionId = record.session.id;
   turn.startMs = steps.find((step) => step.turn === number)?.at_ms ?? 0;
@@ -51,6 +53,19 @@ export function turnAt(record, at) {
   const [prompt, completion, , cost] = steps[at]?.usage ?? [];
   turn.usage = prompt === undefined ? null : { prompt_tokens: prompt, completion_tokens: completion, cost };
   return turn;
+}
+
+/**
+ * Add the nodes that no step names, because they ran in the step of a node before them.
+ * @param {SessionRecord} record @param {import("./turn.js").Turn} turn @param {Step | undefined} step @param {Run | undefined} run
+ */
+function addFollowers(record, turn, step, run) {
+  if (!step || !run) return;
+  const named = new Set(turn.order);
+  for (const { run: id, node, at_ms: at } of record.visits ?? []) {
+    if (id === run.id && at <= step.at_ms && !named.has(node) && record.nodes[node])
+      endVisit(record, turn, beginVisit(record, turn, node, { ...step, at_ms: at }), step);
+  }
 }
 
 /** @param {SessionRecord} record @param {import("./turn.js").Turn} turn @param {string} id @param {Step} step */

@@ -104,6 +104,7 @@ class SessionReader:
             "steps": steps,
             "steps_left_out": left_out,
             "history": history,
+            "visits": [visit for run in reversed(runs) for visit in await self._visits(run)],
             "calls": [call for run in reversed(runs) for call in await self._calls(run)],
             "values": self._values.values,
             "values_cut": self._values.cut,
@@ -129,6 +130,16 @@ class SessionReader:
             "start_ms": run.started_ms,
             "end_ms": run.ended_ms,
         }
+
+    async def _visits(self, run: RunRecord) -> list[dict[str, Any]]:
+        """Return the executions of nodes, also of those that share a step."""
+        blocks = await self._store.node_logs.get(run.run_id) or []
+        return [
+            {"run": run.run_id, "node": visit.get("node"), "at_ms": round(1000 * (visit.get("created_at") or 0))}
+            for block in blocks
+            if block.get("kind") == "visits"
+            for visit in cast("list[dict[str, Any]]", block.get("trace") or [])
+        ]
 
     async def _calls(self, run: RunRecord) -> list[dict[str, Any]]:
         blocks = await self._store.traces.get(run.run_id) or []

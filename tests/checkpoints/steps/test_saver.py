@@ -224,7 +224,7 @@ from ragflow_lg.services.sessions import hold_lease, with_lease_token
 
 async def write(store, session):
     place = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
-    for number in range(12):
+    for number in range(4):
         try:
             async with hold_lease(store.leases, session) as token:
                 for step in range(3):
@@ -252,10 +252,10 @@ async def test_processes_share_a_store(shared_url: str) -> None:
         pass  # create the store
     commands = [python_command("-c", WRITER, shared_url, prefix, f"own {number}") for number in range(3)]
     writers = [subprocess.Popen(c, cwd=ROOT, stdout=subprocess.PIPE, text=True) for c in commands]
-    texts = [writer.communicate(timeout=60)[0] for writer in writers]
+    texts = [writer.communicate(timeout=120)[0] for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0, 0]
     lines = [line for text in texts for line in text.splitlines()]
-    assert len(lines) >= 3 * 36
+    assert len(lines) >= 3 * 12
     async with open_store(shared_url, SystemClock(), prefix=prefix) as store:
         for line in lines:
             thread, id_, start = line.split(" ", 2)

@@ -26,17 +26,6 @@ def test_a_visit_has_its_time_attempts_and_usage() -> None:
     assert parts(log) == ([{**place, "attempts": 3, "usage": [7, 4, 0.25], "failed": True}], [], 0)
 
 
-def test_a_log_has_news_after_a_model_call_or_a_retry() -> None:
-    log = NodeLog()
-    log.add(finished())
-    assert not log.has_news
-    log.add(finished(attempts=2))
-    assert log.has_news
-    log = NodeLog()
-    log.add(called())
-    assert log.has_news
-
-
 def test_other_events_are_ignored() -> None:
     log = NodeLog()
     assert not log.add(Delta(NodeId("a"), "text"))

@@ -1,7 +1,7 @@
 """The run file in a real Chromium, opened from disk: it shows the session, sends no request, runs no other script."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -36,9 +36,12 @@ async def open_file(browser: Browser, file: Path) -> AsyncGenerator[Page]:
     assert problems == [file.as_uri()]
 
 
-def write_file(tmp_path: Path, canvas: Path | str, query: str = "hello") -> Path:
+def write_file(
+    tmp_path: Path, canvas: Path | str, query: str = "hello", environment: Mapping[str, str] | None = None
+) -> Path:
     store = f"sqlite:///{tmp_path}/sessions.db"
-    made = invoke("run", canvas, query, "--model", "demo", "--session", "anna", "--checkpoint", store)
+    options = ("--model", "demo", "--session", "anna", "--checkpoint", store)
+    made = invoke("run", canvas, query, *options, environment=environment)
     assert made.exit_code == 0, made.output
     written = invoke("trace", "anna", "--checkpoint", store, "--html", tmp_path / "run.html")
     assert written.exit_code == 0, written.output
@@ -49,8 +52,17 @@ def node(page: Page, id_: str) -> Locator:
     return page.locator(f"[data-node='{id_}']")
 
 
-async def test_a_loop_is_shown_step_by_step(browser: Browser, tmp_path: Path) -> None:
+async def test_nodes_that_share_a_step_are_shown_as_done(browser: Browser, tmp_path: Path) -> None:
     file = await asyncio.to_thread(write_file, tmp_path, ROOT / "examples" / "loop.json")
+    async with open_file(browser, file) as page:
+        await expect(page.locator("[data-rounds]")).to_have_text("round 7")
+        for id_ in ("VariableAssigner:Step", "Message:Result"):
+            await expect(node(page, id_)).to_have_attribute("data-status", "done")
+
+
+async def test_a_loop_is_shown_step_by_step(browser: Browser, tmp_path: Path) -> None:
+    canvas, each = ROOT / "examples" / "loop.json", {"RAGFLOW_LG_CHECKPOINT_DURABILITY": "steps"}
+    file = await asyncio.to_thread(write_file, tmp_path, canvas, environment=each)
     async with open_file(browser, file) as page:
         await expect(page.get_by_text("128 after [1, 2, 4, 8, 16, 32, 64]")).to_be_visible()
         await expect(page.locator("[data-rounds]")).to_have_text("round 7")

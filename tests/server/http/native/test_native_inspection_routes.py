@@ -61,11 +61,12 @@ async def test_a_retried_node_shows_its_attempts_and_the_failed_call(tmp_path: P
     assert (shown["calls"][0]["error"], shown["calls"][0]["answer"]) == ("The model is busy.", "")
 
 
-async def test_a_run_without_models_has_no_list_and_strangers_see_nothing(tmp_path: Path) -> None:
+async def test_a_run_without_models_lists_its_nodes_and_strangers_see_nothing(tmp_path: Path) -> None:
     async with native_agent(tmp_path, ECHO) as (server, client):
         run = (await client.post("/runs", json={"query": "ping"})).json()
         shown = (await client.get(f"/runs/{run['id']}/nodes")).json()
-        assert (shown["visits"], shown["calls"], shown["dropped_calls"]) == ([], [], 0)
+        visits = [visit["node"] for visit in shown["visits"]]
+        assert (visits, shown["calls"], shown["dropped_calls"]) == (["begin", "Message:0"], [], 0)
         assert problem(await client.get(f"/runs/{MISSING}/nodes")) == (404, "not-found")
         other = await KeyRepository(server.app_state.database).create("other", 1)
         checkpoint = run["checkpoint"]
