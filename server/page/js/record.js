@@ -57,7 +57,8 @@ export function turnAt(record, at) {
 
 /**
  * Add the nodes that no step names, because they ran in the step of a node before them.
- * @param {SessionRecord} record @param {import("./turn.js").Turn} turn @param {Step | undefined} step @param {Run | undefined} run
+ * @param {SessionRecord} record @param {import("./turn.js").Turn} turn @param {Step | undefined} step
+ * @param {Run | undefined} run
  */
 function addFollowers(record, turn, step, run) {
   if (!step || !run) return;

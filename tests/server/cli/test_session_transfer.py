@@ -84,7 +84,7 @@ def test_deleting_says_what_was_deleted_and_leaves_nothing(folder: Path) -> None
     assert call("sessions", "delete", "--user", "nobody").stderr == "The user has no sessions.\n"
     deleted = call("sessions", "delete", "anna", "carl")
     assert deleted.stdout.startswith("deleted anna: ")
-    assert " parts, 1 run and 0 traces\n" in deleted.stdout
+    assert " parts, 1 run and 1 trace\n" in deleted.stdout
     assert deleted.returncode == 2
     assert "There is no session 'carl'" in deleted.stderr
     assert b"xxxx" not in (folder / "ragflow-lg.db").read_bytes()

@@ -259,10 +259,10 @@ async def plant(folder: Path, agent_id: str = PLANTED_AGENT) -> str:
         session = (await server.ask(agent, "my question"))["data"]["session_id"]
     text = (await command(folder, "export", session)).stdout.replace(session, PLANTED_SESSION)
     text = text.replace(str(uuid.UUID(session)), str(uuid.UUID(PLANTED_SESSION)))
+    for run_id in {line["run"]["run_id"] for line in map(json.loads, text.splitlines()) if line["line"] == "run"}:
+        text = text.replace(run_id, uuid.uuid4().hex)
     lines: list[Any] = [json.loads(line) for line in text.splitlines()]
     for line in lines:
-        if line["line"] == "run":
-            line["run"]["run_id"] = uuid.uuid4().hex
         if line["line"] != "server":
             continue
         tables = line["rows"]
@@ -270,8 +270,6 @@ async def plant(folder: Path, agent_id: str = PLANTED_AGENT) -> str:
             row["tenant"] = "aaa"
             row |= {name: agent_id or agent for name in ("agent_id",) if name in row}
             row |= {name: PLANTED_VERSION for name in ("version_id",) if name in row}
-        for run in tables["runs"]:
-            run["id"] = uuid.uuid4().hex
         tables["agents"][0] |= {"id": agent_id or agent, "title": "planted", "title_key": "planted"}
         tables["versions"][0] |= {"id": PLANTED_VERSION, "dsl": json.dumps(WEBHOOK), "is_released": True}
         tables["versions"][0] |= {"create_ms": 2**42, "update_ms": 2**42}  # in the year 2109

@@ -278,7 +278,7 @@ def test_a_reference_that_is_a_part_of_a_name_cannot_be_bound(sql: str) -> None:
     assert "where no value can stand" in statement["error"]
 
 
-@pytest.mark.parametrize("sql", [f"SELECT {'ARRAY[' * 15}1{']' * 15}", f"SELECT {'STRUCT(' * 20}1{')' * 20}"])
+@pytest.mark.parametrize("sql", [f"SELECT {'ARRAY[' * 25}1{']' * 25}", f"SELECT {'STRUCT(' * 25}1{')' * 25}"])
 async def test_sql_that_takes_long_to_read_is_read_in_a_process_that_is_killed(sql: str) -> None:
     pool = WorkerPool(1)
     task = copy(read_statements)
