@@ -104,7 +104,7 @@ class PostgresqlDatabase:
                 _current.reset(mark)
 
     async def lock(self, thread: str) -> None:
-        """Let the open transaction wait for others of the same session."""
+        """Lock a session until the open transaction ends. Wait for other transactions that have locked it."""
         await self.rows("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", thread)
 
     async def _check(self, precondition: Precondition) -> None:

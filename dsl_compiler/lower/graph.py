@@ -142,7 +142,7 @@ class _Lowering:
         return program, _build_parallel_region(region, graph, steps) if program.max_concurrency > 1 else graph, steps
 
     def _join_followers(self, shells: Mapping[str, Node], *before: RegionEntry) -> None:
-        """Let the nodes of a scope that may share a superstep with the one before them know each other."""
+        """Set the nodes that may run in the same superstep after each node of a scope."""
         joined = {name: shell for name, shell in shells.items() if self._takes_turns(shell.node)}
         for shell in (*joined.values(), *before):
             shell.followers = joined

@@ -56,7 +56,7 @@ class QueueWorker:
             await self._queue.resign()
 
     async def drain(self) -> None:
-        """Take no more runs, and stop those in play at a point where others can continue them."""
+        """Stop taking runs, and stop the current ones where others can continue them."""
         self._stopping.set()
         await self._turns.drain()
         await asyncio.gather(*self._playing)
@@ -69,7 +69,7 @@ class QueueWorker:
                 continue
             try:
                 delivery = await self._queue.take()
-            except Exception as error:
+            except Exception as error:  # whatever fails, the process must go on to take runs
                 logger.warning("no run can be taken: %s", error, exc_info=not isinstance(error, StreamError))
                 await asyncio.sleep(PAUSE_S)
                 continue
@@ -84,7 +84,7 @@ class QueueWorker:
                 await self._queue.acknowledge(delivery)
             else:
                 await self._queue.release(delivery)
-        except Exception as error:
+        except Exception as error:  # the border of a run: another worker continues it
             is_known = isinstance(error, StreamError)
             logger.warning("run %s is left to another worker: %s", delivery.run_id, error, exc_info=not is_known)
         finally:

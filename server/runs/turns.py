@@ -225,7 +225,7 @@ class Turns(PlayedRuns):
         try:
             release = await self._find_place(agent.tenant, page_key, len(question or ""), run_id)
             return await self._start(run, new, session, release)
-        except BaseException:
+        except BaseException:  # also a cancellation must free the place
             release()
             if self._orders is not None:
                 with suppress(StreamError):  # a place without a run is free again soon

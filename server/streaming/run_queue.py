@@ -213,7 +213,7 @@ class RunQueue:
         await self._ask(ask)
 
     async def release(self, delivery: Delivery) -> None:
-        """Let another worker receive a message at once.
+        """Release a message, so that another worker receives it immediately.
 
         Raises:
             StreamError: If Redis fails.

@@ -263,7 +263,7 @@ async def test_a_run_that_its_worker_has_lost_is_given_back(
 
 
 async def leave(server: AppServer) -> Envelope:
-    """Let a process die that has claimed the run."""
+    """Claim the run as a process that then dies."""
     run_manager = server.app_state.run_manager
     head = structs.replace(await run_manager.head(RUN), player="dead", process="host/1|42|7")
     await run_manager.journal.begin(head, is_elsewhere=True)
