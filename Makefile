@@ -47,7 +47,6 @@ SDKS := 0.22.1 0.23.1 0.24.0 0.25.0 0.25.1 0.25.6 0.26.4 0.27.3 1.0.0rc2
 services: $(SDKS:%=.cache/clients/%) .cache/schemathesis .cache/aegra
 	@$(BIN)/python -m tests.harness.database_servers
 	@$(BIN)/python -m tests.harness.bubblewrap_package
-	@$(BIN)/python -m tests.harness.pyodide_package
 
 .cache/clients/%: $(VENV)/.ok
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python --target $@ ragflow-sdk==$* \

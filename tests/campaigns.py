@@ -35,7 +35,6 @@ PROGRAMS = {
 """The modules of `tests.harness`, whose docstrings name their options, with the options of a call without any."""
 
 REPEATED = {
-    "attacks": ("ALL_SANDBOXES", "1", "tests/ragflow_lg/adapters/code -k attacks"),
     "mutations": ("MUTATIONS", "5000", "tests/test_mutations.py"),
     "poisoned-rows": ("MUTATIONS", "5000", "tests/checkpoints/test_poisoned_rows.py"),
     "properties": ("EXAMPLES", "1000", "tests -m 'hypothesis or generated'"),

@@ -23,7 +23,6 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "browser": ("playwright",),
     "chat": ("prompt_toolkit",),
     "cjk": ("cvttf_NotoSansCJK_Regular",),
-    "code-deno": ("deno",),
     "crawler": ("lxml", "trafilatura"),
     "documents": ("docx", "openpyxl", "pypdf"),
     "eject": ("ruff",),

@@ -53,33 +53,6 @@ def serve(
         asyncio.run(_serve(config, listener))
 
 
-@sandbox.command()
-def setup(settings: SettingsFile = None) -> None:
-    """Fetch Pyodide, with which Deno runs Python programs.
-
-    Deno fetches the package `pyodide` from npm's registry. Each file must have the hash that ragflow-lg expects. The
-    files are stored in the folder pyodide of the section [code] of the settings, by default in the user's cache.
-
-    Example: ragflow-lg sandbox setup
-    """
-    from pathlib import Path
-
-    from ragflow_lg.adapters.code.deno import find_deno
-    from ragflow_lg.adapters.code.pyodide_folder import VERSION, check_folder, default_folder, fetch_pyodide
-    from ragflow_lg.server.settings import load_settings
-
-    code = load_settings(settings).code
-    folder = Path(code.pyodide) if code.pyodide else default_folder()
-    deno = find_deno(code.deno)
-    try:
-        check_folder(folder)
-        print_line(f"Pyodide {VERSION} is in {folder}.")
-    except SettingsError:
-        print_note(f"Fetching Pyodide {VERSION}; this takes a minute.")
-        fetch_pyodide(deno, folder)
-        print_line(f"Pyodide {VERSION} has been stored in {folder}.")
-
-
 async def _serve(settings: Settings, listener: socket.socket) -> None:
     import asyncio
     import signal

@@ -18,8 +18,8 @@ class CodeSection(KeySection):
     """``[code]``: where CodeExec runs programs, and their limits. See ``docs/code.md``."""
 
     provider: Provider = "auto"
-    """``bubblewrap`` or ``deno`` on this machine, ``http`` for a service, ``refuse`` for none. ``auto`` takes the
-    service if ``url`` is set, then Bubblewrap, then Deno."""
+    """``bubblewrap`` on this machine, ``http`` for a service, ``refuse`` for none. ``auto`` takes the service if it has
+    a ``url``, otherwise Bubblewrap."""
     url: str = ""
     """Address of a sandbox service: RAGFlow's own, or ``ragflow-lg sandbox serve``. ``api_key`` is its key, if any."""
     bubblewrap: str = ""
@@ -28,10 +28,6 @@ class CodeSection(KeySection):
     """Path of the Python that runs programs. Default: the system's."""
     node: str = ""
     """Path of the Node.js that runs programs. Default: the system's."""
-    deno: str = ""
-    """Path of Deno. Default: that of the package ``deno``, or the installed one."""
-    pyodide: str = ""
-    """Folder with Pyodide, the Python in Deno. Default: the one in the user's cache."""
     folders: tuple[str, ...] = ()
     """Folders that programs in Bubblewrap can read, in addition to those of the system's programs and libraries."""
     concurrency: Annotated[int, Field(gt=0, le=256)] = 8
@@ -79,8 +75,6 @@ class CodeSection(KeySection):
             Interpreters(self.python, self.node, self.folders),
             self.concurrency,
             self.queue,
-            self.deno,
-            self.pyodide,
         )
 
 

@@ -171,7 +171,7 @@ def test_dependencies_are_what_is_imported() -> None:
     imported = {name.split(".")[0] for source in sources() for name in imported_modules(source.tree)}
     outside = imported - set(sys.stdlib_module_names) - {"ragflow_lg"}
     installed = {name: {_plain(d) for d in names} for name, names in packages_distributions().items()}
-    declared = requirements("all", "anthropic", "azure", "bedrock", "browser", "code-deno", "google", "ollama")
+    declared = requirements("all", "anthropic", "azure", "bedrock", "browser", "google", "ollama")
     assert {name for name in outside if not installed.get(name, set()) & declared} == set(), "imported, not declared"
     needed = {distribution for name in outside for distribution in installed.get(name, ())}
     drivers = {"uvloop"} | requirements("mysql", "postgresql") - requirements()  # imported by uvicorn and SQLAlchemy

@@ -89,7 +89,7 @@ def exceeded(limits: CodeLimits, name: LimitName, detail: str = "") -> CodeLimit
     return CodeLimitError(f"{text} The limit is {name} in the section [code] of the settings.", name)
 
 
-Provider: TypeAlias = Literal["auto", "bubblewrap", "deno", "http", "refuse"]
+Provider: TypeAlias = Literal["auto", "bubblewrap", "http", "refuse"]
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 """Where the system's interpreters are, on the host and in the sandbox."""
@@ -136,8 +136,6 @@ class CodeSettings(Struct, frozen=True):
     interpreters: Interpreters = SYSTEM_INTERPRETERS
     concurrency: int = 8
     queue: int = 100
-    deno: str = ""
-    pyodide: str = ""
 
     def __repr__(self) -> str:
         """Hide the key."""

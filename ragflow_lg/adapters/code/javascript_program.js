@@ -1,27 +1,18 @@
 // The program that runs a JavaScript program inside a sandbox; python_program.py describes what it reads and reports.
-// Its host is Node.js, or Deno with deno_program.js, which passes a `denoHost`.
 'use strict';
-const host = typeof denoHost === 'undefined' ? nodeHost() : denoHost;
-const fs = host.require('fs');
-const path = host.require('path');
+const fs = require('fs');
+const path = require('path');
+const { writeSync } = fs; // the program can replace those of the module
 
 const FOLDER = 'artifacts';
 const EXCEEDED = { EAGAIN: 'processes', EDQUOT: 'files', EFBIG: 'file_bytes', ENOSPC: 'scratch_bytes' };
 const OUT_OF_MEMORY = 'Array buffer allocation failed';
 
-function nodeHost() {
-  const { readFileSync, writeSync } = require('fs');
-  const reportTo = Number(process.argv[1]);
-  return {
-    require,
-    compile: (source, names) => require('vm').compileFunction(source, names, { filename: 'main.js' }),
-    readRequest: () => JSON.parse(readFileSync(0, 'utf8')),
-    printError: (text) => process.stderr.write(text),
-    report(lines) {
-      const text = Buffer.from(lines.map((line) => JSON.stringify(line) + '\n').join(''), 'utf8');
-      for (let start = 0; start < text.length; ) start += writeSync(reportTo, text, start);
-    },
-  };
+const reportTo = Number(process.argv[1]);
+
+function report(lines) {
+  const text = Buffer.from(lines.map((line) => JSON.stringify(line) + '\n').join(''), 'utf8');
+  for (let start = 0; start < text.length; ) start += writeSync(reportTo, text, start);
 }
 
 class Exceeded extends Error {
@@ -37,8 +28,8 @@ function loadMain(code) {
   const module = { exports: {} };
   const names = ['exports', 'require', 'module', '__filename', '__dirname'];
   const source = `${code}\n;return typeof main === 'function' ? main : undefined;`;
-  const body = host.compile(source, names);
-  const found = body.call(module.exports, module.exports, host.require, module, 'main.js', process.cwd());
+  const body = require('vm').compileFunction(source, names, { filename: 'main.js' });
+  const found = body.call(module.exports, module.exports, require, module, 'main.js', process.cwd());
   const exported = typeof module.exports === 'function' ? module.exports : module.exports && module.exports.main;
   const main = typeof exported === 'function' ? exported : found;
   if (typeof main !== 'function') throw new Refusal('The code must define a function main, or export it.');
@@ -77,24 +68,24 @@ function artifacts(limits, folder = FOLDER, found = []) {
   return found;
 }
 
-async function fail(error) {
+function fail(error) {
   if (error instanceof Exceeded) {
-    await host.report([error.line]);
+    report([error.line]);
   } else if (error instanceof Refusal) {
-    host.printError(`${error.message}\n`);
+    process.stderr.write(`${error.message}\n`);
   } else {
     const limit = error && (error.message === OUT_OF_MEMORY ? 'memory_bytes' : EXCEEDED[error.code]);
-    if (limit) await host.report([{ exceeded: limit }]);
-    host.printError(`${(error && error.stack) || error}\n`);
+    if (limit) report([{ exceeded: limit }]);
+    process.stderr.write(`${(error && error.stack) || error}\n`);
   }
   process.exit(1);
 }
 
 async function run() {
-  const { code, arguments: args, limits } = host.readRequest();
+  const { code, arguments: args, limits } = JSON.parse(fs.readFileSync(0, 'utf8'));
   fs.mkdirSync(FOLDER, { recursive: true });
   const value = toJson(await loadMain(code)(args), limits);
-  await host.report([...artifacts(limits), { value }]);
+  report([...artifacts(limits), { value }]);
   process.exit(process.exitCode || 0);
 }
 

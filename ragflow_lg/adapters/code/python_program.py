@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 FOLDER = "artifacts"
-HOME = "/tmp/run"
-"""The working folder in Pyodide; in other sandboxes, it is set from outside."""
-
 EXCEEDED = {errno.EAGAIN: "processes", errno.EDQUOT: "files", errno.EFBIG: "file_bytes", errno.ENOSPC: "scratch_bytes"}
-HAS_THREADS = sys.platform != "emscripten"
 
 
 class _Exceeded(Exception):
@@ -52,25 +48,6 @@ def run(report_to: int) -> NoReturn:
         _flush()
     finally:
         os._exit(code)  # does not wait for threads of the program
-
-
-def run_in_pyodide(request: dict[str, Any]) -> tuple[int, list[str]]:
-    """Run the program of the request in this interpreter. Return the exit code and the lines to report.
-
-    The interpreter is a copy of one in memory, with its environment and its random numbers.
-    """
-    import random
-
-    random.seed()
-    os.environ.clear()
-    os.environ.update(HOME=HOME, TMPDIR="/tmp", LANG="C.UTF-8", PATH="/usr/bin:/bin")
-    os.makedirs(os.path.join(HOME, FOLDER))
-    os.chdir(HOME)
-    sys.path.insert(0, HOME)
-    lines: list[Any] = []
-    code = _perform(request, lines)
-    _flush()
-    return code, [_encode(line) for line in lines]
 
 
 def _perform(request: dict[str, Any], lines: list[Any]) -> int:
@@ -171,7 +148,7 @@ def _limit_of(error: BaseException) -> str:
     """Return the limit that caused an error, or ``""``."""
     if isinstance(error, OSError):
         return EXCEEDED.get(error.errno or 0, "")
-    return "processes" if HAS_THREADS and str(error) == "can't start new thread" else ""
+    return "processes" if str(error) == "can't start new thread" else ""
 
 
 def _print_error(error: BaseException, code: str) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import os
 import signal
-import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import PurePosixPath
@@ -41,8 +40,6 @@ class SandboxCommand(Struct, frozen=True):
     environment: Mapping[str, str]
     extra: bytes = b""
     """What the second pipe contains, which must fit into a pipe."""
-    reports_to_socket: bool = False
-    """Whether the report goes to a socket instead of a pipe."""
 
 
 class Ending(Struct, frozen=True):
@@ -140,63 +137,41 @@ class _Run:
             await asyncio.sleep(WATCH_S)
 
 
-class SandboxProcess:
-    """A process that has been started in a sandbox, and waits for its request."""
-
-    def __init__(self, process: asyncio.subprocess.Process, report: asyncio.StreamReader, close: Callable[[], None]):
-        self._process = process
-        self._report = report
-        self._close = close
-
-    @property
-    def pid(self) -> int:
-        """The number of the process."""
-        return self._process.pid
-
-    async def read_report_line(self) -> bytes:
-        """Return the next line of the report before the run; ``b""`` if the process has ended."""
-        return await self._report.readline()
-
-    async def stop(self) -> tuple[bytes, bytes]:
-        """Kill a process that got no request. Return what it printed."""
-        _kill(self._process)
-        printed = await self._process.communicate()
-        self._close()
-        return printed
-
-    async def run(self, request: bytes, limits: CodeLimits, watch: Watch) -> Ending:
-        """Send the request, and wait until the process ends or exceeds a limit. Nothing that it started survives."""
-        run = _Run(self._process, limits)
-        watching = asyncio.create_task(run.watch(watch))
-        work = asyncio.gather(
-            run.feed(request),
-            run.collect(run.process.stdout, run.stdout),
-            run.collect(run.process.stderr, run.stderr),
-            run.collect_report(self._report),
-            run.process.wait(),
-        )
-        try:
-            async with asyncio.timeout(limits.timeout_s):
-                await asyncio.shield(work)
-        except TimeoutError:
-            run.stop("timeout_s")
-        finally:
-            watching.cancel()
-            run.stop()
-            await asyncio.shield(work)  # the streams end with the process
-            self._close()
-        code = run.process.returncode or 0
-        report = None if run.report.is_too_long else [bytes(line) for line in run.report.lines if line]
-        return Ending(bytes(run.stdout), bytes(run.stderr), report, code, run.exceeded)
-
-
-async def start_process(command: SandboxCommand) -> SandboxProcess:
-    """Start a command.
+async def execute(command: SandboxCommand, request: bytes, limits: CodeLimits, watch: Watch) -> Ending:
+    """Start a command and run it until it ends or exceeds a limit. Nothing that it has started survives.
 
     Raises:
-        ServiceError: if it cannot be started.
+        ServiceError: if the command cannot be started.
     """
-    read_report, write_report = _socket_pair() if command.reports_to_socket else os.pipe()
+    process, report, close = await _start(command)
+    run = _Run(process, limits)
+    watching = asyncio.create_task(run.watch(watch))
+    work = asyncio.gather(
+        run.feed(request),
+        run.collect(process.stdout, run.stdout),
+        run.collect(process.stderr, run.stderr),
+        run.collect_report(report),
+        process.wait(),
+    )
+    try:
+        async with asyncio.timeout(limits.timeout_s):
+            await asyncio.shield(work)
+    except TimeoutError:
+        run.stop("timeout_s")
+    finally:
+        watching.cancel()
+        run.stop()
+        await asyncio.shield(work)  # the streams end with the process
+        close()
+    lines = None if run.report.is_too_long else [bytes(line) for line in run.report.lines if line]
+    return Ending(bytes(run.stdout), bytes(run.stderr), lines, process.returncode or 0, run.exceeded)
+
+
+async def _start(
+    command: SandboxCommand,
+) -> tuple[asyncio.subprocess.Process, asyncio.StreamReader, Callable[[], None]]:
+    """Start a command. Return its process, and its report with a function that closes it."""
+    read_report, write_report = os.pipe()
     read_extra, write_extra = os.pipe()
     os.write(write_extra, command.extra)
     os.close(write_extra)
@@ -224,22 +199,7 @@ async def start_process(command: SandboxCommand) -> SandboxProcess:
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         unless_connected.pop_all()
-    return SandboxProcess(process, reader, transport.close)
-
-
-async def execute(command: SandboxCommand, request: bytes, limits: CodeLimits, watch: Watch) -> Ending:
-    """Start a command and run it until it ends or exceeds a limit. Nothing that it has started survives.
-
-    Raises:
-        ServiceError: if the command cannot be started.
-    """
-    process = await start_process(command)
-    return await process.run(request, limits, watch)
-
-
-def _socket_pair() -> tuple[int, int]:
-    ours, theirs = socket.socketpair()
-    return ours.detach(), theirs.detach()
+    return process, reader, transport.close
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:

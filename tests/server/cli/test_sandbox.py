@@ -7,9 +7,8 @@ import httpx
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
-from tests.harness import pyodide_package
 from tests.harness.loaded_python import python_command
-from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap, require_deno
+from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap
 from tests.server.cli.command import ROOT, invoke
 
 pytestmark = pytest.mark.slow
@@ -41,7 +40,7 @@ def test_it_does_not_start_without_a_local_sandbox(tmp_path: Path) -> None:
     settings = tmp_path / "settings.toml"
     for section, reason in {
         "url = 'http://sandbox.test:9385'": "A sandbox service cannot use another one",
-        "bubblewrap = '/nowhere'\ndeno = '/nowhere'": "CodeExec has no sandbox. bwrap is not installed",
+        "bubblewrap = '/nowhere'": "CodeExec has no sandbox. bwrap is not installed",
     }.items():
         settings.write_text(f"[code]\n{section}\n")
         error = invoke("sandbox", "serve", "--port", "0", "--settings", settings).exception
@@ -59,19 +58,9 @@ def test_doctor_names_the_sandbox(tmp_path: Path) -> None:
 
     code, text = report(f"bubblewrap = {require_bubblewrap()!r}")
     assert (code, "ok    CodeExec uses Bubblewrap (" in text) == (0, True)
-    code, text = report("bubblewrap = '/nowhere'\ndeno = '/nowhere'")
+    code, text = report("bubblewrap = '/nowhere'")
     assert (code, "note  CodeExec refuses all programs" in text) == (0, True)
     code, text = report("provider = 'bubblewrap'\nbubblewrap = '/nowhere'")
     assert (code, "FAIL  CodeExec refuses all programs" in text) == (1, True)
     code, text = report("url = 'http://127.0.0.1:1'")
     assert (code, "FAIL  the sandbox for CodeExec cannot be used" in text) == (1, True)
-
-
-def test_doctor_names_deno(tmp_path: Path) -> None:
-    settings = tmp_path / "settings.toml"
-    section = f"provider = 'deno'\ndeno = {require_deno()!r}\npyodide = {str(pyodide_package.FOLDER)!r}"
-    settings.write_text(f"[code]\n{section}\n")
-    result = invoke("doctor", "--settings", settings, "--checkpoint", "memory://")
-    assert "ok    CodeExec uses Deno (" in result.stdout
-    setup = invoke("sandbox", "setup", "--settings", settings)
-    assert (setup.exit_code, setup.stdout.startswith("Pyodide ")) == (0, True)

@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.ragflow_lg.adapters.code.sandboxes import SANDBOXES, Run, open_run
+from tests.ragflow_lg.adapters.code.sandboxes import USERS, Run, open_run
 
 
-@pytest.fixture(params=SANDBOXES, ids="-".join)
+@pytest.fixture(params=USERS)
 def run(request: Any) -> Run:
-    """Run programs in each local sandbox."""
-    provider, user = request.param
-    return open_run(provider, user)
+    """Run programs as each user."""
+    return open_run(request.param)

@@ -12,10 +12,9 @@ import pytest
 
 from ragflow_lg.adapters.code.bubblewrap import Bubblewrap
 from ragflow_lg.adapters.code.code_settings import CodeLimits
-from ragflow_lg.adapters.code.deno import Deno
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.services.code import CodeRequest, CodeResult, Language
-from tests.harness import bubblewrap_package, pyodide_package
+from tests.harness import bubblewrap_package
 
 ORDINARY_USER = 1000
 MEBIBYTE = 1024 * 1024
@@ -23,35 +22,22 @@ LIMITS: dict[str, Any] = {"timeout_s": 8.0, "cpu_s": 2, "memory_bytes": 256 * ME
 """Small limits, so that attacks end soon."""
 
 USERS = ("root", "user") if os.geteuid() == 0 else ("user",)
-DENO_USERS = USERS if os.environ.get("ALL_SANDBOXES") else USERS[:1]
-"""Deno takes about a second to start, so only ``python -m tests.campaigns attacks`` plays its tests as each user."""
-SANDBOXES = (*(("bubblewrap", user) for user in USERS), *(("deno", user) for user in DENO_USERS))
-"""The local sandboxes, each with the users that start it."""
+"""The users that start the sandbox."""
 
 
 class Run:
-    """Runs programs in a sandbox as a user: ``run(code, language, arguments, limits…)``. Raises the sandbox's error."""
+    """Runs programs as a user: ``run(code, language, arguments, limits…)``. Raises the sandbox's error."""
 
-    def __init__(self, provider: str, user: str, program: str) -> None:
-        self.provider = provider
+    def __init__(self, user: str, program: str) -> None:
         self._user = user
         self._program = program
 
     def __call__(self, code: str, language: str = "python", arguments: Any = None, **limits: Any) -> CodeResult:
         """Run a program."""
         request = CodeRequest(cast("Language", language), code, arguments or {})
-        work = partial(asyncio.run, self._run(request, CodeLimits(**{**LIMITS, **limits})))
+        sandbox = Bubblewrap(self._program, CodeLimits(**{**LIMITS, **limits}))
+        work = partial(asyncio.run, sandbox.run(request))
         return _as_ordinary_user(work) if self._user == "user" and os.geteuid() == 0 else work()
-
-    def omit(self, provider: str, reason: str) -> None:
-        """Skip the test if the programs run in this sandbox."""
-        if self.provider == provider:
-            pytest.skip(f"{provider}: {reason}")
-
-    async def _run(self, request: CodeRequest, limits: CodeLimits) -> CodeResult:
-        if self.provider == "bubblewrap":
-            return await Bubblewrap(self._program, limits).run(request)
-        return await Deno(self._program, pyodide_package.FOLDER, limits).run(request)
 
 
 def probe(run: Run, *expressions: str, imports: str = "os") -> list[str]:
@@ -74,33 +60,24 @@ def probe(run: Run, *expressions: str, imports: str = "os") -> list[str]:
 
 def require_bubblewrap() -> str:
     """Return the path of ``bwrap``, or skip the test."""
-    return _require(bubblewrap_package.find())
-
-
-def require_deno() -> str:
-    """Return the path of Deno, or skip the test."""
-    return _require(pyodide_package.find())
-
-
-def _require(found: tuple[str, str]) -> str:
-    path, reason = found
+    path, reason = bubblewrap_package.find()
     if not path:
         pytest.skip(reason)
     return path
 
 
-def open_run(provider: str, user: str) -> Run:
-    """Return a function that runs programs in a sandbox as a user."""
-    program = require_bubblewrap() if provider == "bubblewrap" else require_deno()
+def open_run(user: str) -> Run:
+    """Return a function that runs programs in Bubblewrap as a user."""
+    program = require_bubblewrap()
     if user == "user":
-        _load(provider, program)
-    return Run(provider, user, program)
+        _load(program)
+    return Run(user, program)
 
 
 @cache
-def _load(provider: str, program: str) -> None:
+def _load(program: str) -> None:
     """Load what a run needs, once: the ordinary user may be unable to read it."""
-    Run(provider, "", program)("def main(): return 1")
+    Run("", program)("def main(): return '\\ud800'")
 
 
 def _as_ordinary_user(work: Callable[[], CodeResult]) -> CodeResult:

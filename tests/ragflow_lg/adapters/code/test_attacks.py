@@ -1,4 +1,4 @@
-"""Hostile programs in every local sandbox: what they try must fail, and the limit must be named."""
+"""Hostile programs in Bubblewrap: what they try must fail, and the limit must be named."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import CodeLimitError, ServiceError
+from tests.harness.rows import each_row
 from tests.ragflow_lg.adapters.code.sandboxes import MEBIBYTE, Run, probe
 
 pytestmark = pytest.mark.slow
@@ -30,7 +31,6 @@ def limit_of(run: Run, code: str, language: str = "python", **limits: object) ->
 
 
 def test_a_fork_bomb_ends(run: Run) -> None:
-    run.omit("deno", "its Python cannot start processes: test_deno_attacks")
     code = "import os\ndef main():\n    while True:\n        os.fork()"
     with pytest.raises(ServiceError) as caught:
         run(code)
@@ -39,7 +39,6 @@ def test_a_fork_bomb_ends(run: Run) -> None:
 
 
 def test_too_many_threads_end(run: Run) -> None:
-    run.omit("deno", "its Python has no threads: test_deno_attacks")
     code = (
         "import threading, time\n"
         "def main():\n"
@@ -62,7 +61,6 @@ def test_a_memory_bomb_ends(run: Run, language: str, code: str) -> None:
 
 
 def test_the_memory_of_all_processes_is_limited(run: Run) -> None:
-    run.omit("deno", "its Python cannot start processes: test_deno_attacks")
     code = (
         "import os, time\n"
         "def main():\n"
@@ -124,7 +122,6 @@ def test_many_files_end(run: Run) -> None:
 
 
 def test_only_the_scratch_folder_is_writable(run: Run) -> None:
-    run.omit("deno", "all files are in the memory of the program")
     folders = ("/", "/dev", "/dev/shm", "/usr", "/usr/lib", "/etc", "/bin")
     results = probe(run, *(f"open({folder + '/x'!r}, 'w')" for folder in folders))
     assert set(results) <= {"OSError", "PermissionError", "FileNotFoundError", "NotADirectoryError"}
@@ -181,7 +178,7 @@ def test_javascript_has_no_network(run: Run) -> None:
         "  return new Promise((done) => socket.on('error', (e) => done(e.code || e.name)));\n"
         "}"
     )
-    assert run(code, "javascript").value in ("EPERM", "EACCES", "NotCapable")
+    assert run(code, "javascript").value in ("EPERM", "EACCES")
 
 
 # Artifacts and reports
@@ -200,13 +197,11 @@ def test_artifacts_must_be_files_of_permitted_types(run: Run, make: str) -> None
 
 
 def test_pipes_are_no_artifacts(run: Run) -> None:
-    run.omit("deno", "its Python has no pipes")
     code = "import os\ndef main():\n    os.mkfifo('artifacts/a.png')\n    return 1"
     assert limit_of(run, code) == "artifact_types"
 
 
 def test_devices_cannot_be_created(run: Run) -> None:
-    run.omit("deno", "its Python has no devices: test_deno_attacks")
     results = probe(run, "os.mknod('artifacts/a.png', 0o20644, os.makedev(1, 3))")
     assert results == ["PermissionError"]
 
@@ -218,8 +213,7 @@ def test_artifacts_are_limited(run: Run) -> None:
     assert limit_of(run, large, artifact_bytes=1000) == "artifact_bytes"
 
 
-FORGERS = {
-    "bubblewrap": """
+FORGER = """
 import fcntl, os, stat
 def main(lines):
     pipe = next(fd for fd in range(3, 64) if _is_pipe(fd))
@@ -231,32 +225,19 @@ def _is_pipe(fd):
         return stat.S_ISFIFO(os.fstat(fd).st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & 3 == os.O_WRONLY
     except OSError:
         return False
-""",
-    "deno": """
-import js
-def main(lines):
-    for line in lines:
-        js.process.send(js.JSON.parse(line))
-    return 1
-""",
-}
+"""
 
 
 def test_names_of_artifacts_cannot_leave_the_folder(run: Run) -> None:
     line = json.dumps({"artifact": "../x.csv", "content": "eA=="})
     with pytest.raises(ServiceError, match="has a name that cannot be used"):
-        run(FORGERS[run.provider], arguments={"lines": [line]})
+        run(FORGER, arguments={"lines": [line]})
 
 
-def test_a_report_without_json_is_an_error(run: Run) -> None:
-    run.omit("deno", "its channel writes the JSON")
+@each_row("line", ["nonsense", "[1]"])
+def test_a_damaged_report_is_an_error(run: Run, line: str) -> None:
     with pytest.raises(ServiceError, match="has damaged the report"):
-        run(FORGERS[run.provider], arguments={"lines": ["nonsense"]})
-
-
-def test_a_damaged_report_is_an_error(run: Run) -> None:
-    with pytest.raises(ServiceError, match="has damaged the report"):
-        run(FORGERS[run.provider], arguments={"lines": ["[1]"]})
+        run(FORGER, arguments={"lines": [line]})
 
 
 def test_a_forged_marker_remains_text(run: Run) -> None:
@@ -303,13 +284,11 @@ CALLS = (
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of system calls are those of x86-64")
 def test_dangerous_system_calls_are_refused(run: Run) -> None:
-    run.omit("deno", "WebAssembly makes no system calls")
     results = probe(run, *(f"{LIBC}.{call}" for call in CALLS), imports="ctypes, os")
     assert dict(zip(CALLS, results, strict=True)) == dict.fromkeys(CALLS, "-1")
 
 
 def test_programs_gain_no_privileges(run: Run) -> None:
-    run.omit("deno", "its Python cannot start processes: test_deno_attacks")
     code = (
         "import ctypes, os, subprocess\n"
         "def main():\n"
@@ -322,7 +301,6 @@ def test_programs_gain_no_privileges(run: Run) -> None:
 
 
 def test_nothing_survives_a_program(run: Run) -> None:
-    run.omit("deno", "its Python cannot start processes: test_deno_attacks")
     code = (
         "import os, time\n"
         "def main():\n"

@@ -7,15 +7,13 @@ import pytest
 
 from ragflow_lg.adapters.code import sandbox_choice
 from ragflow_lg.adapters.code.code_settings import CodeSettings
-from ragflow_lg.adapters.code.pyodide_folder import VERSION
 from ragflow_lg.adapters.code.sandbox_choice import ChosenSandbox, FoundSandbox, find_sandbox
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.code import CodeRequest, CodeResult
 from tests.fakes.counted_workers import CountedWorkers
 from tests.fakes.services import ScriptedHttp
-from tests.harness import pyodide_package
 from tests.harness.rows import each_row
-from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap, require_deno
+from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap
 
 pytestmark = pytest.mark.slow
 
@@ -27,32 +25,6 @@ async def test_auto_takes_bubblewrap_if_it_works() -> None:
     assert found.is_working
     assert found.description.startswith("Bubblewrap (/")
     assert (await found.sandbox.run(REQUEST)).value == 1
-
-
-async def test_auto_takes_deno_if_bubblewrap_does_not_work() -> None:
-    settings = CodeSettings(bubblewrap="/nowhere", deno=require_deno(), pyodide=str(pyodide_package.FOLDER))
-    found = await find_sandbox(settings, ScriptedHttp(), CountedWorkers())
-    assert found.is_working
-    assert found.description == f"Deno ({settings.deno}): JavaScript, Python (Pyodide {VERSION})"
-    assert (await found.sandbox.run(REQUEST)).value == 1
-
-
-async def test_the_advice_says_why_bubblewrap_is_not_used() -> None:
-    settings = CodeSettings(bubblewrap="/nowhere", deno=require_deno(), pyodide="/nowhere")
-    found = await find_sandbox(settings, ScriptedHttp(), CountedWorkers())
-    assert "bwrap" in found.advice.partition("or install Bubblewrap")[2]
-
-
-async def test_deno_without_pyodide_runs_javascript() -> None:
-    sandbox = ChosenSandbox(CodeSettings("deno", deno=require_deno(), pyodide="/nowhere"), ScriptedHttp())
-    found = await sandbox.find()
-    assert found.is_working
-    assert found.description.endswith("JavaScript, no Python")
-    assert found.advice.startswith("Python in Deno needs Pyodide")
-    assert (await sandbox.run(CodeRequest("javascript", "function main() { return 1; }"))).value == 1
-    with pytest.raises(SettingsError, match="Run `ragflow-lg sandbox setup`"):
-        await sandbox.run(REQUEST)
-    await sandbox.aclose()
 
 
 async def test_auto_takes_the_service_if_its_address_is_set() -> None:
@@ -67,13 +39,14 @@ async def test_auto_takes_the_service_if_its_address_is_set() -> None:
         (CodeSettings("refuse"), 'CodeExec is switched off: provider is "refuse" in the section [code]'),
         (
             CodeSettings("http"),
-            "CodeExec has no sandbox. The provider http needs the setting url. One is enough: install",
+            "CodeExec has no sandbox. The provider http needs the setting url. There are two ways: install",
         ),
         (
-            CodeSettings(bubblewrap="/nowhere", deno="/nowhere"),
-            "CodeExec has no sandbox. bwrap is not installed. Deno is not installed. Install it with: pip install",
+            CodeSettings(bubblewrap="/nowhere"),
+            "CodeExec has no sandbox. bwrap is not installed. There are two ways: install bubblewrap (Linux), for "
+            "example with `apt install bubblewrap`, or set url in the section [code] of the settings to the address of "
+            "a sandbox service: RAGFlow's, or `ragflow-lg sandbox serve`",
         ),
-        (CodeSettings("deno", deno="/usr/bin/false"), "CodeExec has no sandbox. The sandbox cannot be started"),
         (
             CodeSettings("bubblewrap", bubblewrap="/usr/bin/false"),
             "CodeExec has no sandbox. Bubblewrap does not isolate",
