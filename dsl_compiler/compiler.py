@@ -67,6 +67,16 @@ class CheckedCanvas(NamedTuple):
     draft: Draft | None
     """The canvas after the last pass that could read it; None if none could."""
 
+    def valid_plan(self) -> Plan:
+        """Return the plan.
+
+        Raises:
+            CompileError: if the canvas cannot run.
+        """
+        if self.plan is None:
+            raise CompileError(self.diagnostics)
+        return self.plan
+
 
 def inspect_canvas(source: Source, catalog: Registry, deployment: Deployment | None = None) -> CheckedCanvas:
     """Check a canvas as `check_canvas` does. Return the draft as well, for tools that show what the compiler knows."""

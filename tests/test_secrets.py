@@ -8,9 +8,11 @@ import pytest
 from pydantic import BaseModel
 
 from ragflow_lg.adapters.ragflow_api.remote_agents import RemoteAgent
+from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import make_redacted_view
 from ragflow_lg.dsl.redaction import SECRET, Redactor, is_secret_name
-from ragflow_lg.dsl_compiler.eject import eject_plan
+from ragflow_lg.dsl_compiler import inspect_canvas
+from ragflow_lg.dsl_compiler.eject import eject_canvas
 from ragflow_lg.server.migration.agent_files import build_agent_file, restore_secrets
 from tests.fakes.canvas import canvas, node, plan_of
 from tests.harness.rows import each_row
@@ -64,7 +66,7 @@ PLACES: dict[str, dict[str, Any]] = {
 
 
 def eject(document: dict[str, Any]) -> str:
-    return str(eject_plan(plan_of(document), name="Canvas", version="1").files)
+    return str(eject_canvas(inspect_canvas(document, load_catalog()), name="Canvas", version="1").files)
 
 
 def pull(document: dict[str, Any]) -> str:

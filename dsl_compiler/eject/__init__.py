@@ -1,8 +1,9 @@
-"""Writes a canvas as a Python package for LangGraph: plan → model of the package → texts of its files.
+"""Writes a canvas as a Python package: one module a node with its prompts and params, and the edges.
 
-No text of a canvas becomes code: it is written as a literal (`python_literals`) or turned into a name (`python_names`).
+The package builds the canvas again and compiles it, so that it does the same. No text of a canvas becomes code: it is
+written as a literal (`python_literals`) or turned into a name (`python_names`).
 """
 
-from ragflow_lg.dsl_compiler.eject.package import EjectedPackage, eject_plan
+from ragflow_lg.dsl_compiler.eject.package import EjectedPackage, eject_canvas
 
-__all__ = ["EjectedPackage", "eject_plan"]
+__all__ = ["EjectedPackage", "eject_canvas"]

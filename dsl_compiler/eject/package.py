@@ -1,73 +1,133 @@
-"""The package for a plan: all files by their paths."""
+"""The package for a canvas: all files by their paths."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec import Struct
+from pydantic import ValidationError
 
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import CompileError
+from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import Plan, PlanNode
-from ragflow_lg.dsl_compiler.eject.flow_shape import FlowShape, NotEjectable, shape_flow
-from ragflow_lg.dsl_compiler.eject.node_modules import NodeModule
-from ragflow_lg.dsl_compiler.eject.package_files import (
-    write_canvas,
-    write_graph,
-    write_project,
-    write_readme,
-    write_state,
-)
-from ragflow_lg.dsl_compiler.eject.package_model import Environment, PackageModel
-from ragflow_lg.dsl_compiler.eject.python_literals import literal
-from ragflow_lg.dsl_compiler.eject.python_module import PythonModule
+from ragflow_lg.dsl.variable_references import ReferenceScope
+from ragflow_lg.dsl_compiler.compiler import CheckedCanvas
+from ragflow_lg.dsl_compiler.draft import RawComponent
+from ragflow_lg.dsl_compiler.eject.environment import Environment
+from ragflow_lg.dsl_compiler.eject.python_literals import comment, literal, quoted
 from ragflow_lg.dsl_compiler.eject.python_names import name_nodes, package_name
-from ragflow_lg.dsl_compiler.eject.region_modules import RegionModule
+from ragflow_lg.dsl_compiler.passes.bind_components import EDITOR_KEYS
+from ragflow_lg.dsl_compiler.passes.bind_globals import SYSTEM_DEFAULTS
+
+_GRAPH_TEST = '''"""Tests of the graph."""
+
+from {package}.graph import build_canvas
 
 
-def write_graph_test(model: PackageModel) -> str:
-    """Return ``tests/test_graph.py``."""
-    module = PythonModule(model.package, "Tests of the graph.")
-    module.use(f"{model.package}.graph", "graph")
-    plan = model.plan
-    names = [model.name(node.id) for node in plan.nodes.values() if node.parent is None and node.rank >= 0]
-    module.add(f"NODES = {literal([*names, 'finish'])}")
-    module.add("def test_the_graph_has_all_nodes() -> None:", "    assert set(graph.get_graph().nodes) >= set(NODES)")
-    return module.text()
+def test_the_canvas_compiles() -> None:
+    canvas = build_canvas()
+    assert len(canvas.compile().plan.nodes) == len(canvas.nodes)
+'''
+
+_RECORDING_TEST = '''"""Plays the recorded runs in tests/recordings."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ragflow_lg.ejected import open_services
+
+from {package}.graph import build_canvas
+
+FOLDER = Path(__file__).parent / "recordings"
 
 
-def write_recording_test(model: PackageModel) -> str:
-    """Return ``tests/test_recordings.py``."""
-    module = PythonModule(model.package, "Plays the recorded runs in tests/recordings.")
-    for name in ("asyncio", "json", "pytest"):
-        module.use(name)
-    module.use("pathlib", "Path")
-    module.use("typing", "Any")
-    module.use("langgraph.checkpoint.memory", "InMemorySaver")
-    module.use("langchain_core.runnables", "RunnableConfig")
-    module.use("ragflow_lg.ejected", "open_services")
-    module.use(f"{model.package}.canvas", "CANVAS")
-    module.use(f"{model.package}.graph", "build_graph")
-    module.add('FOLDER = Path(__file__).parent / "recordings"')
-    module.add(
-        "async def play(name: str, request: Any) -> dict[str, Any]:",
-        '    """Return the state after the turn of a recording."""',
-        "    graph = build_graph().compile(checkpointer=InMemorySaver())",
-        '    config: RunnableConfig = {"configurable": {"thread_id": name}}',
-        '    async with open_services(recording=FOLDER / f"{name}.jsonl") as services:',
-        "        await graph.ainvoke(request, config, context=services)",
-        "    return (await graph.aget_state(config)).values",
-    )
-    module.add(
-        '@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.jsonl")))',
-        "def test_a_recorded_run_has_the_same_outputs(name: str) -> None:",
-        '    expected = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))',
-        '    state = asyncio.run(play(name, expected["request"]))',
-        "    outputs = {node.id: state[key] for key, node in CANVAS.nodes.items() if state.get(key)}",
-        '    assert outputs == expected["outputs"]',
-        '    assert state["messages"][-1]["content"] == expected["answer"]',
-    )
-    return module.text()
+async def play(name: str, request: Any) -> Any:
+    """Return the state after the turn of a recording."""
+    async with open_services(recording=FOLDER / f"{{name}}.jsonl") as services:
+        return await build_canvas().compile(services=services).ainvoke(request)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.jsonl")))
+def test_a_recorded_run_has_the_same_outputs(name: str) -> None:
+    expected = json.loads((FOLDER / f"{{name}}.json").read_text("utf-8"))
+    state = asyncio.run(play(name, expected["request"]))
+    assert {{id_: entry for id_, entry in state["outputs"].items() if entry}} == expected["outputs"]
+    assert state["messages"][-1]["content"] == expected["answer"]
+'''
+
+_PROJECT = """[project]
+name = {name}
+version = "0.1.0"
+description = {description}
+requires-python = ">=3.11"
+dependencies = ["ragflow-lg=={version}"]
+
+[project.optional-dependencies]
+dev = ["pyright", "pytest", "ruff"]
+
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+
+[tool.setuptools.packages.find]
+include = [{package}, {subpackages}]
+
+[tool.ruff]
+line-length = 100
+
+[tool.ruff.lint]
+select = ["E4", "E7", "E9", "F", "I"]
+
+[tool.pyright]
+typeCheckingMode = "strict"
+"""
+
+_README = """# {title}
+
+A LangGraph graph, written by `ragflow-lg eject` from a RAGFlow canvas. The code is yours: change it as you like.
+
+```python
+import asyncio
+
+from {package}.graph import build_canvas
+
+
+async def main() -> None:
+    graph = build_canvas().compile(model="demo")
+    state = await graph.ainvoke({{"query": "Hello"}})
+    print(state["messages"][-1]["content"])
+
+
+asyncio.run(main())
+```
+
+Without `model="demo"`, the graph opens the models, datasets and tools of your `ragflow-lg.toml`.
+
+| file | contents |
+| --- | --- |
+| `{package}/graph.py` | the nodes and edges, and the variables |
+| `{package}/nodes/` | the nodes, with their prompts and params |
+| `tests/` | tests; run them with `pytest` |
+
+| node | component | title |
+| --- | --- | --- |
+{rows}
+{environment}"""
+
+_ENVIRONMENT = """
+## Environment
+
+The canvas contained secrets. Set them:
+
+| variable |
+| --- |
+"""
 
 
 class EjectedPackage(Struct, frozen=True):
@@ -78,86 +138,145 @@ class EjectedPackage(Struct, frozen=True):
     files: Mapping[str, str]
     """Texts by path."""
     names: Mapping[str, str]
-    """The functions of the nodes, by id."""
+    """The Python names of the nodes, by id."""
     secrets: Mapping[str, str]
     """The secrets of the canvas by environment variable. They are in no file."""
 
 
-def eject_plan(plan: Plan, *, name: str = "", version: str, has_recordings: bool = False) -> EjectedPackage:
-    """Return the package for a plan that has no errors. ``version`` is the release of ragflow-lg that it needs.
+def eject_canvas(
+    canvas: CheckedCanvas, *, name: str = "", version: str, has_recordings: bool = False
+) -> EjectedPackage:
+    """Return the package for a canvas. ``version`` is the release of ragflow-lg that it needs.
 
     With ``has_recordings``, a test plays the recordings in ``tests/recordings``.
 
     Raises:
-        CompileError: if nodes have no counterpart in a plain graph; the diagnostics name them.
+        CompileError: if the canvas has errors, or a node runs another canvas.
     """
-    model = PackageModel(
-        plan, package_name(name or plan.title), name_nodes(plan.nodes.values()), Environment(plan.redactor)
-    )
-    problems: list[Diagnostic] = []
-    files: dict[str, str] = {}
-    shapes = _shapes(plan, problems)
-    for node in plan.nodes.values():
-        if node.rank < 0 or node.spec.kind == "region_item" or node.parent not in shapes:
-            continue
-        try:
-            if any(part.canvas is not None for part in node.with_tools()):
-                raise NotEjectable(node, "it runs another canvas")
-            files[f"{model.package}/nodes/{model.name(node.id)}.py"] = _write_node(model, shapes, node)
-        except NotEjectable as problem:
-            problems.append(_diagnostic(problem))
-    if problems:
+    plan, draft = canvas.valid_plan(), canvas.draft
+    assert draft is not None
+    if problems := [_refusal(node) for node in plan.nodes.values() if any(part.canvas for part in node.with_tools())]:
         raise CompileError(problems)
-    title = "The nodes of the graph, one function each."
-    files |= {
-        f"{model.package}/__init__.py": '"""A graph from a RAGFlow canvas; see graph.py."""\n',
-        f"{model.package}/nodes/__init__.py": f'"""{title}"""\n',
-        f"{model.package}/state.py": write_state(
-            model,
-            [gate for shape in shapes.values() for gate in shape.gated.values()],
-        ),
-        f"{model.package}/canvas.py": write_canvas(model),
-        f"{model.package}/graph.py": write_graph(model, shapes[None]),
-        "pyproject.toml": write_project(model, version),
+    package, names = package_name(name or plan.title), name_nodes(plan.nodes.values())
+    environment = Environment(plan.redactor)
+    files = {
+        f"{package}/nodes/{names[node.id]}.py": _write_node(node, draft.components[node.id], names, environment)
+        for node in plan.nodes.values()
     }
-    files["tests/test_graph.py"] = write_graph_test(model)
+    files |= {
+        f"{package}/__init__.py": '"""A graph from a RAGFlow canvas; see graph.py."""\n',
+        f"{package}/nodes/__init__.py": '"""The nodes of the graph."""\n',
+        f"{package}/graph.py": _write_graph(package, plan, draft.components, names, environment),
+        "pyproject.toml": _write_project(package, plan, version),
+        "tests/test_graph.py": _GRAPH_TEST.format(package=package),
+        "README.md": _write_readme(package, plan, names, environment),
+    }
     if has_recordings:
-        files["tests/test_recordings.py"] = write_recording_test(model)
-    files["README.md"] = write_readme(model)
-    names = {str(id_): name for id_, name in model.names.items()}
-    return EjectedPackage(model.package, dict(sorted(files.items())), names, model.environment.secrets)
+        files["tests/test_recordings.py"] = _RECORDING_TEST.format(package=package)
+    ids = {str(id_): name for id_, name in names.items()}
+    return EjectedPackage(package, dict(sorted(files.items())), ids, environment.secrets)
 
 
-def _shapes(plan: Plan, problems: list[Diagnostic]) -> dict[str | None, FlowShape]:
-    shapes: dict[str | None, FlowShape] = {}
-    for region in (None, *plan.regions.values()):
+def _refusal(node: PlanNode) -> Diagnostic:
+    message = "The node cannot be written as code: it runs another canvas."
+    return Diagnostic("eject-unsupported", "error", node.pointer, message, node=node.id, title=node.title)
+
+
+def _write_node(node: PlanNode, component: RawComponent, names: Mapping[NodeId, str], environment: Environment) -> str:
+    name = names[node.id]
+    params = environment.without_secrets(_needed_params(node, component, names), name)
+    arguments = [quoted(node.id), quoted(node.spec.name), literal(params, 1) if params else "{}"]
+    arguments += [f"title={quoted(node.title)}"] if node.title else []
+    code = "".join(f"    {argument},\n" for argument in arguments)
+    head = _head(f"{node.title or node.id}: {node.spec.description}", code, "from ragflow_lg.ejected import Node")
+    return f"{head}\n{name} = Node(\n{code})\n"
+
+
+def _head(summary: str, code: str, *imports: str) -> str:
+    """Return the docstring and the imports of a module."""
+    needed = ["import os\n"] if "os.environ" in code else []
+    needed += ["from typing import Any\n"] if "Any]" in code else []
+    return f'"""{comment(summary)}"""\n\n' + "\n".join([*needed, *imports]) + "\n"
+
+
+def _needed_params(node: PlanNode, component: RawComponent, ids: Iterable[NodeId]) -> dict[str, Any]:
+    """Return the params that the component reads, without the editor's keys and without defaults."""
+    model = node.spec.params
+    scope = ReferenceScope(frozenset(ids), True)
+
+    def read(params: Mapping[str, Any]) -> Any:
         try:
-            shapes[region.owner if region else None] = shape_flow(plan, region)
-        except NotEjectable as problem:
-            problems.append(_diagnostic(problem))
-    return shapes
+            return model.model_validate(params, context={"scope": scope}).model_dump(mode="json")
+        except ValidationError:
+            return None
+
+    known = {*model.model_fields, *(field.alias for field in model.model_fields.values())}
+    unread = {*EDITOR_KEYS, *node.spec.unused} - known
+    kept = {key: value for key, value in component.params.items() if key not in unread and value is not None}
+    whole = read(kept)
+    for key in list(kept):
+        rest = {other: value for other, value in kept.items() if other != key}
+        if whole is not None and read(rest) == whole:
+            kept = rest
+    return kept
 
 
-def _write_node(model: PackageModel, shapes: Mapping[str | None, FlowShape], node: PlanNode) -> str:
-    shape = shapes[node.parent]
-    region = model.plan.regions.get(node.id)
-    if region is not None:
-        if node.id not in shapes:
-            raise NotEjectable(node, "its body has no counterpart")
-        module = RegionModule(model, region, shape, shapes[node.id])
-        module.check()
-        return module.write()
-    around = model.regions_around(node)
-    return NodeModule(model, shape, node, model.round_node(around[-1]) if around else "").write()
-
-
-def _diagnostic(problem: NotEjectable) -> Diagnostic:
-    node = problem.node
-    return Diagnostic(
-        "eject-unsupported",
-        "error",
-        node.pointer,
-        f"The node cannot be written as code: {problem.reason}.",
-        node=node.id,
-        title=node.title,
+def _write_graph(
+    package: str,
+    plan: Plan,
+    components: Mapping[str, RawComponent],
+    names: Mapping[NodeId, str],
+    environment: Environment,
+) -> str:
+    own = {name: value for name, value in plan.globals.items() if name not in SYSTEM_DEFAULTS}
+    variables = literal(environment.without_secrets(own, package))
+    arguments = [quoted(plan.title), *(["variables=VARIABLES"] if own else [])]
+    compat = dict.fromkeys(plan.compatibility.names, True)
+    arguments += [f"compat={literal(compat)}"] if compat else []
+    lines = [f"    canvas = Canvas({', '.join(arguments)})"]
+    for node in plan.nodes.values():
+        inside = f", inside={names[node.parent]}" if node.parent else ""
+        lines.append(f"    canvas.add_node({names[node.id]}{inside})")
+    for component in components.values():
+        targets = (names[NodeId(target)] for target in component.downstream if target in names)
+        lines += [f"    canvas.add_edge({names[NodeId(component.id)]}, {target})" for target in targets]
+    code = "\n".join(
+        [
+            *([f"VARIABLES: dict[str, Any] = {variables}", ""] if own else []),
+            "",
+            "def build_canvas() -> Canvas:",
+            '    """Return the canvas; its method `compile` returns the graph."""',
+            *lines,
+            "    return canvas",
+        ]
     )
+    imports = "\n".join(f"from {package}.nodes.{name} import {name}" for name in sorted(names.values()))
+    head = _head(f"The graph: {plan.title or package}.", code, "from ragflow_lg.ejected import Canvas\n", imports)
+    return f"{head}\n{code}\n"
+
+
+def _write_project(package: str, plan: Plan, version: str) -> str:
+    description = comment(plan.title) or "A graph from a RAGFlow canvas."
+    return _PROJECT.format(
+        name=json.dumps(package.replace("_", "-")),
+        description=json.dumps(description, ensure_ascii=False),
+        version=version,
+        package=json.dumps(package),
+        subpackages=json.dumps(f"{package}.*"),
+    )
+
+
+def _write_readme(package: str, plan: Plan, names: Mapping[NodeId, str], environment: Environment) -> str:
+    nodes = plan.nodes.values()
+    secrets = "".join(f"| `{name}` |\n" for name in sorted(environment.secrets))
+    return _README.format(
+        title=_cell(plan.title) or package,
+        package=package,
+        rows="\n".join(f"| `{names[n.id]}` | {n.spec.name} | {_cell(n.title or n.id)} |" for n in nodes),
+        environment=f"{_ENVIRONMENT}{secrets}" if secrets else "",
+    )
+
+
+def _cell(text: str) -> str:
+    """Return a text of the canvas as plain Markdown."""
+    return "".join(f"\\{char}" if char in "\\`*_{}[]()<>#+!|~&$:" else char for char in comment(text))

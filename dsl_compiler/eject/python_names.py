@@ -1,4 +1,4 @@
-"""Names of functions and modules from the titles of nodes."""
+"""Names of nodes and modules from the titles of nodes."""
 
 from __future__ import annotations
 
@@ -19,32 +19,12 @@ RESERVED = frozenset(
         *keyword.kwlist,
         *keyword.softkwlist,
         *dir(builtins),
-        *("query", "inputs", "files", "user_id", "payload", "chat_template_kwargs", "message_id", "earlier"),
-        *("variables", "history", "messages", "turn", "state", "runtime", "config", "update", "graph", "finish"),
-        *("canvas", "nodes", "tests", "build_graph", "before", "after", "answer", "os", "error", "opened"),
-        *("builder", "chosen", "collected", "entered", "entry", "fields", "final", "index", "interrupt", "item"),
-        *("items", "key", "maps", "outputs", "problems", "question", "result", "results", "schema", "target", "tips"),
-        *("as_list", "combine_maps", "compare", "drop_duplicates", "first_value", "form_problems", "holds"),
-        *("join_items", "join_text", "join_updates", "maps_of", "merge", "merge_results", "output"),
-        *(
-            "open_services",
-            "parse_answers",
-            "read_answer",
-            "response_schema",
-            "show",
-            "sort_items",
-            "split_text",
-            "tip_text",
-            "to_text",
-            "variable",
-        ),
+        *("annotations", "build_canvas", "canvas", "compat", "graph", "nodes", "os", "tests", "variables"),
     }
 )
-"""Names that mean something else in generated code, or in its state."""
+"""Names that mean something else in generated code."""
 
-PACKAGES = frozenset(
-    {*sys.stdlib_module_names, *("langchain_core", "langgraph", "pyright", "pytest", "ragflow_lg", "ruff")}
-)
+PACKAGES = frozenset({*sys.stdlib_module_names, *("pyright", "pytest", "ragflow_lg", "ruff")})
 """Packages that the generated code or its tools import."""
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -71,26 +51,12 @@ def name_nodes(nodes: Iterable[PlanNode]) -> Mapping[NodeId, str]:
     for node in nodes:
         base = python_name(node.title) or python_name(node.id) or python_name(node.spec.name) or "node"
         name, number = base, 1
-        while any(form in taken for form in (name, *derived_names(name))):
+        while name in taken:
             number += 1
             name = f"{base}_{number}"
         names[node.id] = name
-        taken |= {name, *derived_names(name)}
+        taken.add(name)
     return names
-
-
-def derived_names(name: str) -> tuple[str, ...]:
-    """Return the names that generated code derives from a node's name."""
-    return (
-        f"route_{name}",
-        f"join_{name}",
-        f"{name}_round",
-        f"{name}_items",
-        f"{name}_results",
-        f"{name}_round_start",
-        f"next_round_of_{name}",
-        f"build_body_of_{name}",
-    )
 
 
 def package_name(text: str) -> str:

@@ -6,7 +6,6 @@
     ├── CompileError               a canvas is rejected; has all diagnostics
     ├── RunError                   a run failed; names the node
     │   ├── ComponentError         a component failed; becomes its ``_ERROR`` and never leaves a run
-    │   │   └── NodeFailedError    a node of an ejected graph failed; has the outputs so far
     │   ├── NodeTimeoutError       a node took longer than its limit
     │   ├── AnswerError            an answer is not valid for the open form
     │   ├── InputRefusedError      a graph rejects its input
@@ -106,14 +105,6 @@ class RunError(RagflowLgError, code="run"):
 
 class ComponentError(RunError, code="component"):
     """A component failed; the text becomes the node's ``_ERROR``."""
-
-
-class NodeFailedError(ComponentError, code="node-failed"):
-    """A node of an ejected graph failed. ``outputs`` are those that it has stored, with the text as ``_ERROR``."""
-
-    def __init__(self, message: str, *, node: str = "", outputs: Mapping[str, Any] | None = None) -> None:
-        self.outputs = dict(outputs or {})
-        super().__init__(message, node=node)
 
 
 class NodeTimeoutError(RunError, code="node-timeout"):

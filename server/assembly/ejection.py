@@ -18,8 +18,10 @@ from msgspec.structs import replace
 from ragflow_lg import __version__
 from ragflow_lg.base.errors import CompileError, RunError, SettingsError
 from ragflow_lg.base.values import to_json
-from ragflow_lg.dsl_compiler.eject import EjectedPackage, eject_plan
-from ragflow_lg.server.assembly.library import check_file
+from ragflow_lg.dsl_compiler import inspect_canvas
+from ragflow_lg.dsl_compiler.eject import EjectedPackage, eject_canvas
+from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
+from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.recordings import open_recording
 
@@ -48,13 +50,11 @@ async def eject_file(
         RunError: if a recorded turn fails or does not end.
         CassetteError: if a recording cannot be read.
     """
-    plan, diagnostics, _ = check_file(file, lambda: settings)
-    if plan is None:
-        raise CompileError(diagnostics, file=str(file))
+    canvas = inspect_canvas(read_canvas(file), catalog(), CanvasFiles(lambda: settings, file))
     try:
-        package = eject_plan(
-            plan, name=name or plan.title or file.stem, version=__version__, has_recordings=bool(recordings)
-        )
+        plan = canvas.valid_plan()
+        name = name or plan.title or file.stem
+        package = eject_canvas(canvas, name=name, version=__version__, has_recordings=bool(recordings))
     except CompileError as error:
         raise CompileError(error.diagnostics, file=str(file)) from None
     files = dict(format_files(package.files))
@@ -114,7 +114,7 @@ def replace_package(package: EjectedPackage, folder: Path) -> None:
     Raises:
         SettingsError: if the folder contains something else, or cannot be written.
     """
-    own = folder / package.name / "canvas.py"
+    own = folder / package.name / "graph.py"
     if folder.exists() and any(folder.iterdir()) and not own.is_file():
         raise SettingsError(f"{str(folder)!r} is not empty. Choose a new folder.")
     try:

@@ -88,12 +88,17 @@ def _catalog_with(tools: Sequence[Any]) -> Registry:
         return catalog()
     registry = load_catalog()
     for tool in tools:
-        name = str(getattr(tool, "name", None) or getattr(tool, "__name__", type(tool).__name__))
+        name = name_of_tool(tool)
         try:
             registry.add(spec_of_any_tool(name, tool))
         except ValueError:
             raise SettingsError(f"The tool {name!r} has the name of a component or of another tool.") from None
     return registry
+
+
+def name_of_tool(tool: Any) -> str:
+    """Return the name by which a canvas uses a function or a tool of LangChain."""
+    return str(getattr(tool, "name", None) or getattr(tool, "__name__", type(tool).__name__))
 
 
 def _compatibility(compat: Compat | None) -> Compatibility | None:

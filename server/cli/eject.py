@@ -1,4 +1,4 @@
-"""``ragflow-lg eject``: a canvas as a Python package for LangGraph."""
+"""``ragflow-lg eject``: a canvas as a Python package."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def eject(
     query: Annotated[str, typer.Option(help="The message of the recorded turn.")] = "",
     settings: SettingsFile = None,
 ) -> None:
-    """Write a canvas as a Python package for LangGraph.
+    """Write a canvas as a Python package.
 
-    The package has one function a node, the prompts, the edges, a README and tests. Simple nodes are written out;
-    models, agents, retrieval and tools are calls of ragflow_lg. Secrets of the canvas are read from the environment.
+    The package has one module a node with its prompts and params, the edges, a README and tests. Secrets of the canvas
+    are read from the environment.
 
     Example: ragflow-lg eject examples/customer_service_router.json -o router
     """

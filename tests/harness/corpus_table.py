@@ -2,7 +2,7 @@
 
 ``DIR`` is a corpus as `tests.harness.corpus` reads it. A line for each canvas: the upgrade (components before → after,
 and whether upgrading again changes nothing), errors, warnings and infos of ``check``, the verdict of a run, whether it
-comes back from DSL v2, how many of its needs empty settings lack, and whether the package that ``eject`` writes does
+comes back from DSL v2, how many of its needs empty settings lack, and whether the package that ``eject`` writes has
 the same in three turns, with its lines of Python. The same by folder and the findings by code follow.
 """
 
@@ -74,7 +74,6 @@ class Row:
 
 
 HEADS = ("", "canvas", "upgrade", "check", "run", "DSL v2", "needs missing", "eject")
-QUERIES = ("Question 0?", "Question 1?", "Question 2?")
 WIDTHS = (4, 52, 14, 12, 28, 8, 13, 17)
 
 
@@ -93,7 +92,7 @@ def examine(path: Path, settings: Settings) -> Row:
     verdict = judge(path)
     needs = Counter(need.state for need in list_needs(plan, settings)) if plan is not None else Counter[str]()
     closure = find_closure_problem(path)
-    ejection = ejected.judge_file(path, QUERIES)
+    ejection = ejected.judge_file(path)
     return Row(
         era,
         path.stem,

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.dsl_compiler import check_canvas
-from ragflow_lg.dsl_compiler.eject import EjectedPackage, eject_plan
+from ragflow_lg.dsl_compiler import inspect_canvas
+from ragflow_lg.dsl_compiler.eject import EjectedPackage, eject_canvas
 from tests.fakes.canvas import canvas, node
 
 PIECES = (
@@ -44,8 +44,8 @@ def hostile(title: str, prompt: str, name: str, id_: str) -> dict[str, Any]:
 
 
 def eject(document: dict[str, Any]) -> EjectedPackage | None:
-    plan, _ = check_canvas(document, load_catalog())
-    return None if plan is None else eject_plan(plan, version="1.0")
+    checked = inspect_canvas(document, load_catalog())
+    return None if checked.plan is None else eject_canvas(checked, version="1.0")
 
 
 def identifiers(package: EjectedPackage | None) -> set[str]:
@@ -57,7 +57,7 @@ def identifiers(package: EjectedPackage | None) -> set[str]:
             values = [getattr(part, field, None) for field in ("id", "attr", "name", "module", "arg", "asname")]
             found |= {name for value in values if isinstance(value, str) for name in value.split(".")}
     names = package.names.values()
-    return found - {*names, *(f"route_{name}" for name in names), package.name}
+    return found - {*names, package.name}
 
 
 @given(TEXTS, TEXTS, TEXTS, SAFE_NAMES)
@@ -79,13 +79,10 @@ def test_texts_stay_literals(title: str, prompt: str, name: str, id_: str) -> No
 @given(TEXTS)
 def test_a_prompt_is_read_back_as_it_was(prompt: str) -> None:
     document = hostile("Plain", prompt, "plain", "A")
-    plan, _ = check_canvas(document, load_catalog())
     package = eject(document)
-    if plan is None or package is None:
+    if package is None:
         return
     tree = ast.parse(package.files[f"{package.name}/nodes/{package.names['LLM:A']}.py"])
-    (call,) = [
-        part for part in ast.walk(tree) if isinstance(part, ast.Call) and ast.unparse(part.func) == "CANVAS.component"
-    ]
-    params = ast.literal_eval(call.args[1])
-    assert params.get("sys_prompt", "") in (prompt, plan.nodes["LLM:A"].params.sys_prompt.source)  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue, reportUnknownMemberType]
+    (call,) = [part for part in ast.walk(tree) if isinstance(part, ast.Call) and ast.unparse(part.func) == "Node"]
+    params = ast.literal_eval(call.args[2])
+    assert params.get("sys_prompt", "") == prompt

@@ -17,7 +17,7 @@ def test_a_canvas_becomes_a_package_with_tests_that_pass(tmp_path: Path, monkeyp
     assert "the package customer_service_router" in result.stdout
     for path in (folder, folder / "tests"):
         monkeypatch.syspath_prepend(path)  # pyright: ignore[reportUnknownMemberType] - untyped
-    importlib.import_module("test_graph").test_the_graph_has_all_nodes()
+    importlib.import_module("test_graph").test_the_canvas_compiles()
     importlib.import_module("test_recordings").test_a_recorded_run_has_the_same_outputs("turn_1")
 
 
