@@ -8,11 +8,13 @@ from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from typing import Any
 
-RETRY_S = 0.05
+RETRY_S = 5.0
+"""redis-py can swallow a cancellation, so a task is cancelled again after this time. Until then it may clean up: a
+second cancellation would also cut what it awaits at its end, such as storing the tokens that were used."""
 
 
 async def end_task(task: asyncio.Future[Any]) -> None:
-    """Cancel a task and wait until it ends. Cancels repeatedly, because redis-py can swallow a cancellation."""
+    """Cancel a task and wait until it ends. If it goes on, it is cancelled again every `RETRY_S`."""
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=RETRY_S)

@@ -3,11 +3,30 @@ from contextlib import suppress
 
 import pytest
 
+from ragflow_lg.base import tasks
 from ragflow_lg.base.request_notes import RequestNotes, current_notes, use_notes
 from ragflow_lg.base.tasks import SharedTask, end_task, running, work_until
 
 
-async def test_a_task_that_swallows_cancellations_ends() -> None:
+async def test_a_task_cleans_up_undisturbed() -> None:
+    stored = list[str]()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.2)
+            stored.append("tokens")
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    await end_task(task)
+    assert stored == ["tokens"]
+
+
+async def test_a_task_that_swallows_cancellations_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "RETRY_S", 0.05)
+
     async def stubborn() -> None:
         for _ in range(2):
             with suppress(asyncio.CancelledError):
@@ -96,7 +115,9 @@ async def test_an_error_of_the_work_is_raised() -> None:
         await work_until(fail(), asyncio.Event(), 60)
 
 
-async def test_work_that_swallows_a_cancellation_ends_with_its_block() -> None:
+async def test_work_that_swallows_a_cancellation_ends_with_its_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "RETRY_S", 0.05)
+
     async def work() -> None:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(60)
