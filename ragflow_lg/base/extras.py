@@ -40,7 +40,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "png": ("font_roboto", "resvg_py"),
     "postgresql": ("psycopg", "psycopg_pool"),
     "redis": ("redis",),
-    "reports": ("docx", "latex2mathml", "markdown_it", "mdit_py_plugins", "typst"),
+    "reports": ("docx", "pypandoc", "typst"),
     "schemas": ("jsonschema", "referencing"),
     "server": (
         "alembic",

@@ -1,5 +1,7 @@
-"""Moving in from a running RAGFlow: a folder with its agents, sessions and datasets, and their import.
+"""Moving in from a running RAGFlow: a folder with its agents, and what differs here and there.
 
-`agent_files` and `settings_text` compute only; `folder` reads and writes the folder, `puller` fills it. `folder_import`
-moves it into this server, and `thread_import` the states of its sessions. May import everything below `http`.
+`manifest`, `file_names`, `agent_files`, `agent_changes`, `transcripts` and `settings_text` compute only; `folder`
+reads and writes the folder. `puller` fills the folder, `pusher` sends changes back. `folder_import` moves a folder into
+this server: `database_import` stores agents and messages, `thread_import` the states of sessions. May import everything
+below `http`.
 """

@@ -81,7 +81,7 @@ def write_list(
         lines += [
             "## Keys that canvases contained",
             "",
-            "Set them in the settings, as in `[tools.tavily] api_key_env`.",
+            "Set them in the settings, as in `[tools.tavily] api_key_env`. `push` keeps the server's own.",
             "",
         ]
         for title, places in blanked.items():

@@ -17,44 +17,46 @@ MAX_EXAMINED = 20_000
 
 
 class Language(NamedTuple):
-    """A language, and the families of fonts for it in the order of preference."""
+    """A language with a script of its own."""
 
     code: str
-    region: str = ""
-    families: tuple[str, ...] = ()
-    name: str = ""
+    region: str
+    name: str
+    letters: re.Pattern[str]
+    sample: str
+    """One of its letters."""
+    families: tuple[str, ...]
+    """Families of fonts for it, in the order of preference."""
     package: str = "fonts-noto-core"
     """The package of Debian with such a font."""
 
 
-_CJK_PACKAGE = "fonts-noto-cjk"
+_KANA = re.compile("[\u3040-\u30ff\uff66-\uff9d]")
+_HANGUL = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
+_HAN = re.compile("[\u2e80-\u2fdf\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_ARABIC = re.compile("[\u0600-\u06ff\u0750-\u077f\u08a0-\u08ff\ufb50-\ufdff\ufe70-\ufeff]")
+_HEBREW = re.compile("[\u0590-\u05ff\ufb1d-\ufb4f]")
+_THAI, _DEVANAGARI = re.compile("[\u0e00-\u0e7f]"), re.compile("[\u0900-\u097f]")
+
+
+def _wide(code: str, region: str, name: str, letters: re.Pattern[str], sample: str, suffix: str) -> Language:
+    families = (f"Noto Serif CJK {suffix}", f"Noto Sans CJK {suffix}", CJK_FAMILY)
+    return Language(code, region, name, letters, sample, families, "fonts-noto-cjk")
+
 
 LANGUAGES: Mapping[str, Language] = {
     language.code: language
     for language in (
-        Language("ja", "JP", ("Noto Serif CJK JP", "Noto Sans CJK JP", CJK_FAMILY), "Japanese", _CJK_PACKAGE),
-        Language("ko", "KR", ("Noto Serif CJK KR", "Noto Sans CJK KR", CJK_FAMILY), "Korean", _CJK_PACKAGE),
-        Language("zh", "CN", ("Noto Serif CJK SC", "Noto Sans CJK SC", CJK_FAMILY), "Chinese", _CJK_PACKAGE),
-        Language("ar", "", ("Noto Naskh Arabic", "Noto Sans Arabic"), "Arabic"),
-        Language("he", "", ("Noto Serif Hebrew", "Noto Sans Hebrew"), "Hebrew"),
-        Language("th", "", ("Noto Serif Thai", "Noto Sans Thai"), "Thai"),
-        Language("hi", "", ("Noto Serif Devanagari", "Noto Sans Devanagari"), "Hindi"),
+        _wide("ja", "JP", "Japanese", _KANA, "か", "JP"),
+        _wide("ko", "KR", "Korean", _HANGUL, "한", "KR"),
+        _wide("zh", "CN", "Chinese", _HAN, "汉", "SC"),
+        Language("ar", "", "Arabic", _ARABIC, "م", ("Noto Naskh Arabic", "Noto Sans Arabic")),
+        Language("he", "", "Hebrew", _HEBREW, "ש", ("Noto Serif Hebrew", "Noto Sans Hebrew")),
+        Language("th", "", "Thai", _THAI, "ก", ("Noto Serif Thai", "Noto Sans Thai")),
+        Language("hi", "", "Hindi", _DEVANAGARI, "क", ("Noto Serif Devanagari", "Noto Sans Devanagari")),
     )
 }
-"""Languages with scripts of their own, in the order in which they are recognised."""
-
-SAMPLES: Mapping[str, str] = {"ja": "か", "ko": "한", "zh": "汉", "ar": "م", "he": "ש", "th": "ก", "hi": "क"}
-"""A letter of each language."""
-
-_SCRIPTS: Mapping[str, re.Pattern[str]] = {
-    "ja": re.compile("[\u3040-\u30ff\uff66-\uff9d]"),
-    "ko": re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]"),
-    "zh": re.compile("[\u2e80-\u2fdf\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"),
-    "ar": re.compile("[\u0600-\u06ff\u0750-\u077f\u08a0-\u08ff\ufb50-\ufdff\ufe70-\ufeff]"),
-    "he": re.compile("[\u0590-\u05ff\ufb1d-\ufb4f]"),
-    "th": re.compile("[\u0e00-\u0e7f]"),
-    "hi": re.compile("[\u0900-\u097f]"),
-}
+"""The languages in the order in which they are recognised."""
 
 
 def language_of(text: str) -> str:
@@ -64,9 +66,7 @@ def language_of(text: str) -> str:
     ('zh', 'ja', '')
     """
     examined = text[:MAX_EXAMINED]
-    if examined.isascii():
-        return ""
-    return next((code for code, script in _SCRIPTS.items() if script.search(examined)), "")
+    return next((code for code, language in LANGUAGES.items() if language.letters.search(examined)), "")
 
 
 def main_language(text: str) -> str:
@@ -78,7 +78,7 @@ def main_language(text: str) -> str:
     examined = text[:MAX_EXAMINED]
     code = language_of(examined)
     letters = sum(map(str.isalpha, examined)) if code else 0
-    return code if letters and len(_SCRIPTS[code].findall(examined)) >= _MAIN_SHARE * letters else ""
+    return code if letters and len(LANGUAGES[code].letters.findall(examined)) >= _MAIN_SHARE * letters else ""
 
 
 def is_right_to_left(text: str) -> bool:
@@ -87,13 +87,8 @@ def is_right_to_left(text: str) -> bool:
     >>> is_right_to_left("1. مرحبا hello"), is_right_to_left("hello مرحبا")
     (True, False)
     """
-    if text.isascii():
-        return False
-    for character in text[:MAX_EXAMINED]:
-        kind = unicodedata.bidirectional(character)
-        if kind in ("L", "R", "AL"):
-            return kind != "L"
-    return False
+    kinds = (unicodedata.bidirectional(character) for character in text[:MAX_EXAMINED])
+    return next((kind != "L" for kind in kinds if kind in ("L", "R", "AL")), False)
 
 
 def describe_missing(characters: Iterable[str]) -> str:
@@ -113,7 +108,7 @@ def advise_fonts(characters: Iterable[str]) -> str:
     >>> advise_fonts("汉か")
     'Noto Sans CJK JP for Japanese, Noto Sans CJK SC for Chinese (Debian: fonts-noto-cjk)'
     """
-    found = {code for character in characters if (code := language_of(character))}
+    found = set(map(language_of, characters))
     names: dict[str, list[str]] = {}
     for code, language in LANGUAGES.items():
         if code in found:

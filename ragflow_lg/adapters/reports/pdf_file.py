@@ -1,19 +1,19 @@
-"""Reports as PDF, typeset by Typst."""
+"""Reports as PDF, typeset by Typst from what Pandoc writes for it."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from ragflow_lg.adapters.reports.images import Picture
-from ragflow_lg.adapters.reports.languages import LANGUAGES, SAMPLES, describe_missing, main_language
-from ragflow_lg.adapters.reports.markdown_reader import BOXES
+from ragflow_lg.adapters.reports.languages import LANGUAGES, describe_missing, main_language
+from ragflow_lg.adapters.reports.markdown_document import DocumentWriter, Element, count_cells, title_of
 from ragflow_lg.adapters.reports.report_settings import ReportSettings
-from ragflow_lg.adapters.reports.report_tree import Block, count_cells, title_of
-from ragflow_lg.adapters.reports.typst_compiler import CODE_FAMILY, compile_source, find_problems, open_fonts
-from ragflow_lg.adapters.reports.typst_source import TypstWriter, literal
+from ragflow_lg.adapters.reports.typst_compiler import compile_source, find_problems, open_fonts
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.reports import Layout
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BODY_FAMILY = "Libertinus Serif"
 """The family of the text, which is part of Typst."""
 
-_SYMBOL_FAMILIES = ("New Computer Modern", CODE_FAMILY, "DejaVu Sans", "Noto Sans Symbols", "Noto Sans Symbols2")
+_SYMBOL_FAMILIES = ("New Computer Modern", "DejaVu Sans Mono", "DejaVu Sans", "Noto Sans Symbols", "Noto Sans Symbols2")
 """Families that are looked at last, by name: Typst's own search misses some of their characters."""
 
 MAX_TABLE_CELLS = 25_000
@@ -32,14 +32,52 @@ MAX_TABLE_CELLS = 25_000
 MAX_CHECKED = 4_000
 """How many different characters are looked for in the fonts."""
 
+_BOXES = "☐☒"
 _MISSING = re.compile(r'the text `"(.)"` could not be displayed')
 _HIDDEN_KINDS = ("C", "M", "Z")
-_MARGIN_PT = 72
-_GREY = "luma(90)"
+
+_STYLE = """
+#let given = json(bytes(sys.inputs.report))
+#let fonts = given.fonts
+#let grey = luma(160)
+#let small(body) = text(size: 9pt, fill: luma(90), dir: ltr, body)
+#let pages = context counter(page).display("1 / 1", both: true)
+#let parts = (small(given.footer), small(given.timestamp), if given.numbers { small(pages) })
+#let mark = text(size: given.mark_size * 1pt, fill: luma(120).transparentize(75%), given.watermark)
+#set document(title: given.title, date: none)
+#set page(
+  paper: given.paper, margin: 72pt, foreground: rotate(-45deg, mark),
+  header: if given.header != "" { small(given.header) },
+  footer: if given.has_footer { grid(columns: (1fr, auto, 1fr), align: (left, center, right), ..parts) },
+)
+#set text(font: fonts.at(given.language), lang: given.language, size: given.size * 1pt)
+#set text(region: given.region) if given.region != ""
+#set par(leading: 0.7em, spacing: 1.1em, linebreaks: "optimized")
+#set enum(full: false)
+#set table(stroke: 0.5pt + grey, inset: 5pt)
+#show table.cell.where(y: 0): strong
+#show heading: set block(above: 1.4em, below: 0.8em)
+#show heading: it => { set text(size: (given.size + calc.max(0, 8 - 2 * it.level)) * 1pt); it }
+#show figure: set block(breakable: true)
+#show raw: set text(font: ("DejaVu Sans Mono", ..fonts.at(given.language)), size: given.size * 0.85pt, dir: ltr)
+#show raw.where(block: true): set block(fill: luma(245), inset: 8pt, radius: 3pt, width: 100%)
+#show link: set text(fill: rgb("#1a4f9c"))
+#show quote.where(block: true): it => block(
+  inset: (left: 1em, y: 0.2em), stroke: (left: 2pt + luma(190)), width: 100%, it.body,
+)
+#let horizontalrule = line(length: 100%, stroke: 0.5pt + grey)
+#let original = image
+#let image(..arguments) = context {
+  let natural = measure(original(..arguments))
+  let scale = calc.min(0.75, 450pt / natural.width, 640pt / natural.height)
+  original(..arguments, width: natural.width * scale, height: natural.height * scale)
+}
+"""
+"""What comes before the text. All values are in ``sys.inputs``, where Typst does not interpret them."""
 
 
 def write_pdf(
-    blocks: Sequence[Block], text: str, layout: Layout, pictures: Mapping[str, Picture], settings: ReportSettings
+    blocks: list[Element], text: str, layout: Layout, pictures: Mapping[str, Picture], settings: ReportSettings
 ) -> tuple[bytes, list[str]]:
     """Return the file, and warnings about characters that no font has.
 
@@ -54,92 +92,77 @@ def write_pdf(
             "Write a spreadsheet instead, or shorten the tables."
         )
     fonts, families = open_fonts(settings.font_folders, settings.system_fonts)
-    by_language = [family for each in LANGUAGES.values() for family in each.families]
-    wanted = [*settings.fonts, BODY_FAMILY, *by_language, *_SYMBOL_FAMILIES]
-    available = [family for family in dict.fromkeys(wanted) if family.lower() in families]
     language = main_language(text)
-    font_rule = TypstWriter(pictures, available, language).font_rule(language)
-    rules = "\n".join(_rules(blocks, layout, settings, font_rule))
+    values = _values(title_of(blocks), language, layout, settings, families)
+    names = {address: f"{number}.{picture.type}" for number, (address, picture) in enumerate(pictures.items())}
+    files = {names[address]: picture.content for address, picture in pictures.items()}
 
-    def typeset(*, has_formulas: bool) -> bytes:
-        writer = TypstWriter(pictures, available, language, has_formulas=has_formulas)
-        return compile_source(f"#{{\n{rules}\n{writer.blocks(blocks)}\n}}", fonts)
+    def typeset(*, shows_formulas: bool) -> bytes:
+        body = DocumentWriter("typst", names, language, shows_formulas=shows_formulas).write(blocks).decode()
+        return compile_source(_STYLE + body, fonts, files, sys_inputs=values)
 
-    warnings: list[str] = []
-    try:
-        content = typeset(has_formulas=True)
-    except ServiceError as error:
-        content = typeset(has_formulas=False)
-        warnings.append(f"Formulas are shown as their source, because one of them cannot be typeset. {error}")
-    around = "".join((layout.header, layout.footer, layout.watermark))
-    warnings += [
+    warnings = [
         f"No font is called {family!r}, which [reports] fonts names."
         for family in settings.fonts
         if family.lower() not in families
     ]
-    if missing := _find_missing(text + around + BOXES, fonts, font_rule):
+    try:
+        content = typeset(shows_formulas=True)
+    except ServiceError as error:
+        content = typeset(shows_formulas=False)
+        warnings.append(f"Formulas are shown as their source, because one of them cannot be typeset. {error}")
+    around = "".join((layout.header, layout.footer, layout.watermark))
+    if missing := _find_missing(text + around + _BOXES, fonts, values):
         warnings.append(describe_missing(missing))
     return content, warnings
 
 
 def find_missing_languages(settings: ReportSettings) -> list[str]:
     """Return characters of the languages for which there is no font, one of each language."""
-    fonts, _ = open_fonts(settings.font_folders, settings.system_fonts)
-    return _find_missing("".join(SAMPLES.values()), fonts, f'set text(font: "{BODY_FAMILY}")')
+    fonts, families = open_fonts(settings.font_folders, settings.system_fonts)
+    samples = "".join(language.sample for language in LANGUAGES.values())
+    return _find_missing(samples, fonts, _values("", "", Layout(), settings, families))
 
 
-def _rules(blocks: Sequence[Block], layout: Layout, settings: ReportSettings, font_rule: str) -> list[str]:
-    size = layout.font_size
-    rules = [
-        f"set document(title: {literal(title_of(blocks))}, date: none)",
-        f'set page(paper: "{settings.paper}", margin: {_MARGIN_PT}pt, {_page_parts(layout)})',
-        font_rule,
-        f"set text(size: {size:g}pt, dir: ltr)",
-        'set par(leading: 0.7em, spacing: 1.1em, linebreaks: "optimized")',
-        "set heading(outlined: true)",
-        "show heading: set block(above: 1.4em, below: 0.8em)",
-        f'show raw: set text(font: ("{CODE_FAMILY}", "{BODY_FAMILY}"), size: {size * 0.85:g}pt, dir: ltr)',
-        "show raw.where(block: true): set block(fill: luma(245), inset: 8pt, radius: 3pt, width: 100%)",
-        'show link: set text(fill: rgb("#1a4f9c"))',
-        "show table: set par(justify: false)",
-        "set enum(full: false)",
-    ]
-    larger = {1: 6, 2: 4, 3: 2}
-    rules += [
-        f"show heading.where(level: {level}): set text(size: {size + larger.get(level, 0):g}pt)"
-        for level in range(1, 7)
-    ]
-    return rules
+def _values(
+    title: str, language: str, layout: Layout, settings: ReportSettings, families: frozenset[str]
+) -> dict[str, str]:
+    """Return what the style reads."""
+    by_language = [family for each in LANGUAGES.values() for family in each.families]
+    first = [*settings.fonts, BODY_FAMILY]
+    values: dict[str, Any] = {
+        "title": title,
+        "paper": settings.paper,
+        "size": layout.font_size,
+        "language": language or "en",
+        "region": LANGUAGES[language].region if language else "",
+        "fonts": {
+            code: _available([*first[:1], *preferred, *first, *by_language, *_SYMBOL_FAMILIES], families)
+            for code, preferred in (("en", ()), *((code, each.families) for code, each in LANGUAGES.items()))
+        },
+        "header": layout.header,
+        "footer": layout.footer,
+        "timestamp": layout.timestamp,
+        "numbers": layout.has_page_numbers,
+        "has_footer": bool(layout.footer or layout.timestamp or layout.has_page_numbers),
+        "watermark": layout.watermark,
+        "mark_size": max(12, min(64, 900 // max(1, len(layout.watermark)))),
+    }
+    return {"report": orjson.dumps(values).decode()}
 
 
-def _page_parts(layout: Layout) -> str:
-    small = f"set text(size: 9pt, fill: {_GREY}, dir: ltr)"
-    header = f"{{{small}; text({literal(layout.header)})}}" if layout.header else "none"
-    page = 'context {counter(page).display("1 / 1", both: true)}' if layout.has_page_numbers else "[]"
-    footer = (
-        f"{{{small}; grid(columns: (1fr, auto, 1fr), align: (left, center, right), "
-        f"text({literal(layout.footer)}), text({literal(layout.timestamp)}), {page})}}"
-        if layout.footer or layout.timestamp or layout.has_page_numbers
-        else "none"
-    )
-    return f"header: {header}, footer: {footer}, foreground: {_watermark(layout.watermark)}"
+def _available(wanted: list[str], families: frozenset[str]) -> list[str]:
+    return [family for family in dict.fromkeys(wanted) if family.lower() in families]
 
 
-def _watermark(text: str) -> str:
-    if not text:
-        return "none"
-    size = max(12.0, min(64.0, 900.0 / max(1, len(text))))
-    return f"rotate(-45deg, text(size: {size:.0f}pt, fill: luma(120).transparentize(75%), {literal(text)}))"
-
-
-def _find_missing(text: str, fonts: Fonts, font_rule: str) -> list[str]:
+def _find_missing(text: str, fonts: Fonts, values: dict[str, str]) -> list[str]:
     """Return the characters that no font has. PDF/A forbids such characters, and Typst then names them."""
     distinct = [
         character
         for character in dict.fromkeys(text)
         if ord(character) > 0xFF and unicodedata.category(character)[0] not in _HIDDEN_KINDS
     ][:MAX_CHECKED]
-    parts = "; ".join(f"text({literal(character)})" for character in distinct)
-    source = f"#{{set document(date: none); {font_rule}\npar({{{parts}}})}}"
-    named = set(_MISSING.findall(find_problems(source, fonts)))
+    source = _STYLE + "#for each in sys.inputs.characters.codepoints() { text(each) }"
+    values = {**values, "characters": "".join(distinct)}
+    named = set(_MISSING.findall(find_problems(source, fonts, sys_inputs=values)))
     return [character for character in distinct if character in named]

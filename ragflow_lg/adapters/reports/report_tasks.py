@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import html
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from ragflow_lg.services.reports import Layout, ReportRequest
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.reports.images import Picture
-    from ragflow_lg.adapters.reports.report_tree import Block
+    from ragflow_lg.adapters.reports.markdown_document import Element
 
 MAX_BYTES = 20 * 1024 * 1024
 """Maximum size of a file."""
@@ -26,11 +27,9 @@ _PART_BYTES = 3 * 1024 * 1024
 @worker_task("Looking for the images of the document", seconds=30, small_size=0)
 def list_images(text: str) -> list[str]:
     """Return the addresses of the images in a text, each once."""
-    from ragflow_lg.adapters.reports.markdown_reader import read_markdown
-    from ragflow_lg.adapters.reports.report_tree import Image, inline_parts
+    from ragflow_lg.adapters.reports.markdown_document import find_parts, read_markdown
 
-    parts = inline_parts(read_markdown(text))
-    return list(dict.fromkeys(part.address for part in parts if isinstance(part, Image)))
+    return list(dict.fromkeys(address for _, _, (address, _) in find_parts(read_markdown(text), "Image")))
 
 
 @worker_task("Writing the document", seconds=60, small_size=0)
@@ -40,7 +39,7 @@ def build_report(
     """Return the parts of a file in Base64, each a multiple of three bytes, and warnings.
 
     Raises:
-        ServiceError: if the file is too large, or Typst refuses the text.
+        ServiceError: if the file is too large, or Pandoc or Typst refuses the text.
     """
     content, warnings = _write(request, images, settings)
     if len(content) > MAX_BYTES:
@@ -50,7 +49,7 @@ def build_report(
 
 
 def _write(request: ReportRequest, images: Mapping[str, bytes], settings: ReportSettings) -> tuple[bytes, list[str]]:
-    from ragflow_lg.adapters.reports.markdown_reader import clean_text, read_markdown
+    from ragflow_lg.adapters.reports.markdown_document import DocumentWriter, clean_text, read_markdown
 
     text, layout = clean_text(request.text), _clean_layout(request.layout)
     if request.format == "markdown":
@@ -61,17 +60,13 @@ def _write(request: ReportRequest, images: Mapping[str, bytes], settings: Report
         return write_xlsx(text), []
     blocks = read_markdown(text)
     if request.format == "txt":
-        from ragflow_lg.adapters.reports.text_file import write_text
-
-        return write_text(blocks, layout.timestamp), []
-    pictures, unshown = _read_pictures(blocks, images, draws=request.format != "html")
+        return f"{layout.timestamp}\n\n".lstrip().encode() + DocumentWriter("plain", {}).write(blocks), []
+    pictures, unshown = _read_pictures(blocks, images, as_pixels=request.format == "docx")
     warnings = (
         [f"These images are damaged, or of a type that is not supported: {', '.join(unshown)}"] if unshown else []
     )
     if request.format == "html":
-        from ragflow_lg.adapters.reports.html_file import write_html
-
-        return write_html(blocks, text, layout.timestamp, pictures), warnings
+        return _write_html(blocks, text, layout.timestamp, pictures), warnings
     if request.format == "docx":
         from ragflow_lg.adapters.reports.docx_file import write_docx
 
@@ -84,32 +79,57 @@ def _write(request: ReportRequest, images: Mapping[str, bytes], settings: Report
 
 def _clean_layout(layout: Layout) -> Layout:
     """Return a layout whose texts are single lines of characters that all targets can contain."""
-    from ragflow_lg.adapters.reports.markdown_reader import clean_text
+    from ragflow_lg.adapters.reports.markdown_document import clean_text
 
     names = ("header", "footer", "watermark", "timestamp")
     return replace(layout, **{name: " ".join(clean_text(getattr(layout, name)).split()) for name in names})
 
 
 def _read_pictures(
-    blocks: Sequence[Block], images: Mapping[str, bytes], *, draws: bool
+    blocks: list[Element], images: Mapping[str, bytes], *, as_pixels: bool
 ) -> tuple[dict[str, Picture], list[str]]:
-    """Return the images by address, and the addresses of those that cannot be shown.
-
-    With ``draws``, drawings (SVG) must be ones that Typst can draw.
-    """
+    """Return the images by address, and the addresses of those that cannot be shown."""
     from ragflow_lg.adapters.reports.images import read_data_address, read_picture
-    from ragflow_lg.adapters.reports.report_tree import Image, inline_parts
-    from ragflow_lg.adapters.reports.typst_compiler import draw_picture
+    from ragflow_lg.adapters.reports.markdown_document import find_parts
 
     pictures: dict[str, Picture] = {}
     unshown: list[str] = []
-    for address in dict.fromkeys(part.address for part in inline_parts(blocks) if isinstance(part, Image)):
+    for address in dict.fromkeys(address for _, _, (address, _) in find_parts(blocks, "Image")):
         content = images.get(address) or read_data_address(address)
         if not content:
             continue
-        picture = read_picture(content)
-        if picture is None or (draws and picture.type == "svg" and draw_picture(picture) is None):
+        picture = read_picture(content, as_pixels=as_pixels)
+        if picture is None:
             unshown.append(address[:100])
         else:
             pictures[address] = picture
     return pictures, unshown
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="{language}"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
+<title>{title}</title><style>
+body{{font-family:system-ui,sans-serif;line-height:1.5;max-width:48rem;margin:2rem auto;padding:0 1rem}}
+body{{overflow-wrap:anywhere}}
+pre{{background:#f5f5f5;padding:.8rem;overflow-x:auto}}code{{font-family:monospace}}
+table{{border-collapse:collapse}}td,th{{border:1px solid #aaa;padding:.3rem .5rem}}
+blockquote{{border-left:3px solid #bbb;margin-left:0;padding-left:1rem}}img{{max-width:100%}}
+</style></head><body>{timestamp}
+"""
+"""The page runs no scripts and loads nothing, even if it is opened from a server that others trust."""
+
+
+def _write_html(blocks: list[Element], text: str, timestamp: str, pictures: Mapping[str, Picture]) -> bytes:
+    from ragflow_lg.adapters.reports.languages import main_language
+    from ragflow_lg.adapters.reports.markdown_document import DocumentWriter, title_of
+
+    language = main_language(text)
+    addresses = {address: picture.data_address for address, picture in pictures.items()}
+    body = DocumentWriter("html5", addresses, language).write(blocks, "--mathml", "--syntax-highlighting=none")
+    head = _PAGE.format(
+        language=language or "en",
+        title=html.escape(title_of(blocks) or "Document"),
+        timestamp=f"<p>{html.escape(timestamp)}</p>" if timestamp else "",
+    )
+    return head.encode() + body + b"</body></html>\n"

@@ -6,21 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pypdf import PdfReader
 
 from ragflow_lg.adapters.reports import typst_compiler
-from ragflow_lg.adapters.reports.images import Picture, read_picture
-from ragflow_lg.adapters.reports.markdown_reader import read_markdown
-from ragflow_lg.adapters.reports.pdf_file import write_pdf
+from ragflow_lg.adapters.reports.markdown_document import DocumentWriter
 from ragflow_lg.adapters.reports.report_settings import ReportSettings
-from ragflow_lg.adapters.reports.typst_compiler import draw_picture
 from ragflow_lg.base.cjk_font import find_cjk_font
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.reports import Layout
-from tests.fakes.images import PNG
+from tests.ragflow_lg.adapters.reports.hostile_texts import HOSTILE_TEXTS
+from tests.ragflow_lg.adapters.reports.written import EMPTY, PLAIN, write_with_warnings
 
-EMPTY = Layout()
-PLAIN = ReportSettings(system_fonts=False)
 TEXT = """# Title
 
 A paragraph with **strong** text, `code` and #hash $5.
@@ -41,8 +39,7 @@ $$\\frac{a}{b}$$ and $\\foo{x}$
 
 
 def write(text: str, layout: Layout = EMPTY, settings: ReportSettings = PLAIN) -> tuple[PdfReader, list[str]]:
-    pictures = {"a.png": picture} if (picture := read_picture(PNG)) else {}
-    content, warnings = write_pdf(read_markdown(text), text, layout, pictures, settings)
+    content, warnings = write_with_warnings(text, "pdf", layout, settings)
     return PdfReader(io.BytesIO(content)), warnings
 
 
@@ -143,10 +140,13 @@ def test_the_font_of_the_extra_needs_no_system_font(text: str) -> None:
 
 
 def test_a_formula_that_typst_refuses_does_not_cost_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*arguments: object, **options: object) -> str:
-        return "math.frac()"
+    math: Any = getattr(DocumentWriter, "_math")  # noqa: B009
 
-    monkeypatch.setattr("ragflow_lg.adapters.reports.typst_source.typst_equation", refused)
+    def refuse(writer: DocumentWriter, content: Any) -> list[Any]:
+        (part,) = math(writer, content)
+        return [{"t": "RawInline", "c": ["typst", "#panic()"]}] if part["t"] == "Math" else [part]
+
+    monkeypatch.setattr(DocumentWriter, "_math", refuse)
     reader, (warning,) = write("a $x^2$ b")
     assert "a x^2 b" in reader.pages[0].extract_text()
     assert warning.startswith("Formulas are shown as their source")
@@ -185,31 +185,61 @@ def test_a_folder_of_fonts_is_used_for_each_language() -> None:
     assert "这是中文" in reader.pages[0].extract_text()
 
 
-def test_a_damaged_image_does_not_cost_the_document() -> None:
-    picture = Picture(PNG[:40], "png", 1, 1)
-    content, _ = write_pdf(read_markdown("a ![x](a.png)"), "", Layout(), {"a.png": picture}, PLAIN)
-    assert "a" in PdfReader(io.BytesIO(content)).pages[0].extract_text()
+FORMULAS = r"""
+a+1 \sin a \text{if a} \frac{a}{b} \binom{a}{b} \sqrt{a} \sqrt[3]{a} a_1^2 \hat{a} \vec a \overline{a} \left(a\right)
+\left.a\right| \begin{pmatrix}a&b\end{pmatrix} \begin{cases}a&1\\b&2\end{cases} a\quad b \sum_{i=1}^n \lim_{x\to0}
+\underbrace{x}_y \mathbb{R} \begin{array}{lr}a&b\end{array}
+\text{"#panic()"} \mathrm{d}x \ne \le \alpha \# \$ \% \_ ; , //
+"""
 
 
-@pytest.mark.parametrize("address", ["/a.png", "a.png", "file:///a.png", "../a.png", "http://127.0.0.1/a.png"])
-def test_a_drawing_cannot_refer_to_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
-    (tmp_path / "a.png").write_bytes(PNG)
-    monkeypatch.chdir(tmp_path)
-    drawing = f'<svg xmlns="http://www.w3.org/2000/svg"><image href="{address}" width="9" height="9"/></svg>'
-    assert draw_picture(Picture(drawing.encode(), "svg", 9, 9)) is None
+def test_formulas_are_typeset() -> None:
+    text = "\n\n".join(f"${part}$" for part in FORMULAS.split("\n") if part)
+    reader, warnings = write(f"{text}\n\n$${FORMULAS}$$")
+    assert warnings == []
+    assert "\\frac" not in reader.pages[0].extract_text()
 
 
-def test_a_drawing_becomes_pixels_for_targets_that_need_them() -> None:
-    drawing = b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20"/></svg>'
-    content = draw_picture(Picture(drawing, "svg", 40, 20))
-    assert content is not None
-    picture = read_picture(content)
-    assert picture is not None
-    assert picture.type == "png"
-    assert picture.width > picture.height > 0
+@settings(max_examples=20, deadline=None)
+@given(st.lists(HOSTILE_TEXTS, max_size=20))
+def test_typst_accepts_every_text(texts: list[str]) -> None:
+    _, warnings = write("\n".join(texts))
+    assert not [warning for warning in warnings if "Formulas" in warning]
 
 
-def test_tables_that_need_too_much_memory_are_refused_at_once() -> None:
-    table = "> | a | b |\n> |---|---|\n" + "> | c | d |\n" * 12_500
-    with pytest.raises(ServiceError, match="The tables have 25,002 cells, more than the 25,000 that fit into a PDF"):
-        write(table)
+@pytest.mark.parametrize(
+    "text",
+    [
+        '#read("/etc/passwd")',
+        "$#panic()$",
+        '$\\text{") #panic()}$',
+        "@preview/a:1.0.0 <label>",
+        '#import "x.typ"',
+        "`#panic()` ``a ` #panic()``",
+        "```typst\n#panic()\n```",
+        '```x]#panic()"\n```` #panic()\n```',
+        '[a](https://b"]#panic())',
+        '![x"]#panic()](a.png)',
+        "] #panic()",
+        "- ] #panic()",
+        "| ] #panic() |\n|---|\n| [#panic()] |",
+        "\\#panic() \\\\#panic() /* */ //",
+    ],
+)
+def test_code_is_shown(text: str) -> None:
+    reader, warnings = write(f"a\n\n{text}\n\nz")
+    assert reader.pages[0].extract_text().split()[-1] == "z"
+    assert warnings == []
+
+
+def test_lists_have_the_direction_of_their_text() -> None:
+    reader, _ = write("- مرحبا\n  - hello\n\n| عربي |\n|---|\n| a |\n\ntext")
+    words = reader.pages[0].extract_text()
+    assert words.count("•") + words.count("‣") == 2
+    assert words.endswith("text")
+
+
+def test_tables_that_need_too_much_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragflow_lg.adapters.reports.pdf_file.MAX_TABLE_CELLS", 9)
+    with pytest.raises(ServiceError, match="The tables have 10 cells, more than the 9 that fit into a PDF"):
+        write("> | a | b |\n> |---|---|\n" + "> | c | d |\n" * 4)

@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 from pypdf import PdfReader
 
-from ragflow_lg.adapters.reports.report_settings import ReportSettings
-from ragflow_lg.adapters.reports.report_tasks import MAX_BYTES, build_report, list_images
+from ragflow_lg.adapters.reports.pandoc import run_pandoc
+from ragflow_lg.adapters.reports.report_tasks import MAX_BYTES, ReportSettings, list_images
 from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base import extras
@@ -120,39 +120,45 @@ async def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 HOSTILE = [
-    "> " * 20_000 + "a",
-    "- " * 20_000 + "a",
     "*" * 50_000,
     "[" * 5_000,
     "![" * 600,
     "$" + "{" * 1_900 + "$",
     "|" + "a|" * 300 + "\n|" + "-|" * 300 + "\n" + ("|" + "a|" * 300 + "\n") * 10,
-    "".join(f"{'  ' * level}- a\n" for level in range(300)),
     "a" * 200_000,
+    "漢" * 100_000,
     "a\u0301" * 5_000,
     "$$" + "\\frac{1}{" * 100 + "}" * 100 + "$$",
 ]
+TOO_DEEP = [
+    "> " * 20_000 + "a",
+    "- " * 5_000 + "a",
+    "".join(f"{'  ' * level}- a\n" for level in range(300)),
+    "**a *b " * 50 + "c* d**" * 50,
+]
 
 
-@pytest.mark.parametrize("number", range(len(HOSTILE)))
-async def test_hostile_texts_are_written(pool: WorkerPool, number: int) -> None:
+async def test_hostile_texts_are_written_or_refused(pool: WorkerPool) -> None:
     reports = WorkerReports(PLAIN, pool)
     for format_ in ("pdf", "docx", "html"):
-        assert (await reports.write(ReportRequest(HOSTILE[number], format_), no_image)).content
-
-
-async def test_a_text_that_ends_the_process_is_refused(pool: WorkerPool) -> None:
-    with pytest.raises(WorkLimitError, match="Writing the document"):
-        await WorkerReports(PLAIN, pool).write(ReportRequest("\u0301" * 20_000, "pdf"), no_image)
-    assert (await WorkerReports(PLAIN, pool).write(ReportRequest("a", "html"), no_image)).content
+        for text in HOSTILE:
+            assert (await reports.write(ReportRequest(text, format_), no_image)).content
+        for text in TOO_DEEP:
+            with pytest.raises(ServiceError, match="more than 25 levels deep"):
+                await reports.write(ReportRequest(text, format_), no_image)
 
 
 async def test_work_that_takes_too_long_is_killed(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(list_images, "seconds", 1)
-    with pytest.raises(WorkLimitError, match="Looking for the images of the document"):
-        await WorkerReports(PLAIN, pool).write(ReportRequest("![" * 100_000, "pdf"), no_image)
-    monkeypatch.setattr(build_report, "seconds", 1)
-    with pytest.raises(WorkLimitError, match="Writing the document"):
-        await WorkerReports(PLAIN, pool).write(ReportRequest("[" * 200_000, "docx"), no_image)
-    monkeypatch.undo()
+    with pytest.raises(WorkLimitError, match=r"Pandoc needs more memory or time|Looking for the images"):
+        await WorkerReports(PLAIN, pool).write(ReportRequest("![" * 200_000, "pdf"), no_image)
+    monkeypatch.setattr("ragflow_lg.adapters.reports.pandoc.SECONDS", 1)
+    with pytest.raises(WorkLimitError, match="Pandoc did not finish within 1 s"):
+        await WorkerReports(PLAIN, NoWorkers()).write(ReportRequest("[" * 200_000, "docx"), no_image)
     assert (await WorkerReports(PLAIN, pool).write(ReportRequest("a", "html"), no_image)).content
+
+
+async def test_pandoc_has_a_limit_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragflow_lg.adapters.reports.pandoc.HEAP_MB", 30)
+    with pytest.raises(WorkLimitError, match="more memory"):
+        run_pandoc(b"a " * 200_000, "commonmark", "docx")

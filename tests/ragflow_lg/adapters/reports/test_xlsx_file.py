@@ -6,7 +6,7 @@ from typing import Any
 import openpyxl
 from hypothesis import given, settings
 
-from ragflow_lg.adapters.reports.markdown_reader import clean_text
+from ragflow_lg.adapters.reports.markdown_document import clean_text
 from ragflow_lg.adapters.reports.xlsx_file import Sheet, read_sheets, write_xlsx
 from tests.ragflow_lg.adapters.reports.hostile_texts import HOSTILE_TEXTS
 

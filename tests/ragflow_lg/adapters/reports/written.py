@@ -1,0 +1,26 @@
+"""Reports, written in this process."""
+
+import base64
+from typing import Any
+
+from ragflow_lg.adapters.reports.report_settings import ReportSettings
+from ragflow_lg.adapters.reports.report_tasks import build_report
+from ragflow_lg.services.reports import Layout, ReportRequest
+from tests.fakes.images import PNG
+
+EMPTY, PLAIN = Layout(), ReportSettings(system_fonts=False)
+DRAWING = b'<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20"/></svg>'
+IMAGES = {"a.png": PNG, "b.svg": DRAWING}
+
+
+def write(text: str, format_: Any, layout: Layout = EMPTY, settings: ReportSettings = PLAIN) -> bytes:
+    """Return a file. ``a.png`` and ``b.svg`` are images."""
+    return write_with_warnings(text, format_, layout, settings)[0]
+
+
+def write_with_warnings(
+    text: str, format_: Any, layout: Layout = EMPTY, settings: ReportSettings = PLAIN
+) -> tuple[bytes, list[str]]:
+    """Return a file and its warnings."""
+    parts, warnings = build_report(ReportRequest(text, format_, layout), IMAGES, settings)
+    return b"".join(map(base64.b64decode, parts)), warnings
