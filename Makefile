@@ -138,8 +138,8 @@ sbom: .cache/supply
 		|| { rm -rf $@; echo "pip-audit and cyclonedx-bom cannot be installed; this needs a package index." >&2; exit 1; }
 
 schema: $(VENV)/.ok
-	$(BIN)/ragflow-lg schema -o docs/canvas.schema.json
-	$(BIN)/ragflow-lg schema --dsl v2 -o docs/canvas_v2.schema.json
+	$(BIN)/ragflow-lg canvas schema -o docs/canvas.schema.json
+	$(BIN)/ragflow-lg canvas schema --dsl v2 -o docs/canvas_v2.schema.json
 
 $(VENV)/.run: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with what running a canvas needs; this takes half a minute, once."

@@ -1,4 +1,4 @@
-"""What the packages that ``ragflow-lg eject`` writes call: a canvas as Python objects, and the services that run it.
+"""What packages of ``ragflow-lg canvas eject`` call: a canvas as Python objects, and the services that run it.
 
 ``docs/eject.md`` shows a package.
 """

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import typer
+from typer import Context as TyperContext
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_command
 
-from ragflow_lg.server.cli.command_line import command_line
+from ragflow_lg.server.cli.command_line import app
 from tests.harness.rows import each_row
 
 ROOT = Path(__file__).parents[1]
@@ -40,15 +41,22 @@ def shown_commands(page: str) -> Iterator[list[str]]:
         except ValueError:
             continue  # a quotation begins on this line and ends on another one
         words = words[: next((at for at, word in enumerate(words) if END.match(word)), len(words))]
-        if words and not any("…" in word or word == "..." for word in words):
+        if words and words[0] != "--install-completion" and not any("…" in word or word == "..." for word in words):
             yield words
 
 
 def mistake(words: list[str]) -> str:
     """Parse a command line, in which capitals such as DAYS stand for values. Return what is wrong with it."""
-    command, rest = get_command(command_line(words)), ["1" if word.isupper() else word for word in words]
-    while isinstance(command, TyperGroup) and rest and rest[0] in command.commands:
-        command, rest = command.commands[rest[0]], rest[1:]
+    command, rest = get_command(app), ["1" if word.isupper() else word for word in words]
+    context = TyperContext(command)
+    while isinstance(command, TyperGroup) and rest:
+        try:
+            inner = command.get_command(context, rest[0])
+        except TyperException as error:
+            return str(error)
+        if inner is None:
+            break
+        command, rest = inner, rest[1:]
     if isinstance(command, TyperGroup) and rest and not rest[0].startswith("-"):
         return f"There is no command {rest[0]}."
     if not rest:

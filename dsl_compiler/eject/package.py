@@ -90,7 +90,7 @@ typeCheckingMode = "strict"
 
 _README = """# {title}
 
-A LangGraph graph, written by `ragflow-lg eject` from a RAGFlow canvas. The code is yours: change it as you like.
+A LangGraph graph, written by `ragflow-lg canvas eject` from a RAGFlow canvas. The code is yours: change it as you like.
 
 ```python
 import asyncio

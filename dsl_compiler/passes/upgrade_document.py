@@ -9,7 +9,7 @@ from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.passes.components_from_graph import components_from_graph, with_components
 from ragflow_lg.dsl_compiler.upgrade import MAX_COMPONENTS, count_components, is_old_canvas, upgrade_canvas
 
-HINT = "Save the upgraded canvas: ragflow-lg upgrade FILE -o NEW.json"
+HINT = "Save the upgraded canvas: ragflow-lg canvas upgrade FILE -o NEW.json"
 
 
 def upgrade_document(draft: Draft, reporter: Reporter) -> Draft:

@@ -69,7 +69,7 @@ CODES: dict[str, str] = {
     "prompt-too-long": "A prompt cannot fit into the model's window.",
     "param-not-sent": "A model does not get a parameter as the canvas says.",
     "template-invalid": "A Jinja template has a syntax error.",
-    "eject-unsupported": "`ragflow-lg eject` cannot write the node as code.",
+    "eject-unsupported": "`ragflow-lg canvas eject` cannot write the node as code.",
     # Differences from RAGFlow
     "compat-invalid": "The canvas asks for a behaviour of RAGFlow that does not exist.",
     "differs-fillup-checked": "A form accepts only valid values; in RAGFlow it accepts any values.",

@@ -109,7 +109,7 @@ class StoredSteps:
         matches = [place async for place in self.places() if place[1].startswith(checkpoint)]
         if len(matches) == 1 or (matches and checkpoint in (id_ for _, id_ in matches)):
             return next((place for place in matches if place[1] == checkpoint), matches[0])
-        advice = f"List them with: ragflow-lg history {self.session}"
+        advice = f"List them with: ragflow-lg sessions history {self.session}"
         if not matches:
             raise CheckpointError(f"The session {self.session!r} has no checkpoint {checkpoint!r}. {advice}")
         raise CheckpointError(f"{len(matches)} checkpoints in the session start with {checkpoint!r}. {advice}")
@@ -182,7 +182,7 @@ class StoredSteps:
         node = find_node(self._canvas.plan, name)
         if node is None:
             problem = describe_unknown_node(self._canvas.plan, name)
-            raise CheckpointError(f"{problem} List them with: ragflow-lg history {self.session}")
+            raise CheckpointError(f"{problem} List them with: ragflow-lg sessions history {self.session}")
         return node
 
     async def find(self, node: NodeId, round: int | None) -> tuple[str, Any]:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ragflow_lg.server.cli.line_input import require_line_editor
 from ragflow_lg.server.cli.options import Checkpoint, Conversation, Model, SettingsFile
 
 
@@ -44,6 +43,8 @@ def chat(
         raise typer.BadParameter("Name a canvas file, or datasets with --dataset.")
     if reasoning and not datasets:
         raise typer.BadParameter("--reasoning needs --dataset; in a canvas, set strategy of an Agent to deep_research.")
+    from ragflow_lg.server.cli.dialogue import require_line_editor
+
     require_line_editor()
     source = _build_dataset_chat(datasets, has_reasoning=reasoning) if file is None else file.resolve()
     canvas_id = str(source) if file is not None else f"datasets: {', '.join(datasets)}"
@@ -60,8 +61,7 @@ async def _converse(
 ) -> None:
     from ragflow_lg.server.assembly.library import load_canvas
     from ragflow_lg.server.cli.dialogue import Dialogue
-    from ragflow_lg.server.cli.play import open_runner
-    from ragflow_lg.server.cli.run_downloads import keep_files
+    from ragflow_lg.server.cli.play import keep_files, open_runner
     from ragflow_lg.server.settings import load_settings
 
     settings = keep_files(load_settings(settings_file))

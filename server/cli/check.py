@@ -82,8 +82,7 @@ def _examine(
     is_other: bool,
 ) -> int:
     """Report what RAGFlow 1.0 does otherwise with canvases in files and on a server. Return the exit code."""
-    from ragflow_lg.server.cli.ragflow_1_output import write_report
-    from ragflow_lg.server.cli.ragflow_1_report import report_files, report_server
+    from ragflow_lg.server.cli.ragflow_1_report import report_files, report_server, write_report
 
     url, key_env, settings, is_private = source
     if is_other:

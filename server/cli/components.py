@@ -1,4 +1,4 @@
-"""``ragflow-lg components`` and ``schema``: what canvases can use, for readers and as a JSON Schema for editors."""
+"""``ragflow-lg components`` and ``prompts``: what canvases can use, and what the engine says to models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 import typer
@@ -17,18 +17,13 @@ from ragflow_lg.component.spec import AnySpec, ComponentParams, ToolRules
 from ragflow_lg.component.tool import SearchOutputs
 from ragflow_lg.dsl_compiler.placeholder import LEGACY, RENAMED, REPLACED
 from ragflow_lg.server.assembly.library import catalog
-from ragflow_lg.server.cli.completion_words import component_names
-from ragflow_lg.server.cli.options import Output
-from ragflow_lg.server.cli.output_file import write_output
-from ragflow_lg.server.cli.terminal import print_note
+from ragflow_lg.server.cli.options import SettingsFile
 
 
 def components(
     name: Annotated[
         str,
-        typer.Argument(
-            help="Describe this component and its parameters.", metavar="[NAME]", autocompletion=component_names
-        ),
+        typer.Argument(help="Describe this component and its parameters.", metavar="[NAME]"),
     ] = "",
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="text or json.")] = "text",
 ) -> None:
@@ -144,32 +139,26 @@ def _wrap(text: str, indent: str) -> list[str]:
     return textwrap.wrap(text, 100, initial_indent=f"{indent}    ", subsequent_indent=f"{indent}    ")
 
 
-def schema(
-    output: Output = None,
-    check: Annotated[
-        Path | None,
-        typer.Option("--check", help="Exit with 1 if this file is not the schema of this version."),
-    ] = None,
-    dsl: Annotated[Literal["v1", "v2"], typer.Option("--dsl", help="Version of the DSL.")] = "v1",
+def prompts(
+    name: Annotated[str, typer.Argument(help="Print the text of this prompt.", metavar="[NAME]")] = "",
+    settings: SettingsFile = None,
 ) -> None:
-    """Print the JSON Schema of canvases.
+    """List the engine's prompts, or print the text of one.
 
-    It contains this version's components.
+    The text is the one in the settings, or else the default.
 
-    Examples:
-    ragflow-lg schema -o canvas.schema.json
-
-    ragflow-lg schema --dsl v2 -o canvas_v2.schema.json
+    Example: ragflow-lg prompts categorize
     """
-    from ragflow_lg.dsl_compiler.schema import canvas_schema, canvas_v2_schema
+    from ragflow_lg.models.prompt_texts import PROMPTS
+    from ragflow_lg.server.settings import load_settings
 
-    build = canvas_v2_schema if dsl == "v2" else canvas_schema
-    text = json.dumps(build(catalog()), ensure_ascii=False, indent=2) + "\n"
-    if check is not None:
-        if not check.is_file() or check.read_text(encoding="utf-8") != text:
-            print_note(
-                f"{check} is not the schema of this version; update it with: ragflow-lg schema --dsl {dsl} -o {check}"
-            )
-            raise typer.Exit(1)
-    else:
-        write_output(text.encode(), output)
+    replaced = load_settings(settings).prompts
+    if not name:
+        lines = [f"{key:<29} {'(replaced) ' * (key in replaced)}{prompt.purpose}" for key, prompt in PROMPTS.items()]
+        sys.stdout.write("\n".join([*lines, "", "Print one: ragflow-lg prompts NAME"]) + "\n")
+        return
+    if name not in PROMPTS:
+        near = get_close_matches(name, PROMPTS, n=1)
+        hint = f"Did you mean {near[0]}?" if near else "`ragflow-lg prompts` lists them."
+        raise typer.BadParameter(f"There is no prompt {name!r}. {hint}")
+    sys.stdout.write((replaced.get(name) or PROMPTS[name].text).removesuffix("\n") + "\n")

@@ -126,7 +126,7 @@ def _fix_file(path: Path, diagnostics: Sequence[Diagnostic]) -> bool:
     text, applied = apply_fixes(whole.removeprefix(_BOM), diagnostics)
     if not applied:
         return False
-    from ragflow_lg.server.cli.output_file import replace_file
+    from ragflow_lg.server.cli.terminal import replace_file
 
     replace_file(path, (mark + text).encode())
     for diagnostic in applied:

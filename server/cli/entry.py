@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 from ragflow_lg.base.errors import CompileError, RagflowLgError, SessionBusyError
-from ragflow_lg.server.cli.command_line import command_line
-from ragflow_lg.server.cli.completion import VARIABLE, words_to_complete
+from ragflow_lg.server.cli.command_line import app
 from ragflow_lg.server.cli.terminal import print_note, use_utf8
 from ragflow_lg.server.settings.trusted_folders import asking
 
@@ -25,7 +24,8 @@ def main() -> None:
     """Run the command. User errors print one message and exit with code 2; a closed pipe is ignored."""
     use_utf8()
     try:
-        _run(sys.argv[1:])
+        with asking(_ask_for_trust):
+            app(prog_name="ragflow-lg")
     except CompileError as error:
         print_note(str(error))
         sys.exit(USAGE_ERROR)
@@ -42,14 +42,8 @@ def main() -> None:
         sys.exit(1)
 
 
-def _run(arguments: list[str]) -> None:
-    words = words_to_complete()
-    with asking(_ask_for_trust):
-        command_line(arguments if words is None else words)(complete_var=VARIABLE)
-
-
 def _ask_for_trust(folder: Path) -> bool:
-    from ragflow_lg.server.cli.trust import ask_for_trust
+    from ragflow_lg.server.cli.init import ask_for_trust
 
     return ask_for_trust(folder)
 

@@ -1,4 +1,4 @@
-"""``ragflow-lg fork`` and ``rerun``: start a new session from a checkpoint or a node of another session."""
+"""``ragflow-lg sessions fork`` and ``rerun``: start a new session from a checkpoint or a node of another session."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def fork(
     Then resume or continue the new session, or start a new turn in it.
 
     Examples:
-    ragflow-lg fork anna --at 1f0b… --as anna-2
+    ragflow-lg sessions fork anna --at 1f0b… --as anna-2
 
-    ragflow-lg fork anna --at "Price list"
+    ragflow-lg sessions fork anna --at "Price list"
     """
-    from ragflow_lg.server.cli.next_step_hints import next_command
+    from ragflow_lg.server.cli.play import next_command
 
     if at is not None and not at.strip():
         raise typer.BadParameter("it is empty; leave it out to fork the newest checkpoint.", param_hint="--at")
@@ -101,7 +101,7 @@ def rerun(
 
     --set values are read as JSON if they are valid JSON, otherwise as text. Exit codes: same as `run`.
 
-    Example: ragflow-lg rerun anna --from "Price list" --set env.tone=friendly --as anna-2
+    Example: ragflow-lg sessions rerun anna --from "Price list" --set env.tone=friendly --as anna-2
     """
     from ragflow_lg.server.cli.play import play_session
 

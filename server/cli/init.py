@@ -1,14 +1,16 @@
-"""``ragflow-lg init``: a folder to start with."""
+"""``ragflow-lg init`` and ``trust``: a folder to start with, and the use of its settings."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ragflow_lg.server.cli.terminal import format_command, print_line, print_note, shell_word
-from ragflow_lg.server.settings.trusted_folders import trust
+from ragflow_lg.server.settings.trusted_folders import distrust
+from ragflow_lg.server.settings.trusted_folders import trust as add
 
 FILES = {
     "agent.json": "agent.json",
@@ -50,7 +52,7 @@ def init(
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise typer.BadParameter(f"{str(folder)!r} cannot be set up: {reason}.", param_hint="FOLDER") from None
-    trust("settings", folder)
+    add("settings", folder)
     enter = "" if folder.resolve() == Path.cwd() else f"cd {shell_word(str(folder))} && "
     print_note(f"Now talk with the agent: {enter}{format_command('chat', 'agent.json', '--model', 'demo')}")
 
@@ -60,3 +62,41 @@ def _exists(path: Path) -> bool:
         return path.exists() or path.is_symlink()
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"{str(path.parent)!r} cannot be used: {error}.", param_hint="FOLDER") from None
+
+
+def trust(
+    folder: Annotated[Path, typer.Argument(help="Folder with ragflow-lg.toml.", metavar="FOLDER")] = Path(),
+    remove: Annotated[bool, typer.Option("--remove", help="Do not trust the folder any longer.")] = False,
+) -> None:
+    """Use the settings in a folder whenever it is the working folder.
+
+    Settings can start programs (MCP servers) and decide which server receives your keys, so ragflow-lg asks once before
+    it uses the file ragflow-lg.toml of a folder. A file that you name with --settings or RAGFLOW_LG_SETTINGS is always
+    used.
+
+    Examples:
+    ragflow-lg trust
+
+    ragflow-lg trust ~/agents --remove
+    """
+    if not folder.is_dir():
+        raise typer.BadParameter(f"{str(folder)!r} is not a folder.", param_hint="FOLDER")
+    path = folder.resolve()
+    if not remove:
+        add("settings", path)
+        print_line(f"{path}: its settings are used from now on.")
+    elif distrust("settings", path):
+        print_line(f"{path}: its settings are no longer used.")
+    else:
+        print_line(f"{path} was not trusted.")
+
+
+def ask_for_trust(folder: Path) -> bool:
+    """Ask on the terminal whether a folder's settings may be used. Without a terminal, return False."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print_note(
+        f"{folder} has settings (ragflow-lg.toml). Settings can start programs and decide which server receives your"
+        " keys."
+    )
+    return typer.confirm("Use them now and in future?", default=False, err=True)

@@ -13,10 +13,9 @@ import orjson
 import typer
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.cli.command_group import make_group
+from ragflow_lg.server.cli.command_line import make_group
 from ragflow_lg.server.cli.options import KeywordsWeight, Output, SettingsFile, Threshold
-from ragflow_lg.server.cli.output_file import write_output
-from ragflow_lg.server.cli.terminal import count_of, one_line, print_line, print_note
+from ragflow_lg.server.cli.terminal import count_of, one_line, print_line, print_note, write_output
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf

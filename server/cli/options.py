@@ -10,8 +10,6 @@ from typing import Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import typer
 
-from ragflow_lg.server.cli.completion_words import session_names
-
 
 def check_session_name(name: str | None) -> str | None:
     """Return the name of a session.
@@ -26,9 +24,7 @@ def check_session_name(name: str | None) -> str | None:
 
 Session: TypeAlias = Annotated[
     str,
-    typer.Argument(
-        help="Name of the session.", metavar="SESSION", callback=check_session_name, autocompletion=session_names
-    ),
+    typer.Argument(help="Name of the session.", metavar="SESSION", callback=check_session_name),
 ]
 NewSession: TypeAlias = Annotated[
     str | None,
@@ -158,7 +154,6 @@ Conversation: TypeAlias = Annotated[
         "-s",
         help="Name of the conversation to continue or start.",
         callback=check_session_name,
-        autocompletion=session_names,
     ),
 ]
 Inputs: TypeAlias = Annotated[
@@ -230,6 +225,6 @@ def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
         options = PlayOptions(**{parameter.name: values.pop(parameter.name) for parameter in shared})
         command(**values, options=options)
 
-    wrapper.__doc__ = command.__doc__
+    wrapper.__doc__, wrapper.__name__ = command.__doc__, command.__name__
     wrapper.__signature__ = inspect.Signature([*own, *shared])  # pyright: ignore[reportFunctionMemberAccess] - PEP 362
     return wrapper

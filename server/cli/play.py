@@ -1,4 +1,4 @@
-"""Running a turn from the command line, for all commands that run something."""
+"""Running a turn from the command line, for all commands that run something: its files, and what comes next."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ import json
 import signal
 import sys
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,17 +29,17 @@ from msgspec import Struct
 from ragflow_lg.base.errors import AnswerError, CanvasChangedError, ConflictError, RagflowLgError
 from ragflow_lg.base.portability import on_signal, restore_interrupt
 from ragflow_lg.component.node_names import with_node_id
+from ragflow_lg.dsl.forms import FormField, form_fields, is_file
 from ragflow_lg.runs.runner import Run, Runner, newest_run
 from ragflow_lg.server.assembly.library import load_canvas, read_canvas
 from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.recordings import open_recording
 from ragflow_lg.server.assembly.run_callbacks import open_callbacks
 from ragflow_lg.server.cli.console import shorten_error, show, show_forms
-from ragflow_lg.server.cli.next_step_hints import answer_hint, failure_hint, next_command, waiting_hint
+from ragflow_lg.server.cli.form_fields import match_fields, read_value
 from ragflow_lg.server.cli.options import PlayOptions
-from ragflow_lg.server.cli.run_downloads import WrittenFiles, keep_files
 from ragflow_lg.server.cli.session_store import canvas_of, open_sessions, use_store
-from ragflow_lg.server.cli.terminal import count_of, print_note
+from ragflow_lg.server.cli.terminal import count_of, format_command, print_note
 from ragflow_lg.server.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -37,6 +47,123 @@ if TYPE_CHECKING:
     from ragflow_lg.adapters.recording.recorder import Recorder
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+    from ragflow_lg.runs.pauses import Pause
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.services import Services
+
+
+_MODEL_COMMANDS = ("run", "resume", "continue", "sessions rerun")
+
+
+def next_command(options: PlayOptions, name: str, session: str, *words: str) -> str:
+    """Return a command for the same session, with the same store, settings and model.
+
+    A password in the store URL is masked.
+    """
+    values = {"--checkpoint": _mask_password(options.checkpoint), "--settings": str(options.settings or "")}
+    if name in _MODEL_COMMANDS:
+        values["--model"] = options.model or ""
+    repeated = [word for option, value in values.items() if value for word in (option, value)]
+    return format_command(*name.split(), session, *words, *repeated)
+
+
+def _mask_password(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    login, at, host = rest.rpartition("@")
+    user, colon, _ = login.partition(":")
+    return f"{scheme}{separator}{user}:***@{host}" if at and colon else url
+
+
+def waiting_hint(pauses: Sequence[Pause], options: PlayOptions, session: str, *, is_stored: bool) -> str:
+    """Return a hint that a turn is waiting for an answer, with the command to answer it."""
+    if not is_stored:
+        advice = "To be able to answer, run it with --session NAME, and not in memory://."
+        return f"The turn waits for an answer, but nothing is stored. {advice}"
+    name = f"{pauses[0].node}@NAME" if len(pauses) > 1 else "NAME"
+    fields = ["--input", f"{name}=VALUE"] if any(pause.inputs for pause in pauses) else []
+    return f"The turn waits for an answer: {next_command(options, 'resume', session, *fields)}"
+
+
+def failure_hint(node: str, options: PlayOptions, session: str) -> str:
+    """Return a hint that a node next to an open form has failed, with the command to repeat it."""
+    command = next_command(options, "sessions rerun", session, "--from", node)
+    return f"{node} has failed, so the turn fails after the answer. Repeat the node then; the answer is kept: {command}"
+
+
+def answer_hint(pauses: Sequence[Pause], entries: Iterable[str], options: PlayOptions, session: str) -> str:
+    """Return the names of the open forms, and a command that repeats the valid entries from the refused command."""
+    if not pauses:
+        return ""
+    forms = " and ".join(f"{pause.node} ({', '.join(pause.inputs) or 'no fields'})" for pause in pauses)
+    matches = match_fields(pauses, entries)
+    targets = [pause for pause in pauses if matches.get(pause.id)] or pauses
+    answers: dict[str, None] = {}
+    for pause in targets:
+        texts = matches.get(pause.id, {})
+        for field in form_fields(pause.inputs):
+            text = texts.get(field.name)
+            if text is None and field.is_optional:
+                continue
+            name = field.name if len(pauses) == 1 else f"{pause.node}@{field.name}"
+            answers[f"{name}={text if text is not None and _is_valid(field, text) else _placeholder(field)}"] = None
+    words = [word for answer in answers for word in ("--input", answer)]
+    subject = f"The form in {forms} is" if len(pauses) == 1 else f"The forms in {forms} are"
+    return f"{subject} still open. Answer with: {next_command(options, 'resume', session, *words)}"
+
+
+def _placeholder(field: FormField) -> str:
+    return "@FILE" if is_file(field.type) else "VALUE"
+
+
+def _is_valid(field: FormField, text: str) -> bool:
+    try:
+        read_value(field, text)
+    except AnswerError:
+        return False
+    return True
+
+
+DOWNLOADS = Path("ragflow-lg-downloads")
+"""The folder for files if the settings name none."""
+
+MAX_SHOWN = 20
+
+
+def keep_files(settings: Settings) -> Settings:
+    """Return settings with a folder for the files that runs write.
+
+    The default folder must not be a link: somebody else may have made it in a folder that was cloned or unpacked.
+    """
+    if settings.run.downloads is not None:
+        return settings
+    if DOWNLOADS.is_symlink():
+        print_note(f"{DOWNLOADS} is a link, so no files are written. Name a folder: RAGFLOW_LG_RUN__DOWNLOADS=FOLDER.")
+        return settings
+    return settings.model_copy(update={"run": settings.run.model_copy(update={"downloads": DOWNLOADS})})
+
+
+class WrittenFiles:
+    """Reports the files that runs with some services have written."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._reported = 0
+
+    def report(self) -> None:
+        """Print the paths of the files that have been written since the last report."""
+        paths = [*self._paths()][self._reported :]
+        self._reported += len(paths)
+        for path in paths[:MAX_SHOWN]:
+            print_note(f"Wrote {path}")
+        if len(paths) > MAX_SHOWN:
+            print_note(f"Wrote {len(paths) - MAX_SHOWN:,} more files to {paths[-1].parent}")
+
+    def _paths(self) -> Iterator[Path]:
+        from ragflow_lg.adapters.folder_artifacts import FolderArtifacts
+
+        artifacts = self._services.artifacts
+        yield from map(Path, artifacts.stored) if isinstance(artifacts, FolderArtifacts) else ()
+
 
 MEMORY = "memory://"
 EXIT_CODES = {"succeeded": 0, "waiting": 0, "refused": 2}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ragflow_lg.base.errors import CompileError, SettingsError
-from ragflow_lg.server.cli.needs_template import write_settings as write_missing
+from ragflow_lg.server.cli.needs import write_settings as write_missing
 from ragflow_lg.server.cli.options import AllowPrivate, KeyVariable, ServerAddress, SettingsFile
 from ragflow_lg.server.cli.terminal import count_of, format_command, print_line, print_note
 
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from ragflow_lg.adapters.ragflow_api.remote_agents import RemoteMcpServer
     from ragflow_lg.adapters.ragflow_api.remote_datasets import RemoteDataset
     from ragflow_lg.server.migration.connection import Source
-    from ragflow_lg.server.migration.folder import PulledFolder
+    from ragflow_lg.server.migration.folder import Manifest, PulledFolder
     from ragflow_lg.server.migration.folder_import import ImportReport
-    from ragflow_lg.server.migration.manifest import Manifest
     from ragflow_lg.server.migration.puller import PullReport
     from ragflow_lg.server.settings import Settings
 
@@ -100,8 +99,7 @@ def pull(
         remember_source,
         with_api,
     )
-    from ragflow_lg.server.migration.folder import PulledFolder
-    from ragflow_lg.server.migration.manifest import Manifest
+    from ragflow_lg.server.migration.folder import Manifest, PulledFolder
 
     _require_own_folder(folder)
     pulled = PulledFolder(folder.resolve())
@@ -132,7 +130,7 @@ class _Options(NamedTuple):
 
 
 def _require_own_folder(folder: Path) -> None:
-    from ragflow_lg.server.migration.manifest import FILE_NAME
+    from ragflow_lg.server.migration.folder import FILE_NAME
     from ragflow_lg.server.settings.trusted_folders import is_trusted
 
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
@@ -214,7 +212,7 @@ class _Pull:
         return load_settings(self._settings_file)
 
     def _list_datasets(self, datasets: Sequence[RemoteDataset]) -> None:
-        from ragflow_lg.server.migration.manifest import PulledDataset
+        from ragflow_lg.server.migration.folder import PulledDataset
 
         for dataset in datasets:
             known = self._manifest.datasets.get(dataset.id)
@@ -227,7 +225,7 @@ class _Pull:
         from ragflow_lg.base.errors import ServiceError
         from ragflow_lg.base.extras import require
         from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
-        from ragflow_lg.server.migration.manifest import PulledDataset
+        from ragflow_lg.server.migration.folder import PulledDataset
 
         require("knowledge", "A copy of a dataset")
         from ragflow_lg.server.migration.dataset_copy import copy_dataset

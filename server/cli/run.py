@@ -1,4 +1,4 @@
-"""``ragflow-lg run``: run one turn of a canvas."""
+"""``ragflow-lg run``, ``resume`` and ``continue``: play one turn of a canvas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragflow_lg.server.cli.options import Attachments, BeginInputs, Conversation, PlayOptions, with_run_options
+from ragflow_lg.base.errors import AnswerError, ConflictError
+from ragflow_lg.server.cli.options import (
+    Attachments,
+    BeginInputs,
+    CanvasFile,
+    Conversation,
+    Inputs,
+    PlayOptions,
+    Session,
+    with_run_options,
+)
 from ragflow_lg.server.cli.terminal import format_command, print_note
 
 if TYPE_CHECKING:
@@ -51,7 +61,7 @@ def run(
     """
     from ragflow_lg.checkpoints.store_url import store_kind
     from ragflow_lg.server.assembly.library import load_canvas
-    from ragflow_lg.server.cli.file_attachments import read_attachments
+    from ragflow_lg.server.cli.form_fields import read_attachments
     from ragflow_lg.server.cli.play import play_canvas
     from ragflow_lg.server.settings import load_settings
 
@@ -145,7 +155,7 @@ def _report_upgrade(file: Path) -> None:
     if b'"Answer"' in content and upgrade_source(content, catalog()).changes:
         sys.stderr.write(
             "The canvas was made before RAGFlow 0.20 and was upgraded in memory. To see what changed, and to save it:\n"
-            f"  {format_command('upgrade', str(file), '-o', 'NEW.json')}\n"
+            f"  {format_command('canvas', 'upgrade', str(file), '-o', 'NEW.json')}\n"
         )
 
 
@@ -155,7 +165,7 @@ def _require_same_canvas(
     """Return a check that refuses to run a different canvas in a waiting session, because its form would be lost."""
     from ragflow_lg.base.errors import ConflictError
     from ragflow_lg.runs.runner import newest_run
-    from ragflow_lg.server.cli.next_step_hints import next_command
+    from ragflow_lg.server.cli.play import next_command
 
     async def check(store: Store) -> None:
         newest = await newest_run(store, session)
@@ -165,7 +175,7 @@ def _require_same_canvas(
             raise ConflictError(
                 f"The session {session!r} waits for an answer to {newest.canvas_id}. Use another session, or\n"
                 f"  answer it: {next_command(options, 'resume', session)}\n"
-                f"  cancel it: {next_command(options, 'cancel', session)}"
+                f"  cancel it: {next_command(options, 'sessions cancel', session)}"
             )
 
     return check
@@ -173,21 +183,83 @@ def _require_same_canvas(
 
 def _unfinished_note(checkpoint: str, options: PlayOptions, session: str) -> str:
     """Return a note that a new turn takes the place of an interrupted one, with the command to finish a copy of it."""
-    from ragflow_lg.server.cli.next_step_hints import next_command
+    from ragflow_lg.server.cli.play import next_command
 
     return (
         f"The last turn of {session!r} was interrupted; `continue` would have finished it. This run starts a new turn."
-        f" To finish the old one in a copy: {next_command(options, 'fork', session, '--at', checkpoint)}"
+        f" To finish the old one in a copy: {next_command(options, 'sessions fork', session, '--at', checkpoint)}"
     )
 
 
 def _waiting_note(pauses: Sequence[Pause], request: TurnRequest, options: PlayOptions, session: str) -> str:
     """Return a note on how a waiting session handles a request, which does not start a new turn."""
-    from ragflow_lg.server.cli.next_step_hints import next_command
+    from ragflow_lg.server.cli.play import next_command
 
     query, names = request.get("query"), [f"{pause.node}@{name}" for pause in pauses for name in pause.inputs]
     use = ""
     if query and not request.get("inputs"):
         use = f" {query!r:.60} is used as {names[0]}." if len(names) == 1 else f" {query!r:.60} is ignored."
-    command = next_command(options, "cancel", session)
+    command = next_command(options, "sessions cancel", session)
     return f"The session {session!r} waits for an answer.{use} To start a new turn, cancel this one: {command}"
+
+
+@with_run_options
+def resume(session: Session, options: PlayOptions, inputs: Inputs = None, canvas: CanvasFile = None) -> None:
+    """Answer the form that a session is waiting for. On a terminal, prompts for missing fields.
+
+    If several forms are open, COMPONENT@NAME=VALUE answers one of them; COMPONENT is an id or a title. An invalid
+    answer leaves the form open. Exit codes: same as `run`.
+
+    Examples:
+    ragflow-lg resume anna --input colour=red --input size=42
+
+    ragflow-lg resume anna --input "Shoe size@size=42"
+    """
+    from ragflow_lg.server.cli.play import play_session
+
+    def begin(runner: Runner, name: str) -> Awaitable[Run]:
+        return _resume(runner, name, inputs or [], options)
+
+    play_session(session, begin, canvas_file=canvas, options=options, entries=inputs or [])
+
+
+async def _resume(runner: Runner, session: str, entries: list[str], options: PlayOptions) -> Run:
+    from ragflow_lg.component.node_names import with_node_id
+    from ragflow_lg.dsl.forms import form_fields
+    from ragflow_lg.server.cli.console import show_forms
+    from ragflow_lg.server.cli.form_fields import is_interactive, prompt_fields, read_answers
+    from ragflow_lg.server.cli.play import answer_hint, next_command
+
+    pauses = await runner.pauses(session)
+    if not pauses and await runner.unfinished_checkpoint(session):
+        command = next_command(options, "continue", session)
+        raise ConflictError(f"The last turn of {session!r} was interrupted. Finish it first: {command}")
+    entries = [with_node_id(runner.plan, entry) for entry in entries]
+    try:
+        answers = read_answers(pauses, entries)
+    except AnswerError as problem:
+        message = f"{problem} {answer_hint(pauses, entries, options, session)}".strip()
+        raise AnswerError({"": message}) from None
+    # A form without any answer stays open if another form has one.
+    targets = [pause for pause in pauses if pause.id in answers] or pauses
+    for pause in targets:
+        if len(pauses) > 1 and is_interactive():
+            show_forms([pause])
+        answers[pause.id] = prompt_fields(form_fields(pause.inputs), answers.get(pause.id, {}))
+    wrapped = {id_: {name: {"value": value} for name, value in fields.items()} for id_, fields in answers.items()}
+    return runner.resume(session, {id_: fields for id_, fields in wrapped.items() if fields})
+
+
+@with_run_options
+def continue_(session: Session, options: PlayOptions, canvas: CanvasFile = None) -> None:
+    """Finish a turn that crashed or was stopped or cancelled.
+
+    Only unfinished nodes run.
+
+    Exit codes: same as `run`.
+
+    Example: ragflow-lg continue anna
+    """
+    from ragflow_lg.server.cli.play import play_session
+
+    play_session(session, lambda runner, name: runner.continue_(name), canvas_file=canvas, options=options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.cli.command_group import make_group
+from ragflow_lg.server.cli.command_line import make_group
 from ragflow_lg.server.cli.options import Host, Port, SettingsFile
 from ragflow_lg.server.cli.terminal import print_line, print_note
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragflow_lg.server.cli.command_group import make_group
+from ragflow_lg.server.cli.command_line import make_group
 from ragflow_lg.server.cli.options import SettingsFile
 from ragflow_lg.server.cli.terminal import print_line, print_note
 

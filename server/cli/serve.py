@@ -1,11 +1,12 @@
-"""``ragflow-lg serve``: the HTTP server."""
+"""``ragflow-lg serve`` and ``worker``: the processes that answer requests and play runs."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -15,12 +16,83 @@ import typer
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.cli.options import Model, NoCheckpoint, Queue, SettingsFile
-from ragflow_lg.server.cli.server_process import load_process_settings, looking_after, writing_logs
 from ragflow_lg.server.cli.terminal import print_line, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.observability.operations import Operations
     from ragflow_lg.server.settings import Settings
+    from ragflow_lg.server.settings.server_section import ServerSection
+
+
+logger = logging.getLogger(__name__)
+
+
+def load_process_settings(file: Path | None, queue: str) -> Settings:
+    """Return the settings in a file, with the URL of the option ``--queue``, if it is given.
+
+    Raises:
+        SettingsError: If they are invalid.
+    """
+    from pydantic import SecretStr
+
+    from ragflow_lg.server.settings import load_settings
+
+    settings = load_settings(file)
+    if not queue:
+        return settings
+    return settings.model_copy(update={"queue": settings.queue.model_copy(update={"url": SecretStr(queue)})})
+
+
+@contextmanager
+def writing_logs(settings: Settings) -> Generator[None]:
+    """Write logs and the audit log inside the context, as the settings say.
+
+    Raises:
+        SettingsError: If a file cannot be written.
+    """
+    from ragflow_lg.server.observability.audit import open_audit
+    from ragflow_lg.server.observability.logs import open_logs
+
+    section = settings.server
+    own = (section.metrics_key, section.database, settings.queue.url)
+    with open_logs(section, (*settings.secrets, *(each.get_secret_value() for each in own))), open_audit(section.audit):
+        yield
+
+
+@asynccontextmanager
+async def looking_after(app_state: AppState, operations: Operations) -> AsyncGenerator[None]:
+    """Inside the context, measure the process and the queue, and look for the sandbox."""
+    from ragflow_lg.server.assembly.code_sandbox import finding_sandbox
+    from ragflow_lg.server.runs.queue_metrics import measuring_queue
+
+    async with (
+        operations.loop_watch.watching(),
+        measuring_queue(app_state.queue, operations.metrics, app_state.now_ms),
+        finding_sandbox(app_state.services.code),
+        _serve_metrics(app_state.settings.server, operations),
+    ):
+        yield
+
+
+@asynccontextmanager
+async def _serve_metrics(section: ServerSection, operations: Operations) -> AsyncGenerator[None]:
+    """Serve metrics inside the context if the settings specify a separate port for them."""
+    if section.metrics != "port":
+        yield
+        return
+    from ragflow_lg.server.http.edge.health_routes import build_metrics_app
+    from ragflow_lg.server.http.edge.listening_socket import open_socket
+    from ragflow_lg.server.http.edge.uvicorn_server import start_server
+
+    async def drain() -> None:
+        pass
+
+    with open_socket(section.metrics_host, section.metrics_port, "metrics_port") as listener:
+        async with start_server(build_metrics_app(operations.metrics), listener, drain, 0.0) as url:
+            logger.warning("metrics at %s/metrics", url)
+            yield
+
 
 DEFAULT_TENANT = "default"
 """Tenant of the first API key, and of the agents of canvas files."""
@@ -206,3 +278,50 @@ def hand_over(key: str, file: Path) -> str:
             f"API key: {str(file)!r} cannot be written ({error.strerror}). Create one with: ragflow-lg keys create NAME"
         )
     return f"API key: in the file {file.absolute()}"
+
+
+def worker(
+    queue: Queue = "",
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", "-c", help="How many runs are played at the same time.", min=1, max=1000)
+    ] = 20,
+    model: Model = "",
+    settings: SettingsFile = None,
+    _checkpoint: NoCheckpoint = "",
+) -> None:
+    """Play the runs of `ragflow-lg serve`, beside the servers.
+
+    Start any number of workers, on any machine, with the settings of the servers. See docs/workers.md. The output is
+    one line when the worker is ready. SIGTERM or Ctrl-C stops runs at their next step, from which other workers
+    continue them; a second signal stops the worker immediately.
+
+    Examples:
+    ragflow-lg worker --queue redis://127.0.0.1:6379 --settings production.toml
+
+    ragflow-lg worker --concurrency 50 --settings production.toml
+    """
+    from ragflow_lg.base.errors import SettingsError
+    from ragflow_lg.server.assembly.app_state import queue_url
+    from ragflow_lg.server.http.edge.uvicorn_server import run
+    from ragflow_lg.server.settings.server_section import ServerSection
+
+    config = load_process_settings(settings, queue)
+    if not queue_url(config):
+        raise SettingsError("A worker needs a queue: set `checkpoints` to redis://…, or use --queue.")
+    if (database := config.server.database) == ServerSection().database:
+        raise SettingsError(
+            "A worker needs the database of the servers: set database in the section [server]. By default, it is "
+            f"{database.get_secret_value()}, a file in the working directory."
+        )
+    run(_work(config, model, concurrency))
+
+
+async def _work(settings: Settings, model: str, concurrency: int) -> None:
+    from ragflow_lg.server.runs.run_worker import open_worker
+
+    with writing_logs(settings):
+        async with (
+            open_worker(settings, model, concurrency) as worker_,
+            looking_after(worker_.app_state, worker_.operations),
+        ):
+            await worker_.work(lambda: print_line(f"Worker ready for {concurrency} runs."))

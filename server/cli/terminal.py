@@ -1,4 +1,4 @@
-"""Printing text from canvases, models and users on a terminal."""
+"""Printing text from canvases, models and users on a terminal, and writing it into files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import os
 import shlex
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import typer
 
 if TYPE_CHECKING:
     from ragflow_lg.base.values import JsonValue
+
 
 Style: TypeAlias = Literal["bold", "dim", "red", "yellow", "green", "cyan"]
 
@@ -85,3 +89,35 @@ def format_command(*words: str) -> str:
 def shell_word(text: str) -> str:
     """Return a text as one word of a command line that can be pasted into a shell."""
     return shlex.quote(text)
+
+
+def write_output(content: bytes, file: Path | None) -> None:
+    """Write a document to a file, or to standard output if there is none.
+
+    Raises:
+        typer.BadParameter: If the file cannot be written.
+    """
+    if file is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise typer.BadParameter(f"{str(file)!r} cannot be written: {error.strerror}.") from None
+
+
+def replace_file(file: Path, content: bytes) -> None:
+    """Replace a file as a whole, so that an interruption leaves the old one.
+
+    Raises:
+        typer.BadParameter: if it cannot be written.
+    """
+    new = file.with_name(f".{file.name}.new")
+    try:
+        new.write_bytes(content)
+        new.replace(file)
+    except OSError as error:
+        raise typer.BadParameter(f"{str(file)!r} cannot be written: {error.strerror}.") from None
+    finally:
+        new.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""``ragflow-lg trace``: the tool calls of a session's agents, or the whole session as a page."""
+"""``ragflow-lg sessions trace``: the tool calls of a session's agents, or the whole session as a page."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import typer
 
 from ragflow_lg.server.cli.console import call_text
 from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
-from ragflow_lg.server.cli.output_file import write_output
 from ragflow_lg.server.cli.session_store import canvas_of, no_session, with_store
-from ragflow_lg.server.cli.terminal import format_time, one_line, print_note, printable
+from ragflow_lg.server.cli.terminal import format_time, one_line, print_note, printable, write_output
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
@@ -46,9 +45,9 @@ def trace(
     out, and long values are cut.
 
     Examples:
-    ragflow-lg trace anna
+    ragflow-lg sessions trace anna
 
-    ragflow-lg trace anna --html run.html
+    ragflow-lg sessions trace anna --html run.html
     """
     if html is None:
         with_store(settings, checkpoint, lambda store, _: _print_trace(store, session, run, as_json))

@@ -1,7 +1,5 @@
-"""Moving in from a running RAGFlow: a folder with its agents, and what differs here and there.
+"""Moving in from a running RAGFlow: a folder with its agents, sessions and datasets, and their import.
 
-`manifest`, `file_names`, `agent_files`, `agent_changes`, `transcripts` and `settings_text` compute only; `folder`
-reads and writes the folder. `puller` fills the folder, `pusher` sends changes back. `folder_import` moves a folder into
-this server: `database_import` stores agents and messages, `thread_import` the states of sessions. May import everything
-below `http`.
+`agent_files` and `settings_text` compute only; `folder` reads and writes the folder, `puller` fills it. `folder_import`
+moves it into this server, and `thread_import` the states of its sessions. May import everything below `http`.
 """

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ragflow_lg.base.errors import CompileError, ServiceError
 from ragflow_lg.dsl.redaction import (
-    REDACTED,
     VALUE_FIELDS,
     Redactor,
     find_field_name,
@@ -128,38 +127,6 @@ def _only_refers(text: str) -> bool:
 
 
 _REDACTOR = Redactor()
-
-
-def restore_secrets(own: Any, theirs: Any, name: str = "", *, is_inside: bool = False) -> Any:
-    """Return a canvas with the keys that another one has at the same places and that were left out here."""
-    if isinstance(own, Mapping):
-        other: Mapping[str, Any] = cast("Mapping[str, Any]", theirs) if isinstance(theirs, Mapping) else {}
-        return {
-            key: restore_secrets(entry, other.get(key), field, is_inside=inside)
-            for key, entry, field, inside in _fields(cast("object", own), name, is_inside=is_inside)
-        }
-    if isinstance(own, list):
-        others = cast("list[Any]", theirs) if isinstance(theirs, list) else []
-        return [
-            restore_secrets(entry, others[at] if at < len(others) else None, name, is_inside=is_inside)
-            for at, entry in enumerate(cast("list[Any]", own))
-        ]
-    if isinstance(theirs, Mapping | list):
-        return own
-    clean = _clean(theirs, name, is_inside=is_inside)
-    return theirs if own == clean and clean != theirs else own
-
-
-def find_lost_secrets(canvas: Any, place: str = "", name: str = "") -> Iterator[str]:
-    """Yield the places where a canvas has the mark of a key that was left out."""
-    if isinstance(canvas, Mapping):
-        for key, entry in cast("Mapping[str, Any]", canvas).items():
-            yield from find_lost_secrets(entry, _place(place, name, key), key)
-    elif isinstance(canvas, list):
-        for entry in cast("list[Any]", canvas):
-            yield from find_lost_secrets(entry, place, name)
-    elif isinstance(canvas, str) and REDACTED in canvas:
-        yield f"{place}: {name}"
 
 
 MAX_CHARS = 60

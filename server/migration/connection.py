@@ -20,8 +20,7 @@ from ragflow_lg.server.settings.trusted_folders import is_trusted, trust
 if TYPE_CHECKING:
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi
-    from ragflow_lg.server.migration.folder import PulledFolder
-    from ragflow_lg.server.migration.manifest import Manifest
+    from ragflow_lg.server.migration.folder import Manifest
     from ragflow_lg.server.settings import Settings
 
 T = TypeVar("T")
@@ -183,29 +182,3 @@ def with_api(settings: Settings, source: Source, key: str, work: Callable[[Ragfl
 
     with explain_refusal():
         return asyncio.run(run())
-
-
-def with_pulled_folder(
-    folder: Path,
-    settings: Path | None,
-    url: str,
-    key_env: str,
-    work: Callable[[PulledFolder, Manifest, RagflowApi], Awaitable[T]],
-    *,
-    is_private: bool,
-) -> T:
-    """Connect to the server of a pulled folder as `with_api` does, and remember its address.
-
-    Raises:
-        ServiceError: if the server fails, or its address is refused.
-        SettingsError: if the folder has not been pulled, or the settings, the address or the key are invalid.
-    """
-    from ragflow_lg.server.migration.folder import PulledFolder
-
-    pulled = PulledFolder(folder.resolve())
-    manifest = pulled.require_manifest()
-    source = find_source(pulled.path, manifest, url, key_env, is_private=is_private)
-    config = load_folder_settings(pulled.path, settings)
-    result = with_api(config, source, read_key(source), lambda api: work(pulled, manifest, api))
-    remember_source(pulled.path, source)
-    return result

@@ -1,13 +1,127 @@
-"""The files of a pulled folder. Writing replaces a file at once, so that a killed pull leaves no half of one."""
+"""The files of a pulled folder, and its manifest: what came from where, and the hash of each file on the server."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct, field
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.migration.manifest import FILE_NAME, MAX_BYTES, Manifest, read_manifest, write_manifest
+
+FILE_NAME = "ragflow.json"
+FORMAT = "ragflow-lg pull"
+VERSION = 1
+MAX_BYTES = 32 * 1024 * 1024
+
+Hash: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+RemoteId: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}\Z")]
+Title: TypeAlias = Annotated[str, Meta(max_length=255)]
+Text: TypeAlias = Annotated[str, Meta(max_length=2_000)]
+Ms: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+AgentFile: TypeAlias = Annotated[str, Meta(pattern=r"^agents/[a-z0-9_-]{1,120}\.json\Z")]
+VersionFile: TypeAlias = Annotated[str, Meta(pattern=r"^versions/[a-z0-9_-]{1,120}/[A-Za-z0-9_-]{1,64}\.json\Z")]
+SessionFile: TypeAlias = Annotated[str, Meta(pattern=r"^sessions/[a-z0-9_-]{1,120}/[A-Za-z0-9_-]{1,64}\.json\Z")]
+
+
+class PulledVersion(Struct, frozen=True, forbid_unknown_fields=True):
+    """A published version."""
+
+    file: VersionFile
+    title: Title
+    hash: Hash
+    update_ms: Ms = 0
+
+
+class PulledSession(Struct, frozen=True, forbid_unknown_fields=True):
+    """A session. ``hash`` is that of its file."""
+
+    file: SessionFile
+    hash: Hash
+    update_ms: Ms = 0
+
+
+class PulledAgent(Struct, forbid_unknown_fields=True):
+    """An agent. ``hash`` is that of its canonical form on the server, without keys."""
+
+    file: AgentFile
+    title: Title
+    hash: Hash
+    update_ms: Ms = 0
+    moved_hash: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
+    """The hash of the file when the agent was last stored in the server's database."""
+    versions: Annotated[dict[RemoteId, PulledVersion], Meta(max_length=1_000)] = field(
+        default_factory=dict[str, PulledVersion]
+    )
+    sessions: Annotated[dict[RemoteId, PulledSession], Meta(max_length=100_000)] = field(
+        default_factory=dict[str, PulledSession]
+    )
+
+
+class PulledDataset(Struct, frozen=True, forbid_unknown_fields=True):
+    """A dataset: a live link, or a copy."""
+
+    name: Title
+    is_copied: bool = False
+    embedding_model: Title = ""
+
+
+class Manifest(Struct, forbid_unknown_fields=True):
+    """What a folder contains and where it came from."""
+
+    format: Annotated[str, Meta(pattern=rf"^{FORMAT}\Z")] = FORMAT
+    version: int = VERSION
+    url: Text = ""
+    key_env: Annotated[str, Meta(max_length=200, pattern=r"^\w*\Z")] = ""
+    """The environment variable with the API key; the key itself is not stored."""
+    agents: Annotated[dict[RemoteId, PulledAgent], Meta(max_length=10_000)] = field(
+        default_factory=dict[str, PulledAgent]
+    )
+    datasets: Annotated[dict[RemoteId, PulledDataset], Meta(max_length=10_000)] = field(
+        default_factory=dict[str, PulledDataset]
+    )
+
+    def agent_names(self) -> set[str]:
+        """Return the names of the agents' files, without folder and ending."""
+        return {agent.file.removeprefix("agents/").removesuffix(".json") for agent in self.agents.values()}
+
+
+def read_manifest(content: bytes) -> Manifest:
+    """Return the manifest in a file.
+
+    Raises:
+        SettingsError: if the file is no manifest, is from a newer version, or has two agents in one file.
+    """
+    if len(content) > MAX_BYTES:
+        raise SettingsError(f"{FILE_NAME} is larger than {MAX_BYTES:,} bytes.")
+    try:
+        version = msgspec.json.decode(content, type=_Head).version
+        if version != VERSION:
+            raise SettingsError(
+                f"{FILE_NAME} has the format {version}, but this version of ragflow-lg reads {VERSION}. "
+                "Pull into a new folder."
+            )
+        manifest = msgspec.json.decode(content, type=Manifest)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{FILE_NAME} is damaged: {error}. Restore it, or pull into a new folder.") from None
+    files = [agent.file for agent in manifest.agents.values()]
+    if len(set(files)) < len(files):
+        raise SettingsError(f"{FILE_NAME} is damaged: it has two agents in one file. Pull into a new folder.")
+    return manifest
+
+
+class _Head(Struct):
+    version: int
+
+
+def write_manifest(manifest: Manifest) -> bytes:
+    """Return the content of the file: JSON with sorted keys, so that two pulls can be compared line by line."""
+    text = msgspec.json.encode(manifest, order="deterministic")
+    return msgspec.json.format(text, indent=1) + b"\n"
+
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
@@ -26,20 +140,6 @@ class PulledFolder:
         """
         content = self.read(FILE_NAME, MAX_BYTES)
         return read_manifest(content) if content is not None else None
-
-    def require_manifest(self) -> Manifest:
-        """Return the manifest.
-
-        Raises:
-            SettingsError: if the folder has none, or it is damaged.
-        """
-        manifest = self.read_manifest()
-        if manifest is None:
-            raise SettingsError(
-                f"{str(self.path)!r} has no {FILE_NAME}. Create it with "
-                "`ragflow-lg pull --from URL --key-env NAME FOLDER`."
-            )
-        return manifest
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Store the manifest; see `write`."""

@@ -14,16 +14,14 @@ from ragflow_lg.adapters.ragflow_api import remote_agents, remote_sessions
 from ragflow_lg.adapters.ragflow_api.answer_values import as_map, is_id, read_text
 from ragflow_lg.base.errors import CompileError, ServiceError
 from ragflow_lg.dsl_compiler.canvas_format import format_canvas
-from ragflow_lg.server.migration.agent_changes import ADVICE, compare_state
 from ragflow_lg.server.migration.agent_files import build_agent_file, choose_name, hash_text
-from ragflow_lg.server.migration.manifest import PulledAgent, PulledSession, PulledVersion
-from ragflow_lg.server.migration.transcripts import write_session
+from ragflow_lg.server.migration.folder import PulledAgent, PulledSession, PulledVersion
+from ragflow_lg.server.migration.thread_import import write_session
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi
     from ragflow_lg.adapters.ragflow_api.remote_agents import RemoteAgent
-    from ragflow_lg.server.migration.folder import PulledFolder
-    from ragflow_lg.server.migration.manifest import Manifest
+    from ragflow_lg.server.migration.folder import Manifest, PulledFolder
 
 SAVE_EVERY = 20
 """How many agents or sessions are pulled before the manifest is stored again."""
@@ -153,20 +151,20 @@ class Puller:
     async def _pull_agent(self, agent: RemoteAgent) -> None:
         there = build_agent_file(agent)
         known, here = self._manifest.agents.get(agent.id), self._here.get(agent.id)
-        state = compare_state(known.hash if known else "", here.hash if here else "", there.hash)
+        is_changed_here = here is not None and here.hash not in (known.hash if known else "", there.hash)
         if there.blanked:
             self.report.blanked[agent.title] = there.blanked
         file = here.file if here else known.file if known else self._choose_file(agent)
         pulled = known or PulledAgent(file, agent.title, there.hash)
         pulled.file, pulled.title = file, agent.title
-        if state in ("changed here", "changed both") and not self._is_forced:
-            self.report.kept.append(f"{agent.title} ({file}) was {state}: {ADVICE[state]}")
+        if is_changed_here and not self._is_forced:
+            self.report.kept.append(f"{agent.title} ({file}) was changed here: `ragflow-lg pull --force` replaces it")
         else:
-            if state != "same":
+            if here is not None and here.hash == there.hash:
+                self.report.unchanged += 1
+            else:
                 self._folder.write(file, there.text.encode())
                 self.report.written += 1
-            else:
-                self.report.unchanged += 1
             pulled.hash, pulled.update_ms = there.hash, agent.update_ms
         self._manifest.agents[agent.id] = pulled
         await self._pull_versions(agent, pulled)

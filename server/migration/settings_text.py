@@ -81,7 +81,7 @@ def write_list(
         lines += [
             "## Keys that canvases contained",
             "",
-            "Set them in the settings, as in `[tools.tavily] api_key_env`. `push` keeps the server's own.",
+            "Set them in the settings, as in `[tools.tavily] api_key_env`.",
             "",
         ]
         for title, places in blanked.items():

@@ -117,7 +117,7 @@ OWN_FILES = {"my_canvas.json", "agents/customer_service.json"}
 @each_row("page", ["README.md", "examples/README.md", *sorted(f"docs/{p.name}" for p in DOCS)])
 def test_the_pages_name_canvases_that_are_there(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
-    named = re.findall(r"ragflow-lg (?:run|check|chaos|draw) ([\w/.]+\.json)", text)
+    named = re.findall(r"ragflow-lg (?:run|check|canvas draw) ([\w/.]+\.json)", text)
     named += re.findall(r"\]\(\.\./([\w/.]+\.json)\)", text)
     assert [name for name in named if name not in OWN_FILES and not (ROOT / name).is_file()] == []
 

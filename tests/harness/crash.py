@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import get_args
 
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
-from ragflow_lg.server.devtools.chaos.chaos_runs import disturb_all
-from ragflow_lg.server.devtools.chaos.kill_points import Point
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.sessions import Durability
+from tests.harness.crash_points import Point
+from tests.harness.crash_runs import disturb_all
 from tests.harness.redis_server import redis_server
 
 

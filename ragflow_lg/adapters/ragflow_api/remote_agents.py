@@ -16,7 +16,6 @@ from msgspec import Struct
 from ragflow_lg.adapters.ragflow_api.answer_values import as_map, as_rows, is_id, read_number, read_object, read_text
 from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi
 from ragflow_lg.base.errors import RefusalError, ServiceError
-from ragflow_lg.base.values import JsonValue
 
 MAX_AGENTS = 5_000
 MAX_VERSIONS = 200
@@ -97,23 +96,6 @@ async def read_agent(api: RagflowApi, row: Mapping[str, Any]) -> RemoteAgent:
     )
 
 
-async def find_agent(api: RagflowApi, id_: str) -> RemoteAgent | None:
-    """Return an agent as it is on the server now, or None if it has been deleted."""
-    try:
-        return await read_agent(api, {"id": id_})
-    except RefusalError as error:
-        if not error.is_unknown_route and error.api_code not in (102, 103):
-            raise
-    try:
-        rows = [row async for row in api.rows("/api/v1/agents", "canvas", {"id": id_}, limit=MAX_AGENTS)]
-    except RefusalError as error:
-        if error.api_code == 102:  # older servers refuse an unknown id
-            return None
-        raise
-    row = next((row for row in rows if row.get("id") == id_ and read_object(row.get("dsl"))), None)
-    return await read_agent(api, row) if row is not None else None
-
-
 async def list_released(api: RagflowApi, agent_id: str) -> Sequence[RemoteVersion]:
     """Return an agent's published versions; none if the server cannot list them."""
     path = f"/api/v1/agents/{quote(agent_id, safe='')}/versions"
@@ -134,28 +116,6 @@ async def list_released(api: RagflowApi, agent_id: str) -> Sequence[RemoteVersio
             about = read_text(full, "description", max_chars=10_000)
             versions.append(RemoteVersion(id_, title, about, True, read_number(full, "update_time"), dsl))
     return versions
-
-
-async def create_agent(api: RagflowApi, fields: Mapping[str, JsonValue]) -> str:
-    """Create an agent and return its id; ``""`` if the server does not tell it, as older ones do not."""
-    return read_text(as_map(await api.send("POST", "/api/v1/agents", body=dict(fields))), "id", max_chars=64)
-
-
-async def update_agent(api: RagflowApi, agent_id: str, fields: Mapping[str, JsonValue]) -> None:
-    """Change fields of an agent. A changed canvas becomes its draft."""
-    await api.send("PUT", f"/api/v1/agents/{quote(agent_id, safe='')}", body=dict(fields))
-
-
-async def publish_agent(api: RagflowApi, agent_id: str, comment: str) -> bool:
-    """Publish an agent's draft with a comment. Return False if the server has no route for that."""
-    path = f"/api/v1/agents/{quote(agent_id, safe='')}/publish"
-    try:
-        await api.send("POST", path, body={"description": comment})
-    except RefusalError as error:
-        if error.is_unknown_route:
-            return False
-        raise
-    return True
 
 
 async def list_mcp_servers(api: RagflowApi) -> Sequence[RemoteMcpServer] | None:

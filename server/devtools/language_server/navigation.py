@@ -104,9 +104,9 @@ def plan_rename(canvas: CanvasText, offset: int, new_id: str) -> Rename:
     """
     mention = find_renamable(canvas, offset)
     if mention is None:
-        is_v2 = canvas.version == 2
-        reason = "Ids are renamed in DSL v1: `ragflow-lg convert --to v1`." if is_v2 else "There is no component here."
-        return Rename(problem=reason)
+        if canvas.version == 2:
+            return Rename(problem="Ids are renamed in DSL v1: `ragflow-lg canvas convert --to v1`.")
+        return Rename(problem="There is no component here.")
     if mention.component == ENTRY_ID:
         return Rename(problem=f"RAGFlow starts a turn at the component {ENTRY_ID!r}, so that it needs this id.")
     if not _NEW_ID.fullmatch(new_id):

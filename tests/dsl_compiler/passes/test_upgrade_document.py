@@ -11,7 +11,7 @@ def test_each_old_component_is_reported_at_its_place(name: str) -> None:
     summary, *others = diagnostics_of(canvas({"old": node(name), "answer": node("Answer")}), "legacy-component")
     assert (summary.pointer, summary.severity) == ("", "warning")
     assert "/components/old" in {diagnostic.pointer for diagnostic in others}
-    assert all("ragflow-lg upgrade" in diagnostic.hint for diagnostic in others)
+    assert all("ragflow-lg canvas upgrade" in diagnostic.hint for diagnostic in others)
 
 
 def test_what_may_behave_differently_is_a_warning() -> None:

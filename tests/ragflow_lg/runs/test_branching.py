@@ -248,7 +248,7 @@ async def test_only_the_last_turn_can_be_rerun() -> None:
 @each_row(
     ("node_id", "round_", "changes", "reason"),
     [
-        ("nobody", None, None, "no node 'nobody'. List them with: ragflow-lg history s$"),
+        ("nobody", None, None, "no node 'nobody'. List them with: ragflow-lg sessions history s$"),
         ("te", None, None, "no node 'te'. Did you mean"),
         ("t", 9, None, "in round 9 .* It ran in rounds 0 to 3"),
         ("out", 1, None, "not in a Loop or Iteration"),

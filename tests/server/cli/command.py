@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from typer.testing import CliRunner, Result
 
-from ragflow_lg.server.cli.command_line import command_line
+from ragflow_lg.server.cli.command_line import app
 from ragflow_lg.server.cli.entry import main
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +32,7 @@ Cli: TypeAlias = Callable[..., Completed]
 def invoke(*arguments: str | Path, text: str = "", environment: Mapping[str, str] | None = None) -> Result:
     """Run ``ragflow-lg ARGUMENTS``; errors that `main` would report are in ``exception``."""
     words = [str(a) for a in arguments]
-    return CliRunner().invoke(command_line(words), words, input=text, env=dict(environment or {}))
+    return CliRunner().invoke(app, words, input=text, env=dict(environment or {}))
 
 
 def call(*arguments: str | Path) -> Completed:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import ragflow_lg
-from ragflow_lg.server.cli.command_line import COMMANDS
+from ragflow_lg.server.cli.command_line import COMMANDS, MOVED
 from tests.harness.rows import each_row
 from tests.server.cli.command import ROOT, invoke, one_line, write_canvas
 
@@ -15,7 +15,7 @@ from tests.server.cli.command import ROOT, invoke, one_line, write_canvas
 def test_the_help_of_each_command_has_an_example(name: str) -> None:
     result = invoke(name, "--help")
     assert result.exit_code == 0
-    if name not in ("kb", "sandbox"):  # groups of commands
+    if name not in ("kb", "sandbox", "canvas"):  # groups of commands
         examples = re.split("Examples?:", result.stdout)[1]
         assert f"ragflow-lg {name}" in examples
 
@@ -26,7 +26,7 @@ def test_the_list_of_commands_describes_each_as_its_own_help_does(name: str) -> 
     assert one_line(paragraphs[1]).startswith(COMMANDS[name].summary)
 
 
-@each_row("words", [[], ["kb"], ["models"], ["memory"], ["sandbox"], ["sessions"]])
+@each_row("words", [[], ["canvas"], ["kb"], ["models"], ["memory"], ["sandbox"], ["sessions"]])
 def test_no_line_of_the_help_is_cut_or_longer_than_80_columns(words: list[str]) -> None:
     lines = invoke(*words, "--help", environment={"COLUMNS": "80"}).stdout.splitlines()
     assert [line for line in lines if (line.endswith("...") and "Usage" not in line) or len(line) > 80] == []
@@ -54,8 +54,8 @@ def test_check_and_help_stay_light(tmp_path: Path, component: str, heavy: tuple[
     params = {"prompts": [{"role": "user", "content": "x"}], "method": "merge", "script": "x"}
     canvas = write_canvas(tmp_path / "c.json", ("begin", "Begin", {}, ["a"]), ("a", component, params, []))
     code = (
-        "import sys\nfrom ragflow_lg.server.cli.command_line import command_line\n"
-        f"command_line(['check'])(['check', {str(canvas)!r}], standalone_mode=False)\n"
+        "import sys\nfrom ragflow_lg.server.cli.command_line import app\n"
+        f"app(['check', {str(canvas)!r}], standalone_mode=False)\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     done = subprocess.run(
@@ -70,6 +70,24 @@ def test_all_commands_are_listed_and_a_misspelt_one_is_refused() -> None:
     misspelt = invoke("ru", "x.json")
     assert misspelt.exit_code == 2
     assert "No such command 'ru'" in misspelt.stderr
+
+
+@each_row("name", MOVED)
+def test_the_old_name_of_a_command_says_the_new_one(name: str) -> None:
+    refused = invoke(name, "x.json")
+    assert refused.exit_code == 2
+    assert f"`ragflow-lg {name}` is now `ragflow-lg {MOVED[name]}`." in one_line(refused.stderr)
+    if not MOVED[name].startswith("-"):
+        assert invoke(*MOVED[name].split(), "--help").exit_code == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_can_complete_commands(shell: str) -> None:
+    typed = {"COMP_WORDS": "ragflow-lg ses", "COMP_CWORD": "1", "_TYPER_COMPLETE_ARGS": "ragflow-lg ses"}
+    found = invoke(
+        environment={"_RAGFLOW_LG_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_FISH_ACTION": "get-args", **typed}
+    )
+    assert "sessions" in found.stdout
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])

@@ -11,7 +11,7 @@ OLD = FIXTURES / "canvas" / "legacy" / "two_answers.json"
 
 def test_a_canvas_in_dsl_v2_is_checked_run_and_converted_back(tmp_path: Path) -> None:
     v2 = tmp_path / "router.v2.json"
-    assert invoke("convert", ROUTER, "--to", "v2", "-o", v2).exit_code == 0
+    assert invoke("canvas", "convert", ROUTER, "--to", "v2", "-o", v2).exit_code == 0
     assert json.loads(v2.read_bytes())["dsl"]["version"] == 2
     assert invoke("check", v2).exit_code == 0
     answers = [
@@ -19,21 +19,21 @@ def test_a_canvas_in_dsl_v2_is_checked_run_and_converted_back(tmp_path: Path) ->
         for file in (ROUTER, v2)
     ]
     assert answers[0] == answers[1] != ""
-    assert json.loads(invoke("convert", v2, "--to", "v1").stdout) == json.loads(ROUTER.read_bytes())
+    assert json.loads(invoke("canvas", "convert", v2, "--to", "v1").stdout) == json.loads(ROUTER.read_bytes())
 
 
 def test_the_plain_form_has_two_keys(tmp_path: Path) -> None:
-    result = invoke("convert", ROUTER, "--to", "v2", "--plain")
+    result = invoke("canvas", "convert", ROUTER, "--to", "v2", "--plain")
     document = json.loads(result.stdout)
     assert document.get("dsl", document).keys() == {"version", "components"}
-    assert "--plain goes with --to v2" in invoke("convert", ROUTER, "--to", "v1", "--plain").stderr
+    assert "--plain goes with --to v2" in invoke("canvas", "convert", ROUTER, "--to", "v1", "--plain").stderr
 
 
 def test_an_old_canvas_is_converted_as_it_is_and_upgraded_afterwards(tmp_path: Path) -> None:
     v2 = tmp_path / "old.v2.json"
-    invoke("convert", OLD, "--to", "v2", "-o", v2)
-    assert invoke("upgrade", v2).stdout == invoke("upgrade", OLD).stdout
+    invoke("canvas", "convert", OLD, "--to", "v2", "-o", v2)
+    assert invoke("canvas", "upgrade", v2).stdout == invoke("canvas", "upgrade", OLD).stdout
 
 
 def test_the_published_schema_is_that_of_this_version() -> None:
-    assert invoke("schema", "--dsl", "v2", "--check", ROOT / "docs" / "canvas_v2.schema.json").exit_code == 0
+    assert invoke("canvas", "schema", "--dsl", "v2", "--check", ROOT / "docs" / "canvas_v2.schema.json").exit_code == 0

@@ -37,7 +37,7 @@ def test_nodes_edges_params_and_prompts_are_compared(tmp_path: Path) -> None:
             "c": message("x"),
         },
     )
-    result = invoke("diff", old, new)
+    result = invoke("canvas", "diff", old, new)
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
         "~ LLM a",
@@ -60,7 +60,7 @@ def test_layout_run_state_and_another_spelling_are_no_difference(tmp_path: Path)
     new = write(
         tmp_path, "b.json", {"a": node("Message", {"content": ["x"], "_is_raw_conf": True})}, history=[["user", "hi"]]
     )
-    assert (invoke("diff", old, new).exit_code, invoke("diff", old, old).stdout) == (0, "")
+    assert (invoke("canvas", "diff", old, new).exit_code, invoke("canvas", "diff", old, old).stdout) == (0, "")
 
 
 def test_routes_titles_and_variables_are_compared(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_routes_titles_and_variables_are_compared(tmp_path: Path) -> None:
     old = write(tmp_path, "a.json", {"s": switch(["b"], ["c"]), **parts}, globals={"env.n": 1})
     titled = {"nodes": [{"id": "b", "data": {"name": "Ask"}}]}
     new = write(tmp_path, "b.json", {"s": switch(["c"], ["b"]), **parts}, globals={"env.n": 2}, graph=titled)
-    text = invoke("diff", old, new).stdout
+    text = invoke("canvas", "diff", old, new).stdout
     assert "Variables\n    env.n: 1 → 2" in text
     assert 'conditions[0].to: ["b"] → ["c"]' in text
     assert 'title: "" → "Ask"' in text
@@ -76,7 +76,7 @@ def test_routes_titles_and_variables_are_compared(tmp_path: Path) -> None:
 
 def test_json_holds_the_same_differences(tmp_path: Path) -> None:
     old, new = write(tmp_path, "a.json", {"a": message("x")}), write(tmp_path, "b.json", {"a": message("y")})
-    (found,) = json.loads(invoke("diff", old, new, "--output", "json").stdout)
+    (found,) = json.loads(invoke("canvas", "diff", old, new, "--output", "json").stdout)
     assert found == {
         "kind": "changed",
         "node": "a",
@@ -91,7 +91,7 @@ def test_json_holds_the_same_differences(tmp_path: Path) -> None:
 def test_a_broken_canvas_is_an_error(tmp_path: Path) -> None:
     old = write(tmp_path, "a.json", {"a": message("x")})
     (tmp_path / "b.json").write_text("{")
-    assert isinstance(invoke("diff", old, tmp_path / "b.json").exception, CompileError)
+    assert isinstance(invoke("canvas", "diff", old, tmp_path / "b.json").exception, CompileError)
 
 
 def test_formatting_is_stable_and_changes_nothing_for_a_run(tmp_path: Path) -> None:
@@ -104,27 +104,27 @@ def test_formatting_is_stable_and_changes_nothing_for_a_run(tmp_path: Path) -> N
         globals={"sys.query": "left over"},
     )
     before = path.read_bytes()
-    assert invoke("fmt", "--check", path).exit_code == 1
+    assert invoke("canvas", "fmt", "--check", path).exit_code == 1
     assert path.read_bytes() == before
-    assert invoke("fmt", path).exit_code == 0
+    assert invoke("canvas", "fmt", path).exit_code == 0
     formatted = json.loads(path.read_bytes())
     assert list(formatted["components"]) == ["begin", "b", "a"]
     assert (formatted["path"], formatted["globals"]) == ([], {"sys.query": ""})
-    assert invoke("fmt", "--check", path).exit_code == 0
+    assert invoke("canvas", "fmt", "--check", path).exit_code == 0
     old = tmp_path / "old.json"
     old.write_bytes(before)
-    assert invoke("diff", old, path).exit_code == 0
+    assert invoke("canvas", "diff", old, path).exit_code == 0
 
 
 @pytest.mark.parametrize("text", ["[]", "{", ""])
 def test_what_is_no_canvas_is_not_formatted(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.json").write_text(text)
-    assert isinstance(invoke("fmt", tmp_path / "a.json").exception, CompileError)
+    assert isinstance(invoke("canvas", "fmt", tmp_path / "a.json").exception, CompileError)
     assert (tmp_path / "a.json").read_text() == text
 
 
 def test_standard_input_is_formatted() -> None:
-    assert json.loads(invoke("fmt", "-", text=json.dumps(canvas({"a": message("é")}))).stdout)["components"]
+    assert json.loads(invoke("canvas", "fmt", "-", text=json.dumps(canvas({"a": message("é")}))).stdout)["components"]
 
 
 def test_git_shows_the_canonical_form(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_page_shows_both_drawings_with_marks(tmp_path: Path) -> None:
     document["components"]["b"] = document["components"].pop("c")
     document["components"]["a"]["downstream"] = ["b"]
     (tmp_path / "new.json").write_text(json.dumps(document))
-    result = invoke("diff", tmp_path / "old.json", tmp_path / "new.json", "--output", "html")
+    result = invoke("canvas", "diff", tmp_path / "old.json", tmp_path / "new.json", "--output", "html")
     assert result.exit_code == 1
     page = result.stdout
     titles = ["a (changed)", "c (removed)", "a (changed)", "b (added)"]

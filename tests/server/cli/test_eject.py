@@ -12,7 +12,7 @@ def test_a_canvas_becomes_a_package_with_tests_that_pass(tmp_path: Path, monkeyp
     tape, folder = tmp_path / "run.jsonl", tmp_path / "router"
     question = "Where is my parcel?"
     invoke("run", ROUTER, question, "--model", "demo", "--record", tape)
-    result = invoke("eject", ROUTER, "-o", folder, "--recording", tape, "--query", question)
+    result = invoke("canvas", "eject", ROUTER, "-o", folder, "--recording", tape, "--query", question)
     assert result.exit_code == 0, result.stderr
     assert "the package customer_service_router" in result.stdout
     for path in (folder, folder / "tests"):
@@ -23,7 +23,7 @@ def test_a_canvas_becomes_a_package_with_tests_that_pass(tmp_path: Path, monkeyp
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("x")
-    result = invoke("eject", ROUTER, "-o", tmp_path)
+    result = invoke("canvas", "eject", ROUTER, "-o", tmp_path)
     assert result.exit_code != 0
     assert "is not empty" in str(result.exception)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
@@ -31,14 +31,14 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_package_is_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "router"
-    assert invoke("eject", ROUTER, "-o", folder).exit_code == 0
+    assert invoke("canvas", "eject", ROUTER, "-o", folder).exit_code == 0
     before = {path: path.read_bytes() for path in folder.rglob("*.py")}
     (folder / "customer_service_router" / "nodes" / "left_over.py").write_text("")
-    assert invoke("eject", ROUTER, "-o", folder).exit_code == 0
+    assert invoke("canvas", "eject", ROUTER, "-o", folder).exit_code == 0
     assert {path: path.read_bytes() for path in folder.rglob("*.py")} == before
 
 
 def test_a_recording_needs_its_query(tmp_path: Path) -> None:
     tape = tmp_path / "run.jsonl"
     tape.write_text("")
-    assert "go together" in invoke("eject", ROUTER, "-o", tmp_path / "x", "--recording", tape).stderr
+    assert "go together" in invoke("canvas", "eject", ROUTER, "-o", tmp_path / "x", "--recording", tape).stderr

@@ -16,7 +16,11 @@ COMMAND = [sys.executable, "-m", "ragflow_lg"]
 
 @pytest.mark.parametrize(
     "arguments",
-    [("run", "none.json"), ("draw", "none.json"), ("run", str(SUPPORT), "-s", "a", "--checkpoint", "ftp://x")],
+    [
+        ("run", "none.json"),
+        ("canvas", "draw", "none.json"),
+        ("run", str(SUPPORT), "-s", "a", "--checkpoint", "ftp://x"),
+    ],
 )
 def test_a_user_error_is_one_line_with_exit_code_2(arguments: tuple[str, ...]) -> None:
     result = call(*arguments)
@@ -33,14 +37,16 @@ def test_an_invalid_canvas_is_refused_with_its_errors(tmp_path: Path) -> None:
     assert "component-unknown" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [("draw", SUPPORT), ("check", SUPPORT), ("run", SUPPORT, "客服 ü", "-m", "demo")])
+@pytest.mark.parametrize(
+    "arguments", [("canvas", "draw", SUPPORT), ("check", SUPPORT), ("run", SUPPORT, "客服 ü", "-m", "demo")]
+)
 def test_every_locale_works(arguments: tuple[str | Path, ...]) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
     command = [*COMMAND, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, cwd=ROOT, env=environment, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert b"Traceback" not in done.stderr
-    assert arguments[0] != "draw" or "▶" in done.stdout.decode("utf-8")
+    assert arguments[0] != "canvas" or "▶" in done.stdout.decode("utf-8")
 
 
 def test_an_endless_file_is_too_large_for_a_canvas() -> None:
@@ -51,7 +57,7 @@ def test_an_endless_file_is_too_large_for_a_canvas() -> None:
 
 def test_a_closed_pipe_is_not_an_error() -> None:
     process = subprocess.Popen(
-        python_command("-m", "ragflow_lg", "schema"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+        python_command("-m", "ragflow_lg", "canvas", "schema"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
     )
     assert process.stdout is not None
     assert process.stderr is not None

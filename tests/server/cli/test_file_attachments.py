@@ -11,7 +11,7 @@ import typer
 from ragflow_lg.adapters import local_files
 from ragflow_lg.base.errors import AnswerError
 from ragflow_lg.base.local_file_ids import local_path
-from ragflow_lg.server.cli.file_attachments import describe_file, read_attachments
+from ragflow_lg.server.cli.form_fields import describe_file, read_attachments
 from tests.fakes.images import PNG
 from tests.server.cli.command import invoke, write_canvas
 
@@ -107,7 +107,7 @@ def test_a_file_that_changes_before_a_turn_goes_on_is_refused(reader: Path, tmp_
     run = ["run", reader, "Read it", "--file", "sales.csv", "--session", "anna"]
     assert invoke(*run).exit_code == 0
     (tmp_path / "sales.csv").write_text("tea,price\nwhite,9\n")
-    result = invoke("rerun", "anna", "--from", "ExcelProcessor:In", "-e", "pretty")
+    result = invoke("sessions", "rerun", "anna", "--from", "ExcelProcessor:In", "-e", "pretty")
     assert result.exit_code == 1
     assert "sales.csv' has changed since it was attached. Attach it again." in result.stderr
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.cli.kb_search import get_dataset, knowledge_database
+from ragflow_lg.server.cli.kb import get_dataset, knowledge_database
 from tests.fakes.embedded import fill, stored_knowledge
 from tests.server.cli.command import ROOT, invoke
 

@@ -17,7 +17,7 @@ import pytest
 
 from ragflow_lg.base import extras
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.cli.line_input import require_line_editor
+from ragflow_lg.server.cli.dialogue import require_line_editor
 from tests.fakes.canvas import canvas, node
 from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT

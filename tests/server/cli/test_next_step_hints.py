@@ -3,8 +3,8 @@ from pathlib import Path
 
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.runs.pauses import Pause
-from ragflow_lg.server.cli.next_step_hints import answer_hint, next_command, waiting_hint
 from ragflow_lg.server.cli.options import PlayOptions
+from ragflow_lg.server.cli.play import answer_hint, next_command, waiting_hint
 from tests.harness.rows import each_row
 
 SIZE: dict[str, JsonValue] = {"name": "Size", "type": "integer", "optional": False}
@@ -27,7 +27,7 @@ def test_a_command_repeats_options_that_are_not_the_default() -> None:
     assert next_command(options, "continue", "a b", "--input", "n=x y").endswith(
         "continue 'a b' --input 'n=x y' --checkpoint 'sqlite:///my store.db' --settings 'my settings.toml' --model demo"
     )
-    assert "--model" not in next_command(options, "cancel", "anna")
+    assert "--model" not in next_command(options, "sessions cancel", "anna")
 
 
 def test_a_password_is_masked() -> None:

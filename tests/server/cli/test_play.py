@@ -34,12 +34,12 @@ def test_a_session_from_its_first_question_to_its_end(cli: Cli) -> None:
     assert "ragflow-lg resume anna" in start.stderr
     assert cli("resume", "anna", "--input", "w=x").returncode == 0
     assert cli("resume", "anna", "--input", "w=y", "--events", "pretty").stdout == "got xy\n"
-    history = cli("history", "anna").stdout
+    history = cli("sessions", "history", "anna").stdout
     assert "next: out" in history
     assert "in lp round 1  next: ask" in history
     assert all(" UTC  " in line for line in [*history.splitlines(), *cli("sessions").stdout.splitlines()])
-    cli("fork", "anna", "--as", "ben")
-    cli("fork", "anna", "--as", "carl")
+    cli("sessions", "fork", "anna", "--as", "ben")
+    cli("sessions", "fork", "anna", "--as", "carl")
     assert cli("sessions", "--delete", "ben").stdout == "deleted ben\n"
     assert "ben" not in cli("sessions").stdout
     missing = cli("sessions", "--delete", "ben", "--delete", "carl")
@@ -54,10 +54,10 @@ def test_a_session_from_its_first_question_to_its_end(cli: Cli) -> None:
     [
         (("resume", "nobody", "--input", "a=1"), "no session 'nobody'"),
         (("continue", "nobody"), "no session 'nobody'"),
-        (("history", "nobody"), "no session 'nobody'"),
-        (("fork", "nobody"), "no session 'nobody'"),
-        (("cancel", "nobody"), "no session 'nobody'"),
-        (("rerun", "nobody", "--from", "x"), "no session 'nobody'"),
+        (("sessions", "history", "nobody"), "no session 'nobody'"),
+        (("sessions", "fork", "nobody"), "no session 'nobody'"),
+        (("sessions", "cancel", "nobody"), "no session 'nobody'"),
+        (("sessions", "rerun", "nobody", "--from", "x"), "no session 'nobody'"),
         (("run", "words.json", "q", "-s", ""), "A session needs a name"),
         (("resume", " "), "A session needs a name"),
         (("run", "words.json", "q", "--session", "s", "--checkpoint", "ftp://x"), "Invalid session store URL"),
@@ -76,9 +76,12 @@ def test_a_turn_that_waits_is_cancelled(cli: Cli) -> None:
     cli("run", "words.json", "go", "--session", "anna")
     again = cli("run", "words.json", "again", "--session", "anna")
     assert "waits for an answer. 'again' is used as ask@w. To start" in again.stderr
-    assert "cancel this one: ragflow-lg cancel anna\n" in again.stderr
-    assert cli("cancel", "anna").stdout == "'anna' no longer waits for an answer; its next run starts a new turn.\n"
-    assert cli("cancel", "anna").stdout == "No turn is running in 'anna'.\n"
+    assert "cancel this one: ragflow-lg sessions cancel anna\n" in again.stderr
+    assert (
+        cli("sessions", "cancel", "anna").stdout
+        == "'anna' no longer waits for an answer; its next run starts a new turn.\n"
+    )
+    assert cli("sessions", "cancel", "anna").stdout == "No turn is running in 'anna'.\n"
     assert cli("sessions").stdout.split()[:2] == ["anna", "cancelled"]
     fresh = cli("run", "words.json", "fresh", "--session", "anna")
     assert (fresh.returncode, "cancel this one" in fresh.stderr) == (0, False)
@@ -92,7 +95,7 @@ def test_hints_name_the_same_store(cli: Cli, tmp_path: Path) -> None:
     waiting = cli("run", "words.json", "go", "--session", "anna", "--model", "demo", *options)
     assert f"ragflow-lg resume anna --input NAME=VALUE {repeated} --model demo\n" in waiting.stderr
     assert f"resume anna --input w=VALUE {repeated} --model demo\n" in cli("resume", "anna", *options).stderr
-    assert f"ragflow-lg resume anna-fork {repeated}\n" in cli("fork", "anna", *options).stderr
+    assert f"ragflow-lg resume anna-fork {repeated}\n" in cli("sessions", "fork", "anna", *options).stderr
     assert cli("resume", "anna-fork", "-i", "w=x", *options).returncode == 0
     unstored = cli("run", "words.json", "go", "--session", "anna", "--checkpoint", "memory://")
     assert "run it with --session NAME" in unstored.stderr

@@ -46,7 +46,7 @@ def test_a_session_that_waits_starts_no_other_turn(two_forms: Cli) -> None:
     other = two_forms("run", "words.json", "more", "--session", "anna", "--events", "json")
     assert (other.returncode, other.stdout) == (2, "")
     assert "two.json. Use another session" in other.stderr
-    assert "answer it: ragflow-lg resume anna\n  cancel it: ragflow-lg cancel anna\n" in other.stderr
+    assert "answer it: ragflow-lg resume anna\n  cancel it: ragflow-lg sessions cancel anna\n" in other.stderr
 
 
 def test_forms_are_answered_one_by_one(two_forms: Cli) -> None:
@@ -71,9 +71,9 @@ def interrupt_copy(cli: Cli) -> None:
     cli("run", "words.json", "go", "--session", "anna")
     for word in "xy":
         cli("resume", "anna", "--input", f"w={word}")
-    steps = cli("history", "anna").stdout.splitlines()
+    steps = cli("sessions", "history", "anna").stdout.splitlines()
     step = next(line.split()[0] for line in steps if "in lp round 1  next: t" in line)
-    cli("fork", "anna", "--at", step, "--as", "ben")
+    cli("sessions", "fork", "anna", "--at", step, "--as", "ben")
 
 
 def test_an_unfinished_turn_is_finished(cli: Cli) -> None:
@@ -96,12 +96,12 @@ def test_a_turn_goes_on_with_the_model_that_it_was_started_with(cli: Cli, tmp_pa
         "cleo": ["resume", "cleo-fork", "--input", "w=x"],
     }.items():
         cli("run", "llm.json", "go", "--session", session, "--model", "demo")
-        cli("fork", session)
+        cli("sessions", "fork", session)
         result = cli(*words, "--events", "pretty")
         assert (result.returncode, "demo" in result.stdout) == (0, True), result.stderr
         assert "The model is demo, as before. To use the models of the canvas, add --model ''.\n" in result.stderr
-    cli("fork", "anna", "--as", "own")
-    own = cli("rerun", "anna", "--from", "llm", "--model", "")
+    cli("sessions", "fork", "anna", "--as", "own")
+    own = cli("sessions", "rerun", "anna", "--from", "llm", "--model", "")
     assert (own.returncode, "gpt@Nobody" in own.stdout) == (1, True), own.stderr
 
 
@@ -115,7 +115,7 @@ def test_a_node_that_failed_next_to_a_form_is_named(cli: Cli, tmp_path: Path) ->
     waiting = cli("run", "bad.json", "go", "--session", "anna")
     assert waiting.returncode == 0
     assert "bad has failed, so the turn fails after the answer." in waiting.stderr
-    assert "the answer is kept: ragflow-lg rerun anna --from bad\n" in waiting.stderr
+    assert "the answer is kept: ragflow-lg sessions rerun anna --from bad\n" in waiting.stderr
     failed = cli("resume", "anna", "--input", "w=x", "--events", "json")
     assert failed.returncode == 1
     last = json.loads(failed.stdout.splitlines()[-1])
@@ -136,7 +136,7 @@ def test_a_new_turn_in_an_interrupted_session_is_announced(cli: Cli) -> None:
     fresh = cli("run", "words.json", "go", "--session", "ben")
     assert "The last turn of 'ben' was interrupted; `continue` would have finished it." in fresh.stderr
     command = fresh.stderr.partition("in a copy: ragflow-lg ")[2].partition("\n")[0]
-    assert command.startswith("fork ben --at ")
+    assert command.startswith("sessions fork ben --at ")
     assert cli(*command.split()).stdout == "ben-fork\n"
     assert cli("continue", "ben-fork", "--events", "pretty").stdout == "got xy\n"
     assert "interrupted" not in cli("run", "words.json", "go", "--session", "cleo").stderr

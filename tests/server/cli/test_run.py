@@ -174,8 +174,8 @@ def test_a_canvas_that_cannot_run_raises_an_error(tmp_path: Path, greeter: Path)
 
 def test_a_file_that_is_no_canvas_is_named(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text("a = 1")
-    for command in ("run", "draw"):
-        refused = call(command, tmp_path / "c.toml")
+    for words in (("run",), ("canvas", "draw")):
+        refused = call(*words, tmp_path / "c.toml")
         assert refused.returncode == 2
         assert refused.stderr.startswith(f"The canvas '{tmp_path}/c.toml' has 1 error:\n  1:1: error json-invalid")
 

@@ -70,7 +70,7 @@ def test_no_file_of_a_run_has_a_secret_of_its_canvas(
         )
     assert done.exit_code == 0, done.stderr
     assert "got " in done.stdout  # the request was sent
-    written = invoke("trace", "anna", "--checkpoint", store, "--html", page)
+    written = invoke("sessions", "trace", "anna", "--checkpoint", store, "--html", page)
     assert written.exit_code == 0, written.stderr
     texts = {"page": page.read_text("utf-8"), "tape": tape.read_text("utf-8"), "log": caplog.text}
     assert "got " in texts["tape"]

@@ -39,7 +39,7 @@ def test_sessions_move_to_another_store_and_go_on(folder: Path) -> None:
     lines = imported.stdout.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["imported ben", "imported anna"]
     assert re.fullmatch(r"imported anna: \d+ checkpoints, \d+ parts and 1 run", lines[1])
-    assert call("history", "anna", *there).stdout == call("history", "anna").stdout
+    assert call("sessions", "history", "anna", *there).stdout == call("sessions", "history", "anna").stdout
     answered = call("resume", "anna", "--input", "size=4", "--events", "pretty", *there)
     assert answered.returncode == 0
     assert "4" in answered.stdout
@@ -77,7 +77,9 @@ def test_a_cut_file_is_refused_with_its_line(folder: Path) -> None:
 
 def test_deleting_says_what_was_deleted_and_leaves_nothing(folder: Path) -> None:
     assert call("sessions", "delete").returncode == 2
-    assert call("rerun", "ben", "--from", "begin", "--set", "sys.user_id=u1", "--as", "dora").returncode == 0
+    assert (
+        call("sessions", "rerun", "ben", "--from", "begin", "--set", "sys.user_id=u1", "--as", "dora").returncode == 0
+    )
     of_user = call("sessions", "export", "--user", "u1")
     assert of_user.stderr == "Exported 1 session.\n"
     assert '"name":"dora"' in of_user.stdout

@@ -7,10 +7,10 @@ import pytest
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.sessions.session_pruning import PruneLimits
-from ragflow_lg.server.cli.prune import _prune  # pyright: ignore[reportPrivateUsage] - the command without its loop
 from ragflow_lg.server.cli.sessions import (
     _cancel,  # pyright: ignore[reportPrivateUsage] - the command without its event loop
     _list_or_delete,  # pyright: ignore[reportPrivateUsage] - the command without its event loop
+    _prune,  # pyright: ignore[reportPrivateUsage] - the command without its loop
 )
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.sessions import RunRecord, hold_lease
@@ -54,18 +54,18 @@ def test_old_turns_are_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "c.json").write_text(json.dumps(canvas(out("{sys.query}"))))
     for session in ("anna", "anna", "anna", "ben"):
         assert invoke("run", tmp_path / "c.json", "x" * 3000, "--session", session).exit_code == 0
-    steps = len(invoke("history", "anna").stdout.splitlines())
+    steps = len(invoke("sessions", "history", "anna").stdout.splitlines())
     planned = invoke("sessions", "prune", "anna", "--keep-turns", "1", "--dry-run").stdout
     assert planned.startswith(f"anna: would delete {steps * 2 // 3} checkpoints, ")
     assert planned.endswith(" kB of content)\n")
-    assert len(invoke("history", "anna").stdout.splitlines()) == steps
+    assert len(invoke("sessions", "history", "anna").stdout.splitlines()) == steps
     assert invoke("sessions", "prune", "--older-than", "1").stdout.split("\n")[:2] == [
         "ben: nothing to delete",
         "anna: nothing to delete",
     ]
     done = invoke("sessions", "prune", "--keep-turns", "1").stdout
     assert done == f"ben: nothing to delete\n{planned.replace('would delete', 'deleted')}"
-    assert len(invoke("history", "anna").stdout.splitlines()) == steps // 3
+    assert len(invoke("sessions", "history", "anna").stdout.splitlines()) == steps // 3
     assert invoke("run", tmp_path / "c.json", "again", "--session", "anna").exit_code == 0
     for words in ([], ["anna"]):
         refused = invoke("sessions", "prune", *words)
@@ -107,12 +107,12 @@ def test_nodes_are_listed_by_id_and_title(tmp_path: Path, monkeypatch: pytest.Mo
     document = canvas({"Form:A": form("size", downstream=["out"]), **out("x")}, graph=titled)
     (tmp_path / "c.json").write_text(json.dumps(document))
     assert invoke("run", tmp_path / "c.json", "hi", "--session", "s").exit_code == 0
-    newest, second, oldest = invoke("history", "s").stdout.splitlines()
+    newest, second, oldest = invoke("sessions", "history", "s").stdout.splitlines()
     assert newest.endswith("next: Form:A (Which size?)")
     assert second.endswith("next: begin")
     assert oldest.endswith("next: the input of begin")
     assert invoke("resume", "s", "--input", "size=1").exit_code == 0
-    newest, second, *_ = invoke("history", "s").stdout.splitlines()
+    newest, second, *_ = invoke("sessions", "history", "s").stdout.splitlines()
     assert newest.endswith("next: –")
     assert second.endswith("next: the end of the turn")
 

@@ -47,7 +47,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_all_runs_of_a_session_oldest_first(url: str) -> None:
-    result = invoke("trace", "anna", "--checkpoint", url)
+    result = invoke("sessions", "trace", "anna", "--checkpoint", url)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [
         "0aa  1970-01-01 00:00:00 UTC  succeeded",
@@ -61,27 +61,29 @@ def test_all_runs_of_a_session_oldest_first(url: str) -> None:
 
 
 def test_one_run_as_json(url: str) -> None:
-    result = invoke("trace", "anna", "--checkpoint", url, "--run", "2a", "--json")
+    result = invoke("sessions", "trace", "anna", "--checkpoint", url, "--run", "2a", "--json")
     (line,) = result.stdout.splitlines()
     assert json.loads(line)["run_id"] == "2aa"
     assert json.loads(line)["trace"] == TRACE
 
 
 def test_a_session_without_calls_and_a_missing_one(url: str) -> None:
-    result = invoke("trace", "ben", "--checkpoint", url)
+    result = invoke("sessions", "trace", "ben", "--checkpoint", url)
     assert (result.exit_code, result.stdout) == (0, "")
     assert "no agent has called a tool" in result.stderr
-    assert invoke("trace", "anna", "--checkpoint", url, "--run", "9").exit_code == 2
-    assert isinstance(invoke("trace", "nobody", "--checkpoint", url).exception, CheckpointError)
+    assert invoke("sessions", "trace", "anna", "--checkpoint", url, "--run", "9").exit_code == 2
+    assert isinstance(invoke("sessions", "trace", "nobody", "--checkpoint", url).exception, CheckpointError)
 
 
 def test_a_page_is_the_whole_session_and_needs_its_canvas(url: str, tmp_path: Path) -> None:
     file = tmp_path / "run.html"
-    assert invoke("trace", "anna", "--checkpoint", url, "--html", file, "--json").exit_code == 2
-    assert isinstance(invoke("trace", "nobody", "--checkpoint", url, "--html", file).exception, CheckpointError)
+    assert invoke("sessions", "trace", "anna", "--checkpoint", url, "--html", file, "--json").exit_code == 2
+    assert isinstance(
+        invoke("sessions", "trace", "nobody", "--checkpoint", url, "--html", file).exception, CheckpointError
+    )
     canvas = ROOT / "examples" / "loop.json"
     assert invoke("run", canvas, "--session", "carl", "--checkpoint", url, "--model", "demo").exit_code == 0
-    written = invoke("trace", "carl", "--checkpoint", url, "--html", file)
+    written = invoke("sessions", "trace", "carl", "--checkpoint", url, "--html", file)
     assert (written.exit_code, written.stdout) == (0, "")
     assert f"{file.stat().st_size:,} bytes" in written.stderr
     assert "<title>loop</title>" in file.read_text("utf-8")

@@ -9,7 +9,7 @@ OLD = FIXTURES / "canvas" / "legacy" / "two_answers.json"
 
 
 def test_the_new_canvas_is_printed_and_the_report_goes_to_standard_error() -> None:
-    result = invoke("upgrade", OLD)
+    result = invoke("canvas", "upgrade", OLD)
     assert result.exit_code == 0
     names = {c["obj"]["component_name"] for c in json.loads(result.stdout)["components"].values()}
     assert names == {"Begin", "Categorize", "LLM", "Message", "Switch", "VariableAssigner"}
@@ -18,32 +18,32 @@ def test_the_new_canvas_is_printed_and_the_report_goes_to_standard_error() -> No
 
 
 def test_a_file_is_written_and_can_be_checked(tmp_path: Path) -> None:
-    assert invoke("upgrade", OLD, "-o", tmp_path / "new.json").exit_code == 0
+    assert invoke("canvas", "upgrade", OLD, "-o", tmp_path / "new.json").exit_code == 0
     assert invoke("check", tmp_path / "new.json").exit_code == 0
 
 
 def test_the_report_as_json() -> None:
-    changes = json.loads(invoke("upgrade", OLD, "--report", "json").stderr)
+    changes = json.loads(invoke("canvas", "upgrade", OLD, "--report", "json").stderr)
     assert {"id", "component", "became", "note", "difference"} == set(changes[0])
     assert {change["component"] for change in changes} == {"Answer", "Generate"}
 
 
 def test_the_bytes_are_the_same_each_time() -> None:
-    assert invoke("upgrade", OLD).stdout == invoke("upgrade", OLD).stdout
+    assert invoke("canvas", "upgrade", OLD).stdout == invoke("canvas", "upgrade", OLD).stdout
 
 
 def test_a_canvas_of_today_is_left_alone(tmp_path: Path) -> None:
     new = tmp_path / "new.json"
-    invoke("upgrade", OLD, "-o", new)
-    result = invoke("upgrade", new)
+    invoke("canvas", "upgrade", OLD, "-o", new)
+    result = invoke("canvas", "upgrade", new)
     assert json.loads(result.stdout) == json.loads(new.read_bytes())
     assert "Nothing was upgraded" in result.stderr
 
 
 def test_a_broken_file_and_an_unwritable_one_are_errors(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{")
-    assert isinstance(invoke("upgrade", tmp_path / "bad.json").exception, CompileError)
-    assert "cannot be written" in invoke("upgrade", OLD, "-o", tmp_path / "none" / "a.json").stderr
+    assert isinstance(invoke("canvas", "upgrade", tmp_path / "bad.json").exception, CompileError)
+    assert "cannot be written" in invoke("canvas", "upgrade", OLD, "-o", tmp_path / "none" / "a.json").stderr
 
 
 def test_an_old_canvas_runs_and_says_that_it_was_upgraded(tmp_path: Path) -> None:

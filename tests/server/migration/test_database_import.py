@@ -112,94 +112,6 @@ async def test_a_session_that_went_on_here_is_left_alone(tmp_path: Path, monkeyp
         assert "message 4 differs" in apart.stderr
 
 
-async def test_push_updates_what_was_changed_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with start_app(tmp_path) as server:
-        agent = await server.agent(ECHO, "Echo")
-        monkeypatch.setenv("THEIR_KEY", server.key)
-        await pull(server.url)
-        assert (await command("status", "moved")).stdout == "No difference.\n"
-        file = MOVED / "agents" / "echo.json"
-        file.write_text(file.read_text().replace("You said", "You wrote"))
-        status = await command("status", "moved")
-        assert status.returncode == 1
-        assert "changed here" in status.stdout
-        assert 'content: ["You said {sys.query}"] → ["You wrote {sys.query}"]' in status.stdout
-        tried = await command("push", "moved", "--dry-run")
-        assert "would update: Echo" in tried.stdout
-        done = await command("push", "moved", "agents/echo.json", "--publish", "Plain words")
-        assert (done.returncode, done.stdout) == (0, "updated: Echo (agents/echo.json)\n"), done.stderr
-        shown = (await server.client.get(f"/agents/{agent}")).json()["data"]
-        assert shown["dsl"]["components"]["Message:0"]["obj"]["params"]["content"] == ["You wrote {sys.query}"]
-        (published,) = [
-            row for row in (await server.client.get(f"/agents/{agent}/versions")).json()["data"] if row["release"]
-        ]
-        version = (await server.client.get(f"/agents/{agent}/versions/{published['id']}")).json()["data"]
-        assert version["description"] == "Plain words"
-        assert (await command("status", "moved")).returncode == 0
-        assert (await command("push", "moved")).stdout == ""
-
-
-async def test_push_does_not_overwrite_what_was_changed_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with start_app(tmp_path) as server:
-        agent = await server.agent(ECHO, "Echo")
-        monkeypatch.setenv("THEIR_KEY", server.key)
-        await pull(server.url)
-        file = MOVED / "agents" / "echo.json"
-        file.write_text(file.read_text().replace("You said", "You wrote"))
-        theirs = json.loads(json.dumps(ECHO).replace("You said", "They said"))
-        await server.client.put(f"/agents/{agent}", json={"dsl": theirs})
-        refused = await command("push", "moved")
-        assert refused.returncode == 1
-        assert "changed both: compare, then" in refused.stderr
-        shown = (await server.client.get(f"/agents/{agent}")).json()["data"]["dsl"]
-        assert "They said" in json.dumps(shown)
-        forced = await command("push", "moved", "--force")
-        assert "updated: Echo" in forced.stdout
-        assert "You wrote" in json.dumps((await server.client.get(f"/agents/{agent}")).json()["data"]["dsl"])
-
-
-async def test_push_creates_agents_and_keeps_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    search = json.loads(json.dumps(MODEL))
-    search["components"]["LLM:0"]["obj"]["params"]["api_key"] = "sk-0123456789abcdefghij"
-    async with start_app(tmp_path) as server:
-        agent = await server.agent(search, "Search")
-        monkeypatch.setenv("THEIR_KEY", server.key)
-        await pull(server.url)
-        file = MOVED / "agents" / "search.json"
-        assert "sk-0123" not in file.read_text()
-        document = json.loads(file.read_text())
-        document["title"] = "Searching"
-        file.write_text(json.dumps(document))
-        copy = {name: value for name, value in document.items() if name != "id"} | {"title": "A copy"}
-        (MOVED / "agents" / "copy.json").write_text(json.dumps(copy))
-        done = await command("push", "moved")
-        assert "created: A copy (agents/copy.json)" in done.stdout, done.stderr
-        assert "updated: Searching" in done.stdout
-        shown = (await server.client.get(f"/agents/{agent}")).json()["data"]
-        assert shown["title"] == "Searching"
-        assert shown["dsl"]["components"]["LLM:0"]["obj"]["params"]["api_key"] == "sk-0123456789abcdefghij"
-        assert (await command("status", "moved")).returncode == 0
-        assert json.loads((MOVED / "agents" / "copy.json").read_text())["id"]
-
-
-async def test_status_names_what_is_missing_on_a_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with start_app(tmp_path) as server:
-        agents = [await server.agent(ECHO, title) for title in ("Gone there", "Gone here", "Kept")]
-        session = await server.session(agents[2])
-        monkeypatch.setenv("THEIR_KEY", server.key)
-        await pull(server.url, "--sessions")
-        await server.client.delete(f"/agents/{agents[0]}")
-        (MOVED / "agents" / "gone_here.json").unlink()
-        (MOVED / "agents" / "broken.json").write_text("{")
-        await server.agent(ECHO, "New there")
-        await server.ask(agents[2], "more", session_id=session)
-        status = await command("status", "moved")
-        lines = {line[:13].strip() for line in status.stdout.splitlines() if not line.startswith(" ")}
-        assert lines == {"deleted there", "deleted here", "new there"}
-        assert "1 session changed there" in status.stdout
-        assert "broken.json is not a canvas" in status.stderr
-
-
 async def test_datasets_are_linked_or_copied_with_their_vectors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,8 +163,3 @@ async def test_a_server_that_answers_as_older_ones_do(
         done = await pull(server.url, "--sessions")
         assert done.returncode == 0, done.stderr
         assert "the same messages as there: 1; waiting for an answer: 1" in done.stdout
-        file = MOVED / "agents" / "form.json"
-        file.write_text(file.read_text().replace("Which size?", "Your size?"))
-        pushed = await command("push", "moved")
-        assert pushed.stdout == "updated: Form (agents/form.json)\n", pushed.stderr
-        assert "Your size?" in json.dumps((await server.client.get(f"/agents/{agent}")).json())

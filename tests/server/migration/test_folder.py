@@ -38,8 +38,3 @@ def test_large_files_and_folders_are_refused(tmp_path: Path) -> None:
         PulledFolder(tmp_path).read("big", 10)
     with pytest.raises(SettingsError, match="not a file"):
         PulledFolder(tmp_path).read("folder.json")
-
-
-def test_a_folder_without_a_manifest_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="ragflow-lg pull --from"):
-        PulledFolder(tmp_path).require_manifest()

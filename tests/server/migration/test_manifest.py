@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.migration.manifest import (
+from ragflow_lg.server.migration.folder import (
     Manifest,
     PulledAgent,
     PulledDataset,

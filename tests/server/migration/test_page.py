@@ -1,6 +1,5 @@
 """The commands of the page about moving in, in their order, against a server with such agents."""
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -30,18 +29,13 @@ async def test_the_commands_of_the_page(tmp_path: Path, monkeypatch: pytest.Monk
                 monkeypatch.chdir(words[0])
             if name != "ragflow-lg" or words[0] == "serve":
                 continue
-            if words[0] in ("pull", "status", "push") and Path.cwd().name == "moved":
+            if words[0] == "pull" and Path.cwd().name == "moved":
                 monkeypatch.chdir("..")
             arguments = [sessions[words[0]] if word == "SESSION" else word for word in words]
             if "--from" in arguments:
                 arguments[arguments.index("--from") + 1] = server.url
                 arguments.append("--allow-private")
-            if words[0] == "status":
-                file = Path("moved/agents/customer_service.json")
-                file.write_text(file.read_text().replace("You said", "You wrote"))
             done = await command(*arguments)
-            assert done.returncode == (1 if words[0] == "status" else 0), (arguments, done)
+            assert done.returncode == 0, (arguments, done)
             seen.append(words[0])
-        assert seen == ["pull", "sessions", "run", "resume", "pull", "status", "push", "push", "push"]
-        shown = (await server.client.get(f"/agents/{echo}")).json()["data"]["dsl"]
-        assert "You wrote" in json.dumps(shown)
+        assert seen == ["pull", "sessions", "run", "resume", "pull"]

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.server.migration.folder import PulledFolder
-from ragflow_lg.server.migration.manifest import read_manifest
+from ragflow_lg.server.migration.folder import PulledFolder, read_manifest
 from tests.fakes.recorded_ragflow import GENERATIONS, RecordedRagflow
 from tests.harness.rows import each_row
 from tests.server.cli.command import Completed
@@ -95,7 +94,7 @@ async def test_files_are_canonical_and_versions_are_kept() -> None:
     await serve()
     file = MOVED / "agents" / "painter.json"
     text = file.read_text("utf-8")
-    await command("fmt", file)
+    await command("canvas", "fmt", file)
     assert file.read_text("utf-8") == text
     assert (MOVED / "versions" / "painter" / f"{'f1' * 16}.json").is_file()
     manifest = read_manifest((MOVED / "ragflow.json").read_bytes())
@@ -186,10 +185,9 @@ async def test_a_folder_from_elsewhere_does_not_get_a_key(monkeypatch: pytest.Mo
     MOVED.mkdir()
     manifest = {"format": "ragflow-lg pull", "version": 1, "url": "https://evil.example", "key_env": "THEIR_KEY"}
     (MOVED / "ragflow.json").write_text(json.dumps(manifest))
-    for name in ("pull", "status", "push"):
-        done = await command(name, "moved")
-        assert done.returncode == 2
-        assert "was not pulled by you" in " ".join(done.stderr.split())
+    done = await command("pull", "moved")
+    assert done.returncode == 2
+    assert "was not pulled by you" in " ".join(done.stderr.split())
 
 
 async def test_a_stopped_pull_goes_on() -> None:
@@ -257,10 +255,10 @@ async def test_the_key_may_stand_beside_the_settings(monkeypatch: pytest.MonkeyP
         assert isinstance(server, RecordedRagflow)
         await pull(server.url)
         monkeypatch.delenv("THEIR_KEY")
-        assert (await command("status", "moved")).returncode == 2
+        assert (await command("pull", "moved")).returncode == 2
         (MOVED / ".env").write_text("THEIR_KEY=ragflow-k3y-of-theirs\n")
         try:
-            assert (await command("status", "moved")).stdout == "No difference.\n"
+            assert "0 agents written" in (await command("pull", "moved")).stdout
         finally:
             os.environ.pop("THEIR_KEY", None)
 

@@ -43,7 +43,7 @@ def write_file(
     options = ("--model", "demo", "--session", "anna", "--checkpoint", store)
     made = invoke("run", canvas, query, *options, environment=environment)
     assert made.exit_code == 0, made.output
-    written = invoke("trace", "anna", "--checkpoint", store, "--html", tmp_path / "run.html")
+    written = invoke("sessions", "trace", "anna", "--checkpoint", store, "--html", tmp_path / "run.html")
     assert written.exit_code == 0, written.output
     return tmp_path / "run.html"
 

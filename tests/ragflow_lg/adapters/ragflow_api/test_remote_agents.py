@@ -1,7 +1,6 @@
 import pytest
 
 from ragflow_lg.adapters.ragflow_api.remote_agents import (
-    find_agent,
     list_agents,
     list_mcp_servers,
     list_released,
@@ -22,7 +21,6 @@ async def test_every_generation_gives_the_same_agents(generation: str) -> None:
         agents = [await read_agent(api, row) for row in await list_agents(api)]
         assert [agent.title for agent in agents] == ["Painter", "Web search"]
         assert list(agents[0].dsl["components"])[:2] == ["begin", "StringTransform:Wish"]
-        assert await find_agent(api, PAINTER) == agents[0]
         versions = await list_released(api, PAINTER)
         assert [version.id for version in versions] == ([] if generation == "0.24" else ["f1" * 16])
 
@@ -55,9 +53,3 @@ async def test_strange_agents_are_refused(ragflow: RecordedRagflow, row: dict[st
     ragflow.set(f"/api/v1/agents/{PAINTER}", row)
     with pytest.raises(ServiceError, match=problem):
         await read_agent(open_api(ragflow), row)
-
-
-async def test_a_deleted_agent_is_not_found(ragflow: RecordedRagflow) -> None:
-    gone = "0" * 32
-    ragflow.answers[f"GET /api/v1/agents/{gone}"] = {"body": {"code": 102, "message": "canvas not found."}}
-    assert await find_agent(open_api(ragflow), gone) is None

@@ -1,4 +1,4 @@
-"""Agents in chaos runs: a model that calls every tool, in any strategy, and tools that need no service.
+"""Agents in crash runs: a model that calls every tool, in any strategy, and tools that need no service.
 
 Each tool call is named after its position in the agent's execution, and its result starts with that name. This
 distinguishes stored results from calls that only ran.

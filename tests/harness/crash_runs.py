@@ -1,4 +1,4 @@
-"""Chaos runs: kill a run at every point, continue it, and compare the result with that of an undisturbed run.
+"""Crash runs: kill a run at every point, continue it, and compare the result with that of an undisturbed run.
 
 Each run is a forked process that kills itself with SIGKILL at its *point*: in the body of a node, before or after its
 work, or right after a write to the store. A second process continues the run. The final state must be the same, and
@@ -23,7 +23,8 @@ from msgspec import Struct
 
 from ragflow_lg.dsl_compiler.deployment import Deployment
 from ragflow_lg.engine.interrupted_calls import CONTINUE, RUN_AGAIN
-from ragflow_lg.server.devtools.chaos.kill_points import (
+from ragflow_lg.services.sessions import Durability
+from tests.harness.crash_points import (
     POINT_KINDS,
     Point,
     PointKind,
@@ -32,7 +33,6 @@ from ragflow_lg.server.devtools.chaos.kill_points import (
     compile_watched,
     play_watched,
 )
-from ragflow_lg.services.sessions import Durability
 
 FINISHED: Mapping[PointKind, PointKind] = {"in": "stored", "call": "saved"}
 """The start and end of a piece of work, which must not start again after its end."""
@@ -89,36 +89,28 @@ def disturb_all(
     document: bytes,
     url: str = "",
     query: str = "hello",
-    report: Callable[[int, int], None] | None = None,
     choose: ChoosePoints = list,
     deployment: Deployment | None = None,
     durability: Durability = "effects",
 ) -> tuple[int, list[str]]:
     """Kill a canvas at every point that ``choose`` selects; return the number of kills and the problems.
 
-    Without ``url`` every run has its own SQLite file. ``report`` is called with the number of kills so far and the
-    total number.
+    Without ``url`` every run has its own SQLite file.
 
     Raises:
         RuntimeError: If the undisturbed run does not end.
     """
-    with tempfile.TemporaryDirectory(prefix="ragflow-lg-chaos-") as folder:
+    with tempfile.TemporaryDirectory(prefix="crash-") as folder:
         names = (f"{os.getpid()}-{os.urandom(8).hex()}" for _ in iter(int, 1))
 
         def fresh() -> StoredSession:
             name = next(names)
             return url or f"sqlite:///{folder}/{name}.db", name
 
-        kills, done, problems = 0, 0, list[str]()
-        for result in disturb(document, fresh, Path(folder), query, choose, deployment, durability):
-            if isinstance(result, int):
-                kills = result
-            else:
-                done += 1
-                problems += [f"killed {result.point}: {problem}" for problem in result.problems]
-            if report is not None:
-                report(done, kills)
-    return kills, problems
+        kills, *results = disturb(document, fresh, Path(folder), query, choose, deployment, durability)
+        assert isinstance(kills, int)
+        found = [result for result in results if isinstance(result, Result)]
+    return kills, [f"killed {each.point}: {problem}" for each in found for problem in each.problems]
 
 
 def _problems(expected: Any, state: Any, calm: list[tuple[str, str]], entries: list[tuple[str, str]]) -> Iterator[str]:

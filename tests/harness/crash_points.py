@@ -32,10 +32,10 @@ from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.interrupted_calls import CONTINUE, RUN_AGAIN
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.runs.runner import Runner
-from ragflow_lg.server.devtools.chaos.chaos_agent import ToolUser, WatchedSteps, watch_tool
 from ragflow_lg.services.mail import Delivery, MailMessage, MailTarget
 from ragflow_lg.services.services import Services
 from ragflow_lg.services.sessions import Durability
+from tests.harness.crash_agent import ToolUser, WatchedSteps, watch_tool
 
 PointKind = Literal["in", "after", "stored", "checkpoint", "call", "called", "saved"]
 """Where a run can be killed.

@@ -1,0 +1,278 @@
+"""``ragflow-lg canvas``: draw, compare, format, convert, upgrade and eject canvases."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+import orjson
+import typer
+
+from ragflow_lg.base.errors import CompileError
+from ragflow_lg.server.cli.command_line import make_group
+from ragflow_lg.server.cli.diff import diff
+from ragflow_lg.server.cli.options import Output, SettingsFile
+from ragflow_lg.server.cli.terminal import count_of, print_line, print_note, write_output
+
+if TYPE_CHECKING:
+    from ragflow_lg.dsl_compiler.upgrade import Change
+
+canvas = make_group("Draw, compare, format, convert and eject canvases.")
+canvas.command(no_args_is_help=True)(diff)
+
+
+@canvas.command(no_args_is_help=True)
+def convert(
+    file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
+    to: Annotated[Literal["v1", "v2"], typer.Option("--to", help="Version of the DSL to write.")],
+    output: Output = None,
+    plain: Annotated[
+        bool,
+        typer.Option(
+            "--plain",
+            help="For v2: leave out what v2 does not have (variables, the nodes inside a Loop, the drawing).",
+        ),
+    ] = False,
+) -> None:
+    """Convert a canvas to DSL v2, or back to DSL v1.
+
+    What DSL v2 does not have is kept in its key "v1", so that the way back gives the same canvas. With --plain the file
+    is as RAGFlow's Go port writes it. All commands read both versions.
+
+    Example: ragflow-lg canvas convert my_canvas.json --to v2 -o my_canvas.v2.json
+    """
+    from ragflow_lg.dsl_compiler import convert_source
+    from ragflow_lg.server.assembly.canvas_files import read_canvas
+
+    if plain and to == "v1":
+        raise typer.BadParameter("--plain goes with --to v2.")
+    document = convert_source(read_canvas(file), to, is_plain=plain)
+    write_output(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), output)
+
+
+PictureFormat: TypeAlias = Literal["mermaid", "svg", "png", "ascii"]
+
+
+@canvas.command(no_args_is_help=True)
+def draw(
+    file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
+    format: Annotated[
+        PictureFormat | None,
+        typer.Option("--format", "-f", help="Format of the drawing. Default: by the name of the output file."),
+    ] = None,
+    output: Output = None,
+    direction: Annotated[Literal["right", "down"], typer.Option("--direction", help="Where the flow leads.")] = "right",
+    layout: Annotated[
+        Literal["auto", "editor"],
+        typer.Option("--layout", help="auto, or the positions of RAGFlow's editor (SVG and PNG)."),
+    ] = "auto",
+    theme: Annotated[Literal["light", "dark"], typer.Option("--theme", help="Colours of SVG and PNG.")] = "light",
+) -> None:
+    """Draw a canvas as text, SVG, PNG or Mermaid.
+
+    Conditional edges are dashed; loops are boxes around their bodies; agents list their tools. A canvas that cannot run
+    is drawn with its errors marked.
+
+    Example: ragflow-lg canvas draw my_canvas.json -o my_canvas.svg
+    """
+    from ragflow_lg.dsl_compiler.drawing import sketch_source, to_mermaid, to_png, to_svg, to_text_drawing
+    from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
+    from ragflow_lg.server.assembly.library import catalog
+    from ragflow_lg.server.settings import load_settings
+
+    kind = format or _format_of(output)
+    _require_matching_suffix(kind, output)
+    if kind == "png" and output is None and sys.stdout.isatty():
+        raise typer.BadParameter("A PNG cannot be printed on a terminal; use --output.")
+    files = CanvasFiles(load_settings, file, asks_servers=False)
+    sketch, diagnostics = sketch_source(read_canvas(file), catalog(), files)
+    if sketch is None:
+        raise CompileError(diagnostics, file=str(file))
+    errors = sum(d.severity == "error" for d in diagnostics)
+    if errors:
+        print_note(f"The canvas cannot run: {count_of(errors, 'error')}. `ragflow-lg check` lists them.")
+    if kind == "mermaid":
+        picture = to_mermaid(sketch, direction=direction)
+    elif kind == "ascii":
+        picture = to_text_drawing(sketch)
+    else:
+        render = to_png if kind == "png" else to_svg
+        picture = render(sketch, direction=direction, theme=theme, as_in_editor=layout == "editor")
+    write_output(picture if isinstance(picture, bytes) else picture.encode("utf-8", "replace"), output)
+
+
+_FORMATS: dict[str, PictureFormat] = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermaid"}
+
+
+def _require_matching_suffix(kind: PictureFormat, output: Path | None) -> None:
+    """Refuse a file name with another format's suffix, because no program could open the file."""
+    expected = _FORMATS.get(output.suffix.lower()) if output else None
+    if expected not in (None, kind):
+        message = f"The name {str(output)!r} means {expected}, not {kind}: leave out --format or change the name."
+        raise typer.BadParameter(message, param_hint="--output")
+
+
+def _format_of(output: Path | None) -> PictureFormat:
+    """Return the format for a file name's suffix; ASCII if there is no file or suffix."""
+    formats: dict[str, PictureFormat] = {**_FORMATS, ".txt": "ascii", "": "ascii"}
+    suffix = output.suffix.lower() if output else ""
+    if suffix not in formats:
+        known = ", ".join(name for name in formats if name)
+        message = f"{suffix!r} is not a format of drawings: use {known}, or set --format."
+        raise typer.BadParameter(message, param_hint="--output")
+    return formats[suffix]
+
+
+@canvas.command(no_args_is_help=True)
+def eject(
+    file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="CANVAS")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.", metavar="DIR", file_okay=False)],
+    name: Annotated[str, typer.Option(help="Name of the Python package. Default: from the title.")] = "",
+    recording: Annotated[
+        Path | None,
+        typer.Option(help="Recording of a turn (run --record), which becomes a test.", metavar="FILE", exists=True),
+    ] = None,
+    query: Annotated[str, typer.Option(help="The message of the recorded turn.")] = "",
+    settings: SettingsFile = None,
+) -> None:
+    """Write a canvas as a Python package.
+
+    The package has one module a node with its prompts and params, the edges, a README and tests. Secrets of the canvas
+    are read from the environment.
+
+    Example: ragflow-lg canvas eject examples/customer_service_router.json -o router
+    """
+    from ragflow_lg.server.assembly.ejection import RecordedPlay, eject_file, replace_package
+    from ragflow_lg.server.settings import load_settings
+
+    if (recording is None) != (not query):
+        raise typer.BadParameter("--recording and --query go together.")
+    runs = () if recording is None else (RecordedPlay(recording, {"query": query}),)
+    package = asyncio.run(eject_file(file, load_settings(settings), name=name, recordings=runs))
+    replace_package(package, output)
+    lines = sum(text.count("\n") for path, text in package.files.items() if path.endswith(".py"))
+    print_line(f"{output}: the package {package.name}, {len(package.files)} files, {lines} lines of Python.")
+    if package.secrets:
+        names = ", ".join(sorted(package.secrets))
+        print_note(f"Secrets in fields and assignments of the canvas are not in the code. Set {names}.")
+
+
+@canvas.command(no_args_is_help=True)
+def fmt(
+    files: Annotated[
+        list[Path], typer.Argument(help="Canvas files, or - to read standard input and write standard output.")
+    ],
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if a file would change.")] = False,
+) -> None:
+    """Write canvas files in one form, without the state of runs.
+
+    Keys are sorted and indented by two spaces; the history, the path and other values of a run that RAGFlow stores in
+    the file are reset, and so is what the editor stores while someone works. Components keep their order.
+
+    Examples:
+    ragflow-lg canvas fmt my_canvas.json
+
+    ragflow-lg canvas fmt --check canvases/*.json
+    """
+    from ragflow_lg.dsl_compiler.canvas_format import format_canvas
+    from ragflow_lg.server.assembly.canvas_files import read_canvas
+    from ragflow_lg.server.cli.terminal import replace_file
+
+    changed = False
+    for file in files:
+        if str(file) == "-":
+            sys.stdout.write(format_canvas(sys.stdin.buffer.read()))
+            continue
+        content = read_canvas(file)
+        text = format_canvas(content).encode()
+        if text == content:
+            continue
+        changed = True
+        sys.stderr.write(f"{'Would rewrite' if check else 'Rewrote'} {file}.\n")
+        if not check:
+            replace_file(file, text)
+    raise typer.Exit(1 if check and changed else 0)
+
+
+@canvas.command(no_args_is_help=True)
+def upgrade(
+    file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
+    output: Output = None,
+    report: Annotated[Literal["text", "json"], typer.Option("--report", help="Format of the report.")] = "text",
+) -> None:
+    """Upgrade a canvas from before RAGFlow 0.20.
+
+    Answer, Generate, Relevant and the other components that RAGFlow removed are replaced by those of today. The report
+    on standard error says what became of each, and what may behave differently. RAGFlow and ragflow-lg run the result.
+
+    Example: ragflow-lg canvas upgrade old.json -o new.json
+    """
+    from ragflow_lg.dsl_compiler import upgrade_source
+    from ragflow_lg.server.assembly.canvas_files import read_canvas
+    from ragflow_lg.server.assembly.library import catalog
+
+    upgraded = upgrade_source(read_canvas(file), catalog())
+    content = orjson.dumps(upgraded.document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    write_output(content, output)
+    sys.stderr.write(_as_json(upgraded.changes) if report == "json" else _as_text(upgraded.changes))
+
+
+def _as_json(changes: Sequence[Change]) -> str:
+    entries = [
+        {
+            "id": change.id,
+            "component": change.name,
+            "became": change.became,
+            "note": change.note,
+            "difference": change.is_difference,
+        }
+        for change in changes
+    ]
+    return orjson.dumps(entries, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def _as_text(changes: Sequence[Change]) -> str:
+    if not changes:
+        return "Nothing was upgraded: the canvas has no component from before RAGFlow 0.20.\n"
+    lines = [f"{'!' if change.is_difference else ' '} {change.id}: {change}" for change in changes]
+    count = sum(change.is_difference for change in changes)
+    summary = f"{len(changes)} components were upgraded; {count} of them may behave differently (marked with !)."
+    return "\n".join([*lines, summary]) + "\n"
+
+
+@canvas.command()
+def schema(
+    output: Output = None,
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", help="Exit with 1 if this file is not the schema of this version."),
+    ] = None,
+    dsl: Annotated[Literal["v1", "v2"], typer.Option("--dsl", help="Version of the DSL.")] = "v1",
+) -> None:
+    """Print the JSON Schema of canvases.
+
+    It contains this version's components.
+
+    Examples:
+    ragflow-lg canvas schema -o canvas.schema.json
+
+    ragflow-lg canvas schema --dsl v2 -o canvas_v2.schema.json
+    """
+    from ragflow_lg.dsl_compiler.schema import canvas_schema, canvas_v2_schema
+    from ragflow_lg.server.assembly.library import catalog
+
+    build = canvas_v2_schema if dsl == "v2" else canvas_schema
+    text = json.dumps(build(catalog()), ensure_ascii=False, indent=2) + "\n"
+    if check is not None:
+        if not check.is_file() or check.read_text(encoding="utf-8") != text:
+            print_note(
+                f"{check} is not the schema of this version; update it with: "
+                f"ragflow-lg canvas schema --dsl {dsl} -o {check}"
+            )
+            raise typer.Exit(1)
+    else:
+        write_output(text.encode(), output)
