@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -19,114 +19,71 @@ from msgspec import Struct
 from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
 
-VERSION = 2
 MAX_LINE_CHARS = 256 * 1024 * 1024
-MAX_LINES = 1_000_000
 MAX_BYTES = 1024 * 1024 * 1024
 """Size limit of the whole file."""
 
-
-class _Record(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="kind"):
-    """A line. ``kind`` says which."""
+HEADER = {"recording": "ragflow-lg"}
 
 
-class ToolsLine(_Record, tag="tools", frozen=True):
-    """Addresses of the tools' services, the services that have a key, and Crawler's rules."""
+class Failure(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The error of a call. Replays raise it again."""
 
-    endpoints: dict[str, str] = {}
-    keys: list[str] = []
-    obeys_robots: bool = True
-    user_agent: str = "ragflow-lg"
-
-
-class DateLine(_Record, tag="date", frozen=True):
-    """The local time of a turn."""
-
-    value: str
-
-
-class SeedLine(_Record, tag="seed", frozen=True):
-    """The seed of a turn."""
-
-    value: int
-
-
-class ModelLine(_Record, tag="model", frozen=True):
-    """Properties of a model, or the text of the SettingsError if it was not available."""
-
-    llm_id: str
-    context_tokens: int = 0
-    has_vision: bool = False
-    has_tools: bool = False
-    has_schemas: bool = False
-    error: str = ""
-
-
-class ServerLine(_Record, tag="server", frozen=True):
-    """Permission to call an MCP server's tool.
-
-    ``error`` is the reason if the tool is not permitted. Without a tool, the line records that there is no such server.
-    """
-
-    server: str
-    tool: str | None = None
-    error: str = ""
-
-
-class FailureRecord(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A `ServiceError` or `SettingsError`."""
-
-    text: str
+    kind: Literal["service", "setting", "time"]
+    text: str = ""
     is_retryable: bool = False
     retry_after_s: float = 0.0
-    is_setting: bool = False
-    """Whether to replay it as a `SettingsError`."""
+    limit_s: float = 0.0
+    """The limit that a call exceeded."""
 
     @classmethod
-    def of(cls, error: ServiceError | SettingsError, redactor: Redactor, *, is_setting: bool = False) -> FailureRecord:
-        """Return the record of an error, with secrets removed."""
-        text = redactor.text(str(error))
+    def of(cls, error: ServiceError | SettingsError | TimeoutError, redactor: Redactor) -> Failure:
+        """Return an error without secrets."""
+        if isinstance(error, TimeoutError):
+            limit: Any = error.args[0] if error.args else 0.0
+            return cls("time", limit_s=float(limit) if isinstance(limit, int | float) else 0.0)
         if isinstance(error, SettingsError):
-            return cls(text, is_setting=is_setting)
-        return cls(text, is_retryable=error.is_retryable, retry_after_s=error.retry_after_s)
+            return cls("setting", redactor.text(str(error)))
+        return cls("service", redactor.text(str(error)), error.is_retryable, error.retry_after_s)
+
+    def as_error(self) -> Exception:
+        """Return the error."""
+        if self.kind == "time":
+            return TimeoutError(self.limit_s)
+        if self.kind == "setting":
+            return SettingsError(self.text)
+        return ServiceError(self.text, is_retryable=self.is_retryable, retry_after_s=self.retry_after_s)
 
 
-class ExchangeLine(_Record, tag="exchange", frozen=True, kw_only=True):
-    """A request to a service and its answer, whose form depends on the service."""
+class Line(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A call of a service and its result."""
 
-    service: str
-    order: int
-    """Number of the request in the recording, from 1, in the order in which requests were made."""
-    node: str
+    call: str
+    """The service and its method, such as ``http.send``."""
+    is_fact: bool = False
+    """Whether any call with this request has this answer; without a request, the next one has it."""
+    order: int = 0
+    """Number of the request, from 1: a line is written when its call has ended."""
+    node: str = ""
     position: str = ""
-    request: dict[str, Any]
+    request: dict[str, Any] = {}
     answer: Any = None
-    error: FailureRecord | None = None
-    timeout_s: float | None = None
-    """The limit that a call exceeded, or None if it did not time out."""
+    error: Failure | None = None
     is_stopped: bool = False
-    """Whether the caller stopped waiting before the exchange ended."""
+    """Whether the caller stopped waiting before the call ended."""
 
     def raise_failure(self) -> None:
-        """Raise the error of the recorded request, if it failed.
+        """Raise the error of the call, if it failed.
 
         Raises:
             ServiceError: if it failed, or the caller stopped waiting for it.
             SettingsError: if it failed because of a setting.
             TimeoutError: if it timed out.
         """
-        if self.timeout_s is not None:
-            raise TimeoutError(self.timeout_s)
-        failure = self.error
-        if failure is not None and failure.is_setting:
-            raise SettingsError(failure.text)
-        if failure is not None:
-            raise ServiceError(failure.text, is_retryable=failure.is_retryable, retry_after_s=failure.retry_after_s)
+        if self.error is not None:
+            raise self.error.as_error()
         if self.is_stopped:
             raise ServiceError("The recording ends here: the run was stopped or timed out before the answer arrived.")
-
-
-Line: TypeAlias = ExchangeLine | ModelLine | ServerLine | DateLine | SeedLine | ToolsLine
 
 
 class CassetteWriter:
@@ -151,7 +108,7 @@ class CassetteWriter:
                 os.fchmod(opened, 0o600)
         except (OSError, ValueError) as error:
             raise self._error(error) from None
-        self._write({"cassette": VERSION})
+        self._write(HEADER)
 
     def write(self, line: Line) -> None:
         """Add a line.
@@ -202,19 +159,14 @@ def read_cassette(path: Path) -> list[tuple[int, Line]]:
 
 def _lines(path: Path, file: IO[bytes]) -> Iterator[tuple[int, Line]]:
     head = file.readline(MAX_LINE_CHARS)
-    version = _read_version(head)
-    if not head.endswith(b"\n") or version is None:
+    if not head.endswith(b"\n") or not _is_header(head):
         raise CassetteError(f"{str(path)!r} is not a recording of ragflow-lg (line 1 should be its header).")
-    if version != VERSION:
-        raise CassetteError(f"The recording was made by another version (cassette {version}); record again.")
     number, size = 1, 0
     while data := file.readline(MAX_LINE_CHARS):
         number += 1
         size += len(data)
         if size > MAX_BYTES:
             raise CassetteError(f"The recording {str(path)!r} has more than {MAX_BYTES:,} bytes (line {number}).")
-        if number > MAX_LINES:
-            raise CassetteError(f"The recording {str(path)!r} has more than {MAX_LINES:,} lines.")
         if not data.endswith(b"\n") and len(data) < MAX_LINE_CHARS:
             return  # the process died while it wrote the line
         if data.strip():
@@ -235,12 +187,11 @@ def _is_cassette(path: Path) -> bool:
     """Return whether a file may be overwritten because it is a recording or empty."""
     with path.open("rb") as file:
         head = file.readline(1000)
-    return not head or _read_version(head) is not None
+    return not head or _is_header(head)
 
 
-def _read_version(head: bytes) -> Any:
-    """Return the version of a recording, or None for another file."""
+def _is_header(head: bytes) -> bool:
     try:
-        return json.loads(head)["cassette"]
-    except (ValueError, RecursionError, LookupError, TypeError):
-        return None
+        return json.loads(head) == HEADER
+    except (ValueError, RecursionError):
+        return False

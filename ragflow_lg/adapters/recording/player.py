@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ragflow_lg.adapters.recording.cassette import (
-    DateLine,
-    ExchangeLine,
-    ModelLine,
-    SeedLine,
-    ServerLine,
-    ToolsLine,
-    read_cassette,
-)
-from ragflow_lg.adapters.recording.cassette_requests import chat_request, differences, digest, is_same
-from ragflow_lg.adapters.recording.exchanges import CHAT, A, Exchange, describe_model, read_pieces
-from ragflow_lg.adapters.recording.wrapped_services import wrap_services
-from ragflow_lg.base.errors import CassetteError, ServiceError, SettingsError
-from ragflow_lg.dsl.redaction import REDACTED, Redactor
-from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatModels, ChatRequest
+import msgspec
+
+from ragflow_lg.adapters.recording.cassette import Line, read_cassette
+from ragflow_lg.adapters.recording.requests import describe_request, differences, digest, is_same, write_request
+from ragflow_lg.adapters.recording.taped_services import Call, tape_services
+from ragflow_lg.base.errors import CassetteError, ServiceError
+from ragflow_lg.dsl.redaction import Redactor
+from ragflow_lg.services.chat import ChatDelta
 from ragflow_lg.services.services import Caller, Clock, Files, Ids, Services
-from ragflow_lg.services.tool_policies import CrawlerRules, ToolPolicies, ToolServer, ToolSettings
+from ragflow_lg.services.tool_policies import ToolPolicies, ToolSettings
 
 MAX_COMPARED = 500
 MAX_PROBLEMS = 100
+_NO_SERVICE: Any = object()
+"""Stands for a service that a player replaces."""
 
 
 class _Track:
     """The exchanges of one kind, by node, and those among them that have been replayed."""
 
-    def __init__(self, lines: Iterable[tuple[int, ExchangeLine]]) -> None:
+    def __init__(self, lines: Iterable[tuple[int, Line]]) -> None:
         self.lines = sorted(lines, key=lambda entry: entry[1].order)
         self.used: set[int] = set()
         self._by_node: dict[str, list[int]] = {}
@@ -42,7 +36,7 @@ class _Track:
             self._by_node.setdefault(line.node, []).append(index)
             self._by_request.setdefault((line.node, digest(line.request)), []).append(index)
 
-    def next_line(self, caller: Caller, request: dict[str, Any], *, is_loose: bool) -> ExchangeLine | None:
+    def next_line(self, caller: Caller, request: dict[str, Any], *, is_loose: bool) -> Line | None:
         """Return the next unused exchange for a request, or None if there is no such exchange."""
         for candidates in self._candidates(caller, request, is_loose=is_loose):
             unused = [index for index in candidates if index not in self.used]
@@ -64,7 +58,7 @@ class _Track:
         """Return how many times the node made the same request."""
         return len(self._by_request.get((caller.node, digest(request)), []))
 
-    def nearest(self, caller: Caller, request: dict[str, Any]) -> tuple[int, ExchangeLine, str] | None:
+    def nearest(self, caller: Caller, request: dict[str, Any]) -> tuple[int, Line, str] | None:
         """Return the line number of the most similar request, its line, and a description of the differences."""
         indexes = self._by_node.get(caller.node) or range(len(self.lines))
         ranked = [
@@ -78,22 +72,12 @@ class _Track:
         return number, line, description
 
 
-class _NoService:
-    """A placeholder for the service that a player replaces."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(f"a player does not call services, but {name!r} was read")
-
-
-_NO_SERVICE: Any = _NoService()
-
-
 class Player:
     """Replays a recording.
 
     In strict mode, a request must equal a recorded request from the same node. Each recorded answer is used once, in
     request order, starting with answers from the same round and call. In loose mode, a request without an equal one
-    gets its node's next answer.
+    gets its node's next answer. Any node gets facts, any number of times.
 
     Attributes:
         problems: Failed requests, including ones whose error the canvas handled.
@@ -107,25 +91,22 @@ class Player:
         """
         self.path = path
         self.problems: list[str] = []
-        self.redactor = redactor
+        self._redactor = redactor
         self._is_loose = is_loose
         lines = read_cassette(path)
-        exchanges = [(number, line) for number, line in lines if isinstance(line, ExchangeLine)]
+        exchanges = [entry for entry in lines if not entry[1].is_fact]
         self._tracks = {
-            service: _Track(entry for entry in exchanges if entry[1].service == service)
-            for service in {line.service for _, line in exchanges}
+            call: _Track(entry for entry in exchanges if entry[1].call == call)
+            for call in {line.call for _, line in exchanges}
         }
-        self._servers = {(line.server, line.tool): line for _, line in lines if isinstance(line, ServerLine)}
-        self._models = {line.llm_id: line for _, line in lines if isinstance(line, ModelLine)}
-        self._dates = deque(line.value for _, line in lines if isinstance(line, DateLine))
-        self._seeds = deque(line.value for _, line in lines if isinstance(line, SeedLine))
-        tools = next((line for _, line in lines if isinstance(line, ToolsLine)), ToolsLine())
-        keys = dict.fromkeys(tools.keys, REDACTED)
-        self._tools = ToolSettings(tools.endpoints, keys, CrawlerRules(tools.obeys_robots, user_agent=tools.user_agent))
+        self._facts: dict[str, list[Line]] = {}
+        for _, line in lines:
+            if line.is_fact:
+                self._facts.setdefault(line.call, []).append(line)
 
     @property
     def unused(self) -> int:
-        """The number of recorded exchanges that have not been replayed."""
+        """The number of recorded answers that have not been replayed."""
         return sum(len(track.lines) - len(track.used) for track in self._tracks.values())
 
     def services(
@@ -141,25 +122,23 @@ class Player:
 
         ``others`` are services that are not recorded, by name.
         """
-        servers: dict[str, ToolServer] = {id_: _NO_SERVICE for id_, tool in self._servers if tool is not None}
+        servers: dict[str, Any] = dict.fromkeys(self.once("servers", list[str]), _NO_SERVICE)
         services = Services(
             _NO_SERVICE,
             _NO_SERVICE,
             files,
             clock,
             ids,
-            self._tools,
+            self._decode("tools", self.once("tools", dict[str, Any]), ToolSettings),
             policies,
             servers=servers,
             knowledge=_NO_SERVICE,
             prompts=prompts or {},
             **others,
         )
-        return wrap_services(self, services)
+        return tape_services(self, services)
 
-    async def exchange(
-        self, kind: Exchange[A], caller: Caller, request: dict[str, Any], call_service: Callable[[], Awaitable[A]]
-    ) -> A:
+    async def exchange(self, call: Call, read: Callable[[], Awaitable[Any]]) -> Any:
         """Return the recorded answer to a request.
 
         Raises:
@@ -168,87 +147,60 @@ class Player:
             SettingsError: if it failed because of a setting.
             TimeoutError: if it timed out.
         """
-        line = self._find_line(kind, caller, request)
+        line = self._find_line(call)
         await asyncio.sleep(0)
         line.raise_failure()
         if line.answer is None:
             raise ServiceError("The recording has no answer to this request.")
-        return kind.decode(line.answer)
+        answer = self._decode(call.name, line.answer, call.answer)
+        if self._is_loose and call.name == "knowledge.datasets":  # perhaps under other names
+            return dict(zip(call.arguments["names_or_ids"], answer.values(), strict=False))
+        return answer
 
-    async def stream(
-        self, caller: Caller, llm_id: str, request: ChatRequest, model: ChatModel
-    ) -> AsyncIterator[ChatDelta]:
+    async def stream(self, call: Call, read: Callable[[], AsyncIterator[Any]]) -> AsyncIterator[Any]:
         """Yield the recorded pieces of a model's answer. Raise the errors of `exchange`."""
-        line = self._find_line(CHAT, caller, chat_request(llm_id, request, self.redactor))
-        for piece in read_pieces(CHAT.decode(line.answer or [])):
+        line = self._find_line(call)
+        pieces: list[str | ChatDelta] = self._decode(call.name, line.answer or [], list[str | ChatDelta])
+        for piece in pieces:
             await asyncio.sleep(0)
-            yield piece
+            yield ChatDelta(piece) if isinstance(piece, str) else piece
         line.raise_failure()
 
-    def find_model(self, caller: Caller, llm_id: str, models: ChatModels) -> ModelLine:
-        """Return the recorded properties of a model.
-
-        Raises:
-            SettingsError: if the model was not available.
-            CassetteError: if it was not recorded.
-        """
-        line = self._models.get(llm_id)
+    def fact(self, call: Call, read: Callable[[], Any]) -> Any:
+        """Return a recorded value. Raise the errors of `exchange`."""
+        request = write_request(call.name, call.arguments, self._redactor)
+        lines = self._facts.get(call.name, [])
+        line = next((line for line in lines if is_same(line.request, request)), None)
         if line is None and self._is_loose:
-            line = next((other for other in self._models.values() if not other.error), None)
+            line = next((line for line in lines if line.error is None), None)
         if line is None:
-            recorded = ", ".join(map(repr, self._models)) or "none"
-            raise self._problem(
-                f"Node {caller.node!r} uses {describe_model(llm_id)}, which was not recorded. Recorded: {recorded}."
-            )
-        if line.error:
-            raise SettingsError(line.error)
-        return line
+            recorded = ", ".join(describe_request(call.name, line.request) for line in lines) or "none"
+            shown = describe_request(call.name, request)
+            raise self._problem(f"Node {call.caller.node!r}: {shown} was not recorded. Recorded: {recorded}.")
+        line.raise_failure()
+        return self._decode(call.name, line.answer, call.answer)
 
-    def find_server(self, id_: str, servers: Mapping[str, ToolServer]) -> ToolServer:
-        """Return a server for any id, so that `check_tool` can report a server that was not recorded.
+    def once(self, name: str, read: Callable[[], Any]) -> Any:
+        """Return the next recorded value; after the last one, that of the service."""
+        lines = self._facts.get(name)
+        return lines.pop(0).answer if lines else read()
 
-        Raises:
-            KeyError: if the server was missing in the recorded run.
-        """
-        if (id_, None) in self._servers:
-            raise KeyError(id_)
-        return _NO_SERVICE
+    def _decode(self, call: str, answer: Any, kind: Any) -> Any:
+        try:
+            return msgspec.convert(answer, kind)
+        except msgspec.ValidationError as error:
+            raise CassetteError(f"The recording has a damaged answer ({call}): {error}.") from None
 
-    def check_tool(self, caller: Caller, server_id: str, tool: str, server: ToolServer) -> None:
-        """Check whether a tool of a server was permitted.
-
-        Raises:
-            SettingsError: if it was not permitted.
-            CassetteError: if that was not recorded.
-        """
-        line = self._servers.get((server_id, tool))
-        if line is not None and line.error:
-            raise SettingsError(line.error)
-        names = [f"{name!r} of {id_!r}" for id_, name in self._servers if name is not None]
-        if line is None and not (self._is_loose and names):
-            recorded = ", ".join(names) or "none"
-            raise self._problem(
-                f"Node {caller.node!r} uses the tool {tool!r} of the MCP server {server_id!r}, which was not recorded. "
-                f"Recorded: {recorded}."
-            )
-
-    def local_time(self, clock: Clock) -> str:
-        """Return the next recorded local time; after the last one, the clock's time."""
-        return self._dates.popleft() if self._dates else clock.local_time()
-
-    def seed(self, ids: Ids) -> int:
-        """Return the next recorded seed; after the last one, a new one."""
-        return self._seeds.popleft() if self._seeds else ids.seed()
-
-    def _find_line(self, kind: Exchange[Any], caller: Caller, request: dict[str, Any]) -> ExchangeLine:
-        track = self._tracks.get(kind.service, _Track(()))
+    def _find_line(self, call: Call) -> Line:
+        caller, request = call.caller, write_request(call.name, call.arguments, self._redactor)
+        track = self._tracks.get(call.name, _Track(()))
         line = track.next_line(caller, request, is_loose=self._is_loose)
         if line is not None:
             return line
         position = f" (round or call {caller.position})" if caller.position else ""
-        subject = f"Node {caller.node!r}{position}: this request ({kind.describe(request)})"
+        subject = f"Node {caller.node!r}{position}: {describe_request(call.name, request)}"
         if count := track.count(caller, request):
-            raise self._problem(f"{subject} was made more often than recorded ({count}).")
+            raise self._problem(f"{subject} was requested more often than recorded ({count}).")
         nearest = track.nearest(caller, request)
         if nearest is None:
             raise self._problem(f"{subject} was not recorded; the recording has no request of this kind.")

@@ -2,173 +2,143 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
-from ragflow_lg.adapters.recording.cassette import (
-    CassetteWriter,
-    DateLine,
-    ExchangeLine,
-    FailureRecord,
-    ModelLine,
-    SeedLine,
-    ServerLine,
-    ToolsLine,
-)
-from ragflow_lg.adapters.recording.cassette_requests import chat_request
-from ragflow_lg.adapters.recording.exchanges import CHAT, A, Exchange
-from ragflow_lg.adapters.recording.wrapped_services import wrap_services
+import msgspec
+from msgspec.structs import replace
+
+from ragflow_lg.adapters.recording.cassette import CassetteWriter, Failure, Line
+from ragflow_lg.adapters.recording.requests import write_request
+from ragflow_lg.adapters.recording.taped_services import Call, tape_services
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.dsl.redaction import Redactor
-from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatModels, ChatRequest
-from ragflow_lg.services.services import Caller, Clock, Ids, Services
-from ragflow_lg.services.tool_policies import ToolServer, ToolSettings
+from ragflow_lg.dsl.redaction import REDACTED, Redactor, is_secret_name
+from ragflow_lg.services.chat import ChatDelta
+from ragflow_lg.services.http import HttpResponse
+from ragflow_lg.services.knowledge import Metadata
+from ragflow_lg.services.memories import MemoryResult
+from ragflow_lg.services.services import Services
+
+_FAILURES = (ServiceError, SettingsError, TimeoutError)
+"""Errors that are recorded. After other errors a call counts as stopped."""
 
 
 class Recorder:
     """Records services. Removes the secrets that the redactor knows or detects."""
 
     def __init__(self, writer: CassetteWriter, redactor: Redactor) -> None:
-        self.redactor = redactor
+        self._redactor = redactor
         self._writer = writer
         self._order = 0
-        self._models: set[str] = set()
-        self._servers: set[ServerLine] = set()
+        self._facts: list[Line] = []
 
     def wrap(self, services: Services) -> Services:
         """Return services that behave the same and are recorded."""
         tools = services.tools
-        if tools != ToolSettings():
-            for key in tools.keys.values():
-                self.redactor.learn(key)
-            endpoints = {name: self.redactor.text(url) for name, url in tools.endpoints.items()}
-            line = ToolsLine(
-                endpoints=endpoints,
-                keys=sorted(tools.keys),
-                obeys_robots=tools.crawler.obeys_robots,
-                user_agent=tools.crawler.user_agent,
-            )
-            self._writer.write(line)
-        return wrap_services(self, services)
+        for key in tools.keys.values():
+            self._redactor.learn(key)
+        endpoints = {name: self._redactor.text(url) for name, url in tools.endpoints.items()}
+        shown = replace(tools, endpoints=endpoints, keys=dict.fromkeys(tools.keys, REDACTED))
+        self.once("tools", lambda: shown)
+        self.once("servers", lambda: list(services.servers))
+        return tape_services(self, services)
 
-    async def exchange(
-        self, kind: Exchange[A], caller: Caller, request: dict[str, Any], call_service: Callable[[], Awaitable[A]]
-    ) -> A:
-        """Call a service and record the exchange, even if it fails or is stopped."""
-        common = self._begin(caller, request)
-        answer: A | None = None
-        failure: Exception | None = None
+    async def exchange(self, call: Call, read: Callable[[], Awaitable[Any]]) -> Any:
+        """Call a service and record the answer, even if it fails or the caller stops waiting."""
+        line, result = self._begin(call), dict[str, Any](is_stopped=True)
         try:
-            answer = await call_service()
+            answer = await read()
+            result = {"answer": self._answer(call.name, answer)}
             return answer
-        except kind.failures as error:
-            failure = error
+        except _FAILURES as error:
+            result = {"error": Failure.of(error, self._redactor)}
             raise
         finally:
-            fields: dict[str, Any] = {"is_stopped": answer is None and failure is None}
-            if answer is not None:
-                fields["answer"] = kind.encode(answer, self.redactor)
-            elif isinstance(failure, TimeoutError):
-                fields["timeout_s"] = _limit_s(failure)
-            elif isinstance(failure, ServiceError | SettingsError):
-                is_setting = kind.replays_settings_errors and isinstance(failure, SettingsError)
-                fields["error"] = FailureRecord.of(failure, self.redactor, is_setting=is_setting)
-            self._writer.write(ExchangeLine(service=kind.service, **common, **fields))
+            self._writer.write(replace(line, **result))
 
-    async def stream(
-        self, caller: Caller, llm_id: str, request: ChatRequest, model: ChatModel
-    ) -> AsyncIterator[ChatDelta]:
+    async def stream(self, call: Call, read: Callable[[], AsyncIterator[Any]]) -> AsyncIterator[Any]:
         """Yield the pieces of a model's answer and record them, even if the stream fails or is stopped."""
-        common = self._begin(caller, chat_request(llm_id, request, self.redactor))
+        line, result = self._begin(call), dict[str, Any](is_stopped=True)
         deltas: list[ChatDelta] = []
-        failure: ServiceError | None = None
-        is_stopped = True
-        pieces = model.stream(request)
+        pieces = read()
         try:
             async for delta in pieces:
                 deltas.append(delta)
                 yield delta
-            is_stopped = False
-        except ServiceError as error:
-            failure, is_stopped = error, False
+            result = {}
+        except _FAILURES as error:
+            result = {"error": Failure.of(error, self._redactor)}
             raise
         finally:
-            written = CHAT.encode(deltas, self.redactor)
-            error = FailureRecord.of(failure, self.redactor) if failure else None
-            self._writer.write(
-                ExchangeLine(service=CHAT.service, **common, answer=written, error=error, is_stopped=is_stopped)
-            )
+            self._writer.write(replace(line, answer=_clean_pieces(deltas, self._redactor), **result))
             if isinstance(pieces, AsyncGenerator):
                 await pieces.aclose()
 
-    def _begin(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
-        """Count a request. Return the fields that all exchange lines have."""
+    def fact(self, call: Call, read: Callable[[], Any]) -> Any:
+        """Return a value, and record it once."""
+        request = write_request(call.name, call.arguments, self._redactor)
+        line = Line(call=call.name, is_fact=True, request=request)
+        try:
+            answer = read()
+            line = replace(line, answer=self._answer(call.name, answer))
+            return answer
+        except _FAILURES as error:
+            line = replace(line, error=Failure.of(error, self._redactor))
+            raise
+        finally:
+            if line not in self._facts:
+                self._facts.append(line)
+                self._writer.write(line)
+
+    def once(self, name: str, read: Callable[[], Any]) -> Any:
+        """Return a value, and record it."""
+        value = read()
+        self._writer.write(Line(call=name, is_fact=True, answer=self._answer(name, value)))
+        return value
+
+    def _begin(self, call: Call) -> Line:
+        """Count a call. Return its line so far."""
         self._order += 1
-        return {"order": self._order, "node": caller.node, "position": caller.position, "request": request}
+        request = write_request(call.name, call.arguments, self._redactor)
+        node, position = call.caller
+        return Line(call=call.name, order=self._order, node=node, position=position, request=request)
 
-    def find_model(self, caller: Caller, llm_id: str, models: ChatModels) -> ChatModel:
-        """Return a model, and record its properties once."""
-        try:
-            model = models.model(llm_id)
-        except SettingsError as error:
-            self._record_model(ModelLine(llm_id=llm_id, error=self.redactor.text(str(error))))
-            raise
-        line = ModelLine(
-            llm_id=llm_id,
-            context_tokens=model.context_tokens,
-            has_vision=model.has_vision,
-            has_tools=model.has_tools,
-            has_schemas=model.has_schemas,
-        )
-        self._record_model(line)
-        return model
-
-    def _record_model(self, line: ModelLine) -> None:
-        if line.llm_id not in self._models:
-            self._models.add(line.llm_id)
-            self._writer.write(line)
-
-    def find_server(self, id_: str, servers: Mapping[str, ToolServer]) -> ToolServer:
-        """Return an MCP server. If it does not exist, record that.
-
-        Raises:
-            KeyError: if there is no such server.
-        """
-        if id_ not in servers:
-            self._record_server(ServerLine(server=id_))
-        return servers[id_]
-
-    def check_tool(self, caller: Caller, server_id: str, tool: str, server: ToolServer) -> None:
-        """Check whether a tool of a server may be called, and record the result once.
-
-        Raises:
-            SettingsError: if it may not be called.
-        """
-        try:
-            server.check(tool)
-        except SettingsError as error:
-            self._record_server(ServerLine(server=server_id, tool=tool, error=self.redactor.text(str(error))))
-            raise
-        self._record_server(ServerLine(server=server_id, tool=tool))
-
-    def _record_server(self, line: ServerLine) -> None:
-        if line not in self._servers:
-            self._servers.add(line)
-            self._writer.write(line)
-
-    def local_time(self, clock: Clock) -> str:
-        """Return the local time, and record it."""
-        date = clock.local_time()
-        self._writer.write(DateLine(value=date))
-        return date
-
-    def seed(self, ids: Ids) -> int:
-        """Return the seed of a turn, and record it."""
-        seed = ids.seed()
-        self._writer.write(SeedLine(value=seed))
-        return seed
+    def _answer(self, name: str, answer: Any) -> Any:
+        """Return an answer as JSON without secrets, of which what a service said may contain more."""
+        redactor = self._redactor
+        if isinstance(answer, HttpResponse):
+            answer = answer._replace(content=b"")
+        if name == "knowledge.metadata":
+            return _clean_metadata(answer, redactor)
+        value = msgspec.to_builtins(answer, enc_hook=str)
+        if isinstance(answer, MemoryResult):
+            return {**value, "entries": [{**one, "content": redactor.text(one["content"])} for one in value["entries"]]}
+        if name.startswith(("http", "servers.", "knowledge", "databases", "mailer")):
+            redactor.learn_from(value)
+        return value if name == "tools" else redactor.value(value)
 
 
-def _limit_s(error: TimeoutError) -> float:
-    """Return the limit in a server's timeout error."""
-    return float(error.args[0]) if error.args and isinstance(error.args[0], int | float) else 0.0
+def _clean_pieces(deltas: Sequence[ChatDelta], redactor: Redactor) -> list[str | ChatDelta]:
+    """Return pieces without secrets, even if these extend over several pieces. A mere text stands for its piece."""
+    texts = [delta.text for delta in deltas]
+    for is_thinking in (False, True):
+        chosen = [i for i, delta in enumerate(deltas) if delta.is_thinking is is_thinking]
+        for index, text in zip(chosen, redactor.pieces([texts[i] for i in chosen]), strict=True):
+            texts[index] = text
+    pieces: list[str | ChatDelta] = []
+    for delta, text in zip(deltas, texts, strict=True):
+        calls = tuple(call._replace(arguments=redactor.text(call.arguments)) for call in delta.calls)
+        piece = delta._replace(text=text, calls=calls)
+        pieces.append(text if piece == ChatDelta(text) else piece)
+    return pieces
+
+
+def _clean_metadata(metadata: Metadata, redactor: Redactor) -> dict[str, dict[str, list[str]]]:
+    """Return metadata. If a key's name suggests a secret, its values are removed, which are keys themselves."""
+    cleaned: dict[str, dict[str, list[str]]] = {}
+    for key, values in metadata.items():
+        entry = cleaned.setdefault(redactor.text(key), {})
+        for value, ids in values.items():
+            text = REDACTED if is_secret_name(key) else redactor.text(value)
+            entry.setdefault(text, []).extend(map(redactor.text, ids))
+    return cleaned

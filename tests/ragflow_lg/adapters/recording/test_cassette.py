@@ -4,40 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.recording.cassette import (
-    CassetteWriter,
-    DateLine,
-    ExchangeLine,
-    FailureRecord,
-    Line,
-    ModelLine,
-    SeedLine,
-    ServerLine,
-    ToolsLine,
-    read_cassette,
-)
+from ragflow_lg.adapters.recording.cassette import HEADER, CassetteWriter, Failure, Line, read_cassette
 from ragflow_lg.base.errors import CassetteError
+from tests.harness.rows import each_row
 
-LINES: list[Line] = [
-    ToolsLine(endpoints={"wikipedia": "http://w"}, keys=["tavily"]),
-    DateLine(value="2026-01-02 03:04:05"),
-    SeedLine(value=7),
-    ModelLine(llm_id="m", context_tokens=10, has_tools=True),
-    ModelLine(llm_id="none", error="It is not set."),
-    ExchangeLine(
-        service="chat",
+LINES = [
+    Line(call="tools", is_fact=True, answer={"endpoints": {"wikipedia": "http://w"}}),
+    Line(call="ids.seed", is_fact=True, answer=7),
+    Line(call="models.model", is_fact=True, request={"llm_id": "none"}, error=Failure("setting", "It is not set.")),
+    Line(
+        call="models.stream",
         order=1,
         node="LLM:0",
         position="1.2/0.0",
         request={"model": "m", "half": "\ud800"},
         answer=["ü", ["hm", True, [], None, ""]],
-        error=FailureRecord("It fell.", is_retryable=True, retry_after_s=1.5),
+        error=Failure("service", "It fell.", is_retryable=True, retry_after_s=1.5),
     ),
-    ExchangeLine(service="http", order=2, node="Invoke:0", request={"url": "http://x"}, answer=[404, {}, "no", "", ""]),
-    ServerLine(server="none"),
-    ServerLine(server="s", tool="t", error="It is not allowed."),
-    ExchangeLine(service="call", order=4, node="Agent:0", request={}, timeout_s=0.5),
-    ExchangeLine(service="http", order=5, node="Invoke:0", request={}, is_stopped=True),
+    Line(call="servers.call", order=4, node="Agent:0", error=Failure("time", limit_s=0.5)),
+    Line(call="http.send", order=5, node="Invoke:0", request={"url": "http://x"}, is_stopped=True),
 ]
 
 
@@ -52,7 +37,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_lines_are_read_as_they_were_written(path: Path) -> None:
     assert read_cassette(path) == list(enumerate(LINES, 2))
-    assert json.loads(path.read_text("utf-8").splitlines()[0]) == {"cassette": 2}
+    assert json.loads(path.read_text("utf-8").splitlines()[0]) == HEADER
 
 
 def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
@@ -83,16 +68,15 @@ def test_an_incomplete_last_line_is_ignored(path: Path) -> None:
         assert read_cassette(path) == list(enumerate(LINES[:-1], 2))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("damage", "problem"),
     [
         ("{", "damaged on line 4: .*Remove the line, or record again"),
         ("[" * 100_000, "damaged on line 4"),
         ("[]", "damaged on line 4"),
-        ('{"kind": "other"}', "damaged on line 4: .*kind"),
-        ('{"kind": "seed"}', "damaged on line 4: .*`value`"),
-        ('{"kind": "seed", "value": "x"}', "damaged on line 4: Expected `int`.*value"),
-        ('{"kind": "seed", "value": 1, "more": 2}', "damaged on line 4: .*`more`"),
+        ("{}", "damaged on line 4: .*`call`"),
+        ('{"call": "ids.seed", "order": "x"}', "damaged on line 4: Expected `int`.*order"),
+        ('{"call": "ids.seed", "more": 2}', "damaged on line 4: .*`more`"),
     ],
 )
 def test_a_damaged_line_is_named(path: Path, damage: str, problem: str) -> None:
@@ -109,23 +93,12 @@ def test_bytes_that_are_not_utf8_are_damage(path: Path) -> None:
         read_cassette(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}\n", b"\x00\x01\n", b'{"cassette": 2}', b"x" * 100])
+@pytest.mark.parametrize("content", [b"", b"{}\n", b"\x00\x01\n", b'{"recording": "ragflow-lg"}', b"x" * 100])
 def test_another_file_is_not_a_recording(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "other"
     file.write_bytes(content)
     with pytest.raises(CassetteError, match=r"is not a recording|line 1"):
         read_cassette(file)
-
-
-@pytest.mark.parametrize("version", [1, 3])
-def test_another_version_is_refused_and_can_be_overwritten(tmp_path: Path, version: int) -> None:
-    file = tmp_path / "other.jsonl"
-    file.write_text(f'{{"cassette": {version}}}\n{{"kind": "chat", "order": 1, "node": "n", "request": {{}}}}\n')
-    with pytest.raises(CassetteError, match=r"was made by another version .*; record again"):
-        read_cassette(file)
-    with CassetteWriter(file):
-        pass
-    assert read_cassette(file) == []
 
 
 def test_only_recordings_are_overwritten(path: Path, tmp_path: Path) -> None:

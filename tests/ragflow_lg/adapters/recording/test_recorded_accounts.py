@@ -51,4 +51,4 @@ async def test_errors_are_replayed_and_accounts_are_named_without_passwords(tmp_
     assert replayed == events
     text = file.read_text("utf-8")
     assert "a-secret-word-1" not in text
-    assert "DatabaseAccount(mysql 'd' at 10.0.0.1:3306)" in text
+    assert '"host": "10.0.0.1", "port": 3306, "database": "d", "username": "u", "password": "***"' in text

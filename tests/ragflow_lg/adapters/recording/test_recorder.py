@@ -6,22 +6,18 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.recording.cassette import (
-    CassetteWriter,
-    ExchangeLine,
-    ModelLine,
-    ServerLine,
-    read_cassette,
-)
+from ragflow_lg.adapters.recording.cassette import CassetteWriter, Failure, Line, read_cassette
 from ragflow_lg.adapters.recording.recorder import Recorder
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.dsl.redaction import Redactor
-from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, Usage
+from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest
 from ragflow_lg.services.http import HttpRequest, HttpResponse
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from ragflow_lg.services.services import Caller
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolSettings
 from tests.fakes.agents import WIKI, page, tool_calls
 from tests.fakes.canvas import node
+from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.fakes.mcp_servers import FakeServer
 from tests.fakes.recordings import record
 from tests.fakes.regions import iteration, out
@@ -42,12 +38,8 @@ def llm(prompt: str = "{sys.query}", downstream: Any = ("out",), **params: Any) 
     return node("LLM", {"llm_id": "m@Test", "prompts": [{"role": "user", "content": prompt}], **params}, downstream)
 
 
-def lines(path: Path, kind: type[Any]) -> list[Any]:
-    return [line for _, line in read_cassette(path) if isinstance(line, kind)]
-
-
-def exchanges(path: Path, service: str) -> list[ExchangeLine]:
-    return [line for line in lines(path, ExchangeLine) if line.service == service]
+def lines(path: Path, call: str) -> list[Line]:
+    return [line for _, line in read_cassette(path) if line.call == call]
 
 
 SHOWN = {"a": llm(), "out": node("Message", {"content": ["{a@content}"]})}
@@ -57,12 +49,13 @@ async def test_a_stream_is_recorded_with_its_pieces(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     model = ScriptedModel([Reply(chunks=["ha", "ha"], reasoning="hm")])
     await record(file, SHOWN, fake_services(models=OneModel(model)))
-    (line,) = exchanges(file, "chat")
+    (line,) = lines(file, "models.stream")
     assert (line.node, line.position, line.order) == ("a", "", 1)
     assert line.request["messages"] == [{"role": "user", "content": "q"}]
     assert line.answer == [["hm", True, [], None, ""], "ha", "ha", ["", False, [], [0, 0, 1, 0.0], ""]]
-    (about,) = lines(file, ModelLine)
-    assert (about.llm_id, about.context_tokens, about.has_tools) == ("m@Test", 8192, True)
+    (about,) = lines(file, "models.model")
+    assert about.request == {"llm_id": "m@Test"}
+    assert about.answer == {"context_tokens": 8192, "has_schemas": False, "has_tools": True, "has_vision": False}
 
 
 async def test_requests_of_tools_are_distinguished_from_those_of_their_agent(tmp_path: Path) -> None:
@@ -73,10 +66,10 @@ async def test_requests_of_tools_are_distinguished_from_those_of_their_agent(tmp
     services = fake_services(models=OneModel(model), http=http, tools=ToolSettings({"wikipedia": "http://wiki.test"}))
     run, _ = await record(file, {"a": agent, "out": SHOWN["out"]}, services)
     assert run.answer == "done"
-    (http_line,) = exchanges(file, "http")
+    (http_line,) = lines(file, "http.send")
     assert http_line.node.startswith("a-->")
     assert http_line.position == "/0.0"
-    assert [line.node for line in exchanges(file, "chat")] == ["a", "a"]
+    assert [line.node for line in lines(file, "models.stream")] == ["a", "a"]
 
 
 async def test_rounds_are_distinguished(tmp_path: Path) -> None:
@@ -86,14 +79,14 @@ async def test_rounds_are_distinguished(tmp_path: Path) -> None:
     components = {"begin": begin, **iteration(body, {"r": "a@content"}), **out("{it@r}")}
     model = ScriptedModel([Reply("x", repeat=True)])
     await record(file, components, fake_services(models=OneModel(model)), inputs={"items": {"value": [1, 2]}})
-    assert [line.position for line in exchanges(file, "chat")] == ["0", "1"]
+    assert [line.position for line in lines(file, "models.complete")] == ["0", "1"]
 
 
 async def test_failures_are_recorded(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     run, _ = await record(file, SHOWN, fake_services(models=OneModel(ScriptedModel([Reply(error="it fell")]))))
     assert run.status == "failed"
-    (line,) = exchanges(file, "chat")
+    (line,) = lines(file, "models.stream")
     assert line.error is not None
     assert line.error.text == "it fell"
     assert not line.is_stopped
@@ -121,7 +114,8 @@ async def test_a_stopped_answer_is_marked(tmp_path: Path) -> None:
         for call in (model.complete(ChatRequest("", ())), collect(model.stream(ChatRequest("", ())))):
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(call, 0.05)
-    assert [(line.answer, line.is_stopped) for line in exchanges(file, "chat")] == [(None, True), (["a"], True)]
+    assert [(line.answer, line.is_stopped) for line in lines(file, "models.stream")] == [(["a"], True)]
+    assert [(line.answer, line.is_stopped) for line in lines(file, "models.complete")] == [(None, True)]
 
 
 async def test_an_unavailable_model_is_recorded(tmp_path: Path) -> None:
@@ -131,7 +125,7 @@ async def test_an_unavailable_model_is_recorded(tmp_path: Path) -> None:
 
     file = tmp_path / "r.jsonl"
     await record(file, SHOWN, fake_services(models=NoModels()))
-    assert lines(file, ModelLine) == [ModelLine(llm_id="m@Test", error="There is no m@Test.")]
+    assert [line.error for line in lines(file, "models.model")] == [Failure("setting", "There is no m@Test.")]
 
 
 async def test_the_file_contains_no_secret(tmp_path: Path) -> None:
@@ -169,7 +163,7 @@ async def test_the_file_contains_no_secret(tmp_path: Path) -> None:
             await chat.complete(request)
     written = file.read_text(encoding="utf-8")
     assert [name for name, secret in SECRETS.items() if secret in written] == []
-    answer_text = "".join(p for p in exchanges(file, "chat")[0].answer if isinstance(p, str))
+    answer_text = "".join(p for p in lines(file, "models.stream")[0].answer if isinstance(p, str))
     assert answer_text == "settings ***, env ***, header ***"
 
 
@@ -192,21 +186,20 @@ async def test_tool_calls_are_recorded_with_any_result(tmp_path: Path) -> None:
         for kind in (ServiceError, SettingsError, TimeoutError):
             with pytest.raises(kind):
                 await caller_services.call("t", {}, {})
-    assert lines(file, ServerLine) == [
-        ServerLine(server="other"),
-        ServerLine(server="s", tool="t"),
-        ServerLine(server="s", tool="no", error="The settings do not allow 'no'."),
+    assert [(line.request["tool"], line.error) for line in lines(file, "servers.check")] == [
+        ("t", None),
+        ("no", Failure("setting", "The settings do not allow 'no'.")),
     ]
-    calls = exchanges(file, "call")
+    calls = lines(file, "servers.call")
     assert [(line.order, line.node, line.position, line.is_stopped) for line in calls] == [
         (order, "n", "0.1", False) for order in (1, 2, 3, 4)
     ]
     assert calls[0].request == {"server": "s", "tool": "t", "arguments": {"x": 1}}
     assert calls[0].answer == {"texts": ["a", "b"], "others": ["image"], "structured": {"n": 1}, "is_error": True}
-    assert [(line.error and line.error.text, line.timeout_s) for line in calls[1:]] == [
-        ("It broke.", None),
-        ("closed", None),
-        (None, 10.0),
+    assert [line.error for line in calls[1:]] == [
+        Failure("service", "It broke.", is_retryable=True),
+        Failure("setting", "closed"),
+        Failure("time", limit_s=10.0),
     ]
     assert "X-Team" not in file.read_text()
 
@@ -240,15 +233,18 @@ async def test_a_stopped_tool_call_is_marked(tmp_path: Path) -> None:
         services = Recorder(writer, Redactor()).wrap(fake_services(servers={"s": Never()}))
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(services.servers["s"].call("t", {}, {}), 0.02)
-    assert [(line.is_stopped, line.answer, line.timeout_s) for line in exchanges(file, "call")] == [(True, None, None)]
+    assert [(line.is_stopped, line.answer, line.error) for line in lines(file, "servers.call")] == [(True, None, None)]
 
 
-async def test_a_complete_answer_is_one_piece(tmp_path: Path) -> None:
-    file = tmp_path / "r.jsonl"
+async def test_datasets_are_recorded_without_secrets(tmp_path: Path) -> None:
+    file, manuals = tmp_path / "r.jsonl", Dataset("ds1", "Manuals", "embed@Test")
+    chunks = [chunk("c", "It is settings-key-0001.", api_key="chunk-key-0002"), chunk("d", "Rice.", at=tmp_path)]
+    metas = {"access_token": {"meta-key-0003": ["d1"], "meta-key-0004": ["d2"]}}
     with CassetteWriter(file) as writer:
-        services = Recorder(writer, Redactor()).wrap(
-            fake_services(models=OneModel(ScriptedModel([tool_calls(("f", "{"))])))
-        )
-        answer = await services.models.model("m").complete(ChatRequest("", ()))
-    assert answer.usage == Usage(calls=1)
-    assert exchanges(file, "chat")[0].answer == [["", False, [["call_1", "f", "{"]], [0, 0, 1, 0.0], ""]]
+        recorder = Recorder(writer, Redactor(["settings-key-0001"]))
+        knowledge = recorder.wrap(fake_services(knowledge=FakeKnowledge(chunks=chunks, metas=metas))).knowledge
+        assert knowledge is not None
+        await knowledge.search(DatasetSearch("Is it settings-key-0001?", (manuals,)))
+        await knowledge.metadata([manuals])
+    assert "-key-000" not in file.read_text()
+    assert lines(file, "knowledge.metadata")[0].answer == {"access_token": {"***": ["d1", "d2"]}}

@@ -4,99 +4,78 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, cast
 
+from msgspec import NODEFAULT, Struct, structs
+
 from ragflow_lg.dsl.redaction import REDACTED, Redactor
-from ragflow_lg.services.chat import ChatRequest
-from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 
 MAX_DIFFERENCES = 3
 MAX_SHOWN_CHARS = 60
 MAX_LEAVES = 5_000
 
-
-def chat_request(llm_id: str, request: ChatRequest, redactor: Redactor) -> dict[str, Any]:
-    """Return a model call as JSON. Images become hashes, and empty values are omitted."""
-    value = {
-        "model": llm_id,
-        "system": request.system,
-        "messages": [dict(message) for message in request.messages],
-        "sampling": dict(request.sampling),
-        "thinking": request.thinking,
-        "images": [_image(image) for image in request.images],
-        "template_kwargs": dict(request.template_kwargs),
-        "tools": [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in request.tools],
-        "schema": request.schema,
-        "stop": list(request.stop),
-    }
-    return _clean(value, redactor)
+_OMITTED: Mapping[str, tuple[str, ...]] = {
+    "http.send": ("timeout_s", "max_response_bytes"),
+    "servers.call": ("headers",),
+}
+"""Arguments that a replay does not compare, and that may differ from one to the next."""
 
 
-def http_request(request: HttpRequest, redactor: Redactor) -> dict[str, Any]:
-    """Return an HTTP request as JSON. The redactor learns its secrets."""
-    value = {
-        "method": request.method,
-        "url": request.url,
-        "headers": {name.lower(): text for name, text in request.headers.items()},
-        "query": dict(request.query),
-        "json": request.json,
-        "form": dict(request.form) if request.form is not None else None,
-        "proxy": request.proxy,
-    }
-    redactor.learn_from(value)
-    return _clean(value, redactor)
+def write_request(call: str, arguments: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """Return the arguments of a call. The redactor learns their secrets, except from what a model reads.
 
-
-def call_request(server: str, tool: str, arguments: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """Return a call to an MCP server's tool as JSON. The redactor learns its secrets."""
-    value = {"server": server, "tool": tool, "arguments": dict(arguments)}
-    redactor.learn_from(value)
-    return _clean(value, redactor)
-
-
-def datasets_request(names_or_ids: Sequence[str], redactor: Redactor) -> dict[str, Any]:
-    """Return a dataset lookup as JSON."""
-    return _clean({"names": list(names_or_ids)}, redactor)
-
-
-def search_request(search: DatasetSearch, redactor: Redactor) -> dict[str, Any]:
-    """Return a dataset search as JSON.
-
-    ``document_ids`` is an empty list for a search of no documents, and absent for a search of all documents.
+    An argument with fields, such as a `ChatRequest`, is replaced by those that do not have their defaults. Images and
+    other bytes become hashes.
     """
-    value = {name: getattr(search, name) for name in search.__struct_fields__ if name != "document_ids"}
-    request = _clean({**value, "datasets": _dataset_fields(search.datasets)}, redactor)
-    if search.document_ids is not None:
-        request["document_ids"] = [redactor.text(id_) for id_ in search.document_ids]
-    return request
+    fields: dict[str, Any] = {}
+    for name, value in arguments.items():
+        fields |= _plain(value) if isinstance(value, Struct) and name != "target" else {name: _plain(value)}
+    if not call.startswith("models."):
+        redactor.learn_from(fields)
+    cleaned: Any = redactor.value({name: value for name, value in fields.items() if name not in _OMITTED.get(call, ())})
+    return cleaned
 
 
-def metadata_request(datasets: Sequence[Dataset], redactor: Redactor) -> dict[str, Any]:
-    """Return a request for dataset metadata as JSON."""
-    return _clean({"datasets": _dataset_fields(datasets)}, redactor)
+def _plain(value: Any) -> Any:
+    if isinstance(value, Struct):
+        own = ((field.name, getattr(value, field.name), field) for field in structs.fields(value))
+        value = {name: entry for name, entry, field in own if entry not in (field.default, _factory(field)())}
+    elif isinstance(value, tuple) and hasattr(cast("object", value), "_asdict"):
+        value = cast("Any", value)._asdict()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in cast("Sequence[Any]", value)]
+    if isinstance(value, bytes) or (isinstance(value, str) and value.startswith("data:")):
+        return _shorten(value)
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
-def _dataset_fields(datasets: Sequence[Dataset]) -> list[dict[str, str]]:
-    return [dataset._asdict() for dataset in datasets]
+def _factory(field: structs.FieldInfo) -> Callable[[], Any]:
+    return object if field.default_factory is NODEFAULT else field.default_factory
 
 
-def _clean(value: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-    fields = {name: entry for name, entry in value.items() if entry not in (None, "", [], {})}
-    return json.loads(json.dumps(redactor.value(fields), default=str))
-
-
-def _image(image: str) -> str:
-    head = image.partition(",")[0][:60] if image.startswith("data:") else "image"
-    return f"{head}, {len(image)} characters, {digest(image)}"
+def _shorten(data: str | bytes) -> str:
+    head = data.partition(",")[0][:60] if isinstance(data, str) else "bytes"
+    return f"{head}, {len(data)} characters, {digest(data if isinstance(data, str) else data.hex())}"
 
 
 def digest(value: Any) -> str:
     """Return the hash of a JSON value, as 32 hexadecimal digits."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=True)
     return hashlib.blake2b(text.encode("ascii"), digest_size=16).hexdigest()
+
+
+def describe_request(call: str, request: Mapping[str, Any]) -> str:
+    """Return a call with its first texts, for error messages.
+
+    >>> describe_request("http.send", {"method": "GET", "url": "http://x", "headers": {}})
+    "http.send 'GET' 'http://x'"
+    """
+    texts = [value for value in request.values() if isinstance(value, str) and value][:2]
+    return " ".join([call, *(_excerpt(text, 0) for text in texts)])
 
 
 def is_same(recorded: Any, actual: Any) -> bool:

@@ -1,45 +1,55 @@
 from typing import Any
 
-from ragflow_lg.adapters.recording.cassette_requests import (
-    call_request,
-    chat_request,
-    differences,
-    digest,
-    http_request,
-    is_same,
-)
+from ragflow_lg.adapters.recording.requests import differences, is_same, write_request
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.chat import ChatRequest, ToolSchema
 from ragflow_lg.services.http import HttpRequest
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from tests.harness.rows import each_row
 
-
-def test_a_model_call_is_recorded_without_empty_values() -> None:
-    image = "data:image/png;base64," + "A" * 1000
-    request = ChatRequest("sys", ({"role": "user", "content": "q"},), images=(image,), stop=("x",))
-    written = chat_request("m", request, Redactor())
-    (image_hash,) = written.pop("images")
-    assert written == {
-        "model": "m",
-        "system": "sys",
-        "messages": [{"role": "user", "content": "q"}],
-        "stop": ["x"],
-    }
-    assert image_hash.startswith("data:image/png;base64, 1022 characters, ")
+TOOL = ToolSchema("look", "Look it up.", {"type": "object"})
+MANUALS = Dataset("d", "Manuals")
 
 
-def test_a_model_call_is_recorded_with_tools_and_schemas() -> None:
-    tool = ToolSchema("look", "Look it up.", {"type": "object"})
-    one = chat_request("m", ChatRequest("", (), tools=(tool,), schema={"type": "object"}), Redactor())
-    assert one["tools"] == [{"name": "look", "description": "Look it up.", "parameters": {"type": "object"}}]
-    assert digest(one) != digest(chat_request("m", ChatRequest("", (), tools=(tool,)), Redactor()))
+@each_row(
+    ("call", "arguments", "written"),
+    [
+        (
+            "models.complete",
+            {"llm_id": "m", "request": ChatRequest("sys", ({"role": "user", "content": "q"},), stop=("x",))},
+            {"llm_id": "m", "system": "sys", "messages": [{"role": "user", "content": "q"}], "stop": ["x"]},
+        ),
+        (
+            "models.complete",
+            {"llm_id": "m", "request": ChatRequest("", (), tools=(TOOL,))},
+            {"llm_id": "m", "system": "", "messages": [], "tools": [TOOL._asdict()]},
+        ),
+        (
+            "servers.call",
+            {"server": "s", "arguments": {"api_key": "qqqqqqqq1", "none": {}}, "headers": {"X-Team": "a"}},
+            {"server": "s", "arguments": {"api_key": "***", "none": {}}},
+        ),
+        (
+            "knowledge.search",
+            {"search": DatasetSearch("rice", (MANUALS,), document_ids=())},
+            {
+                "question": "rice",
+                "datasets": [{"id": "d", "name": "Manuals", "embedding_model": "", "tenant": ""}],
+                "document_ids": [],
+            },
+        ),
+    ],
+)
+def test_a_call_is_recorded_without_secrets_and_defaults(
+    call: str, arguments: dict[str, Any], written: dict[str, Any]
+) -> None:
+    assert write_request(call, arguments, Redactor()) == written
 
 
-def test_a_tool_call_is_recorded_without_its_secrets_and_the_redactor_learns_them() -> None:
-    redactor = Redactor()
-    written = call_request("s", "t", {"api_key": "qqqqqqqq1", "city": "Rome", "none": {}}, redactor)
-    assert written == {"server": "s", "tool": "t", "arguments": {"api_key": "***", "city": "Rome", "none": {}}}
-    assert redactor.text("qqqqqqqq1") == "***"
+def test_images_become_hashes() -> None:
+    request = ChatRequest("", (), images=("data:image/png;base64," + "A" * 1000,))
+    (image,) = write_request("models.complete", {"request": request}, Redactor())["images"]
+    assert image.startswith("data:image/png;base64, 1022 characters, ")
 
 
 def test_an_http_request_is_recorded_without_its_secrets_and_the_redactor_learns_them() -> None:
@@ -51,12 +61,12 @@ def test_an_http_request_is_recorded_without_its_secrets_and_the_redactor_learns
         {"api_key": "qqqqqqqq1", "page": "2"},
         json={"password": "wwwwwwww1", "n": 1},
         proxy="http://u:eeeeeeee1@proxy:80",
+        timeout_s=5.0,
     )
-    written = http_request(request, redactor)
-    assert written == {
+    assert write_request("http.send", {"request": request}, redactor) == {
         "method": "POST",
         "url": "https://user:***@host/p?token=***",
-        "headers": {"authorization": "***", "accept": "text/plain"},
+        "headers": {"Authorization": "***", "Accept": "text/plain"},
         "query": {"api_key": "***", "page": "2"},
         "json": {"password": "***", "n": 1},
         "proxy": "http://u:***@proxy:80",
