@@ -33,7 +33,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "html": ("lxml",),
     "knowledge": ("numpy",),
     "lsp": ("lsprotocol", "pygls"),
-    "mcp": ("anyio", "mcp"),
+    "mcp": ("anyio", "langchain_mcp_adapters", "mcp"),
     "mysql": ("asyncmy",),
     "ollama": ("langchain", "langchain_ollama"),
     "otel": ("opentelemetry",),

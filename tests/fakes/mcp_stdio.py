@@ -1,8 +1,7 @@
 """A minimal MCP server over stdio, without the SDK: it starts quickly and misbehaves on request.
 
 ``python mcp_stdio.py HOW``: ``well``, ``hang`` (never answers), ``garbage`` (other lines between the messages),
-``stay`` (exits neither at the end of input nor on SIGTERM, and starts a child), ``crash`` (exits at once),
-``stray`` (answers calls with unknown ids).
+``stay`` (exits neither at the end of input nor on SIGTERM, and starts a child), ``crash`` (exits at once).
 """
 
 import json
@@ -27,8 +26,6 @@ def answer(id_: Any, result: Any) -> None:
         for line in ("starting …", "{]", "", '{"jsonrpc": "1.0"}', "[" * 5000, '{"jsonrpc":"2.0","id":99,"result":{}}'):
             send(line)
         sys.stdout.buffer.write(b"\xff\xfe\n")
-    if how == "stray" and "content" in result:
-        id_ = f"not {id_}"
     send({"jsonrpc": "2.0", "id": id_, "result": result})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -38,39 +38,38 @@ class LimitedClient(httpx.AsyncClient):
         super().__init__(**options, event_hooks=limit_hooks())
 
 
-def limit_hooks() -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
+def limit_hooks(max_event_bytes: int = 0) -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
     """Return the ``event_hooks`` of an asynchronous client of httpx or httpx2 that limit its answers."""
-    return {"request": [_refuse_compression], "response": [_limit]}
+    return {"request": [_refuse_compression], "response": [partial(_limit, max_event_bytes or MAX_EVENT_BYTES)]}
 
 
 async def _refuse_compression(request: Any) -> None:
     request.headers["Accept-Encoding"] = "identity"
 
 
-async def _limit(response: Any) -> None:
+async def _limit(max_event_bytes: int, response: Any) -> None:
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding != "identity":
         raise AnswerTooLargeError(f"sent an answer compressed by {encoding[:20]!r}, which was not accepted")
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     library = type(response).__module__.partition(".")[0]
-    response.stream = _limited_body(library)(response.stream, kind)
+    response.stream = _limited_body(library)(response.stream, _Meter(kind, max_event_bytes))
 
 
 @lru_cache
-def _limited_body(library: str) -> Callable[[Any, str], Any]:
+def _limited_body(library: str) -> Callable[[Any, _Meter], Any]:
     """Return a class of limited bodies for responses of ``httpx`` or ``httpx2``, which accept only their own."""
     base: type[httpx.AsyncByteStream] = import_module(library).AsyncByteStream
 
     class LimitedBody(base):
-        def __init__(self, body: httpx.AsyncByteStream, kind: str) -> None:
+        def __init__(self, body: httpx.AsyncByteStream, meter: _Meter) -> None:
             self._body = body
-            self._kind = kind
+            self._meter = meter
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            meter = _Meter(self._kind)
             try:
                 async for chunk in self._body:
-                    meter.add(chunk)
+                    self._meter.add(chunk)
                     yield chunk
             finally:
                 # Some libraries leave a stream that nobody reads any longer open.
@@ -85,8 +84,9 @@ def _limited_body(library: str) -> Callable[[Any, str], Any]:
 class _Meter:
     """Counts the bytes of a body with a content type."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, max_event_bytes: int) -> None:
         self._ends = _EVENT_ENDS.get(kind, ())
+        self._max_event_bytes = max_event_bytes
         self._limit = MAX_STREAM_BYTES if kind in _EVENT_ENDS else MAX_ANSWER_BYTES
         self._size = self._event_size = 0
         self._tail = b""
@@ -105,6 +105,6 @@ class _Meter:
         text = self._tail + chunk
         end = max(text.rfind(mark) for mark in self._ends)
         self._event_size = self._event_size + len(chunk) if end < 0 else len(text) - end
-        if self._event_size > MAX_EVENT_BYTES:
-            raise AnswerTooLargeError(f"sent an event of more than {MAX_EVENT_BYTES:,} bytes")
+        if self._event_size > self._max_event_bytes:
+            raise AnswerTooLargeError(f"sent an event of more than {self._max_event_bytes:,} bytes")
         self._tail = text[-(_LONGEST_END - 1) :]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient, encode_headers, parse_url
@@ -19,7 +20,7 @@ from ragflow_lg.base.extras import require
 from ragflow_lg.services.tool_policies import ServerAnswer, ServerTool
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.mcp.mcp_connection import McpConnection
+    from ragflow_lg.adapters.mcp.mcp_session import McpSession
 
 MAX_SESSIONS = 16
 """Maximum number of sessions with one server. Each set of canvas headers needs its own session."""
@@ -55,7 +56,7 @@ class McpServer:
         self._id = id_
         self._settings = settings
         self._http = http
-        self._sessions: dict[frozenset[tuple[str, str]], McpConnection] = {}
+        self._sessions: dict[frozenset[tuple[str, str]], McpSession] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def check(self, tool: str) -> None:
@@ -114,36 +115,21 @@ class McpServer:
         sessions, self._sessions = list(self._sessions.values()), {}
         await asyncio.gather(*(session.aclose() for session in sessions), *self._closing)
 
-    async def _session(self, canvas_headers: Mapping[str, str]) -> McpConnection:
-        module = await _import_connection()
-        settings = self._settings
-        headers = dict(canvas_headers) if settings.kind != "stdio" else dict[str, str]()
-        key = frozenset(headers.items())
+    async def _session(self, canvas_headers: Mapping[str, str]) -> McpSession:
+        module = await asyncio.to_thread(importlib.import_module, "ragflow_lg.adapters.mcp.mcp_session")
+        settings, variables = self._settings, self._settings.variables
+        key = frozenset(canvas_headers.items() if settings.kind != "stdio" else ())
         session = self._sessions.pop(key, None)
-        if session is not None and session.loop is not asyncio.get_running_loop():
-            session.abandon()
-            session = None
-        if session is None or session.has_ended:
+        if session is None or session.has_ended or session.loop is not asyncio.get_running_loop():
             self._evict_idle_sessions()
-            limits = module.McpLimits(settings.initialize_timeout_s, settings.timeout_s)
-            session = module.McpConnection(self._id, self._connection_settings(headers), limits, self._http)
+            url = substitute(settings.url, variables)
+            if url:
+                parse_url(url, f'url of [mcp."{self._id}"]')
+            env = {name: substitute(value, variables) for name, value in settings.env.items()}
+            headers = build_headers(settings.headers, variables, dict(key))
+            session = module.McpSession(replace(settings, url=url, env=env), headers, self._http)
         self._sessions[key] = session  # ordered by last use
         return session
-
-    def _connection_settings(self, canvas_headers: Mapping[str, str]) -> Any:
-        settings = self._settings
-        if settings.kind == "stdio":
-            from ragflow_lg.adapters.mcp.mcp_process import McpProcessSettings
-
-            env = {name: substitute(value, settings.variables) for name, value in settings.env.items()}
-            return McpProcessSettings(settings.command, settings.args, env, settings.max_result_bytes)
-        from ragflow_lg.adapters.mcp.mcp_http import McpHttpSettings
-
-        url = substitute(settings.url, settings.variables)
-        parse_url(url, f'url of [mcp."{self._id}"]')
-        headers = build_headers(settings.headers, settings.variables, canvas_headers)
-        seconds = (settings.initialize_timeout_s, settings.timeout_s)
-        return McpHttpSettings(url, settings.kind, headers, *seconds, settings.max_result_bytes)
 
     def _evict_idle_sessions(self) -> None:
         for key, session in list(self._sessions.items()):
@@ -174,7 +160,3 @@ def build_headers(
             if name and value and value.lower() != "bearer" and not name.lower().startswith(_PROTOCOL_PREFIX):
                 merged[name.lower()] = (name, value)
     return {name: value.decode("utf-8", "replace") for name, value in encode_headers(dict(merged.values()))}
-
-
-async def _import_connection() -> Any:
-    return await asyncio.to_thread(importlib.import_module, "ragflow_lg.adapters.mcp.mcp_connection")

@@ -51,7 +51,7 @@ async def test_every_server_lists_its_tools() -> None:
     real, tiny, ill, in_ = await probe_tools(settings)
     assert (real.is_well, real.what.split(",")[0]) == (True, "MCP server real offers add")
     assert (tiny.is_well, tiny.advice) == (False, 'See timeout_s of [mcp."tiny"].')
-    assert (ill.what, "exit code 7" in ill.advice) == ("MCP server ill cannot be used", True)
+    assert (ill.what, "has ended" in ill.advice) == ("MCP server ill cannot be used", True)
     assert (in_.what, "[http] allow" in in_.advice) == ("MCP server in cannot be used", False)
 
 

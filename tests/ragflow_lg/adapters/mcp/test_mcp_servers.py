@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.mcp import mcp_servers
+from ragflow_lg.adapters.mcp import mcp_session
 from ragflow_lg.adapters.mcp.mcp_servers import (
     MAX_SESSIONS,
     McpServer,
@@ -32,11 +31,11 @@ class FakeConnection:
     instances: list[FakeConnection]
     script: list[Any]
 
-    def __init__(self, name: str, settings: Any, limits: Any, http: Any) -> None:
-        self.settings = settings
+    def __init__(self, settings: Any, headers: Any, http: Any) -> None:
+        self.settings, self.headers = settings, headers
         self.loop = asyncio.get_running_loop()
         self.has_ended = self.is_open = self.is_busy = False
-        self.is_closed = self.is_abandoned = False
+        self.is_closed = False
         self.instances.append(self)
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> ServerAnswer:
@@ -52,21 +51,12 @@ class FakeConnection:
     async def aclose(self) -> None:
         self.is_closed = True
 
-    def abandon(self) -> None:
-        self.is_abandoned = True
-
 
 @pytest.fixture
 def connections(monkeypatch: pytest.MonkeyPatch) -> list[FakeConnection]:
     FakeConnection.instances, FakeConnection.script = [], []
 
-    def limits(*seconds: float) -> tuple[float, ...]:
-        return seconds
-
-    async def import_connection() -> Any:
-        return SimpleNamespace(McpConnection=FakeConnection, McpLimits=limits)
-
-    monkeypatch.setattr(mcp_servers, "_import_connection", import_connection)
+    monkeypatch.setattr(mcp_session, "McpSession", FakeConnection)
     return FakeConnection.instances
 
 
@@ -83,7 +73,7 @@ async def test_agents_share_a_session_unless_their_headers_differ(connections: l
     await asyncio.gather(call(server), call(server))
     await call(server, {"Y": "1"})
     await call(server, {"Y": "1"})
-    assert [session.settings.headers for session in connections] == [{"X": "geheim"}, {"X": "geheim", "Y": "1"}]
+    assert [session.headers for session in connections] == [{"X": "geheim"}, {"X": "geheim", "Y": "1"}]
     await server.aclose()
     assert all(session.is_closed for session in connections)
 
