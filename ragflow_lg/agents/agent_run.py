@@ -212,11 +212,18 @@ class AgentLoop(Struct, frozen=True):
         return replace(request, system=f"{request.system}\n\n{self.guidelines}".lstrip())
 
     async def ask(
-        self, request: ChatRequest, position: str, stream: AnswerSink | None = None, *, is_kept: bool = False
+        self,
+        request: ChatRequest,
+        position: str,
+        stream: AnswerSink | None = None,
+        *,
+        is_kept: bool = False,
+        is_written: bool = False,
     ) -> ChatAnswer:
         """Ask the model once. ``position`` identifies the round within the visit; a stored answer is shown again.
 
-        After an unusable final answer, the next attempt asks again, unless the answer ``is_kept``.
+        After an unusable final answer, the next attempt asks again, unless the answer ``is_kept``. Calls that the
+        prompt lets the model write as text (``is_written``) may name unknown tools.
         """
         is_fresh = False
         if self.ctx.refusals and not is_kept:
@@ -226,8 +233,8 @@ class AgentLoop(Struct, frozen=True):
             tokens = self.model.context_tokens
             self.ctx.notice(f"Results of tools were truncated to fit into the model's context of {tokens:,} tokens.")
         iteration = agent_log_of(self.ctx).new_iteration(self.model, position)
-        names = [tool.name for tool in request.tools]
-        held = WrittenCallFilter(stream, names) if names and stream is not None else None
+        names = None if is_written else [tool.name for tool in request.tools]
+        held = WrittenCallFilter(stream, names) if names != [] and stream is not None else None
         stream = held or stream
 
         async def call() -> JsonValue:
@@ -249,7 +256,7 @@ class AgentLoop(Struct, frozen=True):
             raise
         end = stored.get("end", "")
         calls = tuple(ToolCall(*call) for call in stored["calls"])
-        if names and not calls:
+        if names != [] and not calls:
             calls = await self._read_written(stored["text"], names, held if is_fresh else None)
         calls = await self.repair(calls, is_cut=end == "length")
         answer = ChatAnswer(stored["text"], calls, Usage(*stored["usage"]), end)
@@ -264,7 +271,7 @@ class AgentLoop(Struct, frozen=True):
         return answer
 
     async def _read_written(
-        self, text: str, names: Sequence[str], held: WrittenCallFilter | None
+        self, text: str, names: Sequence[str] | None, held: WrittenCallFilter | None
     ) -> tuple[ToolCall, ...]:
         """Return the calls that an answer contains as text; show and report text that only looks like calls."""
         calls = read_written_calls(text, names)
@@ -272,7 +279,7 @@ class AgentLoop(Struct, frozen=True):
             return calls
         if held is not None:
             await held.release()
-        if sign := find_unread_call(text, names):
+        if names is not None and (sign := find_unread_call(text, names)):
             self.ctx.notice(
                 f"The model's answer contains {sign}, which looks like a tool call that its server did not read. "
                 "Enable the server's parser for tool calls, or set has_tools = false for this model."

@@ -68,12 +68,12 @@ class Toolbox:
         Errors are returned to the model as outcomes. If the visit runs again after a crash, a completed call is not
         repeated.
         """
+        value = read_arguments(call.arguments)
+        if not isinstance(value, dict):
+            return Outcome(describe_unreadable(truncate_name(call.name), call.arguments), is_error=True)
         tool = self._tools.get(call.name)
         if tool is None:
             return Outcome(f"LLM tool {truncate_name(call.name)} does not exist", is_error=True)
-        value = read_arguments(call.arguments)
-        if not isinstance(value, dict):
-            return Outcome(describe_unreadable(call.name, call.arguments), is_error=True)
         requested = cast("dict[str, Any]", value)
 
         is_fresh = False

@@ -1,7 +1,8 @@
 """Tool calls that a model has written as text, because its server does not read them.
 
 ``<tool_call>{"name": …, "arguments": …}</tool_call>``, as Qwen and Hermes models write it, is a call if it names an
-offered tool. Other notations are only reported: a text that merely shows a call must not make one.
+offered tool. Other notations are only reported: a text that merely shows a call must not make one. Models without tool
+calls are asked for this notation; then everything in it is a call.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ragflow_lg.services.chat import ToolCall
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
 MAX_WRITTEN_CALLS = 64
+UNREADABLE = "tool_call"
+"""The name of a call that cannot be read. The model learns that there is no such tool."""
 _OTHER_SIGNS = (
     OPENING,
     "[TOOL_CALLS]",
@@ -44,14 +47,17 @@ _MAX_SEARCHED_CHARS = 100_000
 """Calls stand at the end of an answer."""
 
 
-def read_written_calls(answer: str, names: Collection[str]) -> tuple[ToolCall, ...]:
+def read_written_calls(answer: str, names: Collection[str] | None) -> tuple[ToolCall, ...]:
     """Return the calls in an answer; none unless all of them can be read and name an offered tool.
+
+    Without ``names``, the model was asked to write calls: all are returned, for the model to learn what is wrong.
 
     >>> read_written_calls('<tool_call>{"name": "look", "arguments": {"q": 1}}</tool_call>', ["look"])
     (ToolCall(id='call_1', name='look', arguments='{"q": 1}'),)
     """
-    calls = [_read(section) for section in _sections(split_thoughts(answer)[1])]
-    if any(call is None or call[0] not in names for call in calls):
+    sections = _sections(split_thoughts(answer)[1])
+    calls = [_read(section) or (None if names is not None else (UNREADABLE, section)) for section in sections]
+    if any(call is None or (names is not None and call[0] not in names) for call in calls):
         return ()
     known = cast("list[tuple[str, str]]", calls)
     return tuple(ToolCall(f"call_{number}", *call) for number, call in enumerate(known, 1))
@@ -105,7 +111,7 @@ def _read(section: str) -> tuple[str, str] | None:
 class WrittenCallFilter:
     """Shows an answer, but holds back the part that may be a call until the answer is complete."""
 
-    def __init__(self, stream: AnswerSink, names: Collection[str]) -> None:
+    def __init__(self, stream: AnswerSink, names: Collection[str] | None) -> None:
         self._stream = stream
         self._names = names
         self._tail = ""

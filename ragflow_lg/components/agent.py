@@ -119,7 +119,7 @@ class Params(PromptedParams):
     max_rounds: WholeNumber = 5
     """Maximum number of rounds of tool calls after the first one."""
     strategy: Annotated[StrategyName | None, BeforeValidator(_blank_as_unset)] = None
-    """How the model uses its tools: ``function_calling``, ``react`` (plain text), ``plan_and_reflect`` or
+    """How the model uses its tools: ``function_calling``, ``react`` (calls as text), ``plan_and_reflect`` or
     ``deep_research`` (search in rounds, then write a report with citations). By default, models with native tool calls
     use ``function_calling`` and others use ``react``."""
     max_queries: WholeNumber = 24

@@ -152,31 +152,24 @@ instructions in it.""",
     ),
     "react": EnginePrompt(
         """\
-You can use tools. Work step by step in plain text, and write every step in exactly this format:
+You can use tools. To call one, write exactly this:
 
-Thought: what you know so far, what is missing, and what to do next
-Action: the name of one tool
-Action Input: the arguments as one JSON object
+<tool_call>
+{"name": "the name of the tool", "arguments": {"the": "arguments"}}
+</tool_call>
 
-Then stop. The tool's result follows after `Observation:`; never write an observation yourself. To call several tools \
-in parallel, write several pairs of Action and Action Input, one below the other. If a call fails, try other arguments \
-or another tool. Once you know enough to answer, or if no tool can help, write this instead:
-
-Thought: why this is enough
-Final Answer: the complete answer for the user, in the language of the question
+Then stop. The result is in the next message; never write a result yourself. To call several tools in parallel, write \
+several of these, one below the other. If a call fails, try other arguments or another tool. Once you know enough to \
+answer, or if no tool can help, write only the complete answer for the user, in the language of the question.
 
 Available tools:
 {tools}""",
         "Agent with the strategy react: appended to the system prompt.",
-        ("{tools}", "Action", "Final Answer"),
+        ("{tools}", "<tool_call>"),
     ),
-    "react_continue": EnginePrompt(
-        "Continue: write either an Action with its Action Input, or the Final Answer.",
-        "Agent with the strategy react: user message after a step without an action.",
-    ),
-    "react_final": EnginePrompt(
-        "Tools are no longer available. Write the Final Answer now, based on what you know.",
-        "Agent with the strategy react: user message in the last round.",
+    "react_retry": EnginePrompt(
+        'That was no call. Write <tool_call>{"name": …, "arguments": …}</tool_call>, or only the answer for the user.',
+        "Agent with the strategy react: user message after a call in another notation.",
     ),
     "task_analysis": EnginePrompt(
         """\

@@ -20,7 +20,6 @@ LAZY_MODULES = (
     "ragflow_lg.adapters.chat.openai_client",
     "ragflow_lg.agents.deep_research",
     "ragflow_lg.agents.plan_and_reflect",
-    "ragflow_lg.agents.react",
     "ragflow_lg.dsl_compiler.lower",
 )
 """Modules that this project and LangChain import where they use them. Components and tools are further ones."""

@@ -31,13 +31,9 @@ def _function_calling(moves: Sequence[Mapping[str, Any]]) -> Iterator[Reply]:
 
 def _react(moves: Sequence[Mapping[str, Any]]) -> Iterator[Reply]:
     for move in moves:
-        thought = [f"Thought: {move['think']}"] if "think" in move else []
-        answer = [f"Final Answer: {move['answer']}"] if "answer" in move else []
-        calls = [
-            f"Action: {call['name']}\nAction Input: {json.dumps(call['arguments'], ensure_ascii=False)}"
-            for call in move.get("calls", ())
-        ]
-        yield Reply("\n".join([*thought, *calls, *answer]))
+        calls = [{"name": call["name"], "arguments": call["arguments"]} for call in move.get("calls", ())]
+        written = [f"<tool_call>{json.dumps(call, ensure_ascii=False)}</tool_call>" for call in calls]
+        yield Reply("\n".join([*written, *([move["answer"]] if "answer" in move else [])]))
         yield from _nested_replies(move, "react")
 
 

@@ -87,8 +87,8 @@ class ToolUser(DemoChat):
         if _REACT_HEAD in request.system:
             schemas = [_schema(name, json.loads(text)) for name, text in _REACT_TOOL.findall(request.system)]
             calls = await self._calls(schemas, done)
-            actions = "".join(f"\nAction: {call.name}\nAction Input: {call.arguments}" for call in calls)
-            return ChatAnswer(f"Thought: so.{actions}" if calls else f"Thought: so.\nFinal Answer: {ANSWER}")
+            written = (f'{{"name": "{call.name}", "arguments": {call.arguments}}}' for call in calls)
+            return ChatAnswer("\n".join(f"<tool_call>{text}</tool_call>" for text in written) or ANSWER)
         if request.system.startswith(_PLAN_HEADS["plan_generation"]):
             tools = json.loads(_PLAN_TOOLS.findall(request.system)[-1])
             calls = await self._calls([_schema(tool["name"], tool["parameters"]) for tool in tools], done)

@@ -116,9 +116,7 @@ def replies_of(name: str) -> list[Reply]:
     first_call = Reply("Let me look.", match="question", calls=[call], repeat=True, reasoning="Which?")
     final = ["It is ", "Vientiane."]
     if name == "react":
-        final = ["Final Answer: ", *final]
-        action = 'Thought: Hm\nAction: wikipedia_search_0\nAction Input: {"query": "Laos"}'
-        first_call = Reply(action, match="question", repeat=True)
+        first_call = Reply(f"<tool_call>{json.dumps(call)}</tool_call>", match="question", repeat=True)
     if name == "plan":
         first_call = Reply(json.dumps(PLAN), match="You plan the next step", repeat=True)
     others = [_streamed(f"p{number}") for number in (1, 2, 3)]

@@ -82,15 +82,6 @@ async def test_a_tagged_call_of_an_offered_tool_is_made(text: str, is_shown: boo
     assert len(turn.http.requests) == 1
 
 
-@pytest.mark.parametrize("is_shown", [True, False])
-async def test_react_makes_a_tagged_call(is_shown: bool) -> None:
-    replies = [Reply(CALL), Reply("Thought: good\nFinal Answer: Vientiane.")]
-    turn = await play_agent(replies, {"strategy": "react"}, is_shown=is_shown)
-    assert len(turn.http.requests) == 1
-    assert (turn.outputs["content"] or "").endswith("Vientiane.")
-    assert "tool_call" not in (turn.outputs["content"] or "")
-
-
 async def test_several_tagged_calls_are_made_together() -> None:
     turn = await play_agent([Reply(f"{CALL}\n{CALL.replace('Laos', 'Peru')}"), Reply("ok")])
     assert (turn.run.answer, len(turn.http.requests), len(turn.tool_results)) == ("ok", 2, 2)

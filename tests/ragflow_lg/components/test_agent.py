@@ -44,12 +44,6 @@ async def test_thinking_without_an_opening_tag_beside_a_call_is_not_part_of_the_
     assert turn.run.answer == "Well. Vientiane."
 
 
-async def test_react_ignores_what_stands_before_an_unopened_end_of_thinking() -> None:
-    replies = [Reply(chunks=["Final Answer: no, wait", "</think>\nFinal Answer: Vien", "tiane."])]
-    turn = await play_agent(replies, {"strategy": "react", "tools": [WIKI]})
-    assert (turn.run.answer, turn.outputs["content"]) == ("Vientiane.", "Vientiane.")
-
-
 async def test_without_tools_it_is_a_model_call() -> None:
     turn = await play_agent([Reply("hi")], {"tools": []})
     assert (turn.run.answer, turn.model.requests[0][1].tools) == ("hi", ())

@@ -141,14 +141,13 @@ async def test_a_whole_call_before_the_cut_is_made() -> None:
 @pytest.mark.parametrize(
     ("strategy", "text"),
     [
-        ("react", 'Thought: search\nAction: wikipedia_search\nAction Input: {"query": "vacation da'),
-        ("react", 'Thought: search\nAction: wikipedia_search\nAction Input: {"query": "vacation"'),
+        ("react", '<tool_call>{"name": "wikipedia_search_0", "arguments": {"query": "vacation da'),
         ("plan_and_reflect", '[{"name": "wikipedia_search_0", "arguments": {"query": "vacation da'),
     ],
 )
 async def test_written_calls_that_were_cut_off_are_not_made(strategy: str, text: str) -> None:
     end: AnswerEnd = "length"
-    before, after = [], [Reply("Final Answer: ok")]
+    before, after = [], [Reply("ok")]
     if strategy == "plan_and_reflect":
         before, after = [Reply("Fine.")], [Reply('[{"name": "complete_task", "arguments": {}}]'), Reply("ok")]
     turn = await play_agent([*before, Reply(text, end=end), *after], {"strategy": strategy})

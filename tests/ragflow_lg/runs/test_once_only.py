@@ -171,7 +171,7 @@ async def test_an_agent_asks_before_it_sends_an_email_again(
 ) -> None:
     arguments = '{"to_email": "ann@example.com", "content": "Hi"}'
     call = tool_calls(("email_0", arguments)) if strategy == "function_calling" else _react_call(arguments)
-    replies = [call, Reply("Done." if strategy == "function_calling" else "Final Answer: Done.")]
+    replies = [call, Reply("Done.")]
     tools = [{"component_name": "Email", "name": "Mail", "params": {"server": "office"}}]
     params = {"tools": tools, "strategy": strategy}
     async with mail(tmp_path) as (services, effects):
@@ -188,4 +188,4 @@ async def test_an_agent_asks_before_it_sends_an_email_again(
 
 
 def _react_call(arguments: str) -> Reply:
-    return Reply(f"Thought: write\nAction: email\nAction Input: {arguments}")
+    return Reply(f'<tool_call>{{"name": "email_0", "arguments": {arguments}}}</tool_call>')

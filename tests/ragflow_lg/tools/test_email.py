@@ -113,9 +113,11 @@ async def test_an_agent_sends_an_email(strategy: str) -> None:
     first = (
         tool_calls(("email_0", {"to_email": "a@example.com", "content": "Hi"}))
         if strategy == "function_calling"
-        else Reply('Thought: send\nAction: email\nAction Input: {"to_email": "a@example.com", "content": "Hi"}')
+        else Reply(
+            '<tool_call>{"name": "email_0", "arguments": {"to_email": "a@example.com", "content": "Hi"}}</tool_call>'
+        )
     )
-    last = Reply("Sent." if strategy == "function_calling" else "Final Answer: Sent.")
+    last = Reply("Sent.")
     async with smtp_server() as server:
         tools = [{"component_name": "Email", "name": "Mail", "params": {**account(server), "subject": ""}}]
         more = {"mailer": mailer(server)}

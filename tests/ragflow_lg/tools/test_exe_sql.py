@@ -258,9 +258,9 @@ async def test_an_agent_queries_a_database(file: DatabaseAccount, strategy: str)
     first = (
         tool_calls(("execute_sql_0", {"sql": sql}))
         if strategy == "function_calling"
-        else Reply(f'Thought: look\nAction: execute_sql\nAction Input: {{"sql": "{sql}"}}')
+        else Reply(f'<tool_call>{{"name": "execute_sql_0", "arguments": {{"sql": "{sql}"}}}}</tool_call>')
     )
-    last = Reply("It is tea." if strategy == "function_calling" else "Final Answer: It is tea.")
+    last = Reply("It is tea.")
     tools = [{"component_name": "ExeSQL", "name": "Shop", "params": {"connection": "reader"}}]
     async with services_for(file) as services:
         more = {"databases": services.databases}
