@@ -2,8 +2,13 @@
 
 import ast
 from collections.abc import Mapping
+from functools import cache
+
+import pytest
 
 from tests.architecture.sources import ROOT, sources
+
+pytestmark = pytest.mark.slow
 
 PARSERS = {
     *("json.loads", "json.load", "json.JSONDecoder", "orjson.loads", "ast.literal_eval"),
@@ -69,6 +74,7 @@ def _name(node: ast.expr) -> str:
     return f"{_name(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
+@cache
 def parsing_files() -> dict[str, set[str]]:
     """Return the parsers that each file names, called or passed on."""
     found: dict[str, set[str]] = {}

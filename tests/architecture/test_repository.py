@@ -15,6 +15,8 @@ from packaging.utils import canonicalize_name
 from tests.architecture.sources import ROOT, imported_modules, sources
 from tests.harness.rows import each_row
 
+pytestmark = pytest.mark.slow
+
 MAX_BASE_DISTRIBUTIONS = 60
 MAX_BASE_MB = 200
 

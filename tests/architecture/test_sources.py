@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import langgraph
+import pytest
 
 from ragflow_lg.catalog import find_specs, load_catalog
 from ragflow_lg.dsl_compiler.placeholder import LEGACY, PIPELINE, RENAMED
@@ -21,6 +22,8 @@ from tests.architecture.sources import (
     literals,
     sources,
 )
+
+pytestmark = pytest.mark.slow
 
 LONGEST_FUNCTION = 60
 """Lines."""
