@@ -54,7 +54,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
         "starlette",
         "uvicorn",
     ),
-    "spreadsheets": ("openpyxl", "xlsxwriter"),
+    "spreadsheets": ("openpyxl",),
     "sql": ("asyncmy", "psycopg", "sqlalchemy", "sqlglot"),
     "studio": ("langgraph_api", "langgraph_cli"),
 }

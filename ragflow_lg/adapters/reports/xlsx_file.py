@@ -7,20 +7,13 @@ empty cells.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
-MAX_NAME_CHARS = 31
-"""Excel's maximum length of a sheet's name."""
+from ragflow_lg.base.spreadsheets.tables import Table
+from ragflow_lg.base.spreadsheets.writing import MAX_CELL_CHARS, MAX_COLUMNS, write_book
 
-MAX_CELL_CHARS = 32_767
-"""Excel's maximum length of a text in a cell."""
-
-MAX_COLUMNS = 16_384
-
-_UNFIT = str.maketrans({"/": "_", "\\": "_", **dict.fromkeys("*?[]:", "")})
+_REMOVED = str.maketrans(dict.fromkeys("*?[]:", ""))
 _SEPARATOR = re.compile(r"[\s|:-]*$")
 _CELL_END = re.compile(r"(?<!\\)\|")
 _LEADING_ZERO = re.compile(r"[+-]?0\d+$")
@@ -30,44 +23,19 @@ _DECIMAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?$|[+-]?\d+[eE][+
 _MAX_DIGITS = 15
 
 
-class Sheet(NamedTuple):
-    """A sheet: its name, its head, and its rows."""
-
-    name: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str | int | float, ...], ...]
-
-
 def write_xlsx(text: str) -> bytes:
     """Return a workbook with the tables of a text, or without tables with the text in one cell."""
-    import xlsxwriter
-
-    buffer = io.BytesIO()
-    options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
-    book: Any = xlsxwriter.Workbook(buffer, options)
-    bold = book.add_format({"bold": True})
-    for sheet in _with_unique_names(read_sheets(text)) or [Sheet("Data", ("Content",), ((text,),))]:
-        page = book.add_worksheet(sheet.name)
-        for at, value in enumerate(sheet.head[:MAX_COLUMNS]):
-            page.write_string(0, at, value[:MAX_CELL_CHARS], bold)
-        for number, row in enumerate(sheet.rows, 1):
-            for at, value in enumerate(row[:MAX_COLUMNS]):
-                if isinstance(value, str):
-                    page.write_string(number, at, value[:MAX_CELL_CHARS])
-                else:
-                    page.write_number(number, at, value)
-    book.close()
-    return buffer.getvalue()
+    return write_book(read_sheets(text) or [Table("Data", "", ["Content"], [[text[:MAX_CELL_CHARS]]])])
 
 
-def read_sheets(text: str) -> list[Sheet]:
+def read_sheets(text: str) -> list[Table]:
     """Return the tables with rows, in order. A title line before a table becomes its name."""
-    sheets: list[Sheet] = []
+    sheets: list[Table] = []
     for title, lines in _tables(text.strip().split("\n")):
-        head = _cells(lines[0])
-        rows = [_fit([_value(cell) for cell in _cells(line)], len(head)) for line in lines[1:]]
-        if head and rows:
-            sheets.append(Sheet(title or f"Table_{len(sheets) + 1}", tuple(head), tuple(map(tuple, rows))))
+        head, *rows = [_cells(line) for line in lines]
+        if rows:
+            fitted = [[*map(_value, row[: len(head)]), *[""] * (len(head) - len(row))] for row in rows]
+            sheets.append(Table(title.translate(_REMOVED) or f"Table_{len(sheets) + 1}", "", head, fitted))
     return sheets
 
 
@@ -87,11 +55,8 @@ def _tables(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 def _cells(line: str) -> list[str]:
     inner = line[1:-1] if line.endswith("|") and not line.endswith("\\|") else line[1:]
-    return [cell.strip().replace("\\|", "|") for cell in _CELL_END.split(inner)]
-
-
-def _fit(row: Sequence[str | int | float], width: int) -> list[str | int | float]:
-    return [*row[:width], *[""] * (width - len(row))]
+    cells = _CELL_END.split(inner)[:MAX_COLUMNS]
+    return [cell.strip().replace("\\|", "|")[:MAX_CELL_CHARS] for cell in cells]
 
 
 def _value(cell: str) -> str | int | float:
@@ -105,21 +70,5 @@ def _value(cell: str) -> str | int | float:
         return cell
     if _WHOLE.match(number):
         return int(number)
-    if _DECIMAL.match(number):
-        value = float(number)
-        return value if abs(value) < 1e300 else cell
-    return cell
-
-
-def _with_unique_names(sheets: Sequence[Sheet]) -> list[Sheet]:
-    used: set[str] = set()
-    named: list[Sheet] = []
-    for sheet in sheets:
-        base = sheet.name[:MAX_NAME_CHARS].translate(_UNFIT).strip("' ") or "Table"
-        name, number = base, 1
-        while name.lower() in used or name.lower() == "history":
-            suffix = f"_{number}"
-            name, number = base[: MAX_NAME_CHARS - len(suffix)] + suffix, number + 1
-        used.add(name.lower())
-        named.append(sheet._replace(name=name))
-    return named
+    value = float(number) if _DECIMAL.match(number) else 1e300
+    return value if abs(value) < 1e300 else cell

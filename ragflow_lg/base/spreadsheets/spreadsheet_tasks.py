@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import base64
-import tempfile
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.spreadsheets.reading import SourceFile, open_tables
+from ragflow_lg.base.spreadsheets.reading import read_tables
 from ragflow_lg.base.spreadsheets.tables import (
-    MAX_ENTRIES,
     Cell,
-    CellCount,
     Row,
     Table,
+    check_cells,
+    check_entries,
     markdown_of,
     plain_cell,
     row_maps,
@@ -28,7 +26,7 @@ from ragflow_lg.base.worker_tasks import worker_task
 OutputFormat: TypeAlias = Literal["xlsx", "csv"]
 
 SECONDS = 120
-"""Maximum duration of an operation. 100,000 rows with five columns take some twenty seconds if they are copied."""
+"""Maximum duration of an operation."""
 
 SHOWN_ROWS = 10
 SHOWN_MERGED_ROWS = 20
@@ -61,16 +59,15 @@ def read_spreadsheets(reading: Reading) -> dict[str, JsonValue]:
     summaries: list[str] = []
     sections: list[str] = []
     total = 0
-    for name, tables in _by_file(reading, CellCount()):
+    for name, tables in _by_file(reading):
         for table in tables:
             key = _unused(f"{name}_{table.sheet}" if len(tables) > 1 else name, data)
-            rows, count = row_maps(table, reading.max_rows)
-            data[key] = rows
-            total += sum(1 + len(row) for row in rows)
-            _check_total(table, total)
+            data[key] = rows = row_maps(table, reading.max_rows)
+            total += len(rows) * (1 + len(table.columns))
+            check_entries(total, table)
             names = ", ".join(table.columns[:_SHOWN_COLUMNS]) + ("..." if len(table.columns) > _SHOWN_COLUMNS else "")
-            kept = f"; data contains the first {len(rows):,}" if len(rows) < count else ""
-            summaries.append(f"**{key}**: {count} rows, {len(table.columns)} columns ({names}){kept}")
+            sizes = f"{len(table.rows)} rows, {len(table.columns)} columns ({names})"
+            summaries.append(f"**{key}**: {sizes}{_kept(rows, table)}")
             sections.append(f"### {key}\n\n{markdown_of(table.columns, rows[:SHOWN_ROWS])}\n")
     return {
         "data": data,
@@ -82,18 +79,21 @@ def read_spreadsheets(reading: Reading) -> dict[str, JsonValue]:
 @worker_task("Merging the spreadsheets", seconds=SECONDS, small_size=0)
 def merge_spreadsheets(reading: Reading, merging: Merging) -> dict[str, JsonValue]:
     """Return the rows of all sheets as one table: ``data``, ``summary`` and ``markdown``."""
-    cells = CellCount()
-    tables = _all_tables(reading, cells)
+    tables = _all_tables(reading)
     if not tables:
         return {"data": {}, "summary": "No data to merge", "markdown": ""}
-    merged = _merge(tables, merging, cells)
-    rows, count = row_maps(merged, reading.max_rows)
-    kept = f"; data contains the first {len(rows):,}" if len(rows) < count else ""
+    merged = _merge(tables, merging)
+    rows = row_maps(merged, reading.max_rows)
+    sizes = f"{len(merged.rows)} rows, {len(merged.columns)} columns"
     return {
         "data": cast("JsonValue", {merged.file: rows}),
-        "summary": f"Merged {len(tables)} sources into {count} rows, {len(merged.columns)} columns{kept}",
+        "summary": f"Merged {len(tables)} sources into {sizes}{_kept(rows, merged)}",
         "markdown": markdown_of(merged.columns, rows[:SHOWN_MERGED_ROWS])[:_MAX_SHOWN_CHARS],
     }
+
+
+def _kept(rows: Sequence[Any], table: Table) -> str:
+    return f"; data contains the first {len(rows):,}" if len(rows) < len(table.rows) else ""
 
 
 @worker_task("Writing the spreadsheet", seconds=SECONDS, small_size=0)
@@ -101,11 +101,10 @@ def convert_spreadsheets(
     reading: Reading, merging: Merging | None, format_: OutputFormat, allow_formulas: bool
 ) -> dict[str, JsonValue]:
     """Write the sheets of files to a new file, merged into one if ``merging`` is given. Rows stay in the worker."""
-    cells = CellCount()
-    tables = _all_tables(reading, cells)
+    tables = _all_tables(reading)
     if not tables:
         raise ServiceError("the files have no sheets that are selected")
-    return _write([_merge(tables, merging, cells)] if merging else tables, format_, allow_formulas)
+    return _write([_merge(tables, merging)] if merging else tables, format_, allow_formulas)
 
 
 @worker_task("Writing the spreadsheet", seconds=SECONDS, small_size=0)
@@ -122,18 +121,23 @@ def show_tables(tables: Mapping[str, JsonValue]) -> list[dict[str, JsonValue]]:
     shown: list[dict[str, JsonValue]] = []
     for name, value in tables.items():
         table = table_of(name, value)
-        rows, _ = row_maps(table)
+        rows = row_maps(table)
         shown.append({"rows": cast("JsonValue", rows), "markdown": markdown_of(table.columns, rows)})
     return shown
 
 
-def _by_file(reading: Reading, cells: CellCount) -> Iterator[tuple[str, list[Table]]]:
+def _by_file(reading: Reading) -> list[tuple[str, list[Table]]]:
+    found: list[tuple[str, list[Table]]] = []
+    count = 0
     for name, content in reading.files:
-        yield name, list(open_tables(SourceFile(name, content), reading.sheets, cells))
+        tables = read_tables(name, content, reading.sheets, count)
+        count += sum(len(table.rows) * (1 + len(table.columns)) for table in tables)
+        found.append((name, tables))
+    return found
 
 
-def _all_tables(reading: Reading, cells: CellCount) -> list[Table]:
-    return [table for _, tables in _by_file(reading, cells) for table in tables]
+def _all_tables(reading: Reading) -> list[Table]:
+    return [table for _, tables in _by_file(reading) for table in tables]
 
 
 def _unused(key: str, names: Mapping[str, Any]) -> str:
@@ -145,31 +149,21 @@ def _unused(key: str, names: Mapping[str, Any]) -> str:
     return candidate
 
 
-def _check_total(table: Table, total: int) -> None:
-    if total > MAX_ENTRIES:
-        raise ServiceError(
-            f"with {table.place}, the rows have more than {MAX_ENTRIES:,} entries, which is too much for an output; "
-            "set max_rows, or write a file with the operation output"
-        )
+def _merge(tables: Sequence[Table], merging: Merging) -> Table:
+    return join(tables, merging.column) if merging.column else concatenate(tables)
 
 
-def _merge(tables: Sequence[Table], merging: Merging, cells: CellCount) -> Table:
-    return join(tables, merging.column, cells) if merging.column else concatenate(tables)
-
-
-def _write(tables: Iterable[Table], format_: OutputFormat, allow_formulas: bool) -> dict[str, JsonValue]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"output.{format_}"
-        if format_ == "csv":
-            first = next(iter(tables))
-            sheets, rows = 1, write_text(path, first, CellCount(), allow_formulas=allow_formulas)
-        else:
-            sheets, rows = write_book(path, tables, CellCount(), allow_formulas=allow_formulas)
-        if (size := path.stat().st_size) > MAX_OUTPUT_BYTES:
-            raise ServiceError(f"the new file of {size:,} bytes exceeds {MAX_OUTPUT_BYTES:,}")
-        content = path.read_bytes()
+def _write(tables: Sequence[Table], format_: OutputFormat, allow_formulas: bool) -> dict[str, JsonValue]:
+    written = tables[:1] if format_ == "csv" else tables
+    if format_ == "csv":
+        content = write_text(tables[0], allow_formulas=allow_formulas)
+    else:
+        content = write_book(tables, allow_formulas=allow_formulas)
+    if len(content) > MAX_OUTPUT_BYTES:
+        raise ServiceError(f"the new file of {len(content):,} bytes exceeds {MAX_OUTPUT_BYTES:,}")
     parts = [base64.b64encode(content[at : at + _PART_BYTES]).decode() for at in range(0, len(content), _PART_BYTES)]
-    return {"parts": cast("JsonValue", parts), "sheets": sheets, "rows": rows}
+    rows = sum(len(table.rows) for table in written)
+    return {"parts": cast("JsonValue", parts), "sheets": max(1, len(written)), "rows": rows}
 
 
 MERGED = "merged"
@@ -178,18 +172,16 @@ MERGED = "merged"
 def concatenate(tables: Sequence[Table]) -> Table:
     """Return the rows of all tables below each other, with the columns of all. Missing cells are null."""
     columns = list(dict.fromkeys(name for table in tables for name in table.columns))
-    return Table(MERGED, "", columns, _concatenated_rows(tables, columns))
-
-
-def _concatenated_rows(tables: Sequence[Table], columns: Sequence[str]) -> Iterator[Row]:
+    check_cells(sum(len(table.rows) for table in tables) * (1 + len(columns)), "the merged table")
+    rows: list[Row] = []
     for table in tables:
         positions = {name: index for index, name in enumerate(table.columns)}
         places = [positions.get(name) for name in columns]
-        for row in table.rows:
-            yield [None if place is None else row[place] for place in places]
+        rows += [[None if place is None else row[place] for place in places] for row in table.rows]
+    return Table(MERGED, "", columns, rows)
 
 
-def join(tables: Sequence[Table], column: str, count: CellCount) -> Table:
+def join(tables: Sequence[Table], column: str) -> Table:
     """Join tables on a column, one after the other, as pandas does: an outer join, sorted by the column.
 
     Other columns with the same name get the suffixes ``_x`` and ``_y``.
@@ -201,43 +193,35 @@ def join(tables: Sequence[Table], column: str, count: CellCount) -> Table:
         if column not in table.columns:
             names = ", ".join(map(repr, table.columns[:10]))
             raise ServiceError(f"{table.place} has no column {column!r} to join on; it has {names or 'none'}")
-    first, *others = tables
-    columns, rows = first.columns, [list(row) for row in first.rows]
-    for table in others:
-        columns, rows = _join_two(columns, rows, table, column, count)
-    return Table(MERGED, "", columns, iter(rows))
+    merged = tables[0]
+    for table in tables[1:]:
+        merged = _join_two(merged, table, column)
+    return Table(MERGED, "", merged.columns, merged.rows)
 
 
-def _join_two(
-    columns: list[str], rows: list[list[Cell]], other: Table, column: str, count: CellCount
-) -> tuple[list[str], list[list[Cell]]]:
-    key, other_key = columns.index(column), other.columns.index(column)
-    others: dict[Hashable, list[list[Cell]]] = {}
+def _join_two(first: Table, other: Table, column: str) -> Table:
+    key, other_key = first.columns.index(column), other.columns.index(column)
+    matching: dict[Hashable, list[tuple[Cell, Row]]] = {}
     for row in other.rows:
-        cells = list(row)
-        others.setdefault(_key(cells.pop(other_key)), []).append([row[other_key], *cells])
-    width = len(other.columns) - 1
-    joined: list[list[Cell]] = []
-    found: set[Hashable] = set()
-    for row in rows:
-        matches = others.get(_key(row[key]), [])
-        found.update([_key(row[key])] if matches else [])
-        for match in matches or [[None] * (1 + width)]:
-            count.add(len(row) + width, other.place, len(joined) + 1)
-            joined.append([*row, *match[1:]])
-    for matches in (matches for value, matches in others.items() if value not in found):
-        for match in matches:
-            count.add(len(columns) + width, other.place, len(joined) + 1)
-            blank: list[Cell] = [None] * len(columns)
-            blank[key] = match[0]
-            joined.append([*blank, *match[1:]])
-    joined.sort(key=lambda row: _order(row[key]))
+        rest = [cell for index, cell in enumerate(row) if index != other_key]
+        matching.setdefault(_key(row[other_key]), []).append((row[other_key], rest))
     added = [name for name in other.columns if name != column]
-    shared = (set(columns) - {column}) & set(added)
-    return [
-        *(f"{name}_x" if name in shared else name for name in columns),
-        *(f"{name}_y" if name in shared else name for name in added),
-    ], joined
+    nothing: list[tuple[Cell, Row]] = [(None, [None] * len(added))]
+    width = 1 + len(first.columns) + len(added)
+    joined: list[Row] = []
+    for row in first.rows:
+        joined += [[*row, *rest] for _, rest in matching.get(_key(row[key]), nothing)]
+        check_cells(len(joined) * width, other.place)
+    found = {_key(row[key]) for row in first.rows}
+    for value, rest in (match for each, matches in matching.items() if each not in found for match in matches):
+        blank: list[Cell] = [None] * len(first.columns)
+        blank[key] = value
+        joined.append([*blank, *rest])
+    check_cells(len(joined) * width, other.place)
+    joined.sort(key=lambda row: _order(row[key]))
+    shared = (set(first.columns) - {column}) & set(added)
+    columns = [f"{name}_x" if name in shared else name for name in first.columns]
+    return Table(first.file, "", columns + [f"{name}_y" if name in shared else name for name in added], joined)
 
 
 def _key(value: Cell) -> Hashable:

@@ -1,8 +1,8 @@
-"""Tables: named columns and rows that are read only once, and limits on their total size."""
+"""Tables: named columns and rows, and limits on their size."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import TypeAlias, cast
 
@@ -17,23 +17,20 @@ Cell: TypeAlias = "JsonValue | date | datetime | time | timedelta"
 
 Row: TypeAlias = Sequence[Cell]
 
-MAX_CELLS = 10_000_000
-"""Maximum number of cells that one node reads or writes, empty ones included."""
+MAX_CELLS = 3_000_000
+"""Maximum number of rows and cells that one node reads, joins or writes, empty ones included."""
 
 MAX_ENTRIES = 90_000
 """Maximum number of rows and cells in a node's output ``data``; a node's outputs hold 100,000 entries in total."""
 
-MAX_COLUMNS = 16_384
-"""Excel's maximum number of columns."""
-
 
 class Table(Struct):
-    """A table of a file or of a value. ``rows`` can be iterated once; each row has one cell per column."""
+    """A table of a file or of a value. Each row has one cell per column."""
 
     file: str
     sheet: str
     columns: list[str]
-    rows: Iterator[Row]
+    rows: Sequence[Row]
 
     @property
     def place(self) -> str:
@@ -41,24 +38,14 @@ class Table(Struct):
         return f"the sheet {self.sheet!r} of {self.file!r}" if self.sheet else repr(self.file)
 
 
-class CellCount:
-    """Counts the cells that a node has read or written."""
+def check_cells(count: int, place: str) -> None:
+    """Check a number of rows and cells.
 
-    def __init__(self, limit: int = MAX_CELLS) -> None:
-        self._limit = limit
-        self._count = 0
-
-    def add(self, cells: int, place: str, row: int) -> None:
-        """Count the cells of a row.
-
-        Raises:
-            ServiceError: if there are too many in total.
-        """
-        self._count += 1 + cells
-        if self._count > self._limit:
-            raise ServiceError(
-                f"{place}, row {row}: there are more than {self._limit:,} cells in total; split the file"
-            )
+    Raises:
+        ServiceError: if there are too many.
+    """
+    if count > MAX_CELLS:
+        raise ServiceError(f"{place}: there are more than {MAX_CELLS:,} cells in total; split the file")
 
 
 def unique_columns(header: Sequence[Cell], width: int) -> list[str]:
@@ -89,51 +76,43 @@ def plain_cell(value: Cell) -> JsonValue:
     return str(value) if isinstance(value, date | time | timedelta) else value
 
 
-def row_maps(table: Table, limit: int | None = None) -> tuple[list[dict[str, JsonValue]], int]:
-    """Return the first ``limit`` rows as maps, and the number of all rows.
+def row_maps(table: Table, limit: int | None = None) -> list[dict[str, JsonValue]]:
+    """Return the first ``limit`` rows as maps.
 
     Raises:
         ServiceError: if they have too many entries for an output.
     """
-    maps: list[dict[str, JsonValue]] = []
-    count = 0
-    entries = 0
-    for row in table.rows:
-        count += 1
-        if limit is not None and count > limit:
-            continue
-        entries += 1 + len(table.columns)
-        if entries > MAX_ENTRIES:
-            raise ServiceError(
-                f"{table.place}, row {count + 1}: the rows have more than {MAX_ENTRIES:,} entries, "
-                "which is too much for an output; set max_rows, or write a file with the operation output"
-            )
-        maps.append({name: plain_cell(cell) for name, cell in zip(table.columns, row, strict=True)})
-    return maps, count
+    rows = table.rows[:limit]
+    check_entries(len(rows) * (1 + len(table.columns)), table)
+    return [{name: plain_cell(cell) for name, cell in zip(table.columns, row, strict=True)} for row in rows]
+
+
+def check_entries(count: int, table: Table) -> None:
+    """Check the number of rows and cells in an output, the last of which are those of a table.
+
+    Raises:
+        ServiceError: if there are too many.
+    """
+    if count > MAX_ENTRIES:
+        raise ServiceError(
+            f"with {table.place}, the rows have more than {MAX_ENTRIES:,} entries, which is too much for an output; "
+            "set max_rows, or write a file with the operation output"
+        )
 
 
 def table_of(name: str, value: JsonValue) -> Table:
     """Return a value as a table: a list of maps, of lists or of plain values, or a map, which is one row."""
-    entries = cast("list[JsonValue]", value if isinstance(value, list) else [value])
-    columns: dict[str, None] = {}
-    for entry in entries:
-        columns.update(dict.fromkeys(_keys(entry)))
-    names = list(columns)
-    return Table(name, "", names, ([_field(entry, column) for column in names] for entry in entries))
+    entries = [_fields(entry) for entry in cast("list[JsonValue]", value if isinstance(value, list) else [value])]
+    columns = list(dict.fromkeys(name for entry in entries for name in entry))
+    check_cells(len(entries) * (1 + len(columns)), repr(name))
+    return Table(name, "", columns, [[entry.get(column) for column in columns] for entry in entries])
 
 
-def _keys(entry: JsonValue) -> Sequence[str]:
+def _fields(entry: JsonValue) -> Mapping[str, JsonValue]:
     if isinstance(entry, Mapping):
-        return list(entry)
-    return [str(index) for index in range(len(entry))] if isinstance(entry, list) else ["0"]
-
-
-def _field(entry: JsonValue, column: str) -> JsonValue:
-    if isinstance(entry, Mapping):
-        return entry.get(column)
-    if isinstance(entry, list):
-        return entry[int(column)] if column.isdigit() and int(column) < len(entry) else None
-    return entry if column == "0" else None
+        return entry
+    values = entry if isinstance(entry, list) else [entry]
+    return {str(index): value for index, value in enumerate(values)}
 
 
 def markdown_of(columns: Sequence[str], rows: Sequence[Mapping[str, JsonValue]]) -> str:

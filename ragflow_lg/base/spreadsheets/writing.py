@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import csv
 import importlib
+import io
 import json
 import re
-from collections.abc import Iterable, Sequence
-from datetime import date, datetime, time, timedelta
-from pathlib import Path
+from collections.abc import Sequence
+from datetime import date, time, timedelta
 from typing import Any
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.extras import install_command
-from ragflow_lg.base.spreadsheets.reading import MAX_ROWS, cell_name
-from ragflow_lg.base.spreadsheets.tables import MAX_COLUMNS, Cell, CellCount, Table, plain_cell
+from ragflow_lg.base.extras import require
+from ragflow_lg.base.spreadsheets.tables import Cell, Table, plain_cell
 from ragflow_lg.base.values import join_surrogates
 
 MAX_CELL_CHARS = 32_767
 """Excel's maximum length of a text."""
+
+MAX_ROWS = 1_048_576
+MAX_COLUMNS = 16_384
 
 MAX_EXACT = 2**53
 """Larger whole numbers would lose digits in Excel, and are written as text."""
@@ -26,96 +28,57 @@ MAX_EXACT = 2**53
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _NUMBER = re.compile(r"[+-]?\d{1,15}([.,]\d{1,15})?", re.ASCII)
 _UNFIT_IN_TITLE = re.compile(r"[\[\]:*?/\\\x00-\x1f]")
+_UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+"""What XML cannot contain."""
+
 _MAX_TITLE_CHARS = 31
 
 
-def write_book(path: Path, tables: Iterable[Table], count: CellCount, *, allow_formulas: bool) -> tuple[int, int]:
-    """Write an XLSX file with a sheet per table, row by row. Return the numbers of sheets and rows.
+def write_book(tables: Sequence[Table], *, allow_formulas: bool = False) -> bytes:
+    """Return an XLSX file with a sheet per table.
 
     Raises:
         ServiceError: if a cell or a sheet does not fit into a file; the message names it.
     """
-    options = {
-        "constant_memory": True,
-        "strings_to_formulas": False,
-        "strings_to_numbers": False,
-        "strings_to_urls": False,
-        "nan_inf_to_errors": True,
-        "tmpdir": str(path.parent),
-    }
-    book: Any = _import_xlsxwriter().Workbook(str(path), options)
-    try:
-        return _write_sheets(book, tables, count, allow_formulas)
-    finally:
-        book.close()
-
-
-def _import_xlsxwriter() -> Any:
-    try:
-        return importlib.import_module("xlsxwriter")
-    except ImportError:
-        raise ServiceError(f"xlsxwriter is not installed: {install_command('spreadsheets')}") from None
-
-
-def _write_sheets(book: Any, tables: Iterable[Table], count: CellCount, allow_formulas: bool) -> tuple[int, int]:
-    formats = {
-        datetime: book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"}),
-        date: book.add_format({"num_format": "yyyy-mm-dd"}),
-        time: book.add_format({"num_format": "hh:mm:ss"}),
-        timedelta: book.add_format({"num_format": "[h]:mm:ss"}),
-    }
+    require("spreadsheets", "Writing XLSX files", ServiceError)
+    library: Any = importlib.import_module("openpyxl")
+    book = library.Workbook(write_only=True)
     titles: set[str] = set()
-    row_count = 0
     for table in tables:
         title = sheet_title(table.sheet or table.file, titles)
-        sheet = book.add_worksheet(title)
-        number = 0
-        for number, row in enumerate(_with_header(table), 1):
-            count.add(len(row), f"the new sheet {title!r}", number)
-            _check_size(title, number, len(row))
-            for column, value in enumerate(row):
-                _write_cell(sheet, title, number - 1, column, value, formats, allow_formulas)
-        row_count += max(0, number - 1)
-    if not titles:
-        book.add_worksheet("Sheet1")
-    return len(titles), row_count
-
-
-def _with_header(table: Table) -> Iterable[Sequence[Cell]]:
-    yield table.columns
-    yield from table.rows
-
-
-def _check_size(title: str, rows: int, columns: int) -> None:
-    if rows > MAX_ROWS or columns > MAX_COLUMNS:
-        raise ServiceError(
-            f"the new sheet {title!r} has more than {MAX_ROWS:,} rows or {MAX_COLUMNS:,} columns; split it"
-        )
-
-
-def _write_cell(
-    sheet: Any, title: str, row: int, column: int, value: Cell, formats: dict[Any, Any], allow_formulas: bool
-) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool):
-        sheet.write_boolean(row, column, value)
-    elif isinstance(value, int | float) and abs(value) <= MAX_EXACT:
-        sheet.write_number(row, column, value)
-    elif isinstance(value, date | time | timedelta):
-        sheet.write_datetime(row, column, value, formats[type(value)])
-    else:
-        text = _text(value)
-        if len(text) > MAX_CELL_CHARS:
-            name = cell_name(row + 1, column + 1)
+        if len(table.rows) >= MAX_ROWS or len(table.columns) > MAX_COLUMNS:
             raise ServiceError(
-                f"the new sheet {title!r}, cell {name}: a text of {len(text):,} characters exceeds Excel's "
-                f"{MAX_CELL_CHARS:,}; shorten it, or write a CSV file"
+                f"the new sheet {title!r} has more than {MAX_ROWS:,} rows or {MAX_COLUMNS:,} columns; split it"
             )
-        if allow_formulas and text.startswith("="):
-            sheet.write_formula(row, column, text)
-        else:
-            sheet.write_string(row, column, text)
+        sheet = book.create_sheet(title)
+        for number, row in enumerate((table.columns, *table.rows), 1):
+            sheet.append(
+                [_cell(sheet, value, (title, number, column), allow_formulas) for column, value in enumerate(row, 1)]
+            )
+    if not tables:
+        book.create_sheet("Sheet1")
+    file = io.BytesIO()
+    book.save(file)
+    return file.getvalue()
+
+
+def _cell(sheet: Any, value: Cell, place: tuple[str, int, int], allow_formulas: bool) -> Any:
+    """Return what openpyxl appends: a plain value, or a cell that is a text even if it begins with ``=``."""
+    is_exact = isinstance(value, int | float) and abs(value) <= MAX_EXACT
+    if value is None or is_exact or isinstance(value, date | time | timedelta):
+        return value
+    text = _UNFIT.sub("", _text(value))
+    if len(text) > MAX_CELL_CHARS:
+        title, row, column = place
+        letter = importlib.import_module("openpyxl.utils").get_column_letter(column)
+        raise ServiceError(
+            f"the new sheet {title!r}, cell {letter}{row}: a text of {len(text):,} characters exceeds Excel's "
+            f"{MAX_CELL_CHARS:,}; shorten it, or write a CSV file"
+        )
+    cell = importlib.import_module("openpyxl.cell").WriteOnlyCell(sheet, value=text)
+    if not allow_formulas or not text.startswith("="):
+        cell.data_type = "s"
+    return cell
 
 
 def _text(value: Cell) -> str:
@@ -139,15 +102,13 @@ def sheet_title(name: str, used: set[str]) -> str:
     return title
 
 
-def write_text(path: Path, table: Table, count: CellCount, *, allow_formulas: bool) -> int:
-    """Write a CSV file in UTF-8, row by row. Return the number of rows."""
-    number = 0
-    with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        for number, row in enumerate(_with_header(table), 1):
-            count.add(len(row), "the new file", number)
-            writer.writerow([_csv_cell(value, allow_formulas) for value in row])
-    return max(0, number - 1)
+def write_text(table: Table, *, allow_formulas: bool) -> bytes:
+    """Return a CSV file in UTF-8."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    for row in (table.columns, *table.rows):
+        writer.writerow([_csv_cell(value, allow_formulas) for value in row])
+    return file.getvalue().encode("utf-8", "replace")
 
 
 def _csv_cell(value: Cell, allow_formulas: bool) -> str:

@@ -7,7 +7,8 @@ import openpyxl
 from hypothesis import given, settings
 
 from ragflow_lg.adapters.reports.markdown_document import clean_text
-from ragflow_lg.adapters.reports.xlsx_file import Sheet, read_sheets, write_xlsx
+from ragflow_lg.adapters.reports.xlsx_file import read_sheets, write_xlsx
+from ragflow_lg.base.spreadsheets.tables import Table
 from tests.ragflow_lg.adapters.reports.hostile_texts import HOSTILE_TEXTS
 
 TABLE = "| a | b |\n|---|---|\n| 1 |  |\n"
@@ -21,17 +22,17 @@ def read(text: str) -> dict[str, list[tuple[Any, ...]]]:
 def test_every_table_becomes_a_sheet_named_after_the_line_before_it() -> None:
     text = f"# Sales\n{TABLE}\nText\n\n{TABLE}\nTable 3: x/y\n\n{TABLE}\n## Sales\n{TABLE}"
     assert list(read(text)) == ["Sales", "Table_2", "Table 3 x_y", "Sales_1"]
-    assert read(text)["Sales"] == [("a", "b"), (1, "")]
+    assert read(text)["Sales"] == [("a", "b"), (1, None)]
 
 
 def test_cells_are_numbers_or_text() -> None:
     row = "| 12 | -1.5 | 1,234.5 | 007 | 1e3 | x | =1+1 | 12345678901234567890 | a\\|b |"
-    ((_, _, rows),) = read_sheets("|" + "h|" * 9 + "\n" + row)
-    assert rows == ((12, -1.5, 1234.5, "007", 1000.0, "x", "=1+1", "12345678901234567890", "a|b"),)
+    (table,) = read_sheets("|" + "h|" * 9 + "\n" + row)
+    assert table.rows == [[12, -1.5, 1234.5, "007", 1000.0, "x", "=1+1", "12345678901234567890", "a|b"]]
 
 
 def test_empty_cells_stay_and_rows_fit_the_head() -> None:
-    assert read_sheets("| a | b |\n| | 2 | 3 |\n| 4 |") == [Sheet("Table_1", ("a", "b"), (("", 2), (4, "")))]
+    assert read_sheets("| a | b |\n| | 2 | 3 |\n| 4 |") == [Table("Table_1", "", ["a", "b"], [["", 2], [4, ""]])]
 
 
 def test_formulas_are_text() -> None:
