@@ -31,7 +31,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "encryption": ("cryptography",),
     "google": ("langchain", "langchain_google_genai"),
     "html": ("lxml",),
-    "knowledge": ("numpy",),
+    "knowledge": ("langchain_text_splitters", "numpy", "yaml"),
     "lsp": ("lsprotocol", "pygls"),
     "mcp": ("anyio", "langchain_mcp_adapters", "mcp"),
     "mysql": ("asyncmy",),

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 from langchain_core.documents import Document
@@ -136,19 +136,12 @@ class EmbeddedRetriever(DatasetRetriever):
 
     file: Path = Path("ragflow-lg-knowledge.db")
     embeddings: Embeddings | None = None
-    fusion: Literal["weighted", "rrf"] = "weighted"
 
     def _open(self) -> _Opened:
         require("knowledge", "A local dataset")
         from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
 
-        http = _open_http()
-        knowledge = EmbeddedKnowledge(self.file, _embedders(self.embeddings, http), fusion=self.fusion)
-
-        async def close() -> None:
-            knowledge.close()
-
-        return _Opened(knowledge, (close, http.aclose))
+        return _Opened(EmbeddedKnowledge(self.file, _embedders(self.embeddings)), ())
 
 
 class RagflowRetriever(DatasetRetriever):
@@ -195,7 +188,7 @@ class RagflowIndexRetriever(DatasetRetriever):
         server = ElasticsearchSettings(self.url, self.api_key.get_secret_value(), self.timeout_s)
         connection = Connection(server, http, names)
         records = [Dataset(id_, id_, "embeddings", self.tenant) for id_ in self.datasets]
-        knowledge = ElasticsearchKnowledge(connection, records, _embedders(self.embeddings, http))
+        knowledge = ElasticsearchKnowledge(connection, records, _embedders(self.embeddings))
         return _Opened(knowledge, (connection.aclose, http.aclose))
 
 
@@ -208,11 +201,10 @@ def _open_http(*urls: str) -> GuardedHttpClient:
     return GuardedHttpClient(HttpSettings(allow=tuple(endpoint_host(url) for url in urls)))
 
 
-def _embedders(embeddings: Embeddings | None, http: GuardedHttpClient) -> Embedders:
-    from ragflow_lg.adapters.knowledge.endpoint_embedder import ConfiguredEmbedders
-    from ragflow_lg.adapters.knowledge.langchain_embeddings import LangChainEmbedder
+def _embedders(embeddings: Embeddings | None) -> Embedders:
+    from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders, LangChainEmbedder
 
-    return ConfiguredEmbedders({}, http) if embeddings is None else LangChainEmbedder(embeddings)
+    return ConfiguredEmbedders({}) if embeddings is None else LangChainEmbedder(embeddings)
 
 
 def document_of_chunk(chunk: Chunk) -> Document:

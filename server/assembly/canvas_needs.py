@@ -289,16 +289,12 @@ def _find_retriever(settings: Settings, name: str) -> tuple[str, str] | None:
 
 def _find_dataset(settings: Settings, name: str) -> tuple[str, str] | None:
     """Return the id and the name of a dataset of the embedded knowledge base, or None."""
-    from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
-    from ragflow_lg.adapters.knowledge.knowledge_records import find_dataset
+    from ragflow_lg.adapters.knowledge.knowledge_file import KnowledgeFile, find_dataset
     from ragflow_lg.server.assembly.knowledge_sources import embedded_path
 
-    database = KnowledgeDatabase(embedded_path(settings.knowledge.url))
-    if not database.exists:
+    file = KnowledgeFile(embedded_path(settings.knowledge.url))
+    if not file.exists:
         return None
-    try:
-        with database.reading() as connection:
-            found = find_dataset(connection, name)
-            return None if found is None else (found.id, found.name)
-    finally:
-        database.close()
+    with file.reading() as connection:
+        found = find_dataset(connection, name)
+    return None if found is None else (found.id, found.name)

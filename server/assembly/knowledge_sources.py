@@ -36,7 +36,7 @@ from ragflow_lg.services.workers import Workers
 if TYPE_CHECKING:
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-    from ragflow_lg.adapters.knowledge.endpoint_embedder import ConfiguredEmbedders
+    from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.server.settings.knowledge_sections import RetrieverSection
     from ragflow_lg.services.http import HttpClient
@@ -168,8 +168,6 @@ class SettingsKnowledge:
 
     async def aclose(self) -> None:
         """Close what was opened."""
-        if self._embedded is not None:
-            self._embedded.close()
         if isinstance(self._knowledge_base, SupportsClose):
             await self._knowledge_base.aclose()
         if self._embedders is not None:
@@ -190,17 +188,13 @@ class SettingsKnowledge:
         return self._embedded
 
     def embedders(self) -> ConfiguredEmbedders:
-        """Return the embedding models from the settings.
-
-        Their endpoints may be in the private network, since they are set in the settings; other addresses stay blocked.
-        """
-        from ragflow_lg.adapters.knowledge.endpoint_embedder import ConfiguredEmbedders
+        """Return the embedding models from the settings, whose endpoints may be in the private network."""
+        from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
 
         if self._embedders is None:
-            models = self._settings.embedding_settings()
-            default, find_known = self._settings.default_embedding, self._settings.known_embedding
+            settings = self._settings
             self._embedders = ConfiguredEmbedders(
-                models, self._client(), self._workers, default=default, find_known=find_known
+                settings.embedding_settings(), default=settings.default_embedding, find_known=settings.known_embedding
             )
         return self._embedders
 
@@ -222,10 +216,9 @@ class SettingsKnowledge:
 
         if self._http is None:
             settings = self._settings
-            models = (*settings.embeddings.items(), *settings.rerankers.items())
             urls = (read_server_url(settings.knowledge.url), read_server_url(settings.knowledge.ragflow_url))
             http = settings.http_settings
-            addresses = [section.address(id_) for id_, section in models]
+            addresses = [section.address(id_) for id_, section in settings.rerankers.items()]
             addresses += [p.base_url for p in settings.chat_settings().known_providers.values() if p.base_url]
             endpoints = [endpoint_host(address) for address in addresses]
             hosts = (*endpoints, *(url.host for url in urls if url is not None), *index_hosts(settings))
@@ -252,8 +245,7 @@ class SettingsKnowledge:
         require("knowledge", "A local dataset")
         from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
 
-        path = embedded_path(url)
-        self._embedded = EmbeddedKnowledge(path, self.embedders(), fusion=self._settings.knowledge.fusion)
+        self._embedded = EmbeddedKnowledge(embedded_path(url), self.embedders())
         return RerankedKnowledge(self._embedded, self.rerankers())
 
 

@@ -65,7 +65,7 @@ async def open_shelves(settings: Settings, knowledge: SettingsKnowledge) -> Asyn
         vectors = vector_model(embedders, memory.embedding_model)
         return MemoryShelf(memory, items, embed, vectors, compares_words=model == HASHING_MODEL)
 
-    from ragflow_lg.adapters.knowledge.endpoint_embedder import HASHING_MODEL, MAX_QUESTION_CHARS
+    from ragflow_lg.adapters.knowledge.embedders import HASHING_MODEL, MAX_QUESTION_CHARS
 
     options = settings.store_options
     async with open_items(settings.checkpoints, prefix=options["prefix"], keys=options["keys"]) as items:

@@ -232,7 +232,7 @@ class _Pull:
 
         embedding = self._options.embedding
         async with contextlib.aclosing(SettingsKnowledge(settings)) as knowledge:
-            database, embedders = knowledge.embedded().database, knowledge.embedders()
+            database, embedders = knowledge.embedded().file, knowledge.embedders()
             for dataset in datasets:
                 try:
                     await copy_dataset(api, dataset, database, embedders, embedding=embedding, report=self._progress)

@@ -116,8 +116,6 @@ class KnowledgeSection(UrlSection):
     """Datasets that are not at ``url``, by name."""
     embedding_model: EmbeddingModel = ""
     """For new datasets. Default: the only one, or the hashing stand-in."""
-    fusion: Literal["weighted", "rrf"] = "weighted"
-    """How the embedded knowledge base ranks chunks: by RAGFlow's weighted sum or by reciprocal ranks."""
 
 
 class DatasetSection(Section):

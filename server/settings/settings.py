@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from ragflow_lg.adapters.chat.model_resolution import DEMO, ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.knowledge.endpoint_embedder import EmbeddingSettings
+from ragflow_lg.adapters.knowledge.model_endpoint import EmbeddingSettings
 from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model
 from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.server.settings.account_sections import EmailSection, SqlSection

@@ -43,7 +43,7 @@ OUR_OWN = (
     *("checkpoints/", "server/cli/", "server/devtools/", "server/migration/", "server/streaming/", "server/settings/"),
     *("dsl_compiler/ragflow_1/", "dsl_compiler/schema.py"),
     *("ragflow_lg/adapters/elasticsearch/checking_client.py", "ragflow_lg/adapters/elasticsearch/term_weights.py"),
-    *("ragflow_lg/adapters/knowledge/knowledge_records.py", "ragflow_lg/adapters/recording/"),
+    *("ragflow_lg/adapters/knowledge/knowledge_file.py", "ragflow_lg/adapters/recording/"),
     *("ragflow_lg/adapters/system_services.py", "ragflow_lg/adapters/workers/worker_process.py"),
     *("ragflow_lg/base/extras.py", "ragflow_lg/base/values.py", "ragflow_lg/models/classification.py"),
     *("server/agents/agent_versions.py", "server/agents/drafts.py", "server/assembly/recordings.py"),
@@ -58,7 +58,6 @@ OUR_OWN = (
 TASKS: Mapping[str, str] = {
     "ragflow_lg/adapters/code/http_sandbox.py": "a sandbox service",
     "ragflow_lg/adapters/code/sandbox_process.py": "a program of CodeExec: the value that `main` returns",
-    "ragflow_lg/adapters/knowledge/endpoint_embedder.py": "an embedding model",
     "ragflow_lg/adapters/knowledge/rerankers.py": "a rerank model",
     "ragflow_lg/adapters/speech/endpoint_speech.py": "a model that transcribes",
     "ragflow_lg/component/service_client.py": "search services and other tools: an answer",

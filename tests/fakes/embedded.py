@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragflow_lg.adapters.knowledge.chunking import TextChunk
 from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-from ragflow_lg.adapters.knowledge.endpoint_embedder import HASHING_MODEL, HashingEmbedder
-from ragflow_lg.adapters.knowledge.knowledge_records import NewChunk, add_chunks, add_dataset, open_document, set_dims
+from ragflow_lg.adapters.knowledge.embedders import HASHING_MODEL, HashingEmbedder
+from ragflow_lg.adapters.knowledge.file_text import TextChunk
+from ragflow_lg.adapters.knowledge.knowledge_file import NewDocument, add_dataset, store_document
 from ragflow_lg.base.errors import ServiceError
 
 
@@ -42,20 +42,15 @@ def fill(
     knowledge: EmbeddedKnowledge, dataset: str, documents: Mapping[str, Sequence[str]], model: str = HASHING_MODEL
 ) -> None:
     """Add a dataset with documents whose chunks are these texts."""
-    with knowledge.database.writing() as connection:
+    with knowledge.file.writing() as connection:
         record = add_dataset(connection, dataset, model)
-        set_dims(connection, record.number, 384, HASHING_MODEL if model == HASHING_MODEL else "")
         for name, texts in documents.items():
-            number = open_document(connection, record, name, f"/{name}", name, '{"kind": ["a", "b"]}', len(texts))
-            vectors = HashingEmbedder().vectors(texts)
-            pieces = [TextChunk(text, [[0, 0, 0, 1, 1]]) for text in texts]
-            chunks = [
-                NewChunk(place, *piece, vector.tobytes())
-                for place, (piece, vector) in enumerate(zip(pieces, vectors, strict=True))
-            ]
-            add_chunks(connection, record, number, name, chunks)
+            chunks = [TextChunk(text, [[0, 0, 0, 1, 1]]) for text in texts]
+            document = NewDocument(name, f"/{name}", name, {"kind": ["a", "b"]}, chunks)
+            vector_model = HASHING_MODEL if model == HASHING_MODEL else ""
+            store_document(connection, record, document, HashingEmbedder().vectors(texts), vector_model)
 
 
-def stored_knowledge(path: Path, embedder: Any = None, **options: Any) -> EmbeddedKnowledge:
+def stored_knowledge(path: Path, embedder: Any = None) -> EmbeddedKnowledge:
     """Open a knowledge base; the first write creates the file."""
-    return EmbeddedKnowledge(path, OneEmbedder(embedder), **options)
+    return EmbeddedKnowledge(path, OneEmbedder(embedder))

@@ -6,7 +6,7 @@ import base64
 import re
 from pathlib import PurePath
 
-from ragflow_lg.adapters.knowledge.file_text import SUFFIXES, read_blocks
+from ragflow_lg.adapters.knowledge.file_text import DOCUMENTS, SUFFIXES, read_file
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.services.workers import Workers
@@ -17,9 +17,6 @@ IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gi
 AUDIO_SUFFIXES = frozenset((".aac", ".flac", ".m4a", ".mp3", ".oga", ".ogg", ".opus", ".wav", ".weba"))
 
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.+-]+(?:=[^;,]*)?)*,")
-
-_DOCUMENTS = frozenset((".docx", ".pdf", ".xlsx", ".html", ".htm"))
-
 
 READ_SECONDS = 20
 """Maximum time for reading a document. An ordinary one of a hundred pages takes a few seconds."""
@@ -57,7 +54,7 @@ async def file_text(workers: Workers, name: str, mime_type: str, content: bytes)
     suffix = PurePath(name).suffix.lower()
     if mime_type in IMAGES.values() or suffix in IMAGES:
         return image_uri(name, content)
-    if suffix in _DOCUMENTS:
+    if suffix in DOCUMENTS or suffix in (".html", ".htm"):
         try:
             return await workers.run(document_text, name, content)
         except ServiceError as error:
@@ -68,7 +65,8 @@ async def file_text(workers: Workers, name: str, mime_type: str, content: bytes)
 @worker_task("Reading the file", seconds=READ_SECONDS, small_size=0)
 def document_text(name: str, content: bytes) -> str:
     """Return the text of an HTML page or an office document."""
-    return "\n".join(block.text for block in read_blocks(name, content).blocks)
+    texts = [text for page in read_file(name, content).pages for text in (page.title, page.text)]
+    return "\n".join(line for text in texts for line in text.split("\n") if line.strip())
 
 
 def image_uri(name: str, content: bytes) -> str:

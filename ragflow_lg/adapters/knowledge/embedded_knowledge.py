@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import sqlite3
-from collections import Counter
+import threading
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragflow_lg.adapters.knowledge.hits import NO_HITS, HybridQuery, MatrixCache, find_hits, merge_hits
-from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
-from ragflow_lg.adapters.knowledge.knowledge_records import (
+from ragflow_lg.adapters.knowledge.knowledge_file import (
     ChunkRecord,
     DatasetRecord,
-    differ,
+    KnowledgeFile,
     find_dataset,
     list_datasets,
     list_documents,
-    other_model_error,
-    page_of_chunks,
-    page_of_documents,
     read_chunks,
+    words_table,
 )
 from ragflow_lg.adapters.knowledge.words import extract_question_words
 from ragflow_lg.base.errors import ServiceError, SettingsError
@@ -43,8 +41,7 @@ from ragflow_lg.services.knowledge import (
 )
 from ragflow_lg.services.references import Chunk
 
-Fusion: TypeAlias = Literal["weighted", "rrf"]
-"""The order of the chunks: by RAGFlow's weighted sum of both scores, or by reciprocal rank."""
+Numbers: TypeAlias = NDArray[np.float64]
 
 RETRY_SIMILARITY = 0.17
 """Minimum vector similarity for the second search if the first one finds nothing, as in RAGFlow."""
@@ -52,15 +49,43 @@ RETRY_SIMILARITY = 0.17
 MIN_KEYWORDS_WEIGHT = 0.5
 """Minimum word weight if the vectors are hashed words."""
 
+TITLE_WEIGHT = 0.5
+"""Weight of a word in a document's name, relative to a word in its text."""
+
+MAX_CACHED_BYTES = 2 * 1024**3
+"""Maximum size of the vectors that stay in memory; those of the newest dataset always do."""
+
+_MIN_WEIGHT = 1e-6
+"""Weight that SQLite gives words that occur in more than half of the chunks."""
+
+
+class _Vectors(NamedTuple):
+    """The unit vectors of a dataset in one of its versions, with the numbers of their chunks (ascending)."""
+
+    version: int
+    chunks: NDArray[np.int64]
+    documents: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+
+
+class _Query(NamedTuple):
+    """What to search for in each dataset, and in which documents; None means all."""
+
+    words: Sequence[str]
+    vector: NDArray[np.float32]
+    top_k: int
+    keywords_weight: float
+    documents: Sequence[int] | None
+
 
 class EmbeddedKnowledge:
     """A `ragflow_lg.services.knowledge.Knowledge` over a SQLite file."""
 
-    def __init__(self, path: Path, embedders: Embedders, *, fusion: Fusion = "weighted") -> None:
-        self.database = KnowledgeDatabase(path)
+    def __init__(self, path: Path, embedders: Embedders) -> None:
+        self.file = KnowledgeFile(path)
         self._embedders = embedders
-        self._fusion: Fusion = fusion
-        self._matrices = MatrixCache()
+        self._vectors: OrderedDict[int, _Vectors] = OrderedDict()
+        self._lock = threading.Lock()
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
         """Return datasets by name or else by id; unknown ones are omitted."""
@@ -91,175 +116,210 @@ class EmbeddedKnowledge:
             SettingsError: for options that only a RAGFlow server supports, and for different embedding models.
             ServiceError: if the file or the embedding model cannot be used, or a dataset no longer exists.
         """
-        _check_options(search)
-        records = await asyncio.to_thread(self._records, search.datasets)
-        if not records:
-            return SearchResult()
-        embedder = self._embedders.embedder(records[0].embedding_model)
-        vector = np.asarray(await embedder.embed_question(search.question), dtype=np.float32)
-        for record in records:
-            if record.dims and differ(record.vector_model, embedder.vector_model):
-                raise other_model_error(record.name, record.vector_model, embedder.vector_model)
-            if record.dims not in (0, len(vector)):
-                raise ServiceError(
-                    f"The dataset {record.name!r} has vectors of {record.dims} numbers, but its embedding model "
-                    f"{record.embedding_model!r} now returns {len(vector)}. Set the model that created the dataset "
-                    '([embeddings."ID"] model), or create the dataset again.'
+        for name in ("rerank_id", "toc_enhance", "use_kg"):
+            if getattr(search, name):
+                raise SettingsError(
+                    f"The Retrieval node sets {name}, which the embedded knowledge base does not support. Remove it or "
+                    "use a RAGFlow server ([knowledge] url)."
                 )
+        if not search.datasets:
+            return SearchResult()
+        (model,) = await asyncio.to_thread(self._models, search.datasets)
+        embedder = self._embedders.embedder(model)
+        vector = np.asarray(await embedder.embed_question(search.question), dtype=np.float32)
         weight = search.keywords_similarity_weight
         if embedder.is_stand_in:
             weight = max(weight, MIN_KEYWORDS_WEIGHT)
-        return await asyncio.to_thread(self._search, search, records, vector, weight)
-
-    def close(self) -> None:
-        """Close the file."""
-        self.database.close()
+        return await asyncio.to_thread(self._search, search, embedder.vector_model, vector, weight)
 
     def _datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
-        if not self.database.exists:
+        if not self.file.exists:
             return {}
-        with self.database.reading() as connection:
+        with self.file.reading() as connection:
             records = {name: find_dataset(connection, name) for name in names_or_ids}
         return {name: Dataset(d.id, d.name, d.embedding_model) for name, d in records.items() if d is not None}
 
     def _list_datasets(self) -> list[DatasetEntry]:
-        if not self.database.exists:
+        if not self.file.exists:
             return []
-        with self.database.reading() as connection:
+        with self.file.reading() as connection:
             records = list_datasets(connection)
-        return [
-            DatasetEntry(Dataset(record.id, record.name, record.embedding_model), record.documents, record.chunks)
-            for record in records
-        ]
+        return [DatasetEntry(Dataset(d.id, d.name, d.embedding_model), d.documents, d.chunks) for d in records]
 
     def _list_documents(self, dataset: Dataset, start: int, count: int) -> tuple[Sequence[DocumentEntry], int]:
-        (record,) = self._records([dataset])
-        with self.database.reading() as connection:
-            rows, total = page_of_documents(connection, record.number, start, count)
-        return [DocumentEntry(*row) for row in rows], total
+        with self.file.reading() as connection:
+            (record,) = self._records(connection, [dataset])
+            documents = list_documents(connection, record.number, start, count)
+        return [DocumentEntry(d.id, d.name, d.chunks, d.metadata) for d in documents], record.documents
 
     def _list_chunks(
         self, dataset: Dataset, document: str, start: int, count: int
     ) -> tuple[Sequence[ListedChunk], int]:
-        (record,) = self._records([dataset])
-        with self.database.reading() as connection:
-            rows, total = page_of_chunks(connection, record.number, document, start, count)
-        listed = [
-            ListedChunk(_chunk_fields(chunk, record.id, 0.0, 0.0, 0.0), np.frombuffer(vector, "<f4").tolist())
-            for chunk, vector in rows
-        ]
-        return listed, total
+        with self.file.reading() as connection:
+            (record,) = self._records(connection, [dataset])
+            where = "dataset = ? AND documents.id = ? ORDER BY chunks.number"
+            chunks = list(read_chunks(connection, where, record.number, document))
+        page = chunks[start : start + count]
+        return [ListedChunk(_fields(c), np.frombuffer(c.vector, "<f4").tolist()) for c in page], len(chunks)
 
-    def _records(self, datasets: Sequence[Dataset]) -> list[DatasetRecord]:
-        if not datasets:
-            return []
-        if not self.database.exists:
-            raise ServiceError(f"The knowledge base {str(self.database.path)!r} does not exist ([knowledge] url).")
+    def _records(self, connection: sqlite3.Connection, datasets: Sequence[Dataset]) -> list[DatasetRecord]:
         records: dict[str, DatasetRecord] = {}
-        with self.database.reading() as connection:
-            for dataset in datasets:
-                record = find_dataset(connection, dataset.id)
-                if record is None:
-                    raise ServiceError(f"The dataset {dataset.name!r} is no longer in the knowledge base.")
-                records[record.id] = record
-        models = {record.embedding_model: record.name for record in records.values()}
+        for dataset in datasets:
+            record = find_dataset(connection, dataset.id)
+            if record is None:
+                raise ServiceError(f"The dataset {dataset.name!r} is no longer in the knowledge base.")
+            records[record.id] = record
+        return list(records.values())
+
+    def _models(self, datasets: Sequence[Dataset]) -> list[str]:
+        with self.file.reading() as connection:
+            models = {record.embedding_model: record.name for record in self._records(connection, datasets)}
         if len(models) > 1:
             details = ", ".join(f"{name!r} uses {model!r}" for model, name in sorted(models.items()))
             raise SettingsError(f"These datasets have different embedding models: {details}. Search them separately.")
-        return list(records.values())
+        return list(models)
 
     def _metadata(self, datasets: Sequence[Dataset]) -> Metadata:
         metadata: dict[str, dict[str, list[str]]] = {}
-        if not self.database.exists:
+        if not self.file.exists:
             return metadata
-        with self.database.reading() as connection:
+        with self.file.reading() as connection:
             for dataset in datasets:
                 record = find_dataset(connection, dataset.id)
                 for document in list_documents(connection, record.number) if record is not None else ():
                     add_metadata(metadata, document.id, document.metadata)
         return metadata
 
-    def _search(
-        self, search: DatasetSearch, records: Sequence[DatasetRecord], vector: NDArray[np.float32], weight: float
-    ) -> SearchResult:
-        query = HybridQuery(vector, extract_question_words(search.question), search.top_k, weight)
-        with self.database.reading() as connection:
-            # Read the datasets again: this transaction may see a newer state of the file.
-            current_records = [find_dataset(connection, record.id) for record in records]
-            current = {r.number: r for r in current_records if r is not None and r.dims == len(vector)}
-            numbers = _document_numbers(connection, search.document_ids)
-            hits = NO_HITS
+    def _search(self, search: DatasetSearch, model: str, vector: NDArray[np.float32], weight: float) -> SearchResult:
+        with self.file.reading() as connection:
+            records = self._records(connection, search.datasets)
+            for record in records:
+                record.check_vectors(model, len(vector))
+            numbers = None if search.document_ids is None else _numbers(connection, search.document_ids)
+            query = _Query(extract_question_words(search.question), vector, search.top_k, weight, numbers)
+            hits = np.empty((0, 5))
             # As in RAGFlow, an empty search is repeated; if documents are specified, it accepts all of their chunks.
             retry_similarity = -1.0 if numbers is not None else min(search.similarity_threshold, RETRY_SIMILARITY)
-            for min_similarity in dict.fromkeys((search.similarity_threshold, retry_similarity)):
-                matrices = [(record, self._matrices.get(connection, record)) for record in current.values()]
-                hits = merge_hits(
-                    [
-                        find_hits(connection, record, matrix, query, numbers, min_similarity)
-                        for record, matrix in matrices
-                    ]
-                )
-                if len(hits.chunks):
+            for min_cosine in dict.fromkeys((search.similarity_threshold, retry_similarity)):
+                found = [self._find(connection, record, query, min_cosine) for record in records if record.dims]
+                hits = np.concatenate([hits, *found])
+                if len(hits):
                     break
-            threshold = search.similarity_threshold if weight < 1.0 else 0.0
-            ranked = hits.rank(threshold, by_ranks=self._fusion == "rrf")
-            best = ranked.first(search.top_n)
-            stored = read_chunks(connection, best.chunks.tolist())
-            counts = _counts(connection, ranked.documents)
-        chunks = tuple(
-            _chunk_fields(stored[chunk], current[dataset].id, *scores)
-            for chunk, dataset, *scores in zip(
-                best.chunks.tolist(),
-                best.datasets.tolist(),
-                best.similarities.tolist(),
-                best.words.tolist(),
-                best.vectors.tolist(),
-                strict=True,
-            )
-            if chunk in stored
-        )
-        return SearchResult(chunks, counts, len(ranked.chunks))
+            hits = hits[hits[:, 4] >= (search.similarity_threshold if weight < 1.0 else 0.0)]
+            hits = hits[np.lexsort((hits[:, 0], -hits[:, 4]))]
+            best = hits[: search.top_n]
+            listed = json.dumps(best[:, 0].astype(int).tolist())
+            where = "chunks.number IN (SELECT value FROM json_each(?))"
+            stored = {chunk.number: chunk for chunk in read_chunks(connection, where, listed)}
+            counts = _count(connection, hits[:, 1].astype(int).tolist())
+        chunks = tuple(_fields(stored[int(number)], *scores) for number, _, *scores in best.tolist())
+        return SearchResult(chunks, counts, len(hits))
+
+    def _find(
+        self, connection: sqlite3.Connection, dataset: DatasetRecord, query: _Query, min_cosine: float
+    ) -> Numbers:
+        """Return the chunks of a dataset that contain words of the question or whose vectors are near enough to it.
+
+        A row has the numbers of a chunk and its document, its word and vector scores, and their weighted sum, which is
+        RAGFlow's.
+        """
+        known = self._load(connection, dataset)
+        words = np.zeros(len(known.chunks))
+        matches, scores = score_words(connection, dataset.number, query.words)
+        words[np.searchsorted(known.chunks, matches)] = scores
+        length = float(np.linalg.norm(query.vector)) or 1.0
+        cosines = np.nan_to_num(known.vectors @ (query.vector / length), nan=-1.0, posinf=-1.0, neginf=-1.0)
+        is_allowed = np.ones(len(words), bool)
+        if query.documents is not None:
+            is_allowed = np.isin(known.documents, query.documents)
+        near = np.flatnonzero(is_allowed & (cosines >= min_cosine))
+        near = near[np.argsort(-cosines[near], kind="stable")][: query.top_k]
+        found = np.union1d(near, np.flatnonzero(is_allowed & (words > 0)))
+        vectors = cosine_scores(cosines[found])
+        similarities = query.keywords_weight * words[found] + (1.0 - query.keywords_weight) * vectors
+        numbers = (known.chunks[found].astype(float), known.documents[found].astype(float))
+        return np.column_stack([*numbers, words[found], vectors, similarities])
+
+    def _load(self, connection: sqlite3.Connection, dataset: DatasetRecord) -> _Vectors:
+        """Return a dataset's vectors in the state that the connection sees."""
+        with self._lock:  # concurrent searches should not read the same vectors twice
+            known = self._vectors.pop(dataset.number, None)
+            if known is None or known.version != dataset.version:
+                known = _read_vectors(connection, dataset)
+            self._vectors[dataset.number] = known
+            while len(self._vectors) > 1 and sum(v.vectors.nbytes for v in self._vectors.values()) > MAX_CACHED_BYTES:
+                self._vectors.popitem(last=False)
+            return known
 
 
-def _check_options(search: DatasetSearch) -> None:
-    options = (("rerank_id", search.rerank_id), ("toc_enhance", search.toc_enhance), ("use_kg", search.use_kg))
-    for name, value in options:
-        if value:
-            raise SettingsError(
-                f"The Retrieval node sets {name}, which the embedded knowledge base does not support. Remove it or use "
-                "a RAGFlow server ([knowledge] url)."
-            )
-
-
-def _document_numbers(connection: sqlite3.Connection, ids: Sequence[str] | None) -> list[int] | None:
-    if ids is None:
-        return None
+def _read_vectors(connection: sqlite3.Connection, dataset: DatasetRecord) -> _Vectors:
+    chunks, documents = np.empty(dataset.chunks, np.int64), np.empty(dataset.chunks, np.int64)
+    vectors = np.empty((dataset.chunks, dataset.dims), np.float32)
     rows = connection.execute(
-        "SELECT number FROM documents WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
+        "SELECT chunks.number, document, vector FROM chunks JOIN documents ON documents.number = document "
+        "WHERE dataset = ? ORDER BY chunks.number",
+        (dataset.number,),
     )
-    return [row[0] for row in rows]
+    for index, (chunk, document, vector) in enumerate(rows):
+        chunks[index], documents[index], vectors[index] = chunk, document, np.frombuffer(vector, "<f4")
+    return _Vectors(dataset.version, chunks, documents, vectors)
 
 
-def _counts(connection: sqlite3.Connection, documents: NDArray[np.int64]) -> tuple[DocumentCount, ...]:
-    numbers: list[int] = documents.tolist()
-    chunk_counts = Counter(numbers)
+def cosine_scores(cosines: NDArray[np.float32] | Numbers) -> Numbers:
+    """Scale cosines to 0..1 as Elasticsearch does, so that thresholds chosen for RAGFlow stay valid.
+
+    >>> cosine_scores(np.array([1.0, 0.0], np.float32)).tolist()
+    [1.0, 0.5]
+    """
+    return np.clip((1.0 + cosines.astype(np.float64)) / 2.0, 0.0, 1.0)
+
+
+def score_words(
+    connection: sqlite3.Connection, dataset: int, words: Sequence[str]
+) -> tuple[NDArray[np.int64], Numbers]:
+    """Return the numbers of the chunks that contain any of the words, and their BM25 scores, scaled to 0..1.
+
+    A chunk of average length that contains each word once has the score 1: BM25 gives it the sum of the words' weights.
+    A word that no chunk contains counts with the average weight of the others; its rarity would otherwise give it the
+    highest one, and a question with such a word could not score well. Words are passed to SQLite as quoted strings, so
+    they cannot contain operators.
+    """
+    table, words = words_table(dataset), [word for each in words if (word := each.replace('"', ""))]
+    (count,) = connection.execute(f"SELECT count(*) FROM {table}_docsize").fetchone()
+    counts = connection.execute(
+        f"SELECT doc FROM {table}_terms WHERE term IN (SELECT value FROM json_each(?))", (json.dumps(words),)
+    ).fetchall()
+    if not counts:
+        return np.empty(0, np.int64), np.empty(0)
+    weights = [max(_MIN_WEIGHT, math.log((count - n + 0.5) / (n + 0.5))) for (n,) in counts]
     rows = connection.execute(
-        "SELECT number, name, id FROM documents WHERE number IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(chunk_counts)),),
+        f"SELECT rowid, rank FROM {table} WHERE {table} MATCH ? AND rank MATCH 'bm25({TITLE_WEIGHT}, 1.0)'",
+        (" OR ".join(f'"{word}"' for word in words),),
     )
-    names = {number: (name, id_) for number, name, id_ in rows}
-    return tuple(
-        DocumentCount(*names[number], count) for number, count in chunk_counts.most_common() if number in names
-    )
+    found = np.array(rows.fetchall(), np.float64).reshape(-1, 2)
+    total = sum(weights) / len(weights) * len(words)
+    return found[:, 0].astype(np.int64), np.clip(-found[:, 1] / total, 0.0, 1.0)
 
 
-def _chunk_fields(chunk: ChunkRecord, dataset_id: str, similarity: float, words: float, vector: float) -> Chunk:
+def _numbers(connection: sqlite3.Connection, ids: Sequence[str]) -> list[int]:
+    query = "SELECT number FROM documents WHERE id IN (SELECT value FROM json_each(?))"
+    return [row[0] for row in connection.execute(query, (json.dumps(list(ids)),))]
+
+
+def _count(connection: sqlite3.Connection, documents: Sequence[int]) -> tuple[DocumentCount, ...]:
+    counts = Counter(documents)
+    query = "SELECT number, name, id FROM documents WHERE number IN (SELECT value FROM json_each(?))"
+    names = {number: (name, id_) for number, name, id_ in connection.execute(query, (json.dumps(list(counts)),))}
+    return tuple(DocumentCount(*names[number], count) for number, count in counts.most_common())
+
+
+def _fields(chunk: ChunkRecord, words: float = 0.0, vector: float = 0.0, similarity: float = 0.0) -> Chunk:
     return {
         "chunk_id": chunk.id,
         "content_with_weight": chunk.content,
         "doc_id": chunk.document_id,
         "docnm_kwd": chunk.document_name,
-        "kb_id": dataset_id,
+        "kb_id": chunk.dataset_id,
         "important_kwd": [],
         "tag_kwd": [],
         "image_id": "",

@@ -7,6 +7,8 @@ Source of the shapes: the API references of these services.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
@@ -17,11 +19,11 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, ModelEndpoint, find_model_id, list_models
 from ragflow_lg.adapters.known_providers import RerankStyle
 from ragflow_lg.adapters.model_families.bedrock_signature import BedrockSigner
-from ragflow_lg.base.errors import ForeignJsonError, SettingsError
+from ragflow_lg.base.errors import ForeignJsonError, ServiceError, SettingsError, parse_retry_after
 from ragflow_lg.base.foreign_json import read_foreign_json
 from ragflow_lg.base.json_scanner import JsonLimits
 from ragflow_lg.base.values import to_text
-from ragflow_lg.services.http import HttpClient
+from ragflow_lg.services.http import HttpClient, HttpRequest
 from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetDirectory,
@@ -113,10 +115,9 @@ class ConfiguredRerankers:
         Raises:
             SettingsError: if the settings do not contain the id.
         """
-        if not find_model_id(rerank_id, self._settings) and (known := self._find_known(rerank_id)):
-            return EndpointReranker(rerank_id, known, self._http, self._workers)
-        id_ = find_reranker(rerank_id, self._settings)
-        return EndpointReranker(id_, self._settings[id_], self._http, self._workers)
+        known = None if find_model_id(rerank_id, self._settings) else self._find_known(rerank_id)
+        id_ = rerank_id if known else find_reranker(rerank_id, self._settings)
+        return EndpointReranker(id_, known or self._settings[id_], self._http, self._workers)
 
 
 def find_reranker(rerank_id: str, known: Collection[str]) -> str:
@@ -138,11 +139,12 @@ class EndpointReranker:
 
     def __init__(self, id_: str, settings: RerankerSettings, http: HttpClient, workers: Workers | None = None) -> None:
         self._id = id_
+        self._http = http
         self._workers = workers or NoWorkers()
         self._settings = settings
         name = f'rerank model [rerankers."{id_}"]'
-        sign = BedrockSigner(f"The {name}").sign if settings.style == "bedrock" else None
-        self._endpoint = ModelEndpoint(name, settings, http, longest_pause_s=_LONGEST_PAUSE_S, sign=sign)
+        self._endpoint = ModelEndpoint(name, settings, longest_pause_s=_LONGEST_PAUSE_S)
+        self._sign = BedrockSigner(f"The {name}").sign if settings.style == "bedrock" and not settings.api_key else None
 
     async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
         """Return the model's score for each text, in order.
@@ -183,7 +185,31 @@ class EndpointReranker:
                 body = {"query": question, "texts": list(texts), "raw_scores": False, "truncate": True}
             case "voyage":
                 body["top_k"] = count
-        return await self._endpoint.fetch(path, body, lambda answer: self._parse(answer, count))
+        self._endpoint.require_key(is_optional=self._sign is not None)
+
+        async def attempt() -> list[float]:
+            return await self._parse(await self._send(settings.base_url.rstrip("/") + path, body), count)
+
+        return await self._endpoint.retry(attempt)
+
+    async def _send(self, url: str, body: Mapping[str, Any]) -> str:
+        headers, content = self._settings.headers, json.dumps(body).encode()
+        if self._sign is not None:
+            headers = await asyncio.to_thread(self._sign, url, content)
+        headers = {**headers, "Content-Type": "application/json"}
+        request = HttpRequest("POST", url, headers=headers, body=content, timeout_s=self._settings.timeout_s)
+        endpoint = self._endpoint
+        try:
+            response = await self._http.send(request)
+        except ServiceError as error:
+            raise endpoint.failure(f"is not available: {error}", is_retryable=error.is_retryable) from error
+        if response.status != 200:
+            excerpt = endpoint.excerpt(response.text, *headers.values())
+            is_busy = response.status in (408, 409, 425, 429) or response.status >= 500
+            pause_s = parse_retry_after(response.headers.get("retry-after", ""))
+            what = f"answered with status {response.status}: {excerpt}"
+            raise endpoint.failure(what, is_retryable=is_busy, retry_after_s=pause_s)
+        return response.text
 
     async def _parse(self, text: str, count: int) -> list[float]:
         """Parse ``{"results": [{"index", "relevance_score"}]}``, or a plain list with ``score``.

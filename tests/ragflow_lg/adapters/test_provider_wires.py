@@ -8,7 +8,8 @@ import pytest
 from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.knowledge.endpoint_embedder import ConfiguredEmbedders, EmbeddingSettings
+from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
+from ragflow_lg.adapters.knowledge.model_endpoint import EmbeddingSettings
 from ragflow_lg.adapters.knowledge.rerankers import ConfiguredRerankers, RerankerSettings
 from ragflow_lg.adapters.known_providers import PROVIDERS, KnownProvider
 from ragflow_lg.base.errors import SettingsError
@@ -108,13 +109,11 @@ async def test_embedding_models_answer(name: str) -> None:
             family="" if provider.family == "openai" else provider.family,
             max_retries=0,
         )
-        http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
-        embedders = ConfiguredEmbedders({f"m@{name}": settings}, http)
+        embedders = ConfiguredEmbedders({f"m@{name}": settings})
         embedder = embedders.embedder(f"m@{name}")
         assert await embedder.embed_question("abc") == [3.0, 1.0]
         assert await embedder.embed_chunks(["a", "bb"]) == [[1.0, 1.0], [2.0, 1.0]]
         await embedders.aclose()
-        await http.aclose()
         assert stub.problems == []
 
 

@@ -60,7 +60,7 @@ async def test_the_settings_choose_file_and_model(tmp_path: Path) -> None:
         finally:
             await knowledge.aclose()
         (request,) = server.received
-        assert json.loads(request.body) == {"model": "m", "input": ["cats"]}
+        assert json.loads(request.body) == {"model": "m", "input": ["cats"], "encoding_format": "float"}
         assert request.header("authorization") == "Bearer s3cret"
 
 
@@ -74,7 +74,7 @@ async def test_an_unreachable_model_is_an_error_instead_of_an_empty_result(tmp_p
     fill(stored_knowledge(tmp_path / "k.db"), "d", {"a.md": ["cats sleep"]}, "m")
     knowledge = SettingsKnowledge(load_settings(file))
     (dataset,) = (await knowledge.datasets(["d"])).values()
-    with pytest.raises(ServiceError, match=r"\[embeddings\.\"m\"\] is not available: Cannot connect"):
+    with pytest.raises(ServiceError, match=r"\[embeddings\.\"m\"\] cannot be reached at http"):
         await knowledge.search(DatasetSearch("cats", (dataset,)))
     await knowledge.aclose()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.knowledge.endpoint_embedder import MAX_QUESTION_CHARS
+from ragflow_lg.adapters.knowledge.embedders import MAX_QUESTION_CHARS
 from ragflow_lg.adapters.memories.memory_layout import memory_namespace
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_items

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
-from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
-from ragflow_lg.adapters.knowledge.knowledge_records import find_dataset, list_documents, page_of_chunks
+from ragflow_lg.adapters.knowledge.knowledge_file import KnowledgeFile, read_chunks
 from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.embedded import OneEmbedder, fill
 from tests.fakes.services import Reply
@@ -134,20 +133,17 @@ async def test_datasets_are_linked_or_copied_with_their_vectors(
         assert "Blue is calm." in linked.stdout, linked
         copied = await command("pull", "moved", "--copy-datasets")
         assert copied.returncode == 0, copied.stderr
-    own = KnowledgeDatabase(MOVED / "ragflow-lg-knowledge.db")
+    own = KnowledgeFile(MOVED / "ragflow-lg-knowledge.db")
     for name in ("colours", "sizes"):
-        assert stored_vectors(own, name) == stored_vectors(knowledge.database, name)
+        assert stored_vectors(own, name) == stored_vectors(knowledge.file, name)
     assert len(stored_vectors(own, "sizes")) == 130
 
 
-def stored_vectors(database: KnowledgeDatabase, name: str) -> list[tuple[str, bytes]]:
+def stored_vectors(database: KnowledgeFile, name: str) -> list[tuple[str, bytes]]:
     """Return the chunks of a dataset with their vectors."""
     with database.reading() as connection:
-        dataset = find_dataset(connection, name)
-        assert dataset is not None
-        documents = list_documents(connection, dataset.number)
-        pages = [page_of_chunks(connection, dataset.number, each.id, 0, 1000)[0] for each in documents]
-    return [(chunk.content, vector) for page in pages for chunk, vector in page]
+        chunks = read_chunks(connection, "datasets.name = ? ORDER BY documents.name, chunks.number", name)
+        return [(chunk.content, chunk.vector) for chunk in chunks]
 
 
 @pytest.mark.parametrize("compat", ["0.24", "0.25.1"])

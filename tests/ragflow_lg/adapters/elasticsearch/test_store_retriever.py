@@ -12,7 +12,7 @@ from ragflow_lg.adapters.elasticsearch.checking_client import ElasticsearchSetti
 from ragflow_lg.adapters.elasticsearch.store_retriever import IndexSettings, StoreRetriever, StoreStrategy, open_index
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.knowledge.langchain_embeddings import EmbedderEmbeddings
+from ragflow_lg.adapters.knowledge.embedders import EmbedderEmbeddings
 from ragflow_lg.adapters.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge

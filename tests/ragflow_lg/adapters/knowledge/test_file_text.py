@@ -1,38 +1,93 @@
+import importlib
+import io
 import time
+import zipfile
 from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.knowledge import chunking
-from ragflow_lg.adapters.knowledge.file_text import read_blocks, read_sidecar, split_front_matter
+from ragflow_lg.adapters.knowledge import file_text
+from ragflow_lg.adapters.knowledge.file_text import FileText, Page, read_file, read_sidecar, split_file
+from ragflow_lg.base import extras, zip_size
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.tokens import estimate_tokens
 from tests.harness.rows import each_row
 
+PARTS = (
+    b"<</Type/Catalog/Pages 2 0 R>>",
+    b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+    b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+    b"<</Length 46>>stream\nBT /F1 18 Tf 20 200 Td (Hello from page) Tj ET\nendstream",
+    b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+)
 
-def texts(name: str, content: str | bytes) -> list[str]:
-    data = content if isinstance(content, bytes) else content.encode()
-    return ["#" * block.heading + block.text for block in read_blocks(name, data).blocks if block.text]
+
+def pdf() -> bytes:
+    content, offsets = b"%PDF-1.4\n", b""
+    for number, part in enumerate(PARTS, 1):
+        offsets += b"%010d 00000 n \n" % len(content)
+        content += b"%d 0 obj" % number + part + b"endobj\n"
+    table = b"xref\n0 6\n0000000000 65535 f \n" + offsets
+    return content + table + b"trailer<</Root 1 0 R/Size 6>>\nstartxref\n%d\n%%%%EOF" % len(content)
+
+
+def docx() -> bytes:
+    document: Any = importlib.import_module("docx").Document()
+    document.add_heading("Guide", 1)
+    document.add_paragraph("Some text.")
+    table = document.add_table(rows=1, cols=2)
+    table.rows[0].cells[0].text, table.rows[0].cells[1].text = "left", "right"
+    return save(document)
+
+
+def xlsx() -> bytes:
+    book: Any = importlib.import_module("openpyxl").Workbook()
+    book.active.title = "Prices"
+    for row in (["item", "price"], ["lamp", 12], [None, None], ["desk", 80.5]):
+        book.active.append(row)
+    return save(book)
+
+
+def save(document: Any) -> bytes:
+    target = io.BytesIO()
+    document.save(target)
+    return target.getvalue()
+
+
+def read(name: str, content: str | bytes) -> list[Page]:
+    return [*read_file(name, content if isinstance(content, bytes) else content.encode()).pages]
 
 
 @each_row(
     ("name", "content", "expected"),
     [
-        ("a.txt", "one\ntwo\n\nthree", ["one\ntwo", "three"]),
-        ("a.md", "# Head #\ntext\n```\n# code\n\nmore\n```\nafter", ["#Head", "text\n```\n# code\n\nmore\n```\nafter"]),
-        ("a.HTML", "<h2>Head</h2><p>one<p>two<script>x</script>", ["##Head", "one", "two"]),
-        ("a.csv", 'name;city\nAda;"Lyon; FR"\n\nBo;\n', ["name: Ada; city: Lyon; FR", "name: Bo"]),
-        ("a.csv", "name,city\n", ["name city"]),
-        ("a.tsv", "name\tcity\nAda\tLyon\n", ["name: Ada; city: Lyon"]),
-        ("a.json", '[{"a": {"b": 1}, "c": ["x", null]}, 2]', ["a.b: 1; c: x", "2"]),
-        ("a.json", '{"a": 1, "b": [true]}', ["a: 1", "b: true"]),
-        ("a.jsonl", '{"a": 1}\n\n{"a": 2}', ["a: 1", "a: 2"]),
-        ("a.txt", "上海办公室的年假制度".encode("gb18030"), ["上海办公室的年假制度"]),
-        ("a.txt", "é".encode("utf-16"), ["é"]),
-        ("a.txt", b"\xef\xbb\xbfx", ["x"]),
+        ("a.txt", "one\r\ntwo\r\rthree", "one\ntwo\n\nthree"),
+        ("a.HTML", "<h2>Head</h2><p>one<p>two<script>x</script>", "## Head\none\ntwo"),
+        ("a.csv", 'name;city\nAda;"Lyon;\nFR"\n\nBo;\n', "\n\nname: Ada; city: Lyon; FR\n\nname: Bo"),
+        ("a.csv", "name,city\n", "name city"),
+        ("a.tsv", "name\tcity\nAda\tLyon\tx\n", "\nname: Ada; city: Lyon; x"),
+        ("a.json", '{"a": "\\u4f60", "b": [null]}', '{\n"a": "你",\n"b": [\nnull\n]\n}'),
+        ("a.jsonl", '{"a": "\\u4f60"}\n\n{"a": 2}', '{"a": "你"}\n\n{"a": 2}'),
+        ("a.txt", "上海办公室的年假制度".encode("gb18030"), "上海办公室的年假制度"),
+        ("a.txt", "é".encode("utf-16"), "é"),
+        ("a.txt", b"\xef\xbb\xbfx", "x"),
     ],
 )
-def test_supported_files_become_blocks(name: str, content: str | bytes, expected: list[str]) -> None:
-    assert texts(name, content) == expected
+def test_supported_files_become_text(name: str, content: str | bytes, expected: str) -> None:
+    (page,) = read(name, content)
+    text = "\n".join(filter(None, page.text.split("\n"))) if name == "a.HTML" else page.text
+    assert text == expected
+
+
+def test_documents_have_headings_rows_pages_and_sheets() -> None:
+    assert read_file("a.docx", docx()) == FileText([Page("# Guide\nSome text.\nleft | right")], {}, True)
+    (page,) = read("a.pdf", pdf())
+    assert page == Page("Hello from page", 1)
+    assert read("a.xlsx", xlsx()) == [Page("\nitem: lamp; price: 12\n\nitem: desk; price: 80.5", 1, "Prices")]
+    chunks = split_file(read_file("a.xlsx", xlsx()), 16, 0)
+    assert [(c.content, c.positions) for c in chunks] == [
+        ("Prices\nitem: lamp; price: 12\n\nitem: desk; price: 80.5", [[1, 0, 0, 2, 4]])
+    ]
 
 
 @each_row(
@@ -44,12 +99,25 @@ def test_supported_files_become_blocks(name: str, content: str | bytes, expected
         ("a.json", b"[" * 200_000, "nested too deeply"),
         ("a.jsonl", b'{"a": 1}\n{', r"line 2"),
         ("a.exe", b"", r"\.exe are not supported"),
+        ("a", b"", "without a suffix"),
         ("a.csv", b'"' + b"x" * 2_000_000, "not a valid table"),
+        ("a.docx", b"PK\x03\x04 nonsense", "damaged"),
+        ("a.xlsx", b"PK\x03\x04 nonsense", "damaged"),
+        ("a.pdf", b"nonsense", "damaged|no text"),
     ],
 )
-def test_unreadable_files_are_an_error_with_the_reason(name: str, content: bytes, problem: str) -> None:
+def test_unreadable_files_are_an_error_with_the_reason(
+    name: str, content: bytes, problem: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises(ServiceError, match=problem):
-        read_blocks(name, content)
+        read_file(name, content)
+    assert caplog.records == []
+
+
+def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(extras.EXTRAS, "documents", ("no_such_library",))
+    with pytest.raises(ServiceError, match=r"needs no_such_library. Install it with: pip install '[^']*\[documents\]'"):
+        read_file("a.xlsx", b"")
 
 
 @each_row(
@@ -57,53 +125,91 @@ def test_unreadable_files_are_an_error_with_the_reason(name: str, content: bytes
     [
         ("a.md", f"# a{' ' * 20_000}b\ntext"),
         ("a.md", f"# {'#' * 100_000}x\ntext"),
+        ("a.md", "---\n" + "[" * 50_000 + "\n---\n"),
+        ("a.md", "---\n" * 100_000),
         ("a.html", f"<p># {'#' * 100_000}x<p>text"),
         ("a.csv", f"{'n' * 500_000},b\n" + "x,y\n" * 10_000),
         ("a.csv", "," * 500_000 + "\n" + "x\n" * 10_000),
         ("a.json", f'{{"{"k" * 500_000}": [{"1," * 10_000}1]}}'),
+        ("a.txt", "x" * 1_000_000),
+        ("a.txt", "天" * 300_000),
+        ("a.txt", "\n" * 1_000_000 + "x"),
+        ("a.txt", "a b " * 250_000),
     ],
 )
 def test_small_files_need_little_time_and_memory(name: str, content: str) -> None:
     start = time.process_time()
-    assert sum(map(len, texts(name, content))) < 5_000_000
-    assert time.process_time() - start < 5
+    chunks = split_file(read_file(name, content.encode()), 256, 32)
+    assert sum(len(chunk.content) for chunk in chunks) < 5_000_000
+    assert time.process_time() - start < 10
 
 
-def test_files_with_too_much_text_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunking, "MAX_BLOCKS", 2)
-    monkeypatch.setattr(chunking, "MAX_TEXT_CHARS", 100)
-    for name, content in (("a.txt", "a\n\nb\n\nc"), ("a.csv", "h\n1\n2\n3\n"), ("a.json", "[[1, 2, 3]]")):
-        with pytest.raises(ServiceError, match="more than 2 paragraphs or rows; split it"):
-            texts(name, content)
-    with pytest.raises(ServiceError, match="more than 100 characters"):
-        texts("a.txt", "a" * 101)
+def test_tables_with_too_much_text_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_text, "MAX_TEXT_CHARS", 10)
+    with pytest.raises(ServiceError, match="more than 10 characters of text; split it"):
+        read("a.csv", "name\nvalue\nvalue\n")
 
 
-def test_front_matter_is_not_text_but_counts_for_line_numbers() -> None:
-    text = read_blocks("a.md", b"---\nyear: 2026\n---\n# Head\n\nText")
-    assert text.metadata == {"year": 2026}
-    assert [(block.text, block.first_line) for block in text.blocks] == [("Head", 4), ("Text", 6)]
+def test_a_decompression_bomb_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", b"0" * 2000)
+    for limit in ("MAX_TREE_BYTES", "MAX_UNPACKED_BYTES"):
+        monkeypatch.setattr(zip_size, limit, 1000)
+        with pytest.raises(ServiceError, match="decompressed size"):
+            read_file("a.docx", target.getvalue())
+
+
+def with_part(file: bytes, name: str, content: str) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(file)) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+        for part in old.namelist():
+            new.writestr(part, content if part == name else old.read(part))
+    return target.getvalue()
+
+
+SHEET = (
+    '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>{}</sheetData></worksheet>'
+)
+DOCUMENT = (
+    '<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:tbl><w:tr><w:tc>'
+    '<w:tcPr><w:gridSpan w:val="2000000000"/></w:tcPr><w:p/></w:tc></w:tr></w:tbl></w:body></w:document>'
+)
+
+
+@each_row("rows", ['<row><c r="XFD1"/></row>' * 100, '<row r="9999999999"><c r="A1"/></row>'])
+def test_huge_cell_counts_are_rejected(rows: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_text, "MAX_CELLS", 100_000)
+    with pytest.raises(ServiceError, match="more than 100,000 cells"):
+        read_file("a.xlsx", with_part(xlsx(), "xl/worksheets/sheet1.xml", SHEET.format(rows)))
+    with pytest.raises(ServiceError, match="more than 100,000 cells"):
+        read_file("a.docx", with_part(docx(), "word/document.xml", DOCUMENT))
 
 
 @each_row(
     ("text", "metadata", "lines"),
     [
         (
-            "---\nyear: 2026\nprice: 1.5\nok: true\nn: 'A: b'\n---\nText",
-            {"year": 2026, "price": 1.5, "ok": True, "n": "A: b"},
-            6,
+            "---\nyear: 2026\nprice: 1.5\nok: true\nn: 'A: b'\nday: 2026-11-29\n---\nText",
+            {"year": 2026, "price": 1.5, "ok": True, "n": "A: b", "day": "2026-11-29"},
+            7,
         ),
-        ("---\ntags:\n  - a\n  - 2\n\n# note\nnone: null\n---\n", {"tags": ["a", 2]}, 8),
-        ("---\r\na: 1\r\n---\r\n", {"a": 1}, 3),
-        ("---\na: 1\nno end", {}, 0),
+        ("---\ntags:\n  - a\n  - 2\n\n# note\nnone: null\n---\nText", {"tags": ["a", 2]}, 8),
+        ("---\r\na: 1\r\n---\r\nText", {"a": 1}, 3),
+        ("---\n---\nText", {}, 2),
+        ("---\na: 1\nno end\n\nText", {}, 0),
         ("---\n{ strange\n---\n", {}, 0),
+        ("---\na: {b: c}\n---\n", {}, 0),
+        ("---\na: !!python/object:os.system x\n---\n", {}, 0),
+        ("---\na: &a [x, x]\nb: &b [*a, *a]\n---\n", {}, 0),
         ("Text\n---\na: 1\n---\n", {}, 0),
         ("", {}, 0),
-        (f"---\na: {'[' * 5000}{']' * 5000}\n---\n", {"a": ["[" * 4999 + "]" * 4999]}, 3),
     ],
 )
-def test_front_matter_is_parsed(text: str, metadata: dict[str, Any], lines: int) -> None:
-    assert split_front_matter(text) == (metadata, lines)
+def test_front_matter_is_no_text_but_counts_for_line_numbers(text: str, metadata: dict[str, Any], lines: int) -> None:
+    file = read_file("a.md", text.encode())
+    assert file.metadata == metadata
+    assert file.pages[0].text == "\n" * lines + "\n".join(text.split("\n")[lines:]).replace("\r", "")
 
 
 def test_a_metadata_file_is_parsed() -> None:
@@ -111,3 +217,63 @@ def test_a_metadata_file_is_parsed() -> None:
     for wrong in (b"[1]", b"{", b"\xff", b'{"a": {}}', b'{"a": [[1]]}', b"[" * 100_000):
         with pytest.raises(ServiceError, match=r"meta\.json"):
             read_sidecar(wrong)
+
+
+def split(text: str, tokens: int = 100, overlap: int = 0, name: str = "a.md") -> list[tuple[str, list[int]]]:
+    chunks = split_file(read_file(name, text.encode()), tokens, overlap)
+    return [(chunk.content, [*chunk.positions[0][3:]]) for chunk in chunks]
+
+
+def test_a_heading_starts_a_chunk_and_precedes_its_text() -> None:
+    text = "# Guide #\n\nIntro.\n\n## Part\nOne.\n\n```\n# Two\n```\n# Other\n"
+    assert split(text) == [
+        ("Guide\nIntro.", [3, 3]),
+        ("Guide > Part\nOne.\n\n```\n# Two\n```", [6, 10]),
+        ("Other", [11, 11]),
+    ]
+    assert split("# No heading", name="a.txt") == [("# No heading", [1, 1])]
+
+
+@each_row(
+    ("text", "contents"),
+    [
+        ("# Guide\n## Part\nOne.", ["Guide > Part\nOne."]),
+        ("# Guide\n## Part\n## Other\nOne.", ["Guide > Part", "Guide > Other\nOne."]),
+        ("# Guide\n## Part", ["Guide > Part"]),
+        ("## Part\n# Guide\nOne.", ["Part", "Guide\nOne."]),
+    ],
+)
+def test_a_title_is_no_chunk_if_the_chunks_below_it_begin_with_it(text: str, contents: list[str]) -> None:
+    assert [content for content, _ in split(text)] == contents
+
+
+def test_the_end_of_a_chunk_is_repeated_in_the_next() -> None:
+    text = "First sentence of the text. Second sentence of it. Third one is here. Fourth one is last."
+    first, second = (content for content, _ in split(text, 16, 6))
+    assert first.endswith("Third one is here.") or first.endswith("Second sentence of it.")
+    assert second.startswith(("Third one", "Second sentence"))
+    assert [content for content, _ in split("a b c d. " * 4 + "\n\n" + "e f g h. " * 4, 12)] == [
+        ("a b c d. " * 4).strip(),
+        ("e f g h. " * 4).strip(),
+    ]
+
+
+def test_pages_are_split_one_by_one() -> None:
+    file = FileText([Page("One.\nTwo.", 1), Page("", 2), Page("\nThree.", 3)])
+    positions = [(chunk.content, chunk.positions) for chunk in split_file(file, 100, 0)]
+    assert positions == [("One.\nTwo.", [[1, 0, 0, 1, 2]]), ("Three.", [[3, 0, 0, 2, 2]])]
+
+
+def test_long_texts_are_split_at_sentences_or_anywhere_without_loss() -> None:
+    for text in ("Some words. " * 500, "天地玄黄。" * 300, "x" * 5000, "word " * 2000, "天" * 2000):
+        contents = [content for content, _ in split(text, 64)]
+        assert max(map(estimate_tokens, contents)) <= 64
+        assert "".join("".join(contents).split()) == "".join(text.split())
+
+
+def test_chunks_of_a_long_paragraph_have_their_lines() -> None:
+    text = "# Head\n\n" + "\n".join(f"line number {i} of them" for i in range(3, 41))
+    for overlap in (0, 16):
+        for content, (first, last) in split(text, 32, overlap):
+            lines = content.split("\n")[1:]
+            assert (lines[0].split()[2], lines[-1].split()[2]) == (str(first), str(last))

@@ -4,49 +4,38 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.knowledge.indexing import AddedFiles, Indexer, Progress
-from ragflow_lg.adapters.knowledge.knowledge_database import KnowledgeDatabase
-from ragflow_lg.adapters.knowledge.knowledge_records import (
+from ragflow_lg.adapters.knowledge import indexing
+from ragflow_lg.adapters.knowledge.indexing import AddedFiles, Indexer, is_deleted, list_source_files
+from ragflow_lg.adapters.knowledge.knowledge_file import (
+    KnowledgeFile,
     add_dataset,
-    delete_dataset,
     find_dataset,
-    iterate_chunks,
     list_documents,
+    read_chunks,
 )
-from ragflow_lg.adapters.knowledge.source_files import list_source_files
 from ragflow_lg.base.errors import ServiceError
 from tests.architecture.sources import ROOT
 from tests.fakes.embedded import CountingEmbedder
 
-PARAGRAPHS = [f"paragraph number {i} of a long text here" for i in range(30)]
-
 
 async def add(
-    path: Path, embedder: CountingEmbedder | None = None, folder: Path | None = None, **options: Any
+    path: Path, embedder: CountingEmbedder | None = None, folder: Path | None = None, *, parallel: int = 4
 ) -> AddedFiles:
-    database = KnowledgeDatabase((folder or path).parent / "k.db")
-    with database.writing() as connection:
+    file = KnowledgeFile((folder or path).parent / "k.db")
+    with file.writing() as connection:
         dataset = find_dataset(connection, "d") or add_dataset(connection, "d", "m", chunk_tokens=16, overlap_tokens=0)
-    try:
-        indexer = Indexer(database, dataset, embedder or CountingEmbedder(), **options)
-        return await indexer.add(list(list_source_files(path)), str(path.resolve()))
-    finally:
-        database.close()
+    indexer = Indexer(file, dataset, embedder or CountingEmbedder(), parallel=parallel)
+    return await indexer.add([file for file in list_source_files(path) if file.is_supported], str(path.resolve()))
 
 
 def read_stored(folder: Path) -> dict[str, list[str]]:
-    database = KnowledgeDatabase(folder.parent / "k.db")
-    documents: dict[str, list[str]] = {}
-    with database.reading() as connection:
-        for document in list_documents(connection, 1):
-            documents[document.name] = ["complete" if document.is_complete else "partial"]
-        for chunk in iterate_chunks(connection, 1):
+    with KnowledgeFile(folder.parent / "k.db").reading() as connection:
+        documents: dict[str, list[str]] = {document.name: [] for document in list_documents(connection, 1)}
+        for chunk in read_chunks(connection, "dataset = 1 ORDER BY chunks.number"):
             documents[chunk.document_name].append(chunk.content)
-    database.close()
     return documents
 
 
@@ -69,9 +58,7 @@ async def test_only_new_and_changed_files_are_embedded(folder: Path) -> None:
     second = await add(folder, embedder)
     assert (second.added, second.changed, second.unchanged) == (["c.txt"], ["a.md", "b.txt"], [])
     assert sorted(embedder.texts) == ["A\none", "four", "three"]
-    assert read_stored(folder) == {
-        n: ["complete", t] for n, t in (("a.md", "A\none"), ("b.txt", "three"), ("c.txt", "four"))
-    }
+    assert read_stored(folder) == {"a.md": ["A\none"], "b.txt": ["three"], "c.txt": ["four"]}
     (folder / "c.txt").unlink()
     third = await add(folder, CountingEmbedder(fails_after=0))
     assert (third.unchanged, third.missing, third.chunks) == (["a.md", "b.txt"], ["c.txt"], 0)
@@ -93,18 +80,13 @@ async def test_unreadable_files_and_duplicates_are_reported_and_the_others_added
     assert renamed.duplicates == {"same.txt": "c.txt"}
 
 
-async def test_chunks_stored_before_a_failure_are_not_embedded_again(folder: Path) -> None:
-    (folder / "long.txt").write_text("\n\n".join(PARAGRAPHS[:20]), "utf-8")
+async def test_documents_stored_before_a_failure_are_not_embedded_again(folder: Path) -> None:
     with pytest.raises(ServiceError, match="gone"):
-        await add(folder, CountingEmbedder(fails_after=8), batch=4, parallel=1)
-    assert read_stored(folder)["long.txt"][0] == "partial"
+        await add(folder, CountingEmbedder(fails_after=1), parallel=1)
+    assert list(read_stored(folder)) == ["a.md"]
     embedder = CountingEmbedder()
-    report = await add(folder, embedder, batch=4)
-    assert len(embedder.texts) == 22 - 8
-    assert "long.txt" in report.added
-    status, *contents = read_stored(folder)["long.txt"]
-    assert status == "complete"
-    assert contents == PARAGRAPHS[:20]
+    assert (await add(folder, embedder)).added == ["b.txt"]
+    assert embedder.texts == ["two"]
 
 
 async def test_a_file_does_not_replace_another_one_with_the_same_name(folder: Path, tmp_path: Path) -> None:
@@ -113,18 +95,6 @@ async def test_a_file_does_not_replace_another_one_with_the_same_name(folder: Pa
     other.mkdir()
     (other / "a.md").write_text("something else", "utf-8")
     assert "has a document with this name" in (await add(other)).failed["a.md"]
-
-
-async def test_vectors_of_another_length_are_an_error(folder: Path) -> None:
-    await add(folder)
-    (folder / "c.txt").write_text("four", "utf-8")
-
-    class Short(CountingEmbedder):
-        async def embed_chunks(self, texts: Any) -> Any:
-            return [[1.0, 2.0]] * len(texts)
-
-    with pytest.raises(ServiceError, match=r"'d' has vectors of 384 numbers.*returns 2"):
-        await add(folder, Short())
 
 
 async def test_vectors_of_another_model_are_not_added(folder: Path) -> None:
@@ -143,7 +113,7 @@ async def test_a_renamed_file_is_not_a_duplicate_of_its_old_name(folder: Path) -
     (folder / "b.txt").write_text("new", "utf-8")
     report = await add(folder)
     assert (report.added, report.changed, report.duplicates) == (["c.txt"], ["b.txt"], {})
-    assert read_stored(folder)["c.txt"] == ["complete", "two"]
+    assert read_stored(folder)["c.txt"] == ["two"]
 
 
 async def test_a_document_with_another_name_is_not_missing(folder: Path) -> None:
@@ -158,7 +128,7 @@ async def test_lone_surrogates_are_replaced(folder: Path) -> None:
     (folder / "c.json").write_text('["\\ud800 half"]', "utf-8")
     (folder / "c.json.meta.json").write_text('{"\\ud800": "\\udfff", "n": NaN}', "utf-8")
     await add(folder)
-    assert read_stored(folder)["c.json"] == ["complete", "\ufffd half"]
+    assert read_stored(folder)["c.json"] == ['[\n"\ufffd half"\n]']
 
 
 async def test_files_with_equal_names_after_decoding_are_reported(folder: Path) -> None:
@@ -167,38 +137,6 @@ async def test_files_with_equal_names_after_decoding_are_reported(folder: Path) 
     report = await add(folder)
     assert "\ufffd.txt" in report.added
     assert "rename one" in report.failed["\ufffd.txt"]
-
-
-async def test_a_dataset_deleted_meanwhile_is_an_error(folder: Path) -> None:
-    class Deleting(CountingEmbedder):
-        async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-            database = KnowledgeDatabase(folder.parent / "k.db")
-            with database.writing() as connection:
-                delete_dataset(connection, 1)
-            database.close()
-            return await super().embed_chunks(texts)
-
-    with pytest.raises(ServiceError, match=r"'d' has been deleted\."):
-        await add(folder, Deleting())
-
-
-async def test_large_vectors_are_normalized_without_overflow(folder: Path) -> None:
-    class Large(CountingEmbedder):
-        async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-            return [[1e30, 0.0]] * len(texts)
-
-    await add(folder, Large())
-    database = KnowledgeDatabase(folder.parent / "k.db")
-    with database.reading() as connection:
-        (vector,) = connection.execute("SELECT vector FROM vectors_1").fetchone()
-    database.close()
-    assert vector == b"\0\0\x80?\0\0\0\0"
-
-
-async def test_progress_is_reported(folder: Path) -> None:
-    reports: list[Progress] = []
-    await add(folder, on_progress=reports.append)
-    assert reports[-1] == Progress(2, 2, 2)
 
 
 PROGRAM = """
@@ -213,12 +151,13 @@ class Killed(CountingEmbedder):
             os.kill(os.getpid(), signal.SIGKILL)
         return await super().embed_chunks(texts)
 
-asyncio.run(add(Path(sys.argv[1]), Killed(), batch=4, parallel=1))
+asyncio.run(add(Path(sys.argv[1]), Killed(), parallel=1))
 """
 
 
 async def test_indexing_continues_after_a_killed_process(folder: Path) -> None:
-    (folder / "long.txt").write_text("\n\n".join(PARAGRAPHS), "utf-8")
+    for number in range(20):
+        (folder / f"c{number}.txt").write_text(f"text {number}", "utf-8")
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(folder)],
         cwd=ROOT,
@@ -230,5 +169,77 @@ async def test_indexing_continues_after_a_killed_process(folder: Path) -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
     embedder = CountingEmbedder()
     await add(folder, embedder)
-    assert len(embedder.texts) == 32 - 12
-    assert read_stored(folder)["long.txt"][1:] == PARAGRAPHS
+    assert len(embedder.texts) == 22 - 12
+    assert len(read_stored(folder)) == 22
+
+
+def test_files_of_a_folder_are_listed(tmp_path: Path) -> None:
+    for name in ("b.md", "a/c.TXT", "a/x.png", ".git/d.md", ".hidden.md", "b.md.meta.json", "~$e.docx"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x", "utf-8")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.md")).write_text("x", "utf-8")
+    (tmp_path / "link.md").symlink_to("/etc/hostname")
+    (tmp_path / "circle").symlink_to(tmp_path)
+    files = list_source_files(tmp_path)
+    assert [(file.name, file.is_supported) for file in files] == [
+        ("b.md", True),
+        ("\ufffd.md", True),
+        ("a/c.TXT", True),
+        ("a/x.png", False),
+    ]
+    files[1].source.encode("utf-8")
+    assert [file.name for file in list_source_files(tmp_path / "b.md")] == ["b.md"]
+    for name in ("none", "n" * 300):
+        with pytest.raises(ServiceError, match="no file or folder"):
+            list_source_files(tmp_path / name)
+
+
+async def test_files_that_cannot_be_read_are_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_limit(*names: str, limit: str, value: int) -> None:
+        monkeypatch.setattr(indexing, limit, value)
+
+    (folder / "large.md").write_text("x" * 100, "utf-8")
+    (folder / "b.txt.meta.json").write_bytes(b" " * 100)
+    os.mkfifo(folder / "pipe.md")
+    long = f"{'n' * 250}.md"  # too long for a metadata file
+    (folder / long).write_text("text", "utf-8")
+    (folder / "linked.md").write_text("linked", "utf-8")
+    (folder / "linked.md.meta.json").symlink_to("/etc/hostname")  # not read
+    read_limit(limit="MAX_FILE_BYTES", value=50)
+    read_limit(limit="MAX_SIDECAR_BYTES", value=50)
+    (folder / "locked").mkdir()
+    walk = os.walk
+
+    def lock(path: Path, onerror: object) -> object:
+        for entry in walk(path):
+            if entry[0].endswith("locked"):
+                onerror(PermissionError(13, "Permission denied", entry[0]))  # pyright: ignore[reportCallIssue]
+            else:
+                yield entry
+
+    monkeypatch.setattr(os, "walk", lock)
+    report = await add(folder)
+    assert report.added == ["a.md", "linked.md", long]
+    assert report.failed == {
+        "b.txt": "'b.txt.meta.json' is larger than 50 bytes; split it",
+        "large.md": "'large.md' is larger than 50 bytes; split it",
+        "locked/": "it cannot be opened: Is a directory",
+        "pipe.md": "it is not a regular file",
+    }
+
+
+def test_deleted_files_and_links_count_as_deleted(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x", "utf-8")
+    (tmp_path / "link").symlink_to("a")
+    assert [is_deleted(f"{tmp_path}/{name}") for name in ("a", "b", "a/b", "link", "n" * 300)] == [0, 1, 1, 1, 0]
+
+
+async def test_a_deleted_dataset_is_an_error(folder: Path) -> None:
+    class Deleting(CountingEmbedder):
+        async def embed_chunks(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+            with KnowledgeFile(folder.parent / "k.db").writing() as connection:
+                connection.execute("DELETE FROM datasets")
+            return await super().embed_chunks(texts)
+
+    with pytest.raises(ServiceError, match=r"'d' has been deleted\."):
+        await add(folder, Deleting())

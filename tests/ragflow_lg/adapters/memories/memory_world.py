@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.knowledge.endpoint_embedder import HashingEmbedder
+from ragflow_lg.adapters.knowledge.embedders import HashingEmbedder
 from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
 from ragflow_lg.adapters.memories.memory_settings import MemorySettings
 from ragflow_lg.adapters.memories.memory_shelf import MemoryShelf
