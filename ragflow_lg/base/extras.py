@@ -23,7 +23,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "browser": ("playwright",),
     "chat": ("prompt_toolkit",),
     "cjk": ("cvttf_NotoSansCJK_Regular",),
-    "crawler": ("lxml", "trafilatura"),
+    "crawler": ("lxml", "markdownify", "trafilatura"),
     "documents": ("docx", "openpyxl", "pypdf"),
     "eject": ("ruff",),
     "elasticsearch": ("elasticsearch", "elastic_transport", "langchain_elasticsearch", "snowballstemmer"),

@@ -33,24 +33,24 @@ def html_to_text(page: str) -> str:
     Raises:
         ValueError: if the page is longer than `MAX_HTML_CHARS`.
     """
+    check_length(page)
+    require("html", "Reading web pages")
     builder = _Lines()
-    parse_page(page, builder)
+    etree: Any = importlib.import_module("lxml.etree")  # slow to import and untyped
+    parser = etree.HTMLParser(target=builder, encoding="utf-8", huge_tree=True)
+    parser.feed(b"<body>" + page.encode("utf-8", "replace"))
+    parser.close()
     return "\n".join(builder.lines)
 
 
-def parse_page(page: str, target: Any) -> None:
-    """Pass the tags and texts of a page to a parser target of lxml.
+def check_length(page: str) -> None:
+    """Check the length of a page.
 
     Raises:
-        ValueError: if the page is longer than `MAX_HTML_CHARS`.
+        ValueError: if it is longer than `MAX_HTML_CHARS`.
     """
     if len(page) > MAX_HTML_CHARS:
-        raise ValueError(f"The page has {len(page):,} characters; at most {MAX_HTML_CHARS:,} can be converted to text.")
-    require("html", "Reading web pages")
-    etree: Any = importlib.import_module("lxml.etree")  # slow to import and untyped
-    parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True)
-    parser.feed(b"<body>" + page.encode("utf-8", "replace"))
-    parser.close()
+        raise ValueError(f"a page of {len(page):,} characters, of which at most {MAX_HTML_CHARS:,} can be read")
 
 
 class _Lines:
@@ -116,68 +116,32 @@ def _opening(tag: str, attributes: Mapping[str, str]) -> str:
     return f"<{tag}{spans}>"
 
 
-MAX_CLASSES = 10_000
-
-
 def read_html_records(page: str, begins: str, fields: Mapping[str, str]) -> tuple[list[dict[str, str]], set[str]]:
     """Return the records of a page and the classes that occur in it.
 
     An element with the class ``begins`` begins a record. ``fields`` maps the classes of elements inside it, or after
-    it, to the names of their texts; ``href`` is the first link. The page is read in linear time. This function is
-    CPU-bound; call it in a thread.
+    it, to the names of their texts; ``href`` is the first link. This function is CPU-bound; call it in a thread.
 
     Raises:
-        ValueError: if the page is longer than `ragflow_lg.base.html_text.MAX_HTML_CHARS`.
+        ValueError: if the page is longer than `MAX_HTML_CHARS`.
     """
-    if len(page) > MAX_HTML_CHARS:
-        raise ValueError(f"{len(page):,} characters; the limit is {MAX_HTML_CHARS:,}")
-    reader = _Reader(begins, fields)
-    parse_page(page, reader)
-    return reader.records, reader.classes
-
-
-class _Reader:
-    """Collects records from lxml's parser events."""
-
-    def __init__(self, begins: str, fields: Mapping[str, str]) -> None:
-        self.records: list[dict[str, str]] = []
-        self.classes: set[str] = set()
-        self._begins = begins
-        self._fields = fields
-        self._field = ""
-        self._depth = 0
-        self._parts: list[str] = []
-
-    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        classes = attributes.get("class", "").split()
-        if not self._field and self._begins in classes:
-            self.records.append({"href": "", **dict.fromkeys(self._fields.values(), "")})
-        if self.records and tag == "a" and not self.records[-1]["href"]:
-            self.records[-1]["href"] = attributes.get("href", "")
-        if self._field:
-            self._depth += 1
-            return
-        if len(self.classes) < MAX_CLASSES:
-            self.classes.update(classes)
-        if self.records:
-            self._field = next((self._fields[name] for name in classes if name in self._fields), "")
-
-    def end(self, tag: str) -> None:
-        if not self._field:
-            return
-        if self._depth:
-            self._depth -= 1
-            return
-        self.records[-1][self._field] = " ".join("".join(self._parts).split())
-        self._field = ""
-        self._parts.clear()
-
-    def data(self, text: str) -> None:
-        if self._field:
-            self._parts.append(text)
-
-    def comment(self, text: str) -> None:
-        """Ignore comments."""
-
-    def close(self) -> None:
-        """Do nothing; records are read from the attributes."""
+    check_length(page)
+    require("html", "Reading web pages")
+    library: Any = importlib.import_module("lxml.html")
+    tree = library.document_fromstring(
+        b"<body>" + page.encode("utf-8", "replace"), library.HTMLParser(encoding="utf-8")
+    )
+    records: list[dict[str, str]] = []
+    found: set[str] = set()
+    for element in tree.iter("*"):
+        classes = element.get("class", "").split()
+        found.update(classes)
+        if begins in classes:
+            records.append({"href": "", **dict.fromkeys(fields.values(), "")})
+        if not records:
+            continue
+        if element.tag == "a" and not records[-1]["href"]:
+            records[-1]["href"] = element.get("href", "")
+        for name in (fields[each] for each in classes if each in fields):
+            records[-1][name] = " ".join(element.text_content().split())
+    return records, found

@@ -172,7 +172,7 @@ def page_text(page: str) -> str:
     try:
         return html_to_text(page)
     except ValueError as error:
-        raise ComponentError(str(error)) from None
+        raise ComponentError(f"The answer is {error}.") from None
 
 
 def _request(ctx: RunContext, params: Params) -> HttpRequest:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeAlias
 from urllib.parse import urljoin, urlsplit, urlunsplit
 from urllib.robotparser import RobotFileParser
 
@@ -11,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
-from ragflow_lg.base.html_markdown import convert_page
+from ragflow_lg.base.html_text import check_length
 from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.component.service_client import Service
 from ragflow_lg.component.spec import ComponentParams, ToolExample, ToolResult
@@ -34,10 +35,16 @@ _PAGES = ("text/html", "application/xhtml+xml")
 _TEXTS = ("text/", "application/json", "application/xml")
 
 
+_HIDDEN = ("iframe", "noscript", "script", "svg", "template", "title")
+_KEPT = frozenset({"href", "src", "alt", "colspan", "rowspan"})
+
+PageFormat: TypeAlias = Literal["markdown", "html", "content"]
+
+
 class Params(ComponentParams):
     """Parameters of Crawler."""
 
-    extract_type: Literal["markdown", "html", "content"] = "markdown"
+    extract_type: PageFormat = "markdown"
     """The page as Markdown, as HTML without scripts and styles, or its main text."""
     proxy: str | None = None
     """Address of an HTTP proxy."""
@@ -71,28 +78,70 @@ async def crawler(ctx: RunContext, params: Params, arguments: Arguments) -> Tool
         return build_text_result(response.text)
     if kind not in _PAGES:
         raise ServiceError(f"The address leads to {kind[:80]!r}, which is not a web page.")
+    return build_text_result(
+        await ctx.services.workers.run(convert_page, response.text, response.url, params.extract_type)
+    )
+
+
+@worker_task("Converting the page", seconds=20.0, small_size=4_096)
+def convert_page(page: str, url: str, to: PageFormat) -> str:
+    """Return a page as Markdown, as HTML without scripts and styles, or its main text. Nothing is downloaded.
+
+    Raises:
+        ServiceError: if the page is too long, nested too deeply, or has no text of its own.
+    """
     try:
-        visible = convert_page(response.text, response.url, "markdown")
-        text = visible
-        if params.extract_type == "html":
-            text = convert_page(response.text, response.url, "html")
-        elif params.extract_type == "content":
-            text = await ctx.services.workers.run(extract_text, response.text, response.url)
+        check_length(page)
+        clean = _clean(page, url)
+        visible = _markdown(clean)
     except ValueError as error:
-        raise ServiceError(str(error)) from None
-    if len(visible) < MIN_TEXT_CHARS and "<script" in response.text.lower():
+        raise ServiceError(f"The address leads to {error}.") from None
+    except RecursionError:
+        raise ServiceError("The elements of the page are nested too deeply.") from None
+    if len(visible) < MIN_TEXT_CHARS and "<script" in page.lower():
         raise ServiceError(
             "The page has hardly any text of its own; its scripts build it in a browser. The component Browser can "
             "run them."
         )
-    return build_text_result(text or visible)
+    if to == "content":
+        trafilatura: Any = importlib.import_module("trafilatura")  # slow to import and partly typed
+        return trafilatura.extract(page, url=url, output_format="markdown", include_comments=False) or visible
+    return clean if to == "html" else visible
 
 
-@worker_task("Extracting the text of the page", seconds=20.0, small_size=0)
-def extract_text(page: str, url: str) -> str:
-    """Return the main text of a page as Markdown, without links and what surrounds it. Nothing is downloaded."""
-    trafilatura: Any = importlib.import_module("trafilatura")  # slow to import and partly typed
-    return trafilatura.extract(page, url=url, output_format="markdown", include_comments=False) or ""
+def _clean(page: str, url: str) -> str:
+    """Return the body with the tags that carry meaning, without most attributes, and with absolute links."""
+    library: Any = importlib.import_module("lxml.html")
+    cleaner: Any = importlib.import_module("lxml_html_clean").Cleaner(
+        style=True, javascript=False, forms=False, kill_tags=_HIDDEN, safe_attrs=_KEPT, remove_unknown_tags=False
+    )
+    parser = library.HTMLParser(encoding="utf-8")
+    tree = library.document_fromstring(b"<body>" + page.encode("utf-8", "replace"), parser=parser)
+    if "Excessive depth" in str(parser.error_log):
+        raise RecursionError
+    cleaner(tree)
+    tree.rewrite_links(partial(_absolute, url), resolve_base_href=False)
+    body = tree.find("body")
+    content = library.tostring(tree if body is None else body, encoding="unicode")
+    return "\n".join(line for line in content.splitlines() if line.strip())
+
+
+def _absolute(url: str, link: str) -> str | None:
+    """Return a link to the web, or None for any other, whose attribute goes."""
+    try:
+        target = urljoin(url, link.strip())
+    except ValueError:
+        return None
+    return target.replace(" ", "%20") if target.startswith(("http://", "https://", "mailto:")) else None
+
+
+def _markdown(page: str) -> str:
+    soup: Any = importlib.import_module("bs4").BeautifulSoup(page, "lxml")
+    options = {"escape_misc": False, "escape_asterisks": False, "escape_underscores": False}
+    library: Any = importlib.import_module("markdownify")
+    return library.MarkdownConverter(heading_style="ATX", bullets="-", table_infer_header=True, **options).convert_soup(
+        soup
+    )
 
 
 async def _read(ctx: RunContext, params: Params, url: str) -> HttpResponse:

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from ragflow_lg.base.html_text import MAX_HTML_CHARS, html_to_text
+from ragflow_lg.base.html_text import MAX_HTML_CHARS, html_to_text, read_html_records
 from tests.harness.rows import each_row
 
 
@@ -58,3 +58,21 @@ def test_hostile_pages_take_linear_time(page: str) -> None:
 def test_a_page_that_is_too_long_is_rejected() -> None:
     with pytest.raises(ValueError, match="at most"):
         html_to_text("x" * (MAX_HTML_CHARS + 1))
+
+
+FIELDS = {"t": "title", "s": "summary"}
+
+
+def test_records_begin_at_their_class() -> None:
+    page = """<p class="s">before</p><div class="r x"><h3 class="t">A <b>b</b> <a href="/1">c</a></h3><i class="s">d</i>
+    <a href="/2">e</a></div><div class="r"><p class="t">f</p></div>"""
+    records, classes = read_html_records(page, "r", FIELDS)
+    assert records == [{"href": "/1", "title": "A b c", "summary": "d"}, {"href": "", "title": "f", "summary": ""}]
+    assert classes == {"r", "x", "t", "s"}
+
+
+@each_row("part", ["<a class=r>", "<p class=t>", "<table><font>", '<i class="a b c">', "</p>", "&#9999999;"])
+def test_records_of_any_page_take_linear_time(part: str) -> None:
+    start_s = time.process_time()
+    read_html_records(part * (500_000 // len(part)), "r", FIELDS)
+    assert time.process_time() - start_s < 5

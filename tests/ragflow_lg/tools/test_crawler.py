@@ -2,7 +2,10 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.html_text import MAX_HTML_CHARS
 from ragflow_lg.services.tool_policies import CrawlerRules
+from ragflow_lg.tools.crawler import convert_page
 from tests.fakes.tool_stubs import web_site
 from tests.fakes.tool_stubs.stub import Answer, Call, ServiceStub
 from tests.harness.rows import each_row
@@ -17,11 +20,11 @@ async def read(path: str, **more: Any) -> str:
 async def test_a_page_as_markdown() -> None:
     text = await read("/laos")
     host = text.partition("[Home](http://")[2].partition("/")[0]
-    assert text.replace(host, "h") == (
-        "[Home](http://h/)\n- Menu\n# Laos & the Mekong\nThe capital is [Vientiane](http://h/vientiane).\n1. First\n"
-        "2. Second\n  - Inner\n| City | People |\n| --- | --- |\n| Vientiane | 948,477 |\n```\na = 1\n  b = 2\n```\n"
-        "> Quoted.\n![A map](http://h/map.png)\nImprint"
-    )
+    assert [line for line in text.replace(host, "h").splitlines() if line] == [
+        *("[Home](http://h/)", "- Menu", "# Laos & the Mekong", "The capital is [Vientiane](http://h/vientiane)."),
+        *("1. First", "2. Second", "   - Inner", "| City | People |", "| --- | --- |", "| Vientiane | 948,477 |"),
+        *("```", "a = 1", "  b = 2", "```", "> Quoted.", "![A map](http://h/map.png)", "Imprint"),
+    ]
 
 
 async def test_a_page_as_html() -> None:
@@ -29,6 +32,45 @@ async def test_a_page_as_html() -> None:
     assert "<h1>Laos &amp; the Mekong</h1>" in page
     assert "<script" not in page
     assert "style" not in page
+
+
+@each_row(
+    ("page", "text"),
+    [
+        ("<p>a<p>b", "a\n\nb"),
+        ('<a href="/x y">t</a>', "[t](http://h/x%20y)"),
+        ('<a href="javascript:1">t</a><a href="data:,x">u</a>', "tu"),
+        ('<a href="http://[">t</a>', "t"),
+        ('a<a href="/x"></a>b', "ab"),
+        ("<h3>a <i>b</i></h3>c", "### a *b*\n\nc"),
+        ("<ul><li>a<li>b<ol><li>c</ol></ul>", "- a\n- b\n  1. c"),
+        ("<table><tr><td>a<p>b</p></td><td>c</td></tr></table>", "| a b | c |\n| --- | --- |"),
+        ("<pre>a\n  b\n</pre>", "```\na\n  b\n```"),
+        ('<img alt="x" src="y.png">', "![x](http://h/y.png)"),
+        ("<title>a</title><style>b</style><noscript>c</noscript><!-- d --><script>e</script>" + "f" * 40, "f" * 40),
+        ("a &lt;b&gt; &amp; c_d * e", "a <b> & c_d * e"),
+        ("</ul></pre></blockquote></main></a></td>x \ud800", "x ?"),
+    ],
+)
+def test_markdown(page: str, text: str) -> None:
+    assert convert_page(page, "http://h/p", "markdown") == text
+
+
+def test_clean_html_has_neither_scripts_nor_handlers() -> None:
+    page = '<p onclick="x()" style="y">a<script>z</script><a href="javascript:1" target=_blank>b</a><br>&lt;i&gt;</p>'
+    html = convert_page(page + "c" * 40, "http://h", "html")
+    assert html == f"<body><p>a<a>b</a><br>&lt;i&gt;</p>{'c' * 40}</body>"
+
+
+@pytest.mark.parametrize("part", ["<ul><li>", "<blockquote>", "<table><tr><td>", "<font><p>", "<div>"])
+def test_a_page_that_is_nested_too_deeply_is_refused(part: str) -> None:
+    with pytest.raises(ServiceError, match="nested too deeply"):
+        convert_page(part * 20_000, "http://h", "markdown")
+
+
+def test_a_long_page_is_refused() -> None:
+    with pytest.raises(ServiceError, match="at most"):
+        convert_page("x" * (MAX_HTML_CHARS + 1), "http://h", "markdown")
 
 
 async def test_the_main_text_of_a_page_without_further_requests() -> None:
