@@ -51,7 +51,7 @@ def speech_models(settings: Settings) -> tuple[dict[str, SpeechSettings], Transc
 
 
 def connect_accounts(settings: Settings, workers: Workers) -> tuple[ConfiguredDatabases, SmtpMailer]:
-    """Return databases and a mailer, which connect when they are first used. The caller closes the databases."""
+    """Return databases and a mailer, which connect whenever they are used."""
     from ragflow_lg.adapters.http.address_guard import AddressGuard
     from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer
     from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
@@ -64,5 +64,5 @@ def connect_accounts(settings: Settings, workers: Workers) -> tuple[ConfiguredDa
 async def open_accounts(settings: Settings, workers: Workers) -> AsyncGenerator[dict[str, Any]]:
     """Yield them as fields of `ragflow_lg.services.services.Services`."""
     databases, mailer = connect_accounts(settings, workers)
-    async with aclosing(databases), open_speech(settings, workers) as speech:
+    async with open_speech(settings, workers) as speech:
         yield {"databases": databases, "mailer": mailer, "speech": speech}

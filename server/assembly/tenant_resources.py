@@ -69,7 +69,7 @@ class TenantResources:
         http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)
         servers = McpServers(settings.mcp_settings(), server_http)
         databases, mailer = connect_accounts(settings, base.workers)
-        self._close += [databases.aclose, servers.aclose, server_http.aclose, http.aclose]
+        self._close += [servers.aclose, server_http.aclose, http.aclose]
         models = base.models
         if isinstance(models, ConfiguredModels) and not self._model:
             models = models.restrict(settings.chat_settings())

@@ -190,10 +190,9 @@ async def probe_accounts(settings: Settings) -> list[CheckResult]:
         for name, section in sections.items()
         if section.missing_variable
     ]
-    async with aclosing(databases):
-        probes = [_probe_database(databases, name) for name in settings.sql.connections]
-        mail_probes = [_probe_mail(mailer, name) for name in settings.email.servers]
-        return [*missing, *await asyncio.gather(*probes, *mail_probes)]
+    probes = [_probe_database(databases, name) for name in settings.sql.connections]
+    mail_probes = [_probe_mail(mailer, name) for name in settings.email.servers]
+    return [*missing, *await asyncio.gather(*probes, *mail_probes)]
 
 
 async def _probe_database(databases: ConfiguredDatabases, name: str) -> CheckResult:

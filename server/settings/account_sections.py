@@ -67,12 +67,8 @@ class SqlSection(Section):
     """Maximum number of rows for each statement, whatever ``max_records`` of the canvas says."""
     max_result_bytes: Annotated[int, Field(gt=0)] = 4 * 1024 * 1024
     """About how large the rows of a statement may be."""
-    pool_size: Annotated[int, Field(gt=0, le=1000)] = 5
-    """Maximum number of connections to a database with the same account."""
-    max_pools: Annotated[int, Field(gt=0)] = 32
-    """Maximum number of accounts with open connections."""
-    idle_s: Annotated[float, Field(gt=0)] = 60.0
-    """Connections are closed after this time without use."""
+    max_connections: Annotated[int, Field(gt=0, le=1000)] = 5
+    """Maximum number of connections to a database with the same account. Each query opens one."""
 
     def settings(self) -> SqlSettings:
         """Return the settings for the databases."""

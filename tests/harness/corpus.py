@@ -172,7 +172,6 @@ async def _run(plan: Plan, turns: int = 1) -> tuple[str, str | None]:
                 status = "silent"
             if status != "succeeded":
                 break
-        await databases.aclose()
     return status, error
 
 

@@ -215,7 +215,6 @@ async def _services(model: MockLLM, script: Script) -> AsyncGenerator[Services]:
                 browsers=ChromiumBrowsers(browser, [SITE], resolve=server.resolve),
                 artifacts=NamedArtifacts(),
             )
-            await databases.aclose()
         await models.aclose()
         await http.aclose()
 

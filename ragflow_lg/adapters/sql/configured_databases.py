@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard
-from ragflow_lg.adapters.sql.database_kinds import CONNECT_S, address_arguments, build_url, find_kind, kind_name
-from ragflow_lg.adapters.sql.execution import DriverError
+from ragflow_lg.adapters.sql.database_kinds import (
+    CONNECT_S,
+    DatabaseKind,
+    address_arguments,
+    build_url,
+    find_kind,
+    kind_name,
+)
+from ragflow_lg.adapters.sql.read_only import NotSqlError
+from ragflow_lg.adapters.sql.rows import RowLimits, Rows, read_rows
+from ragflow_lg.adapters.sql.servers import DriverError, Server, Session, StatementTimeoutError, open_session
 from ragflow_lg.adapters.sql.sql_settings import ConnectionSettings, SqlSettings
+from ragflow_lg.adapters.sql.sqlite_file import file_uri, query_file
+from ragflow_lg.adapters.sql.statements import Statement, bind, clean, read_statements
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.services.databases import SqlQuery, StatementResult, Target
 from ragflow_lg.services.workers import NoWorkers, Workers
-
-if TYPE_CHECKING:
-    from ragflow_lg.adapters.sql.execution import Rows, Session
-    from ragflow_lg.adapters.sql.pools import Pool
-    from ragflow_lg.adapters.sql.statements import Statement
 
 MAX_ERROR_CHARS = 1_000
 _STREAMED = ("SELECT", "WITH", "VALUES", "TABLE", "(")
@@ -53,11 +59,9 @@ class _Access(Struct, frozen=True):
     port: int
 
     @property
-    def key(self) -> tuple[Any, ...]:
-        account = self.connection.account
-        fields = tuple(getattr(account, name) for name in account.__struct_fields__)
-        options = tuple(sorted(self.connection.options.items()))
-        return (*fields, options, self.address, self.connection.allow_writes)
+    def kind(self) -> DatabaseKind:
+        """The kind of the database."""
+        return find_kind(self.connection.account.kind)
 
 
 class ConfiguredDatabases:
@@ -68,7 +72,8 @@ class ConfiguredDatabases:
         self._settings = settings
         self._guard = guard
         self._workers = workers or NoWorkers()
-        self._pools: Any = None
+        self._slots: dict[Any, tuple[asyncio.Semaphore, int]] = {}
+        """The free connections by account and address, with the number of their users."""
 
     def allows_writes(self, target: Target) -> bool:
         """Return whether statements may change the database."""
@@ -80,24 +85,35 @@ class ConfiguredDatabases:
     async def run(self, target: Target, query: SqlQuery) -> Sequence[StatementResult]:
         """Run the statements in order, up to the first read without rows. A failed statement does not stop them."""
         access = await self._find(target)
-        kind = find_kind(access.connection.account.kind)
-        modules = await asyncio.to_thread(_import_modules)  # SQLAlchemy and sqlglot are slow to load
-        read: Any = modules["statements"].read_statements
+        await asyncio.to_thread(__import__, "sqlglot")  # it is slow to load
         try:
-            sql = modules["statements"].clean(query.sql)
-        except ValueError as error:
+            sql = clean(query.sql)
+        except NotSqlError as error:
             return [StatementResult(query.sql, error=str(error))]
-        entries = await self._workers.run(read, sql, kind.dialect, list(query.values))
-        statements = [modules["statements"].Statement(**entry) for entry in entries]
-        batch = _Batch(self._settings, access, query, modules)
+        entries = await self._workers.run(read_statements, sql, access.kind.dialect, list(query.values))
+        statements = [Statement(**entry) for entry in entries]
+        batch = _Batch(self._settings, access, query)
         if not any(batch.may_run(statement) for statement in statements):
             return [batch.refuse(statement) for statement in statements]
-        if not kind.is_server:
+        if not access.kind.is_server:
             return await batch.run_on_file(self._workers, statements)
-        if self._pools is None:
-            self._pools = modules["pools"].Pools(self._settings.max_pools, self._settings.idle_s)
-        async with self._pools.use(access.key, partial(self._create_pool, access, modules)) as pool:
-            return await batch.run(pool, statements)
+        async with self._slot(access):
+            return await batch.run(self._server(access), statements)
+
+    @asynccontextmanager
+    async def _slot(self, access: _Access) -> AsyncGenerator[None]:
+        """Wait until the account may have one more connection."""
+        account = access.connection.account
+        key = (asyncio.get_running_loop(), account.kind, account.host, account.port, account.username, account.database)
+        slots, users = self._slots.get(key, (asyncio.Semaphore(self._settings.max_connections), 0))
+        self._slots[key] = (slots, users + 1)
+        try:
+            async with slots:
+                yield
+        finally:
+            slots, users = self._slots.pop(key)
+            if users > 1:
+                self._slots[key] = (slots, users - 1)
 
     async def check(self, target: Target) -> None:
         """Connect to a database and run a query that reads no table.
@@ -107,19 +123,9 @@ class ConfiguredDatabases:
             ServiceError: if the address is refused, or the database does not answer.
         """
         access = await self._find(target)
-        (result,) = await self.run(target, SqlQuery(find_kind(access.connection.account.kind).probe))
+        (result,) = await self.run(target, SqlQuery(access.kind.probe))
         if result.error:
             raise ServiceError(result.error)
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        if self._pools is not None:
-            await self._pools.aclose()
-
-    @property
-    def open_pools(self) -> int:
-        """The number of databases with open connections."""
-        return 0 if self._pools is None else len(self._pools)
 
     async def _find(self, target: Target) -> _Access:
         if isinstance(target, str):
@@ -147,27 +153,15 @@ class ConfiguredDatabases:
             raise ServiceError(f"Database host {target.host[:200]!r} is not allowed: {error}") from None
         return _Access(ConnectionSettings(target, {}, self._settings.allow_writes), address, port)
 
-    def _create_pool(self, access: _Access, modules: dict[str, Any]) -> Pool:
-        kind, connection = find_kind(access.connection.account.kind), access.connection
+    def _server(self, access: _Access) -> Server:
+        connection = access.connection
         account, arguments = connection.account, dict[str, Any]()
         if access.address:
-            arguments = address_arguments(kind, access.address)
+            arguments = address_arguments(access.kind, access.address)
             if "host" in arguments:
                 account, arguments = replace(account, host=access.address), {}
-        return modules["pools"].create_pool(
-            build_url(account, connection.options),
-            kind,
-            arguments,
-            size=self._settings.pool_size,
-            timeout_s=self._settings.timeout_s,
-            writes=connection.allow_writes,
-        )
-
-
-def _import_modules() -> dict[str, Any]:
-    importlib.import_module("sqlglot")
-    names = ("execution", "pools", "sqlite_file", "statements")
-    return {name: importlib.import_module(f"ragflow_lg.adapters.sql.{name}") for name in names}
+        url = build_url(account, connection.options)
+        return Server(access.kind, url, arguments, self._settings.timeout_s, connection.allow_writes)
 
 
 def _require(kind: str) -> None:
@@ -184,15 +178,12 @@ def _require(kind: str) -> None:
 class _Batch:
     """The statements of one query, on one database."""
 
-    def __init__(self, settings: SqlSettings, access: _Access, query: SqlQuery, modules: dict[str, Any]) -> None:
+    def __init__(self, settings: SqlSettings, access: _Access, query: SqlQuery) -> None:
         self._settings = settings
         self._access = access
         self._query = query
-        self._statements = modules["statements"]
-        self._execution = modules["execution"]
-        self._files = modules["sqlite_file"]
         self._writes = access.connection.allow_writes
-        self._rows = min(query.max_rows, settings.max_rows)
+        self._limits = RowLimits(min(query.max_rows, settings.max_rows), settings.max_result_bytes)
 
     def may_run(self, statement: Statement) -> bool:
         """Return whether a statement can be read and is allowed."""
@@ -203,19 +194,20 @@ class _Batch:
         error = statement.error or statement.refusal
         return StatementResult(statement.text, error=error, is_refused=statement.is_sql and not statement.error)
 
-    async def run(self, pool: Pool, statements: Sequence[Statement]) -> list[StatementResult]:
-        """Run the statements on a pool. If the connection breaks, the next statement gets another one."""
+    async def run(self, server: Server, statements: Sequence[Statement]) -> list[StatementResult]:
+        """Run the statements on a server. If the connection breaks, the next statement gets another one."""
         results: list[StatementResult] = []
         pending = list(statements)
-        is_kept = not self._writes or not any(statement.refusal for statement in statements)
         while pending:
             try:
-                async with self._execution.open_session(pool, is_kept=is_kept) as session:
+                async with open_session(server) as session:
                     while pending and not session.is_broken:
-                        results.append(await self._run_one(session, pool, pending.pop(0)))
+                        results.append(await self._run_one(session, pending.pop(0)))
                         last = results[-1]
                         if last.columns and not last.rows:
                             return results
+                        if last.has_more or self._too_large == last.error:
+                            break  # the connection is still sending
             except DriverError as error:
                 reason = self._describe(error.original)
                 raise ServiceError(f"Database Connection Failed! {reason}", is_retryable=True) from None
@@ -224,14 +216,13 @@ class _Batch:
     async def run_on_file(self, workers: Workers, statements: Sequence[Statement]) -> list[StatementResult]:
         """Run the statements on an SQLite file."""
         account, options = self._access.connection.account, self._access.connection.options
-        uri = self._files.file_uri(account.database, options, writes=self._writes)
+        uri = file_uri(account.database, options, writes=self._writes)
         runnable: list[dict[str, Any]] = []
         for statement in filter(self.may_run, statements):
-            text, values = self._statements.bind(statement.parts, self._query.values, "?")
+            text, values = bind(statement.parts, self._query.values, "?")
             runnable.append({"text": text, "values": list(values), "is_read": not statement.refusal})
-        limits = self._execution.RowLimits(self._rows, self._settings.max_result_bytes)
         try:
-            found = iter(await self._files.query_file(workers, uri, runnable, limits, self._settings.timeout_s))
+            found = iter(await query_file(workers, uri, runnable, self._limits, self._settings.timeout_s))
         except ServiceError as error:
             raise ServiceError(f"Database Connection Failed! {self._describe(error)}", is_retryable=True) from None
         results: list[StatementResult] = []
@@ -251,7 +242,7 @@ class _Batch:
         if error := fields.get("error"):
             return self._failure(statement, self._describe(ServiceError(error)))
         columns = fields["columns"]
-        rows = self._execution.Rows(None if columns is None else tuple(columns), *list(fields.values())[1:])
+        rows = Rows(None if columns is None else tuple(columns), *list(fields.values())[1:])
         return self._result(statement, rows)
 
     @property
@@ -270,41 +261,39 @@ class _Batch:
             return StatementResult(statement.text, changed=rows.changed)
         return StatementResult(statement.text, rows.columns, rows.rows, has_more=rows.is_cut)
 
-    async def _run_one(self, session: Session, pool: Pool, statement: Statement) -> StatementResult:
+    async def _run_one(self, session: Session, statement: Statement) -> StatementResult:
         if not self.may_run(statement):
             return self.refuse(statement)
-        text, values = self._statements.bind(statement.parts, self._query.values, pool.kind.binds)
+        kind = self._access.kind
+        text, values = bind(statement.parts, self._query.values, kind.binds)
         is_read = not statement.refusal
         first = statement.parts[0] if statement.parts and isinstance(statement.parts[0], str) else ""
-        streams = pool.kind.is_async and is_read and first.upper().startswith(_STREAMED)
-        if streams and pool.kind.dialect == "postgres":
+        streams = kind.is_async and is_read and first.upper().startswith(_STREAMED)
+        if streams and kind.dialect == "postgres":
             text = _ROW_CHECK.format(query=text, limit=self._settings.max_result_bytes, mark=_TOO_LARGE)
-        limits = self._execution.RowLimits(self._rows, self._settings.max_result_bytes)
         work = partial(
-            self._execution.read_rows,
+            read_rows,
             text=text,
             values=values,
-            limits=limits,
+            limits=self._limits,
             is_read=is_read,
             streams=streams,
-            chunk_rows=pool.kind.chunk_rows,
+            chunk_rows=kind.chunk_rows,
         )
         try:
             rows = await session.run(work, self._settings.timeout_s)
-        except self._execution.StatementTimeoutError:
+        except StatementTimeoutError:
             return self._failure(statement, self._late)
         except DriverError as error:
             await self._roll_back(session)
             reason = self._describe(error.original)
             return self._failure(statement, self._too_large if _TOO_LARGE in reason else reason)
-        if rows.is_cut:
-            await session.drop()
         return self._result(statement, rows)
 
     async def _roll_back(self, session: Session) -> None:
         try:
             await session.run(lambda connection: connection.rollback(), CONNECT_S)
-        except (DriverError, self._execution.StatementTimeoutError):  # the connection is of no more use
+        except (DriverError, StatementTimeoutError):  # the connection is of no more use
             session.is_broken = True
 
     def _failure(self, statement: Statement, reason: str) -> StatementResult:

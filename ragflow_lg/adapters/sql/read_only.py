@@ -1,6 +1,7 @@
 """The check that a statement only reads. What it does not know is refused.
 
-It is one of two: where the database has read-only transactions, statements run in one.
+It is one of two: where the database has read-only transactions, statements run in one. Those do not keep a statement
+from reading files of the server, calling other servers, and taking locks.
 """
 
 from __future__ import annotations
@@ -8,81 +9,60 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-MAX_COMMANDS = 3
-"""sqlglot takes what follows some words, such as EXPLAIN, as one text. It is read on, at most so often in a row."""
+if TYPE_CHECKING:
+    from sqlglot.tokenizer_core import Token
 
 
 class NotSqlError(ValueError):
     """A text cannot be parsed as a statement, so nobody can say whether it only reads."""
 
 
-class Lexeme(NamedTuple):
-    """A word or sign. ``text`` is without its quotes; ``start`` and ``end`` are offsets of its source."""
+@cache
+def _tokenizer(dialect: str) -> Any:
+    """Return sqlglot's tokenizer, which reads what follows words such as EXPLAIN as well, instead of as one text."""
+    from sqlglot.dialects.dialect import Dialect
 
-    kind: str
-    """sqlglot's name for its type."""
-    text: str
-    start: int
-    end: int
-
-    @property
-    def word(self) -> str:
-        """The upper-case word or sign; ``""`` for what is quoted, and for numbers."""
-        return "" if self.kind in _QUOTED else self.text.upper()
+    own = Dialect.get_or_raise(dialect or None)
+    plain: Any = type("PlainTokenizer", (own.tokenizer_class,), {"COMMANDS": set[Any]()})
+    return plain(dialect=own)
 
 
-_QUOTED = frozenset(
-    {
-        "BIT_STRING",
-        "BYTE_STRING",
-        "HEREDOC_STRING",
-        "HEX_STRING",
-        "IDENTIFIER",
-        "NATIONAL_STRING",
-        "NUMBER",
-        "RAW_STRING",
-        "STRING",
-        "UNICODE_STRING",
-    }
-)
-_COMMANDS = frozenset({"COMMAND", "EXECUTE", "FETCH", "RENAME", "SHOW", "DESCRIBE", "PRAGMA"})
-
-
-def read_lexemes(sql: str, dialect: str, *, commands: int = 0) -> list[Lexeme]:
-    """Return the lexemes of a text, without comments.
+def read_tokens(sql: str, dialect: str) -> list[Token]:
+    """Return the tokens of a text; comments are none.
 
     Raises:
         ValueError: if the text is not SQL.
     """
-    from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
 
-    lexemes: list[Lexeme] = []
     try:
-        tokens = list[Any](Dialect.get_or_raise(dialect or None).tokenize(sql))
+        return list(_tokenizer(dialect).tokenize(sql))
     except SqlglotError as error:
         raise ValueError(str(error)) from error
-    for token in tokens:
-        before = lexemes[-1] if lexemes else None
-        kind: str = token.token_type.name
-        if before is not None and before.kind in _COMMANDS and kind == "STRING":
-            start = sql.find(token.text, before.end + 1)
-            if start >= 0 and not sql[before.end + 1 : start].strip():
-                if commands >= MAX_COMMANDS:
-                    raise ValueError("commands in commands")
-                inner = read_lexemes(token.text, dialect, commands=commands + 1)
-                lexemes += [part._replace(start=part.start + start, end=part.end + start) for part in inner]
-                continue
-        lexemes.append(Lexeme(kind, token.text, token.start, token.end))
-    return lexemes
+
+
+def kind_of(token: Token) -> str:
+    """Return sqlglot's name for the type of a token."""
+    return str(token.token_type.name)
+
+
+def _word(token: Token) -> str:
+    """Return an upper-case word or sign; ``""`` for what is quoted, and for numbers."""
+    return "" if kind_of(token) in _QUOTED else token.text.upper()
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+_QUOTED = _words(
+    "BIT_STRING BYTE_STRING HEREDOC_STRING HEX_STRING IDENTIFIER NATIONAL_STRING NUMBER RAW_STRING STRING "
+    "UNICODE_STRING"
+)
 CHANGES_REFUSED = "For security reasons, INSERT, UPDATE, and DELETE statements are not supported."
 """RAGFlow's text for these three statements. Source: RAGFlow's ``agent/tools/exesql.py``."""
 
@@ -119,64 +99,44 @@ _COMMAND_WORDS = _ALWAYS_REFUSED | _words(
 )
 """Words with which other statements begin. A text that begins with any other word is not SQL."""
 
-_REFUSED_FUNCTIONS: dict[str, frozenset[str]] = {
-    "mysql": _words(
+_REFUSED_FUNCTIONS: dict[str, str] = {
+    "mysql": (
         "load_file get_lock release_lock release_all_locks nextval setval lastval master_pos_wait source_pos_wait "
-        "wait_for_executed_gtid_set wait_until_sql_thread_after_gtids service_get_read_locks service_get_write_locks "
-        "service_release_locks load_rewrite_rules flush_rewrite_rules lambda_sync lambda_async set_firewall_mode "
-        "read_firewall_users read_firewall_groups gen_dictionary_load gen_dictionary_drop"
+        "wait_for_executed_gtid_set wait_until_sql_thread_after_gtids service_* load_rewrite_rules flush_rewrite_rules "
+        "lambda_* set_firewall_mode read_firewall_* gen_dictionary_* sys_* lib_mysqludf* spider_* mroonga_* "
+        "keyring_key_* audit_log_* group_replication_* asynchronous_connection_failover_* version_tokens_* "
+        "mysql_firewall_* firewall_group_*"
     ),
-    "sqlite": _words("load_extension writefile readfile edit fts3_tokenizer"),
-    "postgres": _words(
-        "set_config nextval setval currval txid_current "
-        "query_to_xml query_to_xmlschema query_to_xml_and_xmlschema cursor_to_xml table_to_xml ts_stat ts_rewrite "
-        "database_to_xml schema_to_xml table_to_xml_and_xmlschema schema_to_xml_and_xmlschema "
-        "database_to_xml_and_xmlschema crosstab crosstab2 crosstab3 crosstab4 crosstab_hash connectby xpath_table "
-        "gin_clean_pending_list query_export_to_s3 table_import_from_s3 invoke "
-        "http http_get http_head http_post http_put http_patch http_delete blob_put "
-        "schedule schedule_in_database unschedule alter_job add_job run_job replicate_ddl_command"
+    "sqlite": "load_extension writefile readfile edit fts3_tokenizer",
+    "postgres": (
+        "pg_* lo_* dblink* lowrite loread set_config nextval setval currval txid_current *_to_xml *_to_xmlschema "
+        "*_to_xml_and_xmlschema ts_stat ts_rewrite crosstab* connectby xpath_table binary_upgrade* brin_* "
+        "heap_force_* autoprewarm* gin_clean_pending_list run_command_on_* master_run_on_* postgres_fdw_* "
+        "query_export_to_s3 table_import_from_s3 invoke http http_* blob_put schedule schedule_in_database unschedule "
+        "alter_job add_job run_job replicate_ddl_command"
     ),
-    "tsql": _words("openrowset openquery opendatasource openxml"),
-    "trino": frozenset({"query", "execute"}),
-    "": _words(
-        "httpgetblob httpgetclob httppostblob httppostclob httpputblob httpputclob httpdeleteblob httpdeleteclob "
-        "admin_cmd qcmdexc admin_task_add admin_move_table wlm_set_conn_env"
-    ),
+    "tsql": "openrowset openquery opendatasource openxml xp_* sp_*",
+    "trino": "query execute",
+    "": "http* admin_* qcmdexc wlm_set_conn_env mq* nextval",
 }
-_REFUSED_PREFIXES: dict[str, tuple[str, ...]] = {
-    "mysql": tuple(
-        _words(
-            "sys_ lib_mysqludf spider_ mroonga_ keyring_key_ audit_log_ group_replication_ "
-            "asynchronous_connection_failover_ version_tokens_ mysql_firewall_ firewall_group_"
-        )
-    ),
-    "sqlite": (),
-    "postgres": tuple(
-        _words(
-            "pg_ lo_ dblink lowrite loread binary_upgrade brin_ heap_force_ autoprewarm run_command_on_ "
-            "master_run_on_ postgres_fdw_"
-        )
-    ),
-    "tsql": ("xp_", "sp_"),
-    "": ("mq",),
-}
-_DB2_MODULES = ("utl_", "dbms_")
-"""How the names of modules begin whose functions write files, send mail and take locks."""
+"""Functions, by dialect, that read files, call servers, change something, or run a text as SQL."""
 _HARMLESS_FUNCTIONS = _words(
     "pg_typeof pg_size_pretty pg_size_bytes pg_table_size pg_total_relation_size pg_relation_size pg_indexes_size "
     "pg_database_size pg_column_size pg_get_viewdef pg_get_constraintdef pg_get_indexdef pg_get_expr pg_get_userbyid "
     "pg_get_functiondef pg_get_triggerdef pg_get_serial_sequence pg_table_is_visible pg_type_is_visible "
     "pg_encoding_to_char pg_postmaster_start_time pg_sleep pg_backend_pid"
 )
+_DB2_MODULES = ("utl_", "dbms_")
+"""How the names of modules begin whose functions write files, send mail and take locks."""
 
 
-def refusal_of(text: str, tokens: Sequence[Lexeme], dialect: str) -> str:
+def refusal_of(text: str, tokens: Sequence[Token], dialect: str) -> str:
     """Return why a statement is not a mere read; ``""`` if it is one.
 
     Raises:
         NotSqlError: if it cannot be parsed.
     """
-    word = tokens[0].word
+    word = _word(tokens[0])
     if word in ("INSERT", "UPDATE", "DELETE"):
         return CHANGES_REFUSED
     if word in _EXPLAINING:
@@ -196,35 +156,35 @@ def _not_a_read(what: str) -> str:
     return f"For security reasons, only statements that read are supported: {what}."
 
 
-def _refusal_of_explained(text: str, tokens: Sequence[Lexeme], dialect: str) -> str:
+def _refusal_of_explained(text: str, tokens: Sequence[Token], dialect: str) -> str:
     """Check what follows EXPLAIN or DESCRIBE: a name, or a read, which ANALYZE even runs."""
     at = 1
-    if [token.word for token in tokens[1:2]] == ["("] and tokens[2:3] and tokens[2].word not in _QUERY_WORDS:
+    if [_word(token) for token in tokens[1:2]] == ["("] and tokens[2:3] and _word(tokens[2]) not in _QUERY_WORDS:
         # EXPLAIN (ANALYZE, FORMAT JSON) SELECT …
-        at = next((i + 1 for i, token in enumerate(tokens) if token.word == ")"), len(tokens))
-    while at < len(tokens) and tokens[at].word in _EXPLAIN_OPTIONS:
+        at = next((i + 1 for i, token in enumerate(tokens) if _word(token) == ")"), len(tokens))
+    while at < len(tokens) and _word(tokens[at]) in _EXPLAIN_OPTIONS:
         at += 1
     rest = tokens[at:]
     if not rest:
         return _not_a_read("there is nothing to explain")
-    if rest[0].word in _QUERY_WORDS:
+    if _word(rest[0]) in _QUERY_WORDS:
         return _refusal_of_tokens(rest, dialect) or _refusal_of_tree(text[rest[0].start :], dialect)
     is_name = all(re.fullmatch(r"[\w.%$ ]+", token.text) for token in rest)
-    if not is_name or len(rest) > 6 or rest[0].word in _ALWAYS_REFUSED:
+    if not is_name or len(rest) > 6 or _word(rest[0]) in _ALWAYS_REFUSED:
         return _not_a_read("only tables and queries can be explained")
     return ""
 
 
-def _refusal_of_shown(text: str, tokens: Sequence[Lexeme], dialect: str) -> str:
+def _refusal_of_shown(text: str, tokens: Sequence[Token], dialect: str) -> str:
     """Check the condition or the query of a SHOW, which may call any function."""
-    at = next((index for index, token in enumerate(tokens) if token.word in ("WHERE", "(")), len(tokens))
+    at = next((index for index, token in enumerate(tokens) if _word(token) in ("WHERE", "(")), len(tokens))
     if at == len(tokens):
         return ""
-    query = f"SELECT 1 {'' if tokens[at].word == 'WHERE' else 'FROM '}{text[tokens[at].start :]}"
+    query = f"SELECT 1 {'' if _word(tokens[at]) == 'WHERE' else 'FROM '}{text[tokens[at].start :]}"
     return _refusal_of_tokens(tokens[at:], dialect) or _refusal_of_tree(query, dialect)
 
 
-def _refusal_of_pragma(tokens: Sequence[Lexeme]) -> str:
+def _refusal_of_pragma(tokens: Sequence[Token]) -> str:
     """Check that a PRAGMA only reads: ``PRAGMA [schema.]name[(table)]``. Any other argument would be a new value."""
     words = [token.text.lower() for token in tokens[1:]]
     if words[1:2] == ["."]:
@@ -235,10 +195,11 @@ def _refusal_of_pragma(tokens: Sequence[Lexeme]) -> str:
     return ""
 
 
-def _refusal_of_tokens(tokens: Sequence[Lexeme], dialect: str) -> str:
+def _refusal_of_tokens(tokens: Sequence[Token], dialect: str) -> str:
+    """Check the words, because T-SQL puts nothing between statements: ``SELECT 1 DELETE`` might be an alias."""
     refused = _ALWAYS_REFUSED | _TSQL_REFUSED if dialect == "tsql" else _ALWAYS_REFUSED
     for index, token in enumerate(tokens):
-        kind, word = token.kind, token.word
+        kind, word = kind_of(token), _word(token)
         before = tokens[index - 1].text if index else ""
         is_called = index + 1 < len(tokens) and tokens[index + 1].text == "("
         if kind in _REFUSED_KINDS or token.text == ":=":
@@ -247,42 +208,7 @@ def _refusal_of_tokens(tokens: Sequence[Lexeme], dialect: str) -> str:
             return _not_a_read("quotes in an escaped string are not supported")
         if word in refused and before != "." and not (is_called and word not in _NEVER_FUNCTIONS):
             return _not_a_read(f"{word} is not supported in a query; quote it if it is a name")
-        if not dialect and _is_db2_effect(token, before, "".join(part.text for part in tokens[index + 1 : index + 2])):
-            return _not_a_read(f"{token.text[:40]} is not supported")
-        if dialect == "sqlite" and _is_pragma(token, before):
-            return _not_a_read(f"{token.text[:40]} is not supported")
-        if is_called and kind != "STRING" and (name := _refused_function(token.text, dialect)):
-            return _not_a_read(f"the function {name} is not supported")
     return ""
-
-
-def _is_db2_effect(token: Lexeme, before: str, after: str) -> bool:
-    """Return whether a name is ``SEQUENCE.NEXTVAL``, or a module of Db2 whose functions have effects."""
-    return (token.text.upper() == "NEXTVAL" and before == ".") or (
-        after == "." and token.text.lower().startswith(_DB2_MODULES)
-    )
-
-
-def _is_pragma(token: Lexeme, before: str) -> bool:
-    """Return whether a word is the table of a PRAGMA that may have effects, such as ``pragma_optimize``.
-
-    SQLite takes a string for the name of a table as well.
-    """
-    name = token.text.lower()
-    if not name.startswith("pragma_") or name.removeprefix("pragma_") in _PRAGMAS:
-        return False
-    return token.kind != "STRING" or before.upper() in ("FROM", "JOIN", ",", ".", "(")
-
-
-def _refused_function(text: str, dialect: str) -> str:
-    """Return the name of a function that may have effects; ``""`` for others."""
-    name = text.lower()
-    if "\\" in name:
-        return text[:40]  # PostgreSQL's U&"…" can spell any name
-    if name in _HARMLESS_FUNCTIONS:
-        return ""
-    is_refused = name in _REFUSED_FUNCTIONS.get(dialect, ()) or name.startswith(_REFUSED_PREFIXES.get(dialect, ()))
-    return text[:40] if is_refused else ""
 
 
 def _refusal_of_tree(text: str, dialect: str) -> str:
@@ -303,6 +229,31 @@ def _refusal_of_tree(text: str, dialect: str) -> str:
             return CHANGES_REFUSED
         if isinstance(node, exp.Command | exp.Into | exp.Lock | exp.Drop | exp.Alter | exp.Set | exp.NextValueFor):
             return _not_a_read(f"{type(node).__name__} is not supported in a query")
+        if isinstance(node, exp.Func | exp.Identifier | exp.Table) and (name := _refused_name(node, dialect)):
+            return _not_a_read(f"{name[:40]} is not supported")
+    return ""
+
+
+def _refused_name(node: Any, dialect: str) -> str:
+    """Return the name of a function that may have effects, or of what has them without being called."""
+    from sqlglot import exp
+
+    names: list[str] = []
+    if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
+        names = [node.name.lower()]
+    elif isinstance(node, exp.Func):
+        names = [name.lower() for name in node.sql_names()]
+    refused = _REFUSED_FUNCTIONS.get(dialect, "").split()
+    for name in names:
+        if "\\" in name:
+            return name  # PostgreSQL's U&"…" can spell any name
+        if name not in _HARMLESS_FUNCTIONS and any(fnmatchcase(name, pattern) for pattern in refused):
+            return name
+    name = node.name.lower()
+    if dialect == "sqlite" and isinstance(node, exp.Table) and name.startswith("pragma_"):
+        return "" if name.removeprefix("pragma_") in _PRAGMAS else name
+    if not dialect and isinstance(node, exp.Identifier) and (name == "nextval" or name.startswith(_DB2_MODULES)):
+        return name
     return ""
 
 

@@ -35,9 +35,5 @@ class SqlSettings(Struct, frozen=True):
     """Maximum number of rows for each statement, whatever the canvas asks for."""
     max_result_bytes: int = 4 * 1024 * 1024
     """About how large the result of one statement may be."""
-    pool_size: int = 5
+    max_connections: int = 5
     """Maximum number of connections to one database with one account."""
-    max_pools: int = 32
-    """Maximum number of databases with open connections; idle ones are closed for others."""
-    idle_s: float = 60.0
-    """Connections are closed after this time without use."""

@@ -14,7 +14,8 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from ragflow_lg.adapters.sql.execution import GRACE_S, RowLimits, Rows, rows_of
+from ragflow_lg.adapters.sql.rows import RowLimits, Rows, rows_of
+from ragflow_lg.adapters.sql.servers import GRACE_S
 from ragflow_lg.base.errors import ServiceError, WorkLimitError
 from ragflow_lg.base.worker_tasks import WorkerTask, worker_task
 from ragflow_lg.services.workers import NoWorkers, Workers

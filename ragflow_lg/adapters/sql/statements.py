@@ -1,22 +1,24 @@
 """Splitting SQL into statements, binding values, and checking that a statement only reads.
 
-The text is read with sqlglot, in the dialect of the database. What is sent is put together from the tokens that
-sqlglot found: comments are left out, so that nothing can hide in what the database reads differently, such as MySQL's
-executable comments.
+The text is read with sqlglot, in the dialect of the database. Comments are not sent, so that nothing can hide in what
+the database reads differently, such as MySQL's executable comments.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.sql.read_only import Lexeme, NotSqlError, read_lexemes, refusal_of
+from ragflow_lg.adapters.sql.read_only import NotSqlError, kind_of, read_tokens, refusal_of
 from ragflow_lg.base.thinking import CLOSING, strip_thinking
 from ragflow_lg.base.values import to_text
 from ragflow_lg.base.worker_tasks import worker_task
+
+if TYPE_CHECKING:
+    from sqlglot.tokenizer_core import Token
 
 MAX_STATEMENTS = 100
 MAX_SQL_CHARS = 200_000
@@ -104,9 +106,9 @@ def _fields(statement: Statement) -> dict[str, Any]:
 
 
 def _statements(sql: str, dialect: str, marks: Sequence[str]) -> Iterator[Statement]:
-    group: list[Lexeme] = []
-    for token in [*read_lexemes(sql, dialect), None]:
-        if token is not None and token.kind != "SEMICOLON":
+    group: list[Token] = []
+    for token in [*read_tokens(sql, dialect), None]:
+        if token is not None and kind_of(token) != "SEMICOLON":
             group.append(token)
             continue
         if group:
@@ -114,7 +116,7 @@ def _statements(sql: str, dialect: str, marks: Sequence[str]) -> Iterator[Statem
             group = []
 
 
-def _statement(sql: str, tokens: Sequence[Lexeme], dialect: str, marks: Sequence[str]) -> Statement:
+def _statement(sql: str, tokens: Sequence[Token], dialect: str, marks: Sequence[str]) -> Statement:
     text = sql[tokens[0].start : tokens[-1].end + 1]
     parts: list[Part] = []
     for index, token in enumerate(tokens):
@@ -131,11 +133,8 @@ def _statement(sql: str, tokens: Sequence[Lexeme], dialect: str, marks: Sequence
             return Statement(text, error=_NO_VALUE.format(source[:80]), refusal="unbound")
         parts.append(value)
     checked = "".join(part if isinstance(part, str) else "?" for part in parts)
-    again = read_lexemes(checked, dialect)
-    if not _is_same(tokens, again):
-        return Statement(text, error="The statement has text that cannot be read reliably.", refusal="unstable")
     try:
-        return Statement(text, parts, refusal_of(checked, again, dialect))
+        return Statement(text, parts, refusal_of(checked, read_tokens(checked, dialect), dialect))
     except NotSqlError as error:
         return Statement(text, parts, str(error), is_sql=False)
 
@@ -146,30 +145,15 @@ _NO_VALUE = (
 )
 
 
-def _value(token: Lexeme, source: str, marks: Sequence[str]) -> list[Any] | None:
+def _value(token: Token, source: str, marks: Sequence[str]) -> list[Any] | None:
     """Return the pieces of the value that a token stands for; None if no value can stand there."""
     if source in marks:
         return [[source]]
-    if token.kind not in _LITERALS:
+    if kind_of(token) not in _LITERALS:
         return None
     pattern = "|".join(map(re.escape, marks))
     pieces = re.split(f"({pattern})", token.text)
     return [[piece] if piece in marks else piece for piece in pieces if piece]
-
-
-def _is_same(tokens: Sequence[Lexeme], again: Sequence[Lexeme]) -> bool:
-    """Return whether a text that was put together from lexemes consists of just these lexemes.
-
-    For sqlglot, ``ORDER BY`` is one lexeme, but two with a comment between them.
-    """
-    old, new = ([part for token in each for part in _words(token)] for each in (tokens, again))
-    return len(old) == len(new) and all(
-        after.text == before.text or after.kind == "PLACEHOLDER" for before, after in zip(old, new, strict=True)
-    )
-
-
-def _words(token: Lexeme) -> list[Lexeme]:
-    return [token._replace(text=word) for word in token.text.split()] if token.word else [token]
 
 
 def bind(parts: Sequence[Any], values: Mapping[str, Any], mark: str) -> tuple[str, tuple[Any, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
 from typing import Any, Literal, cast
 
 import orjson
@@ -143,8 +142,7 @@ async def test_database(body: DatabaseBody, request: Request, caller: Authentica
     )
     guard = AddressGuard(get_app_state(request).settings_of(caller.tenant).http.allow)
     try:
-        async with aclosing(ConfiguredDatabases(SqlSettings(timeout_s=_ANSWER_S), guard)) as databases:
-            await databases.check(account)
+        await ConfiguredDatabases(SqlSettings(timeout_s=_ANSWER_S), guard).check(account)
     except (ServiceError, SettingsError) as error:
         raise RequestError(str(error), _FAILED, status=200) from error
     return "Database Connection Successful!"

@@ -117,7 +117,6 @@ async def test_sql_that_was_cut_off_is_not_run(tmp_path: Path, kind: str, is_sho
             [_ async for _ in run]
             assert run.status == status
             assert ("SQL is not complete" in str(run.error)) == (end == "length")
-        await databases.aclose()
 
 
 @pytest.mark.parametrize("text", ['{"query": "vacation da', '{"query": "vacation"', "", '{"query": "a", "n": 1'])

@@ -76,7 +76,6 @@ async def database(folder: Path) -> AsyncGenerator[tuple[Services, Callable[[], 
             fake_services(databases=Dying(databases, "run")),
             lambda: execute(account, ["SELECT count(*) FROM t"])[0][0],
         )
-        await databases.aclose()
 
 
 @asynccontextmanager

@@ -1,7 +1,6 @@
 """ExeSQL as a node and as a tool, on real databases."""
 
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +38,13 @@ def file(tmp_path: Path) -> Generator[DatabaseAccount]:
         yield account
 
 
-@asynccontextmanager
-async def services_for(account: DatabaseAccount, **settings: Any) -> AsyncGenerator[Services]:
-    databases = open_databases(account, **settings)
-    try:
-        yield fake_services(databases=databases)
-    finally:
-        await databases.aclose()
+def services_for(account: DatabaseAccount, **settings: Any) -> Services:
+    return fake_services(databases=open_databases(account, **settings))
 
 
 async def run(account: DatabaseAccount, params: dict[str, Any], **options: Any) -> Result:
-    async with services_for(account) as services:
-        return await run_component(exe_sql, {"connection": "reader", **params}, services=services, **options)
+    services = services_for(account)
+    return await run_component(exe_sql, {"connection": "reader", **params}, services=services, **options)
 
 
 async def test_a_node_returns_rows_and_a_table(shop: DatabaseAccount) -> None:
@@ -262,9 +256,9 @@ async def test_an_agent_queries_a_database(file: DatabaseAccount, strategy: str)
     )
     last = Reply("It is tea.")
     tools = [{"component_name": "ExeSQL", "name": "Shop", "params": {"connection": "reader"}}]
-    async with services_for(file) as services:
-        more = {"databases": services.databases}
-        turn = await play_agent([first, last], {"tools": tools, "strategy": strategy}, services=more)
+    services = services_for(file)
+    more = {"databases": services.databases}
+    turn = await play_agent([first, last], {"tools": tools, "strategy": strategy}, services=more)
     assert turn.outputs["content"].endswith("It is tea.")
     assert "| tea    |" in str(turn.model.requests[-1][1].messages)
 
@@ -277,8 +271,8 @@ async def test_an_agent_sees_every_column_and_what_is_wrong_with_its_sql(file: D
         Reply("Tea."),
     ]
     tools = [{"component_name": "ExeSQL", "name": "Shop", "params": {"connection": "reader", "max_records": 1}}]
-    async with services_for(file) as services:
-        turn = await play_agent(replies, {"tools": tools}, services={"databases": services.databases})
+    services = services_for(file)
+    turn = await play_agent(replies, {"tools": tools}, services={"databases": services.databases})
     results = [message["content"] for message in turn.model.requests[-1][1].messages if message["role"] == "tool"]
     assert results == [
         "SQL Execution Failed: Sorry.\nIt is not SQL: no statement begins with 'Sorry'.",
@@ -288,18 +282,18 @@ async def test_an_agent_sees_every_column_and_what_is_wrong_with_its_sql(file: D
 
 
 async def test_only_what_may_write_runs_once(file: DatabaseAccount) -> None:
-    async with services_for(file) as services:
+    services = services_for(file)
 
-        class Context:
-            pass
+    class Context:
+        pass
 
-        ctx: Any = Context()
-        ctx.services = services
-        marks = {
-            (connection, once): exe_sql.must_run_once(ctx, bind(exe_sql, {"connection": connection, "once_only": once}))
-            for connection in ("reader", "writer")
-            for once in (None, True, False)
-        }
+    ctx: Any = Context()
+    ctx.services = services
+    marks = {
+        (connection, once): exe_sql.must_run_once(ctx, bind(exe_sql, {"connection": connection, "once_only": once}))
+        for connection in ("reader", "writer")
+        for once in (None, True, False)
+    }
     assert marks == {
         ("reader", None): False,
         ("reader", True): True,

@@ -39,8 +39,8 @@ def test_writes_are_allowed_for_all_connections_or_for_one(everywhere: bool, her
 
 
 def test_limits_are_passed_on() -> None:
-    read = settings(sql={"timeout_s": 3, "pool_size": 2, "max_rows": 7}).sql.settings()
-    assert (read.timeout_s, read.pool_size, read.max_rows, read.idle_s) == (3.0, 2, 7, 60.0)
+    read = settings(sql={"timeout_s": 3, "max_connections": 2, "max_rows": 7}).sql.settings()
+    assert (read.timeout_s, read.max_connections, read.max_rows) == (3.0, 2, 7)
 
 
 def test_a_server_needs_a_host_and_errors_contain_no_password() -> None:

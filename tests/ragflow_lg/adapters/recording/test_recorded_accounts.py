@@ -19,7 +19,6 @@ async def test_a_replay_does_not_query(tmp_path: Path) -> None:
         execute(shop, SHOP)
         databases = open_databases(shop)
         run, events = await record(file, components, fake_services(databases=databases))
-        await databases.aclose()
     again, replayed, _ = await replay(file, components)
     assert "tea" in str(run.answer)
     assert (again.answer, replayed) == (run.answer, events)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
 from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
-from ragflow_lg.adapters.sql.execution import to_json_value
+from ragflow_lg.adapters.sql.rows import to_json_value
 from ragflow_lg.adapters.sql.statements import clean, read_statements
 from ragflow_lg.services.databases import DatabaseAccount, StatementResult
 from tests.fakes.databases import SHOP, ask, execute, new_database, open_databases
@@ -66,7 +66,6 @@ def opened(account: DatabaseAccount) -> Generator[Reader]:
     loop, databases = LoopThread(), open_databases(account, timeout_s=10.0)
     try:
         yield Reader(databases, loop)
-        loop.run(databases.aclose())
     finally:
         loop.close()
 
