@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from ragflow_lg.base.cjk_font import find_cjk_font
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.base.extras import require
+from ragflow_lg.base.extras import find_cjk_font, require
 from ragflow_lg.dsl_compiler.drawing.arrangement import (
     BAR,
     CHIP_HEIGHT,

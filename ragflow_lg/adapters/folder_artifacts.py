@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.local_file_ids import local_file_id
+from ragflow_lg.base.local_paths import local_file_id
 from ragflow_lg.services.code import Artifact, NoArtifacts, StoredArtifact
 
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069:*?\"<>|]")

@@ -12,8 +12,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ConfigDict, create_model
 
 from ragflow_lg.adapters.knowledge.document_chunks import chunk_of_document
-from ragflow_lg.base.errors import ComponentError, RagflowLgError, ServiceError, SettingsError
-from ragflow_lg.base.foreign_text import foreign_line
+from ragflow_lg.base.errors import ComponentError, RagflowLgError, ServiceError, SettingsError, foreign_line
 from ragflow_lg.base.values import JsonValue, to_json, to_text
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.function_tool import MAX_ERROR_CHARS, Outputs, Params, ToolOptions, build_tool_spec

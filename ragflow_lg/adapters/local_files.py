@@ -11,8 +11,7 @@ from typing import Any, cast
 from ragflow_lg.adapters.knowledge.attachments import document_type, file_text, is_audio
 from ragflow_lg.adapters.system_services import InlineFiles, inline_bytes, inline_content
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.local_file_ids import local_file_id, local_path
-from ragflow_lg.base.similar_files import suggest_file
+from ragflow_lg.base.local_paths import local_file_id, local_path, suggest_file
 from ragflow_lg.services.services import FileContent
 from ragflow_lg.services.speech import NoSpeech, Speech
 from ragflow_lg.services.workers import Workers
@@ -24,7 +23,7 @@ _ID_KEYS = ("id", "file_id", "doc_id")
 
 
 class LocalFiles(InlineFiles):
-    """The `ragflow_lg.services.services.Files` that also reads files by the ids of `ragflow_lg.base.local_file_ids`.
+    """The `ragflow_lg.services.services.Files` that also reads files by the ids of `ragflow_lg.base.local_paths`.
 
     Nothing is kept, so a turn that goes on needs its files where they were, unchanged.
     """

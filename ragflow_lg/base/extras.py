@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
@@ -138,3 +139,14 @@ def describe_entry_point(entry_point: EntryPoint) -> str:
     """Return the name of an entry point and its package, for an error message."""
     package = entry_point.dist.name if entry_point.dist else "?"
     return f"{entry_point.name!r} of the installed package {package!r} ({entry_point.value}, group {entry_point.group})"
+
+
+CJK_FAMILY = "Noto Sans CJK TC"
+"""Its family. It has the characters of all three languages, in the shapes of traditional Chinese."""
+
+
+def find_cjk_font() -> Path | None:
+    """Return the file of the font, or None if the extra ``cjk`` is not installed."""
+    spec = find_spec("cvttf_NotoSansCJK_Regular")
+    folders = [] if spec is None else list(spec.submodule_search_locations or ())
+    return next((file for folder in folders for file in sorted(Path(folder).glob("*.otf"))), None)

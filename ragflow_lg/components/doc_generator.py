@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
 
 from ragflow_lg.base.errors import ComponentError, DatabaseError, RequestError, ServiceError, SettingsError
-from ragflow_lg.base.local_file_ids import local_path
+from ragflow_lg.base.local_paths import local_path
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.report_files import EXTENSIONS, ReportFile, strip_thinking, write_report_file

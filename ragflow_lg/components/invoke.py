@@ -7,14 +7,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, cast
+from urllib.parse import quote
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from ragflow_lg.base.address_values import escape_percent, escape_value
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, ForeignJsonError
 from ragflow_lg.base.extras import require
-from ragflow_lg.base.html_text import html_to_text
+from ragflow_lg.base.foreign_markup import html_to_text
 from ragflow_lg.base.json_scanner import TEXT_LIMITS, check_json, parse_foreign_json
 from ragflow_lg.base.values import MAX_CHARS, MAX_NAME_PARTS, MAX_PARSED_CHARS, JsonValue, join_texts, to_text
 from ragflow_lg.base.worker_tasks import measure, worker_task
@@ -329,3 +329,54 @@ def _reference_text(ctx: RunContext, reference: Reference) -> str:
     if not _is_known(ctx, reference):
         raise _unknown(ctx, reference)
     return to_text(ctx.value(reference))
+
+
+_IN_PATH = "/:@!$&'()*+,;=%"
+_IN_PARAMETERS = "/:@!$&'()*+,;=?%"
+_IN_PARAMETER = "/:@!$'()*,=?%"
+_HOST_ENDS = re.compile(r"[?#@\\\s]")
+_SCHEME_ONLY = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+def escape_value(before: str, value: str, after: str) -> str:
+    """Return a value as it stands in an address between two texts.
+
+    At the beginning, and alone after ``https://``, a value is an address or a part of one, and stays as it is. In a
+    path it may have slashes. Directly after ``?`` or ``&`` it is a list of parameters, unless ``=`` follows. Elsewhere
+    in the query it is one value. What is already escaped (``%20``) stays so.
+
+    Raises:
+        ValueError: for ``..`` in a path, which cannot be escaped and would remove what stands before it.
+
+    >>> escape_value("https://h.test/?q=", "a&b#c", ""), escape_value("https://h.test/", "a/b?c", "/d")
+    ('a%26b%23c', 'a/b%3Fc')
+    """
+    address = before.lstrip()
+    if not address or "#" in address:
+        return value
+    if "?" in address:
+        is_list = address[-1] in "?&" and not after.startswith("=")
+        return _quote(value, _IN_PARAMETERS if is_list else _IN_PARAMETER)
+    scheme, slashes, rest = address.partition("//")
+    if slashes and "/" not in rest:
+        if not after and _SCHEME_ONLY.fullmatch(scheme + slashes + rest):
+            return value
+        host, slash, path = value.partition("/")  # a host is not quoted: it may be an international name
+        return _HOST_ENDS.sub(lambda match: quote(match[0], safe=""), host) + slash + _quote(path, _IN_PATH)
+    if ".." in (before.rpartition("/")[2] + value + after.partition("/")[0]).split("/"):
+        raise ValueError("a value in the path has the part '..'")
+    return _quote(value, _IN_PATH)
+
+
+def _quote(value: str, safe: str) -> str:
+    return escape_percent(quote(value, safe=safe, errors="replace"))
+
+
+def escape_percent(address: str) -> str:
+    """Escape percent signs that do not begin an escape.
+
+    >>> escape_percent("100%&x=%41")
+    '100%25&x=%41'
+    """
+    return _LONE_PERCENT.sub("%25", address)

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.base.errors import ComponentError, DatabaseError, RequestError, ServiceError, SettingsError
-from ragflow_lg.base.local_file_ids import local_path
+from ragflow_lg.base.local_paths import local_path
 from ragflow_lg.base.thinking import strip_tags
 from ragflow_lg.base.values import MAX_TEXT_CHARS, JsonValue, to_text
 from ragflow_lg.component.decorator import RunContext, component

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
-from ragflow_lg.base.safe_xml import parse_xml
+from ragflow_lg.base.foreign_markup import parse_xml
 from ragflow_lg.component.service_client import MAX_ROWS, Service, open_service, read_fields
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, RunContext, build_search_result, tool

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
-from ragflow_lg.base.html_text import check_length
+from ragflow_lg.base.foreign_markup import check_length
 from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.component.service_client import Service
 from ragflow_lg.component.spec import ComponentParams, ToolExample, ToolResult

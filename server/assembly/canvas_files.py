@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.base.similar_files import suggest_file
+from ragflow_lg.base.local_paths import suggest_file
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl_compiler.deployment import NO_LIMITS, CanvasLimits, CanvasSource
 from ragflow_lg.dsl_compiler.source import MAX_BYTES

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ragflow_lg.base.errors import AnswerError, ServiceError
-from ragflow_lg.base.local_file_ids import local_file_id
+from ragflow_lg.base.local_paths import local_file_id
 from ragflow_lg.base.values import to_text
 from ragflow_lg.dsl.field_values import UnfitValueError, convert_value
 from ragflow_lg.dsl.forms import FormField, form_fields, form_problems, is_file

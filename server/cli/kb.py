@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.base.similar_files import suggest_file
+from ragflow_lg.base.local_paths import suggest_file
 from ragflow_lg.server.cli.command_line import make_group
 from ragflow_lg.server.cli.options import KeywordsWeight, Output, SettingsFile, Threshold
 from ragflow_lg.server.cli.terminal import count_of, one_line, print_line, print_note

@@ -28,7 +28,7 @@ def open_sessions(url: str, settings: Settings) -> AbstractAsyncContextManager[S
 
 async def _require_store(url: str, settings: Settings) -> None:
     """Raise CheckpointError if there is no session store at a URL: opening it would create an empty one."""
-    from ragflow_lg.base.similar_files import suggest_file
+    from ragflow_lg.base.local_paths import suggest_file
     from ragflow_lg.checkpoints.backends import store_exists
     from ragflow_lg.checkpoints.store_url import redact_url, sqlite_path, store_kind
 

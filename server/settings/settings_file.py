@@ -15,7 +15,7 @@ import pydantic_settings
 from pydantic import BaseModel
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.base.similar_files import suggest_file
+from ragflow_lg.base.local_paths import suggest_file
 from ragflow_lg.server.settings import dotenv_file
 from ragflow_lg.server.settings.settings import PREFIX, Settings
 from ragflow_lg.server.settings.trusted_folders import require_trust

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol, cast
 
-from ragflow_lg.base.foreign_text import foreign_line
+from ragflow_lg.base.errors import foreign_line
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.references import Chunk, hash_text
 

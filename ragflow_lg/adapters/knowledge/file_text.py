@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, cast
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
-from ragflow_lg.base.html_text import html_to_text
+from ragflow_lg.base.foreign_markup import html_to_text
+from ragflow_lg.base.spreadsheets.reading import check_unpacked_size
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.base.values import JsonValue, to_json
-from ragflow_lg.base.zip_size import check_unpacked_size
 
 SIDECAR = ".meta.json"
 """Suffix of a document's metadata file."""

@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.base.foreign_text import foreign_line
+from ragflow_lg.base.errors import ServiceError, SettingsError, foreign_line
 
 T = TypeVar("T")
 

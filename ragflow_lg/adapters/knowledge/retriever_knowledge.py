@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from msgspec import Struct
 
 from ragflow_lg.adapters.knowledge.document_chunks import chunk_of_document
-from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
-from ragflow_lg.base.foreign_text import foreign_line
+from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError, foreign_line
 from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetEntry,

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard, resolve_host
 from ragflow_lg.adapters.mail.mail_settings import MailServerSettings
-from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.errors import ServiceError, SettingsError, foreign_line
 from ragflow_lg.base.extras import require
-from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.services.mail import Delivery, MailAccount, MailMessage, MailTarget
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from ragflow_lg.adapters.ragflow_api.answer_values import as_list, as_map, as_rows, read_text
-from ragflow_lg.base.errors import ForeignJsonError, RefusalError, ServiceError
-from ragflow_lg.base.foreign_text import foreign_line
+from ragflow_lg.base.errors import ForeignJsonError, RefusalError, ServiceError, foreign_line
 from ragflow_lg.base.json_scanner import JsonLimits, check_json
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ragflow_lg.base.cjk_font import CJK_FAMILY
+from ragflow_lg.base.extras import CJK_FAMILY
 
 _MAIN_SHARE = 0.1
 """The share of a language's letters in a text whose main language it is."""

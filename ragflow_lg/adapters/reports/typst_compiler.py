@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.base.cjk_font import find_cjk_font
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.extras import find_cjk_font
 
 if TYPE_CHECKING:
     from typst import Fonts

@@ -7,9 +7,8 @@ from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, find_model_id, list_models
-from ragflow_lg.base.errors import ForeignJsonError, ServiceError, SettingsError
+from ragflow_lg.base.errors import ForeignJsonError, ServiceError, SettingsError, foreign_line
 from ragflow_lg.base.foreign_json import read_foreign_json
-from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.base.json_scanner import JsonLimits
 from ragflow_lg.base.tokens import estimate_tokens
 from ragflow_lg.services.chat import Usage

@@ -28,9 +28,8 @@ from ragflow_lg.adapters.sql.servers import DriverError, Server, Session, Statem
 from ragflow_lg.adapters.sql.sql_settings import ConnectionSettings, SqlSettings
 from ragflow_lg.adapters.sql.sqlite_file import file_uri, query_file
 from ragflow_lg.adapters.sql.statements import Statement, bind, clean, read_statements
-from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.errors import ServiceError, SettingsError, foreign_line
 from ragflow_lg.base.extras import require
-from ragflow_lg.base.foreign_text import foreign_line
 from ragflow_lg.services.databases import SqlQuery, StatementResult, Target
 from ragflow_lg.services.workers import NoWorkers, Workers
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.base.similar_files import suggest_file
+from ragflow_lg.base.local_paths import suggest_file
 
 MAX_PATTERN_CHARS = 1000
 MAX_SEARCHED_CHARS = 200_000

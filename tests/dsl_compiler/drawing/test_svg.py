@@ -2,8 +2,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from ragflow_lg.base.cjk_font import find_cjk_font
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.extras import find_cjk_font
 from ragflow_lg.dsl_compiler.deployment import NoDeployment
 from ragflow_lg.dsl_compiler.drawing import sketch_plan, sketch_source, to_png, to_svg
 from tests.dsl_compiler.drawing.plans import sketch_of, sketch_with_region, support_sketch

@@ -1,6 +1,6 @@
 """Texts of other programs in messages of ours."""
 
-from ragflow_lg.base.foreign_text import foreign_line
+from ragflow_lg.base.errors import foreign_line
 
 
 def test_the_longer_of_two_secrets_is_replaced_first() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from ragflow_lg.base.safe_xml import MAX_XML_CHARS, parse_xml
+from ragflow_lg.base.foreign_markup import MAX_XML_CHARS, parse_xml
 from tests.harness.rows import each_row
 
 BOMB = (

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.base.safe_xml import MAX_XML_CHARS
+from ragflow_lg.base.foreign_markup import MAX_XML_CHARS
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.tools.arxiv import arxiv
 from tests.fakes.http_server import Route

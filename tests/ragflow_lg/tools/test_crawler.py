@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.html_text import MAX_HTML_CHARS
+from ragflow_lg.base.foreign_markup import MAX_HTML_CHARS
 from ragflow_lg.services.tool_policies import CrawlerRules
 from ragflow_lg.tools.crawler import convert_page
 from tests.fakes.tool_stubs import web_site

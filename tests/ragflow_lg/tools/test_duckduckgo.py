@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.base.html_text import MAX_HTML_CHARS
+from ragflow_lg.base.foreign_markup import MAX_HTML_CHARS
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.tools.duckduckgo import duckduckgo
 from tests.fakes.agents import play_agent, tool_calls

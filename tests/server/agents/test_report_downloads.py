@@ -14,7 +14,7 @@ from pypdf import PdfReader
 
 from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
-from ragflow_lg.base.local_file_ids import local_path
+from ragflow_lg.base.local_paths import local_path
 from ragflow_lg.library import open_runner
 from ragflow_lg.server.agents.retention import delete_expired_files
 from ragflow_lg.server.agents.tenant_services import tenant_services

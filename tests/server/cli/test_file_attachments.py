@@ -10,7 +10,7 @@ import typer
 
 from ragflow_lg.adapters import local_files
 from ragflow_lg.base.errors import AnswerError
-from ragflow_lg.base.local_file_ids import local_path
+from ragflow_lg.base.local_paths import local_path
 from ragflow_lg.server.cli.form_fields import describe_file, read_attachments
 from tests.fakes.images import PNG
 from tests.server.cli.command import invoke, write_canvas

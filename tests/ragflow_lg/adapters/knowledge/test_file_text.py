@@ -8,8 +8,9 @@ import pytest
 
 from ragflow_lg.adapters.knowledge import file_text
 from ragflow_lg.adapters.knowledge.file_text import FileText, Page, read_file, read_sidecar, split_file
-from ragflow_lg.base import extras, zip_size
+from ragflow_lg.base import extras
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.spreadsheets import reading
 from ragflow_lg.base.tokens import estimate_tokens
 from tests.harness.rows import each_row
 
@@ -155,7 +156,7 @@ def test_a_decompression_bomb_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> 
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("word/document.xml", b"0" * 2000)
     for limit in ("MAX_TREE_BYTES", "MAX_UNPACKED_BYTES"):
-        monkeypatch.setattr(zip_size, limit, 1000)
+        monkeypatch.setattr(reading, limit, 1000)
         with pytest.raises(ServiceError, match="decompressed size"):
             read_file("a.docx", target.getvalue())
 

@@ -13,8 +13,8 @@ from pypdf import PdfReader
 from ragflow_lg.adapters.reports import typst_compiler
 from ragflow_lg.adapters.reports.markdown_document import DocumentWriter
 from ragflow_lg.adapters.reports.report_settings import ReportSettings
-from ragflow_lg.base.cjk_font import find_cjk_font
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.extras import find_cjk_font
 from ragflow_lg.services.reports import Layout
 from tests.ragflow_lg.adapters.reports.hostile_texts import HOSTILE_TEXTS
 from tests.ragflow_lg.adapters.reports.written import EMPTY, PLAIN, write_with_warnings

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
-from ragflow_lg.base import zip_size
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.spreadsheets import tables, writing
+from ragflow_lg.base.spreadsheets import reading, tables, writing
 from ragflow_lg.base.spreadsheets.spreadsheet_tasks import (
     Merging,
     Reading,
@@ -115,7 +114,7 @@ def test_rows_that_do_not_fit_into_an_output_are_refused(monkeypatch: pytest.Mon
 
 
 def test_zip_bombs_are_refused_before_they_are_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zip_size, "MAX_UNPACKED_BYTES", 1_000_000)
+    monkeypatch.setattr(reading, "MAX_UNPACKED_BYTES", 1_000_000)
     bomb = io.BytesIO()
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/worksheets/sheet1.xml", b"0" * 5_000_000)

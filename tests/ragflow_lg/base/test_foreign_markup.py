@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from ragflow_lg.base.html_text import MAX_HTML_CHARS, html_to_text, read_html_records
+from ragflow_lg.base.foreign_markup import MAX_HTML_CHARS, html_to_text, read_html_records
 from tests.harness.rows import each_row
 
 

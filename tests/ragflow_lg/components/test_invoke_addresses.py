@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragflow_lg.base.address_values import escape_value
+from ragflow_lg.components.invoke import escape_value
 from tests.harness.rows import each_row
 
 

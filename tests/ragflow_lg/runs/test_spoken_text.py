@@ -1,6 +1,6 @@
 import time
 
-from ragflow_lg.base.spoken_text import MAX_SENTENCE_CHARS, SentenceCutter, clean_spoken, split_spoken
+from ragflow_lg.runs.speaker import MAX_SENTENCE_CHARS, SentenceCutter, clean_spoken, split_spoken
 from tests.harness.rows import each_row
 
 

@@ -1,4 +1,4 @@
-"""Conversion of HTML to readable lines of text."""
+"""HTML and XML from outside: lines of text, records of a page, and trees that load nothing."""
 
 from __future__ import annotations
 
@@ -145,3 +145,30 @@ def read_html_records(page: str, begins: str, fields: Mapping[str, str]) -> tupl
         for name in (fields[each] for each in classes if each in fields):
             records[-1][name] = " ".join(element.text_content().split())
     return records, found
+
+
+MAX_XML_CHARS = 8 * 1024 * 1024
+
+
+def parse_xml(text: str, root: str) -> Any:
+    """Return the root element (of lxml), whose name must be ``root``.
+
+    This function is CPU-bound; call it in a thread.
+
+    Raises:
+        ValueError: if the text is too long, not XML or another document, or declares entities.
+    """
+    if len(text) > MAX_XML_CHARS:
+        raise ValueError(f"{len(text):,} characters; the limit is {MAX_XML_CHARS:,}")
+    etree: Any = importlib.import_module("lxml.etree")  # slow to import and untyped
+    parser = etree.XMLParser(
+        encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False, remove_comments=True
+    )
+    try:
+        element = etree.fromstring(text.encode("utf-8", "replace"), parser)
+    except etree.XMLSyntaxError as error:
+        raise ValueError(f"invalid XML: {str(error)[:200]}") from None
+    declared = element.getroottree().docinfo.internalDTD
+    if element.tag != root or (declared is not None and any(True for _ in declared.iterentities())):
+        raise ValueError("an unexpected XML document")
+    return element

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.base.similar_files import suggest_file
+from ragflow_lg.base.local_paths import suggest_file
 
 
 @pytest.mark.parametrize(
