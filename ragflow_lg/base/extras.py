@@ -24,7 +24,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "browser": ("playwright",),
     "chat": ("prompt_toolkit",),
     "cjk": ("cvttf_NotoSansCJK_Regular",),
-    "crawler": ("lxml", "markdownify", "trafilatura"),
+    "crawler": ("bs4", "lxml", "lxml_html_clean", "markdownify", "trafilatura"),
     "documents": ("docx", "openpyxl", "pypdf"),
     "eject": ("ruff",),
     "elasticsearch": ("elasticsearch", "elastic_transport", "langchain_elasticsearch", "snowballstemmer"),
