@@ -84,6 +84,11 @@ class Sketch(Struct, frozen=True):
     """Where the editor shows the nodes, in pixels. A node in a body stands relative to its container."""
 
     @property
+    def parents(self) -> Mapping[str, str]:
+        """The node that contains each node, or a name that no node has."""
+        return {node.id: node.parent for node in self.nodes}
+
+    @property
     def containers(self) -> frozenset[str]:
         """The nodes that contain others."""
         ids = {node.id for node in self.nodes}

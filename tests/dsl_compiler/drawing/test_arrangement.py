@@ -49,23 +49,28 @@ def test_random_nested_sketches_are_sound() -> None:
         assert_sound(sketch, arrange(sketch, draw.choice(["right", "down"])))
 
 
-def test_an_edge_out_of_a_container_begins_at_its_border() -> None:
+def test_an_edge_out_of_a_container_begins_at_its_node() -> None:
     nodes = (SketchNode("a", "A", "X", ""), SketchNode("b", "B", "X", "", "a"), SketchNode("c", "C", "X", ""))
     sketch = Sketch("", nodes, (SketchEdge("a", "b"), SketchEdge("b", "c", "leaves", True)))
     arrangement = arrange(sketch)
     (wire,) = arrangement.wires  # the entry into the body is not drawn
-    box = arrangement.boxes["a"]
+    box = arrangement.boxes["b"]
     assert wire.path.startswith(f"M{box.x + box.width:.1f},")
     assert wire.edge.label == "leaves"
 
 
-def test_a_cycle_runs_beside_the_nodes_of_its_level() -> None:
-    nodes = tuple(SketchNode(id_, id_, "X", "") for id_ in "abc")
-    sketch = Sketch("", nodes, (SketchEdge("a", "b"), SketchEdge("b", "c"), SketchEdge("c", "b", "again")))
-    arrangement = arrange(sketch)
-    (again,) = [wire for wire in arrangement.wires if wire.edge.label]
-    assert again.label_y > max(box.y + box.height for box in arrangement.boxes.values())
-    assert again.label_y < arrangement.height
+def test_nodes_stand_after_their_predecessors_and_cycles_go_back() -> None:
+    nodes = tuple(SketchNode(id_, id_, "X", "") for id_ in "acb")
+    sketch = Sketch("", nodes, (SketchEdge("a", "b"), SketchEdge("b", "c"), SketchEdge("a", "c"), SketchEdge("c", "b")))
+    boxes = arrange(sketch).boxes
+    assert boxes["a"].x < boxes["b"].x < boxes["c"].x
+    assert {box.y for box in boxes.values()} == {boxes["a"].y}
+
+
+def test_branches_keep_their_order_and_surround_their_source() -> None:
+    nodes = tuple(SketchNode(id_, id_, "X", "") for id_ in "sabc")
+    boxes = arrange(Sketch("", nodes, tuple(SketchEdge("s", id_) for id_ in "abc"))).boxes
+    assert boxes["a"].y < boxes["b"].y == boxes["s"].y < boxes["c"].y
 
 
 def test_the_label_of_a_steep_edge_stands_beside_its_target() -> None:
