@@ -67,7 +67,6 @@ async def looking_after(app_state: AppState, operations: Operations) -> AsyncGen
     from ragflow_lg.server.runs.queue_metrics import measuring_queue
 
     async with (
-        operations.loop_watch.watching(),
         measuring_queue(app_state.queue, operations.metrics, app_state.now_ms),
         finding_sandbox(app_state.services.code),
         _serve_metrics(app_state.settings.server, operations),

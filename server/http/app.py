@@ -70,7 +70,6 @@ from ragflow_lg.server.http.ragflow_ui import account_routes, sign_in_routes
 from ragflow_lg.server.http.ragflow_ui.front_end_files import FrontEndFiles, check_build
 from ragflow_lg.server.http.ragflow_ui.missing_routes import refuse_missing
 from ragflow_lg.server.http.shared.auth import get_app_state, get_operations
-from ragflow_lg.server.http.shared.body_limits import read_limits
 from ragflow_lg.server.http.shared.responses import respond_error, respond_json, to_request_error
 from ragflow_lg.server.http.shared.visitor_header import VISITOR_HEADER
 from ragflow_lg.server.http.webhooks import webhook_routes
@@ -155,11 +154,11 @@ def make_app(app_state: AppState) -> FastAPI:
         redirect_slashes=False,
     )
     section = app_state.settings.server
-    operations = Operations(section, app_state.callbacks, app_state.settings.limits)
+    operations = Operations(section, app_state.callbacks)
     app_state = replace(app_state, callbacks=(*app_state.callbacks, MetricsCallbacks(operations.metrics)))
     app.state.app_state = app_state
     app.state.operations = operations
-    app.state.readiness = Readiness(app_state, operations.loop_watch)
+    app.state.readiness = Readiness(app_state)
     app.state.turns = Turns(app_state, operations.slots, Quotas(app_state, operations.metrics.count_quota_refusal))
     _add_routes(app, _ROUTERS)
     check_templates(section.templates)
@@ -181,7 +180,8 @@ def make_app(app_state: AppState) -> FastAPI:
         operations=operations,
         refuse=_respond_refusal,
         max_header_bytes=section.max_header_bytes,
-        limits=read_limits(app_state.settings),
+        max_body_bytes=section.max_body_bytes,
+        body_timeout_s=section.body_timeout_s,
     )
     app.add_middleware(RequestLog, operations=operations, refuse=_respond_refusal)
     app.add_exception_handler(RagflowLgError, _handle_error)

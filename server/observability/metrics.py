@@ -17,7 +17,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _RUN_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _FIRST_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2.5, 5, 10, 30)
-_LAG_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 _STATUSES = frozenset({"succeeded", "failed", "cancelled", "waiting", "drained"})
 
@@ -38,8 +37,6 @@ class Metrics:
         self._runs = self._counter("runs", "Runs that ended; waiting: paused for an answer.", "status")
         self._run_s = self._histogram("run_seconds", "Duration of runs.", _RUN_S, "status")
         self._tokens = self._counter("tokens", "Tokens sent to and received from models.", "kind")
-        self._lag = self._histogram("event_loop_lag_seconds", "Timer delay on the event loop.", _LAG_S)
-        self._late = self._counter("event_loop_late", "How often the event loop was later than the limit.")
         self._gauge("runs_running", "Runs in progress.", lambda: slots.in_use)
         self._gauge("runs_queued", "Runs waiting for a slot.", lambda: slots.queue_length)
 
@@ -77,19 +74,11 @@ class Metrics:
         self._tokens.labels("prompt").inc(max(0, summary.usage.prompt_tokens))
         self._tokens.labels("completion").inc(max(0, summary.usage.completion_tokens))
 
-    def count_late_loop(self) -> None:
-        """Count that the event loop was late; see `ragflow_lg.server.observability.loop_watch`."""
-        self._late.inc()
-
     def show_queue(self, waiting: Callable[[], float], played: Callable[[], float], age_s: Callable[[], float]) -> None:
         """Show the state of the queue from which workers play runs. It is the same in all processes."""
         self._gauge("queue_waiting", "Runs that wait for a worker.", waiting)
         self._gauge("queue_played", "Runs that workers play.", played)
         self._gauge("queue_age_seconds", "How long the run that waits longest has waited.", age_s)
-
-    def count_loop_lag(self, seconds: float) -> None:
-        """Count how late the event loop was."""
-        self._lag.observe(seconds)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"ragflow_lg_{name}", text, labels, registry=self._registry)

@@ -9,10 +9,8 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.server.observability.loop_watch import LoopWatch
 from ragflow_lg.server.observability.metrics import Metrics
 from ragflow_lg.server.observability.run_slots import RunSlots
-from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.services.http import use_traceparent
 
 if TYPE_CHECKING:
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.callbacks import RunCallbacks
     from ragflow_lg.server.settings.server_section import ServerSection
 
-
-_LIMITS = LimitsSection()
 
 MAX_CLIENTS = 10_000
 """How many clients are remembered. The least recent one is dropped and starts again with a full bucket."""
@@ -133,9 +129,7 @@ def find_tenant_slots(section: ServerSection) -> int:
 class Operations:
     """The limits, metrics and spans for one process."""
 
-    def __init__(
-        self, section: ServerSection, callbacks: Sequence[RunCallbacks] = (), limits: LimitsSection = _LIMITS
-    ) -> None:
+    def __init__(self, section: ServerSection, callbacks: Sequence[RunCallbacks] = ()) -> None:
         self.slots = RunSlots(
             section.max_runs,
             tenant_slots=find_tenant_slots(section),
@@ -144,7 +138,6 @@ class Operations:
             max_input_chars=section.max_input_chars,
         )
         self.metrics = Metrics(self.slots)
-        self.loop_watch = LoopWatch(limits.loop_late_s, self.metrics.count_loop_lag, self.metrics.count_late_loop)
         self.keys = RateLimiter(section.requests_per_minute, time.monotonic)
         self.sign_ins = RateLimiter(SIGN_INS_PER_MINUTE, time.monotonic)
         self.addresses = RateLimiter(section.requests_per_minute_address, time.monotonic)

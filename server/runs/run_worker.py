@@ -96,7 +96,7 @@ class Worker:
 
     def __init__(self, app_state: AppState, queue: RunQueue, concurrency: int) -> None:
         section = app_state.settings.server
-        self.operations = Operations(section, app_state.callbacks, app_state.settings.limits)
+        self.operations = Operations(section, app_state.callbacks)
         self.app_state = replace(app_state, callbacks=(*app_state.callbacks, MetricsCallbacks(self.operations.metrics)))
         quotas = Quotas(self.app_state, self.operations.metrics.count_quota_refusal)
         turns = Turns(self.app_state, self.operations.slots, quotas)

@@ -149,8 +149,6 @@ class LimitsSection(Section):
     """Maximum number of list entries and map keys in all values of a turn."""
     takeovers: Annotated[int, Field(ge=0, le=100)] = 2
     """How often another server continues a run whose server has died. After that, the run has failed."""
-    loop_late_s: Annotated[float, Field(gt=0, le=60)] = 2.0
-    """How late the event loop may be before the server logs it, and is not ready."""
 
     @property
     def canvas(self) -> CanvasLimits:

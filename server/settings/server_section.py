@@ -9,25 +9,6 @@ from pydantic import Field, SecretStr, model_validator
 
 from ragflow_lg.server.settings.sections import AccountSection, Section
 
-Size = Annotated[int, Field(gt=0)]
-
-
-class BodySection(Section):
-    """``[server.body_bytes]``: largest request bodies by what they contain. None exceeds ``max_body_bytes``."""
-
-    sign_in: Size = 16 * 1024
-    """Passwords and keys, which anybody may send."""
-    fields: Size = 1024**2
-    """Names, ids, forms of the editor and everything else that is not listed here."""
-    turn: Size = 4 * 1024**2
-    """Queries, messages, form values."""
-    canvas: Size | None = None
-    """Canvases. Default: ``canvas_bytes`` under ``[limits]``, and 1 MiB for the other fields."""
-    webhook: Size = 10 * 1024**2
-    """Calls of webhooks, which may contain files. A canvas can only lower this limit."""
-    upload: Size | None = None
-    """Uploads with all their files. Default: ``max_body_bytes``."""
-
 
 class QueueSection(Section):
     """``[queue]``: servers and ``ragflow-lg worker`` processes play runs. See ``docs/workers.md``."""
@@ -112,7 +93,6 @@ class ServerSection(Section):
     ``X-RAGFlow-Compat`` can override this."""
     max_body_bytes: Annotated[int, Field(gt=0)] = 16 * 1024 * 1024
     """Largest request body of any kind."""
-    body_bytes: BodySection = BodySection()
     allow_origins: tuple[str, ...] = ()
     """Origins whose pages may call the server from a browser (CORS); ``*`` for all."""
     frame_origins: tuple[Annotated[str, Field(pattern=_FRAME_ORIGIN)], ...] = ()

@@ -26,7 +26,6 @@ from ragflow_lg.services.sessions import hold_lease
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.observability.loop_watch import LoopWatch
     from ragflow_lg.server.observability.metrics import Metrics
 
 
@@ -104,9 +103,8 @@ def _metrics(metrics: Metrics) -> Response:
 class Readiness:
     """The readiness checks of a process."""
 
-    def __init__(self, app_state: AppState, loop_watch: LoopWatch) -> None:
+    def __init__(self, app_state: AppState) -> None:
         self._app_state = app_state
-        self._loop_watch = loop_watch
         self._lock = asyncio.Lock()
         self._states: Mapping[str, str] = {}
         self._expires_at = 0.0
@@ -114,8 +112,7 @@ class Readiness:
     async def check(self) -> Mapping[str, str]:
         """Return ``ok``, ``failed`` or ``timed out`` for each part: ``database``, ``checkpoints``, ``journal``.
 
-        The part ``event_loop`` is ``late`` if the event loop was late recently. With a queue, the part ``workers`` is
-        ``none`` if there are none.
+        With a queue, the part ``workers`` is ``none`` if there are none.
         """
         async with self._lock:
             if time.monotonic() >= self._expires_at:
@@ -128,7 +125,7 @@ class Readiness:
                 states = await asyncio.gather(*(_run_check(name, check) for name, check in checks.items()))
                 self._states = dict(zip(checks, states, strict=True))
                 self._expires_at = time.monotonic() + FRESH_S
-            return {**self._states, "event_loop": "late" if self._loop_watch.is_late else "ok"}
+            return self._states
 
     async def _check_database(self) -> None:
         await self._app_state.database.execute(_WRITE)

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RateError, RequestError
-from ragflow_lg.server.http.shared.body_limits import BodyLimits, LimitedBody
+from ragflow_lg.server.http.shared.request_bodies import LimitedBody
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.observability.operations import client_network
 
@@ -31,14 +31,16 @@ class RequestLimits:
         operations: Operations,
         refuse: Callable[[Request, RequestError], Response],
         max_header_bytes: int,
-        limits: BodyLimits,
+        max_body_bytes: int,
+        body_timeout_s: float,
     ) -> None:
         """Create the middleware. ``refuse`` builds the response to a refused request, in the format for its path."""
         self._app = app
         self._operations = operations
         self._refuse = refuse
         self._max_header_bytes = max_header_bytes
-        self._limits = limits
+        self._max_body_bytes = max_body_bytes
+        self._body_timeout_s = body_timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -47,7 +49,7 @@ class RequestLimits:
         elif (refusal := self._check(scope)) is not None:
             await refusal(scope, receive, send)
         else:
-            body = LimitedBody(receive, self._limits, scope)
+            body = LimitedBody(receive, scope, self._max_body_bytes, self._body_timeout_s)
             await self._app(scope, body.receive, send)
 
     def _check(self, scope: Scope) -> Response | None:

@@ -15,7 +15,6 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
-from ragflow_lg.server.http.shared.event_stream import CONNECTION, PART_BYTES, Connection, send_long
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -60,7 +59,7 @@ class RequestLog:
         scope = {**scope, "path": scope["path"].rstrip("/") or "/"}
         method, path, client = scope["method"], scope["path"], scope.get("client")
         notes = RequestNotes(_read_request_id(Headers(scope=scope)), client[0] if client else "")
-        recorder = _ResponseRecorder(self._operations, send, notes.request_id, scope.get(CONNECTION))
+        recorder = _ResponseRecorder(self._operations, send, notes.request_id)
         with use_notes(notes), self._operations.spans.span(method, scope["headers"]) as span:
             try:
                 await self._app(scope, receive, recorder.send)
@@ -81,13 +80,10 @@ class RequestLog:
 
 
 class _ResponseRecorder:
-    def __init__(
-        self, operations: Operations, send: Send, request_id: str, connection: Connection | None = None
-    ) -> None:
+    def __init__(self, operations: Operations, send: Send, request_id: str) -> None:
         self._operations = operations
         self._send = send
         self._request_id = request_id
-        self._connection = connection
         self._began_s = time.monotonic()
         self._is_stream = False
         self._has_events = False
@@ -105,22 +101,10 @@ class _ResponseRecorder:
             self._is_stream = own.get(b"content-type", b"").startswith(b"text/event-stream")
             missing = [each for each in _SECURITY_HEADERS if each[0] not in own]
             message = {**message, "headers": [*headers, (b"x-request-id", self._request_id.encode()), *missing]}
-        elif self._is_stream and message.get("body"):
-            self._begin_events()
-        if len(message.get("body", b"")) > PART_BYTES:
-            await send_long(message, self, self._send)
-        else:
-            await self._send(message)
-
-    def _begin_events(self) -> None:
-        if not self._has_events:
+        elif self._is_stream and message.get("body") and not self._has_events:
             self._has_events = True
             self._operations.metrics.begin_stream(time.monotonic() - self._began_s)
-
-    def end(self) -> None:
-        """End the response as if the client had disconnected."""
-        if self._connection is not None:
-            self._connection.abort()
+        await self._send(message)
 
     def record_end(self, method: str, route: str) -> None:
         """Record the end of the response."""

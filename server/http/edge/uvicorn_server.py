@@ -19,7 +19,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ragflow_lg.base.portability import on_stop_signals
 from ragflow_lg.base.tasks import work_until
 from ragflow_lg.server.http.edge.listening_socket import QuietServer, get_url
-from ragflow_lg.server.http.shared.event_stream import CONNECTION
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.settings.server_section import ServerSection
 
@@ -45,20 +44,12 @@ def build_protocol(header_s: float) -> type[asyncio.Protocol]:
 
 
 class _Protocol(H11Protocol):
-    """A `ragflow_lg.server.http.shared.event_stream.Connection`."""
-
     header_timeout_s = 10.0
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self._start_timer()
-
-    def handle_events(self) -> None:
-        super().handle_events()
-        cycle: Any = self.cycle
-        if cycle is not None:  # it starts when this method has ended
-            cycle.scope[CONNECTION] = self
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -68,10 +59,6 @@ class _Protocol(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._limit_time()
-
-    def abort(self) -> None:
-        """End the connection at once, without what has not been sent."""
-        self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()

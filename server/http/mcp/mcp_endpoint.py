@@ -12,28 +12,23 @@ from typing import TYPE_CHECKING, Any, cast
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.lowlevel import Server
-from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import McpError
-from mcp.types import INTERNAL_ERROR, INVALID_REQUEST, CallToolRequest, ErrorData, ListToolsRequest, ServerResult
-from starlette.datastructures import Headers
+from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, CallToolRequest, ErrorData, ListToolsRequest, ServerResult
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 
-from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.mcp.open_sessions import OpenSessions, SessionOwner
 from ragflow_lg.server.http.mcp.tools_of_agents import ToolsOfAgents
 from ragflow_lg.server.http.shared.auth import authenticate, get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_reading import parse_json, read_bytes
+from ragflow_lg.server.http.shared.request_bodies import parse_json
+from ragflow_lg.server.http.shared.responses import encode_json
 
 if TYPE_CHECKING:
-    from starlette.types import Message, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
 logger = logging.getLogger(__name__)
 
 MAX_SESSIONS = 1000
-TENANT_SESSIONS = 50
-"""How many sessions a tenant may have. Its oldest one without an open request ends when it opens another one."""
+"""How many sessions may be open. Further ones are refused with status 503."""
 
 IDLE_S = 30 * 60.0
 """A session without requests for this long is closed; its client opens another one."""
@@ -50,8 +45,7 @@ class McpEndpoint:
         # Registered directly: the decorators keep one list of tools for all callers.
         server.request_handlers[ListToolsRequest] = self._list
         server.request_handlers[CallToolRequest] = self._call
-        self._sessions = StreamableHTTPSessionManager(server, session_idle_timeout=IDLE_S, max_sessions=None)
-        self._open = OpenSessions(MAX_SESSIONS, TENANT_SESSIONS)
+        self._sessions = StreamableHTTPSessionManager(server, session_idle_timeout=IDLE_S, max_sessions=MAX_SESSIONS)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -65,54 +59,9 @@ class McpEndpoint:
         Raises:
             RequestError: if the key is missing or invalid.
         """
-        request = Request(scope, receive)
-        caller = await authenticate(request)
-        owner = SessionOwner(caller.tenant, caller.owner.id)
-        try:
-            if body := await read_bytes(request, "turn"):
-                parse_json(body)
-        except (RequestError, json.JSONDecodeError) as error:
-            message = f"The body cannot be read: {error}"
-            refusal = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": message}}
-            await JSONResponse(refusal, getattr(error, "status", 400))(scope, receive, send)
-            return
-        session = request.headers.get(MCP_SESSION_ID_HEADER, "")
-        is_read = False
-
-        async def receive_again() -> Message:
-            nonlocal is_read
-            if is_read:
-                return await receive()
-            is_read = True
-            return {"type": "http.request", "body": body}
-
-        async def send_and_note(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                opened = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER, "")
-                if opened and not session and message["status"] < 400:
-                    self._open.add(opened, owner)
-                elif session and (message["status"] == 404 or request.method == "DELETE"):
-                    self._open.discard(session)
-            await send(message)
-
-        if not session and request.method == "POST":
-            await self._make_room(owner.tenant)
-        with self._open.using(session):
-            await self._handle(scope, owner, receive_again, send_and_note)
-
-    async def _handle(self, scope: Scope, owner: SessionOwner, receive: Receive, send: Send) -> None:
-        token = AccessToken(token="", client_id=owner.client_id, scopes=[])
+        caller = await authenticate(Request(scope, receive))
+        token = AccessToken(token="", client_id=f"{caller.tenant}/{caller.owner.id}", scopes=[])
         await self._sessions.handle_request({**scope, "user": AuthenticatedUser(token)}, receive, send)
-
-    async def _make_room(self, tenant: str) -> None:
-        """End a session, as its client would, if the tenant must not have another one."""
-        while excess := self._open.find_excess(tenant):
-            id_, owner = excess
-            self._open.discard(id_)
-            headers = [(MCP_SESSION_ID_HEADER.encode(), id_.encode())]
-            scope: Scope = {"type": "http", "method": "DELETE", "path": "/mcp", "query_string": b"", "headers": headers}
-            await self._handle(scope, owner, _receive_nothing, _send_nothing)
-            logger.info("an MCP session of %s has ended, because more are open than the limits allow", owner.tenant)
 
     async def _list(self, request: ListToolsRequest) -> ServerResult:
         tools = await self._tools()
@@ -130,7 +79,12 @@ class McpEndpoint:
 
         tools = await self._tools()
         try:
-            return ServerResult(await tools.call(request.params.name, request.params.arguments or {}, report))
+            arguments = parse_json(encode_json(request.params.arguments or {}))
+            return ServerResult(await tools.call(request.params.name, arguments, report))
+        except json.JSONDecodeError as error:
+            raise McpError(
+                ErrorData(code=INVALID_PARAMS, message=f"The arguments cannot be read: {error.msg}.")
+            ) from None
         except Exception as error:
             # The error text may contain secrets, so it is only logged.
             logger.exception("a call of an MCP tool failed")
@@ -140,11 +94,3 @@ class McpEndpoint:
     async def _tools(self) -> ToolsOfAgents:
         request = cast("Request", self._server.request_context.request)
         return ToolsOfAgents(get_app_state(request), get_turns(request), await authenticate(request))
-
-
-async def _receive_nothing() -> Message:
-    return {"type": "http.request", "body": b""}
-
-
-async def _send_nothing(message: Message) -> None:
-    pass

@@ -27,8 +27,6 @@ from ragflow_lg.server.http.native.native_responses import (
 from ragflow_lg.server.http.native.native_routing import Agent, Authenticated, make_agent_router, make_native_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_limits import takes
-from ragflow_lg.server.http.shared.body_reading import read_bytes
 
 router = make_native_router("canvases")
 
@@ -54,7 +52,7 @@ version_router = make_agent_router("versions")
 @router.post("/check", openapi_extra=_BODY, summary="Check")
 async def check(request: Request, caller: Authenticated) -> CheckAnswer:
     """Check a canvas and return all diagnostics, with line and column in the request body; also for invalid JSON."""
-    document, app_state = await read_bytes(request, "canvas"), get_app_state(request)
+    document, app_state = await request.body(), get_app_state(request)
     settings, workers = app_state.settings_of(caller.tenant), app_state.services.workers
     can_run, diagnostics = await find_diagnostics(workers, settings, document)
     answers = [DiagnosticAnswer(**diagnostic.as_dict()) for diagnostic in diagnostics]
@@ -86,7 +84,7 @@ async def draw(
 
     A canvas that cannot run is drawn with its errors marked.
     """
-    document, app_state = await read_bytes(request, "canvas"), get_app_state(request)
+    document, app_state = await request.body(), get_app_state(request)
     settings, workers = app_state.settings_of(caller.tenant), app_state.services.workers
     render, kind = _FORMATS[format]
     if format in ("svg", "png"):
@@ -111,7 +109,6 @@ async def list_versions(request: Request, agent: Agent) -> VersionListAnswer:
 
 
 @version_router.post("/versions", status_code=201, summary="Publish")
-@takes("canvas")
 async def publish_version(body: PublishRequest, request: Request, agent: Agent) -> VersionAnswer:
     """Publish the draft, or a canvas that replaces the draft first. Creates a new version; nothing is overwritten."""
     app_state = get_app_state(request)

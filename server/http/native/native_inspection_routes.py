@@ -34,7 +34,6 @@ from ragflow_lg.server.http.native.native_routing import (
     make_native_router,
 )
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_limits import takes
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
 from ragflow_lg.server.runs.run_inspection import RunInspection
 
@@ -83,7 +82,6 @@ async def get_run_nodes(
 
 
 @router.post("/node-runs", summary="Run a component alone")
-@takes("canvas")
 async def run_node(
     body: NodeTestRequest, request: Request, agent: Agent, control: Control, inspection: Inspection
 ) -> NodeTestAnswer:

@@ -19,9 +19,8 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.problem_details import COMMON_STATUSES, PREFIX, describe_problems, list_known_names
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_limits import use_of
-from ragflow_lg.server.http.shared.body_reading import parse_json, read_bytes
 from ragflow_lg.server.http.shared.ragflow_routes import enclose, find_authentication
+from ragflow_lg.server.http.shared.request_bodies import parse_json
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.observability.audit import audit
 from ragflow_lg.server.runs.run_control import RunControl
@@ -74,7 +73,7 @@ class NativeRoute(APIRoute):
                 raise RequestValidationError(faults)
             strict = _StrictRequest(request.scope, request.receive)
             if self.body_field is not None:
-                await read_bytes(strict, use_of(self.endpoint).kind)  # FastAPI would report any error as invalid JSON
+                await strict.body()  # FastAPI would report any error as invalid JSON
             return await handle(strict)
 
         return handle_strictly

@@ -31,7 +31,6 @@ from ragflow_lg.server.http.native.run_responses import (
     trial_of,
 )
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_limits import takes
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.runs.turn_session import TurnSession
 
@@ -58,7 +57,6 @@ def _describe_stream(description: str, *problems: int) -> dict[int | str, dict[s
 
 
 @router.post("/runs", response_model=RunAnswer, responses=BEGIN_RESPONSES, summary="Start a run")
-@takes("turn")
 async def begin_run(body: RunRequest, responder: Responder) -> Response:
     """Start a turn in a new or an existing session. A session with open forms refuses new turns."""
     return await responder.respond(_bind_start(responder, body))
@@ -69,7 +67,6 @@ async def begin_run(body: RunRequest, responder: Responder) -> Response:
     responses=_describe_stream(RUN_RESPONSES[200]["description"], 409),
     summary="Start a run and stream it",
 )
-@takes("turn")
 async def stream_new_run(body: RunRequest, responder: StreamResponder) -> Response:
     """Start a turn as `runs?mode=stream` does. Every event has an id; the last frame, `end`, contains the run."""
     return await responder.respond(_bind_start(responder, body))
@@ -118,7 +115,6 @@ async def follow_run(
 
 
 @router.post("/runs/{run_id}/resume", response_model=RunAnswer, responses=BEGIN_RESPONSES, summary="Answer a run")
-@takes("turn")
 async def resume_run(run_id: str, body: ResumeRequest, responder: Responder) -> Response:
     """Answer a run's open forms; a new run continues from there. Errors name the invalid field."""
     if bool(body.answers) == bool(body.fields):
@@ -141,7 +137,6 @@ async def continue_run(run_id: str, responder: Responder, body: NoFields | None 
 
 
 @router.post("/runs/{run_id}/rerun", response_model=RunAnswer, responses=BEGIN_RESPONSES, summary="Rerun from a node")
-@takes("canvas")
 async def rerun_run(run_id: str, body: RerunRequest, responder: Responder) -> Response:
     """Rerun the last turn of a session from a node, with changed values or another canvas, in a new session."""
 
@@ -154,7 +149,6 @@ async def rerun_run(run_id: str, body: RerunRequest, responder: Responder) -> Re
 
 
 @router.post("/runs/{run_id}/fork", status_code=201, responses=describe_problems(409), summary="Fork a run")
-@takes("canvas")
 async def fork_run(run_id: str, body: ForkRequest, request: Request, agent: Agent, control: Control) -> RunAnswer:
     """Create a session that starts where the run ended, or at a checkpoint in its session, with changed values.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.engine.prior_messages import merge_by_role
-from ragflow_lg.server.http.shared.request_parsing import to_text
+from ragflow_lg.server.http.shared.request_bodies import to_text
 
 if TYPE_CHECKING:
     from ragflow_lg.server.database.session_repository import SessionRepository

@@ -21,11 +21,10 @@ from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.openai.chat_conversations import find_session, read_conversation
 from ragflow_lg.server.http.openai.openai_schemas import ChatBody
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_limits import takes
 from ragflow_lg.server.http.shared.event_stream import Options, await_while_connected
 from ragflow_lg.server.http.shared.queue_notices import begin_stream
 from ragflow_lg.server.http.shared.ragflow_routes import OpenaiRoute, make_router
-from ragflow_lg.server.http.shared.request_parsing import to_text
+from ragflow_lg.server.http.shared.request_bodies import to_text
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.http.shared.row_loading import load_agent
 from ragflow_lg.server.http.shared.turn_sessions import build_turn_request, open_turn_session
@@ -100,7 +99,6 @@ async def list_model(agent_id: str, request: Request, caller: Authenticated) -> 
 
 
 @router.post("/v1/chat/completions", responses=_STREAM)
-@takes("turn")
 async def complete(body: ChatBody, request: Request, caller: Authenticated, options: Options) -> Response:
     """Run a turn with the agent whose id or title is given as the model."""
     is_storable = isinstance(body.model, str) and "\0" not in body.model  # no agent has a name that cannot be stored
@@ -109,7 +107,6 @@ async def complete(body: ChatBody, request: Request, caller: Authenticated, opti
 
 
 @router.post("/api/v1/agents_openai/{agent_id}/chat/completions", responses=_STREAM)
-@takes("turn")
 async def complete_of_agent(
     agent_id: str, body: ChatBody, request: Request, caller: Authenticated, options: Options
 ) -> Response:

@@ -21,9 +21,8 @@ from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.ragflow.agent_schemas import AgentChange, AgentFilters, TagsBody
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_limits import takes
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
-from ragflow_lg.server.http.shared.request_parsing import to_text
+from ragflow_lg.server.http.shared.request_bodies import to_text
 from ragflow_lg.server.http.shared.responses import format_times
 from ragflow_lg.server.http.shared.route_schemas import PAGE_SIZE
 from ragflow_lg.server.http.shared.row_loading import load_agent
@@ -145,7 +144,6 @@ async def find_agents(request: Request, caller: ApiCaller, filters: AgentFilters
 
 
 @router.post("/agents")
-@takes("canvas")
 async def create_agent(body: AgentChange, request: Request, caller: Authenticated) -> Any:
     """Create an agent from a canvas. It needs a title and a canvas."""
     agent, version = await store_agent(request, caller, body)
@@ -192,7 +190,6 @@ async def get_agent(agent_id: str, request: Request, caller: Authenticated, dsl_
 
 @router.put("/agents/{agent_id}")
 @router.patch("/agents/{agent_id}")
-@takes("canvas")
 async def update_agent(agent_id: str, body: AgentChange, request: Request, caller: Authenticated) -> Any:
     """Change the given fields of an agent. A different canvas becomes the draft, as a new version."""
     now = await change_agent(request, caller, agent_id, body)

@@ -29,7 +29,6 @@ from ragflow_lg.server.http.ragflow.ragflow_frames import (
 )
 from ragflow_lg.server.http.ragflow.turn_schemas import CompletionBody, TaskChange
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_limits import takes
 from ragflow_lg.server.http.shared.event_stream import (
     EventStream,
     Options,
@@ -64,7 +63,6 @@ OTHER_AGENT = "Session does not belong to the requested agent."
 
 @router.post("/agents/chat/completions", responses=STREAM)
 @router.post("/agents/chat/completion", responses=STREAM)
-@takes("turn")
 async def complete(body: CompletionBody, request: Request, caller: Authenticated, options: Options) -> Response:
     """Run a turn with the agent ``agent_id``."""
     if not body.agent_id:
@@ -73,7 +71,6 @@ async def complete(body: CompletionBody, request: Request, caller: Authenticated
 
 
 @router.post("/agents/{agent_id}/completions", responses=STREAM)
-@takes("turn")
 async def complete_of_agent(
     agent_id: str, body: CompletionBody, request: Request, caller: Authenticated, options: Options
 ) -> Response:

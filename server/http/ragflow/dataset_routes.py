@@ -14,7 +14,7 @@ from starlette.responses import Response
 from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
 from ragflow_lg.server.http.shared.ragflow_routes import PlainRoute, make_router
-from ragflow_lg.server.http.shared.request_parsing import read_ids, to_text
+from ragflow_lg.server.http.shared.request_bodies import read_ids, to_text
 from ragflow_lg.server.http.shared.responses import respond_json, respond_plain
 from ragflow_lg.server.http.shared.route_schemas import Pages
 from ragflow_lg.services.knowledge import Dataset, DatasetDirectory, DatasetEntry, Metadata

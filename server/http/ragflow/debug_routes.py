@@ -17,10 +17,9 @@ from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_limits import takes
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
-from ragflow_lg.server.http.shared.request_parsing import to_text
+from ragflow_lg.server.http.shared.request_bodies import to_text
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.http.shared.route_schemas import Fields, Text, with_examples
 from ragflow_lg.server.http.shared.row_loading import load_agent
@@ -87,7 +86,6 @@ async def get_input_form(agent_id: str, component_id: str, request: Request, cal
 
 
 @router.post("/agents/{agent_id}/components/{component_id}/debug")
-@takes("turn")
 async def debug_component(
     agent_id: str, component_id: str, body: DebugBody, request: Request, caller: Authenticated
 ) -> dict[str, Any]:
@@ -149,7 +147,6 @@ async def test_database(body: DatabaseBody, request: Request, caller: Authentica
 
 
 @editor_router.post("/agents/rerun")
-@takes("canvas")
 async def rerun_pipeline(body: RerunBody, caller: Authenticated) -> Literal[True]:
     """Refuse to rerun an ingestion pipeline: ragflow-lg runs agents only."""
     raise RequestError("Document not found. ragflow-lg runs agents; run ingestion pipelines with RAGFlow.", status=404)

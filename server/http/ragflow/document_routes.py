@@ -14,7 +14,7 @@ from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.http.ragflow.dataset_routes import read_datasets
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
-from ragflow_lg.server.http.shared.request_parsing import to_text
+from ragflow_lg.server.http.shared.request_bodies import to_text
 from ragflow_lg.server.http.shared.route_schemas import Fields, Flag, Pages, Text, with_examples
 from ragflow_lg.services.knowledge import DatasetSearch, DocumentDirectory, ListedChunk
 

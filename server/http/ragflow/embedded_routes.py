@@ -24,7 +24,6 @@ from ragflow_lg.server.http.ragflow.completion_routes import (
 from ragflow_lg.server.http.ragflow.ragflow_frames import describe_failure
 from ragflow_lg.server.http.ragflow.turn_schemas import EmbeddedBody
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_beta, get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_limits import takes
 from ragflow_lg.server.http.shared.event_stream import Options, StreamOptions
 from ragflow_lg.server.http.shared.ignored_fields import name_ignored, unread_inputs
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
@@ -43,7 +42,6 @@ _T = TypeVar("_T")
 
 
 @router.post("/agentbots/{agent_id}/completions", responses=STREAM)
-@takes("turn", has_query=True)
 async def complete_embedded(
     agent_id: str, body: EmbeddedBody, request: Request, caller: Page, options: Options
 ) -> Response:

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.auth import Authenticated, WithAnyKey
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
-from ragflow_lg.server.http.shared.request_parsing import read_ids
+from ragflow_lg.server.http.shared.request_bodies import read_ids
 
 router = make_router("RAGFlow: empty lists")
 ui_router = make_router("RAGFlow's front end: lists")

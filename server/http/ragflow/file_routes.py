@@ -16,7 +16,7 @@ from ragflow_lg.server.agents.file_store import file_store, normalize_mime_type,
 from ragflow_lg.server.database.tables import FileRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, WithAnyKey, get_app_state
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
-from ragflow_lg.server.http.shared.request_parsing import Upload, is_multipart, read_parts
+from ragflow_lg.server.http.shared.request_bodies import Upload, is_multipart, read_parts
 from ragflow_lg.server.http.shared.responses import respond_plain
 from ragflow_lg.server.http.shared.row_loading import load_agent
 from ragflow_lg.server.observability.audit import audit

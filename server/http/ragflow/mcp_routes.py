@@ -14,7 +14,7 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
-from ragflow_lg.server.http.shared.request_parsing import read_ids
+from ragflow_lg.server.http.shared.request_bodies import read_ids
 from ragflow_lg.server.http.shared.route_schemas import Pages
 from ragflow_lg.server.settings.sections import McpSection
 from ragflow_lg.services.tool_policies import ToolDirectory, ToolServer

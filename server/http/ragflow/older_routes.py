@@ -41,10 +41,9 @@ from ragflow_lg.server.http.shared.auth import (
     get_app_state,
     get_turns,
 )
-from ragflow_lg.server.http.shared.body_limits import takes
 from ragflow_lg.server.http.shared.event_stream import Options
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
-from ragflow_lg.server.http.shared.request_parsing import to_text
+from ragflow_lg.server.http.shared.request_bodies import to_text
 from ragflow_lg.server.http.shared.responses import respond_plain
 from ragflow_lg.server.http.shared.route_schemas import MAX_LONG_PAGE_SIZE, Fields, Text
 from ragflow_lg.server.http.shared.row_loading import load_agent
@@ -107,7 +106,6 @@ async def list_agents(request: Request, caller: Caller, filters: Annotated[Agent
     return await agent_routes.find_agents(request, caller, filters, MAX_LONG_PAGE_SIZE)
 
 
-@takes("canvas")
 async def save_agent(body: SavedAgent, request: Request, caller: Caller) -> Any:
     """Create an agent, or change the agent ``id``. Return the fields of the request, with the id."""
     body.require("dsl", "title")
@@ -123,7 +121,6 @@ async def save_agent(body: SavedAgent, request: Request, caller: Caller) -> Any:
     return {**body.given(), "id": agent_id, "dsl": canvas, "release": body.release}
 
 
-@takes("canvas")
 async def change_settings(body: SavedAgent, request: Request, caller: Caller) -> Literal[1]:
     """Change the title, description, permission and picture of the agent ``id``."""
     body.require("id", "title", "permission")
@@ -155,7 +152,6 @@ async def get_version(version_id: str, request: Request, caller: Caller) -> Any:
     return version_routes.build_version(versions[version_id])
 
 
-@takes("turn")
 async def complete(body: AgentBody, request: Request, caller: Caller, options: Options) -> Response:
     """Run a turn with the agent ``id``, streamed. Without a session, it continues the user's last one until a reset."""
     return await completion_routes.complete_with(
@@ -163,7 +159,6 @@ async def complete(body: AgentBody, request: Request, caller: Caller, options: O
     )
 
 
-@takes("turn")
 async def complete_of_agent(
     agent_id: str, body: CompletionBody, request: Request, caller: Caller, options: Options
 ) -> Response:
@@ -187,7 +182,6 @@ async def get_form(request: Request, caller: Caller, id: str = "", component_id:
     return await debug_routes.get_input_form(id, component_id, request, caller)
 
 
-@takes("turn")
 async def debug(body: ComponentBody, request: Request, caller: Caller) -> dict[str, Any]:
     """Run the component ``component_id`` from the draft of the agent ``id``."""
     body.require("id", "component_id", "params")

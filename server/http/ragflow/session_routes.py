@@ -21,10 +21,9 @@ from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
 from ragflow_lg.server.http.ragflow.session_schemas import NewSession, SessionFilters, SessionIds
 from ragflow_lg.server.http.ragflow.session_state import show_state
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_limits import takes
 from ragflow_lg.server.http.shared.ignored_fields import name_ignored
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
-from ragflow_lg.server.http.shared.request_parsing import parse_flag
+from ragflow_lg.server.http.shared.request_bodies import parse_flag
 from ragflow_lg.server.http.shared.responses import format_times, respond_page, respond_plain
 from ragflow_lg.server.http.shared.route_schemas import MAX_LONG_PAGE_SIZE, MAX_PAGE_SIZE
 from ragflow_lg.server.http.shared.row_loading import load_agent, load_session
@@ -36,7 +35,6 @@ MAX_CANVAS_CHARS = 4 * 1024 * 1024
 
 
 @router.post("/agents/{agent_id}/sessions")
-@takes("fields", has_query=True)
 async def create_session(agent_id: str, body: NewSession, request: Request, caller: Authenticated) -> Response:
     """Create a session. The fields of Begin belong to the turns."""
     agent = await _load_agent(request, caller, agent_id)

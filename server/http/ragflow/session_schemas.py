@@ -30,6 +30,8 @@ class SessionFilters(Pages):
 class NewSession(Fields):
     """A session to create."""
 
+    may_be_query = True
+
     name: Text = ""
     user_id: Text = ""
     exp_user_id: Annotated[Text, Field(description="Id by which `GET` finds the session. Default: `user_id`.")] = ""

@@ -39,6 +39,8 @@ class CompletionBody(QuestionFields):
 class EmbeddedBody(CompletionBody):
     """A turn from an embedded page."""
 
+    may_be_query = True
+
     stream: Flag = True
 
 
@@ -46,6 +48,8 @@ class PlayBody(CompletionBody):
     """A turn with a version, or the continuation of a run. All fields can also be sent as query parameters."""
 
     model_config = with_examples({"query": "Where is my parcel?", "version": "draft"})
+
+    may_be_query = True
 
     user_input: Annotated[Query, Field(description="Alternative to `query`; takes precedence over it.")] = ""
     message: Annotated[Query, Field(description="Alternative to `query`, which takes precedence.")] = ""
@@ -56,6 +60,8 @@ class PlayBody(CompletionBody):
 
 class CancelBody(Fields):
     """The turn to cancel."""
+
+    may_be_query = True
 
     session_id: Text = ""
     task_id: Annotated[Text, Field(description="Alternative to `session_id`, which takes precedence.")] = ""

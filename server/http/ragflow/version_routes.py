@@ -16,7 +16,6 @@ from ragflow_lg.server.http.ragflow.completion_routes import STREAM, CompletionR
 from ragflow_lg.server.http.ragflow.session_schemas import NewVersion
 from ragflow_lg.server.http.ragflow.turn_schemas import CancelBody, PlayBody
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.body_limits import takes
 from ragflow_lg.server.http.shared.event_stream import Options, StreamOptions, StreamPosition, read_policy
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
 from ragflow_lg.server.http.shared.responses import format_times
@@ -44,7 +43,6 @@ async def get_version(agent_id: str, version_id: str, request: Request, caller: 
 
 @router.post("/agents/{agent_id}/versions")
 @router.post("/agents/{agent_id}/publish")
-@takes("canvas")
 async def publish_version(agent_id: str, body: NewVersion, request: Request, caller: Authenticated) -> Any:
     """Publish the draft as a new version. With ``dsl``, that canvas replaces the draft first."""
     agent = await load_agent(request, caller, agent_id)
@@ -64,7 +62,6 @@ async def remove_version(agent_id: str, version_id: str, request: Request, calle
 
 
 @router.post("/agents/{agent_id}/run", responses=STREAM)
-@takes("turn", has_query=True)
 async def run_agent(
     agent_id: str, body: PlayBody, request: Request, caller: Authenticated, options: Options
 ) -> Response:
@@ -75,7 +72,6 @@ async def run_agent(
 
 
 @router.post("/agents/{agent_id}/stream", responses=STREAM)
-@takes("turn", has_query=True)
 async def stream_agent(
     agent_id: str, body: PlayBody, request: Request, caller: Authenticated, options: Options
 ) -> Response:
@@ -84,7 +80,6 @@ async def stream_agent(
 
 
 @router.post("/agents/{agent_id}/cancel")
-@takes("turn", has_query=True)
 async def cancel_agent(agent_id: str, body: CancelBody, request: Request, caller: Authenticated) -> Literal[True]:
     """Cancel the turn in the session ``session_id``; ``task_id`` is an alternative name for it."""
     agent, session_id = await load_agent(request, caller, agent_id), body.session_id or body.task_id

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_operations
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
-from ragflow_lg.server.http.shared.request_parsing import read_body, to_text
+from ragflow_lg.server.http.shared.request_bodies import read_body, to_text
 from ragflow_lg.server.http.shared.responses import respond
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, check_password, issue_token
 from ragflow_lg.server.observability.audit import audit
@@ -75,7 +75,7 @@ async def sign_in(request: Request) -> Response:
     network = client_network(request.client.host) if request.client is not None else ""
     # Before the body is read, which costs more than anything that it contains.
     _count_attempt(request, f"address {network}", "")
-    fields = await read_body(request, "sign_in")
+    fields = await read_body(request)
     if "password" not in fields:
         raise RequestError("required argument are missing: password; ", 101, has_data=True)
     email, password = to_text(fields.get("email")), to_text(fields["password"])

@@ -14,8 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, authenticate_any, authenticate_beta
-from ragflow_lg.server.http.shared.body_limits import use_of
-from ragflow_lg.server.http.shared.request_parsing import read_body
+from ragflow_lg.server.http.shared.request_bodies import read_body
 from ragflow_lg.server.http.shared.responses import respond, respond_json, respond_plain
 from ragflow_lg.server.http.shared.route_schemas import Refusal
 
@@ -58,15 +57,13 @@ class RagflowRoute(APIRoute):
         handle, authenticate_caller = super().get_route_handler(), find_authentication(self.dependant)
         if self.body_field is None:
             return handle
+        has_query = getattr(self.body_field.field_info.annotation, "may_be_query", False)
 
         async def handle_leniently(request: Request) -> Response:
             if authenticate_caller is not None:
                 await authenticate_caller(request)
-            use = use_of(self.endpoint)
-            fields = await read_body(request, use.kind)
-            return await handle(
-                _FieldsRequest(request, {**request.query_params, **fields} if use.has_query else fields)
-            )
+            fields = await read_body(request)
+            return await handle(_FieldsRequest(request, {**request.query_params, **fields} if has_query else fields))
 
         return handle_leniently
 

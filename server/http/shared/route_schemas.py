@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.auth import ApiCaller
-from ragflow_lg.server.http.shared.request_parsing import parse_flag, to_text
+from ragflow_lg.server.http.shared.request_bodies import parse_flag, to_text
 
 MAX_PAGE_SIZE = 100
 MAX_LONG_PAGE_SIZE = 10_000
@@ -35,6 +35,8 @@ class Fields(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
+    may_be_query: ClassVar[bool] = False
+    """Whether the fields can also be sent as query parameters."""
     _sent: frozenset[str] = frozenset()
     """Names of the fields in the body, with those that are null: RAGFlow requires a field, but not a value."""
 

@@ -15,9 +15,7 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.dsl.webhook_configuration import Security, WebhookConfiguration, as_mapping
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES
-from ragflow_lg.server.http.shared.body_limits import limit_body
-from ragflow_lg.server.http.shared.body_reading import parse_form, parse_json
-from ragflow_lg.server.http.shared.request_parsing import Upload, read_parts
+from ragflow_lg.server.http.shared.request_bodies import Upload, parse_form, parse_json, read_parts
 from ragflow_lg.server.http.webhooks.webhook_security import check_body_size, is_secret_header
 from ragflow_lg.services.workers import Workers
 
@@ -167,7 +165,6 @@ async def read_signed_body(request: Request, security: Security) -> bytes:
     Raises:
         RequestError: if it is too large.
     """
-    limit_body(request, "webhook")
     raw = bytearray()
     async for chunk in request.stream():
         raw += chunk
@@ -258,7 +255,7 @@ async def _read_multipart(request: Request, workers: Workers) -> dict[str, Any]:
     """Read fields and files: images as ``data:`` URIs, other files as text. Files that share a name become a list."""
     fields: dict[str, Any] = {}
     files: dict[str, list[str]] = {}
-    for name, value in await read_parts(request, MAX_FILES, "webhook"):
+    for name, value in await read_parts(request, MAX_FILES):
         if isinstance(value, Upload):
             files.setdefault(name, []).append(await _read_file(value, workers))
         else:

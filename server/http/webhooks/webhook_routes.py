@@ -20,7 +20,7 @@ from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.database.webhook_repository import WebhookRepository, WebhookTests, find_agent
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_operations, get_turns
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
-from ragflow_lg.server.http.shared.request_parsing import to_text
+from ragflow_lg.server.http.shared.request_bodies import to_text
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.http.shared.row_loading import load_agent
 from ragflow_lg.server.http.webhooks.webhook_request import read_payload, read_signed_body

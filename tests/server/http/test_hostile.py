@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.http.shared.body_reading import MAX_DEPTH
+from ragflow_lg.server.http.shared.request_bodies import MAX_DEPTH
 from ragflow_lg.server.http.webhooks.webhook_request import select_declared_fields
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, start_app

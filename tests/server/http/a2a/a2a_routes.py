@@ -20,7 +20,7 @@ from ragflow_lg.runs.wire.wire_events import MessageReset
 from ragflow_lg.server.agents.agent_versions import DRAFT
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected
-from ragflow_lg.server.http.shared.request_parsing import read_body, to_text
+from ragflow_lg.server.http.shared.request_bodies import read_body, to_text
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.http.shared.row_loading import load_agent, load_turn_rows
 from ragflow_lg.server.http.shared.turn_sessions import QuestionFields, build_turn_request, open_turn_session

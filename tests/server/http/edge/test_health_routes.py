@@ -1,11 +1,10 @@
 import asyncio
 import sqlite3
-import time
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import AsyncMock, Mock
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
@@ -17,14 +16,12 @@ from ragflow_lg.base.errors import CheckpointError, DatabaseError, StreamError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness, build_metrics_app
-from ragflow_lg.server.observability.loop_watch import LoopWatch
 from ragflow_lg.server.observability.metrics import Metrics
 from ragflow_lg.server.observability.run_slots import RunSlots
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, start_app
 
-WATCH = LoopWatch(1.0, lambda _: None, lambda: None)
-READY = {"database": "ok", "checkpoints": "ok", "journal": "ok", "event_loop": "ok"}
+READY = {"database": "ok", "checkpoints": "ok", "journal": "ok"}
 
 
 async def test_a_working_server_is_alive_and_ready(tmp_path: Path) -> None:
@@ -61,12 +58,12 @@ async def test_a_server_with_a_queue_says_whether_there_are_workers(
 ) -> None:
     async with start_app(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
         queue: Any = SimpleNamespace(has_worker=AsyncMock(return_value=has_worker))
-        server.app.state.readiness = Readiness(replace(server.app_state, queue=queue), Mock(is_late=False))
+        server.app.state.readiness = Readiness(replace(server.app_state, queue=queue))
         ready = await client.get("/ready")
         parts = {**READY, "workers": state}
         assert (ready.status_code, ready.json()) == (200, {"status": "ready", "parts": parts})
         queue.has_worker.side_effect = StreamError("password geheim")
-        server.app.state.readiness = Readiness(replace(server.app_state, queue=queue), Mock(is_late=False))
+        server.app.state.readiness = Readiness(replace(server.app_state, queue=queue))
         ready = await client.get("/ready")
         assert (ready.status_code, ready.json()["parts"]["workers"]) == (503, "failed")
 
@@ -133,7 +130,7 @@ async def test_writable_stores_are_ready_and_do_not_grow(tmp_path: Path, monkeyp
     monkeypatch.setattr(health_routes, "FRESH_S", 0.0)
     paths = tmp_path / "server.db", tmp_path / "sessions.db"
     async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
-        checks = Readiness(replace(server.app_state, store=store), WATCH)
+        checks = Readiness(replace(server.app_state, store=store))
         assert await checks.check() == READY
         counts = [count_rows(path) for path in paths]
         for _ in range(5):
@@ -145,7 +142,7 @@ async def test_locked_stores_are_not_ready(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(health_routes, "CHECK_S", 0.05)
     paths = tmp_path / "server.db", tmp_path / "sessions.db"
     async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
-        checks = Readiness(replace(server.app_state, store=store), WATCH)
+        checks = Readiness(replace(server.app_state, store=store))
         writers = [sqlite3.connect(path, isolation_level=None) for path in paths]
         for writer in writers:
             writer.execute("BEGIN IMMEDIATE")
@@ -156,7 +153,7 @@ async def test_locked_stores_are_not_ready(tmp_path: Path, monkeypatch: pytest.M
 
 async def test_concurrent_probes_share_one_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with start_app(tmp_path) as server:
-        checks = Readiness(server.app_state, WATCH)
+        checks = Readiness(server.app_state)
         head = AsyncMock(side_effect=StreamError("Redis at geheim is gone."))
         monkeypatch.setattr(server.app_state.run_manager.journal, "head", head)
         monkeypatch.setattr(server.app_state.store.leases, "acquire", AsyncMock(side_effect=CheckpointError("geheim")))
@@ -168,15 +165,5 @@ async def test_concurrent_probes_share_one_check(tmp_path: Path, monkeypatch: py
 async def test_a_store_that_another_replica_probes_is_ready(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         lease = await server.app_state.store.leases.acquire(health_routes.PROBE_ID, lambda: None)
-        assert await Readiness(server.app_state, WATCH).check() == READY
+        assert await Readiness(server.app_state).check() == READY
         await lease.release()
-
-
-async def test_a_late_event_loop_is_not_ready(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        watch = LoopWatch(0.2, lambda _: None, lambda: None)
-        checks = Readiness(server.app_state, watch)
-        async with watch.watching():
-            assert (await checks.check())["event_loop"] == "ok"
-            time.sleep(0.8)
-            assert (await checks.check())["event_loop"] == "late"

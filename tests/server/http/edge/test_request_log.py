@@ -9,19 +9,12 @@ import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from starlette.responses import Response
 
 from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.edge.request_log import RequestLog
-from ragflow_lg.server.http.shared import event_stream
-from ragflow_lg.server.http.shared.event_stream import CONNECTION, PART_BYTES, UnsentBytes
-from ragflow_lg.server.observability.operations import Operations
-from ragflow_lg.server.settings.server_section import ServerSection
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, canvas, start_app
-from tests.server.http.shared.test_event_stream import Client, Connection
 
 
 async def test_every_response_has_a_request_id(tmp_path: Path) -> None:
@@ -267,28 +260,3 @@ def _scope(path: str, address: str, key: str = "") -> dict[str, Any]:
         "headers": headers,
         "client": (address, 1),
     }
-
-
-async def test_long_answers_that_nobody_reads_end_when_their_tenant_holds_too_much(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(event_stream, "UNSENT", UnsentBytes(10 * PART_BYTES, 0.05))
-    answer = bytes(range(256)) * (PART_BYTES // 64)
-    observer = RequestLog(Response(answer), Operations(ServerSection()), lambda request, error: Response())
-
-    def ask() -> tuple[Client, Connection, asyncio.Task[None]]:
-        client, connection = Client(), Connection()
-        client.stops_at = 2
-        scope = {**_scope("/long", "10.0.0.1"), CONNECTION: connection}
-        return client, connection, asyncio.create_task(observer(scope, client.receive, client.send))
-
-    async with asyncio.timeout(60):
-        unread = [ask() for _ in range(4)]
-        while not unread[1][1].is_aborted:
-            await asyncio.sleep(0.01)
-        assert [connection.is_aborted for _, connection, _ in unread] == [True, True, False, False]
-        for client, _, sending in unread:
-            client.is_reading.set()
-            await sending
-            assert b"".join(client.bodies) == answer
-            assert max(map(len, client.bodies)) == PART_BYTES

@@ -19,7 +19,6 @@ from mcp.types import (
 )
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.mcp.mcp_endpoint import TENANT_SESSIONS
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas, start_app
 
@@ -153,41 +152,12 @@ async def test_without_the_setting_there_is_no_endpoint(tmp_path: Path) -> None:
         assert (await server.client.post(f"{server.url}/mcp", content=json.dumps({}))).status_code == 404
 
 
-HELLO = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
-}
-
-
-async def test_a_tenant_that_opens_many_sessions_ends_its_own_oldest_one(tmp_path: Path) -> None:
-    async with serving(tmp_path) as server, httpx.AsyncClient(base_url=server.url, timeout=20) as http:
-        other = await KeyRepository(server.app_state.database).create("other", 1)
-
-        async def post(key: str, body: dict[str, Any], session: str = "") -> httpx.Response:
-            headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {key}"}
-            return await http.post(
-                "/mcp", json=body, headers=headers | ({"mcp-session-id": session} if session else {})
-            )
-
-        ours = (await post(server.key, HELLO)).headers["mcp-session-id"]
-        theirs = [(await post(other, HELLO)).headers["mcp-session-id"] for _ in range(TENANT_SESSIONS)]
-        listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
-        assert (await post(other, listing, theirs[0])).status_code == 200
-        assert (await post(other, HELLO)).status_code == 200
-        seen = [(await post(other, listing, session)).status_code for session in theirs[:3]]
-        assert seen == [200, 404, 200]
-        assert (await post(server.key, listing, ours)).status_code == 200
-
-
-async def test_a_request_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
-    async with serving(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as http:
-        headers = {
-            "Accept": "application/json, text/event-stream",
-            "Authorization": f"Bearer {server.key}",
-            "Content-Type": "application/json",
-        }
-        body = json.dumps(HELLO)[:-2] + f', "more": {"[" * 200 + "]" * 200}}}}}'
-        answer = await http.post("/mcp", content=body, headers=headers)
-        assert (answer.status_code, "The body" in answer.text) == (400, True)
+async def test_arguments_that_are_nested_too_deeply_are_refused(tmp_path: Path) -> None:
+    nested: Any = []
+    for _ in range(200):
+        nested = [nested]
+    async with serving(tmp_path) as server:
+        await server.agent(ECHO, title="Echo")
+        async with client_of(server) as client:
+            with pytest.raises(McpError, match="nested more than"):
+                await client.call_tool("Echo", {"query": nested})

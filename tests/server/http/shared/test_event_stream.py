@@ -9,11 +9,9 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import RunRepository
-from ragflow_lg.server.http.shared import event_stream
-from ragflow_lg.server.http.shared.event_stream import CONNECTION, PART_BYTES, EventStream, UnsentBytes
+from ragflow_lg.server.http.shared.event_stream import EventStream
 from ragflow_lg.server.streaming.sse import HEARTBEAT
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, start_app
@@ -103,16 +101,6 @@ async def test_a_disconnect_stops_reading_at_once() -> None:
     assert frames.is_closed
 
 
-class Connection:
-    """The connection of a server that can be ended at once."""
-
-    def __init__(self) -> None:
-        self.is_aborted = False
-
-    def abort(self) -> None:
-        self.is_aborted = True
-
-
 async def test_a_cancelled_response_stays_cancelled() -> None:
     client, frames = Client(), FrameSource(b"a", asyncio.Event())
     sending = asyncio.create_task(play(frames, client))
@@ -138,23 +126,6 @@ async def test_reading_stops_at_a_full_socket_and_no_comments_are_sent() -> None
     await playing
     assert b"".join(client.bodies) == frame * 1000
     assert HEARTBEAT not in client.bodies
-
-
-async def test_a_large_frame_is_sent_in_parts_and_no_comment_inside_it() -> None:
-    large, end = b"".join(b"%07d\n" % number for number in range(60_000)), asyncio.Event()
-    client = Client()
-    client.stops_at = 3
-    playing = asyncio.create_task(play(FrameSource(b"a", large, b"b", end), client, heartbeat_s=0.01))
-    await asyncio.sleep(0.03)
-    client.is_reading.set()
-    while HEARTBEAT not in client.bodies:
-        await asyncio.sleep(0.01)
-    end.set()
-    await playing
-    assert max(map(len, client.bodies)) <= 2 * PART_BYTES
-    whole = b"a" + large + b"b"
-    assert b"".join(body for body in client.bodies if body != HEARTBEAT) == whole
-    assert b"".join(client.bodies).startswith(whole)
 
 
 async def test_a_disconnect_with_a_full_socket_stops_reading() -> None:
@@ -300,30 +271,3 @@ async def test_a_quiet_stream_has_heartbeats_except_for_the_oldest_clients(tmp_p
                 except TimeoutError:
                     pass
             assert (b": ping\n\n" in seen) is expected
-
-
-async def test_streams_that_nobody_reads_end_when_their_tenant_holds_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = b"x" * (4 * PART_BYTES)
-    monkeypatch.setattr(event_stream, "UNSENT", UnsentBytes(10 * PART_BYTES, 0.05))
-
-    def play_of(tenant: str, stops_at: int) -> tuple[FrameSource, Client, Connection, asyncio.Task[None]]:
-        client, frames, connection = Client(), FrameSource(frame), Connection()
-        client.stops_at = stops_at
-        stream, scope = EventStream(frames.stream(), 0.0), {"type": "http", CONNECTION: connection}
-        with use_notes(RequestNotes(tenant=tenant)):
-            sending = asyncio.create_task(stream(scope, client.receive, client.send))
-        return frames, client, connection, sending
-
-    unread = [play_of("a", 1) for _ in range(5)]
-    read, other = play_of("a", 0), play_of("b", 1)
-    async with asyncio.timeout(60):
-        await read[3]
-        await asyncio.gather(*(sending for *_, sending in unread[:3]))
-    assert b"".join(read[1].bodies) == frame
-    assert [connection.is_aborted for _, _, connection, _ in unread] == [True, True, True, False, False]
-    assert all(frames.is_closed for frames, *_ in unread[:3])
-    for _, client, connection, sending in (*unread[3:], other):
-        assert not connection.is_aborted
-        client.is_reading.set()
-        await sending
-        assert b"".join(client.bodies) == frame

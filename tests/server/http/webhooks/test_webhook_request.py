@@ -7,7 +7,7 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.base.worker_tasks import measure
 from ragflow_lg.dsl.webhook_configuration import WebhookConfiguration, read_configuration
-from ragflow_lg.server.http.shared.body_reading import MAX_FIELDS
+from ragflow_lg.server.http.shared.request_bodies import MAX_FIELDS
 from ragflow_lg.server.http.webhooks import webhook_request
 from ragflow_lg.server.http.webhooks.webhook_request import (
     MAX_UNDECLARED,
