@@ -17,7 +17,7 @@ from ragflow_lg.server.agents.drafts import check_draft, check_release
 from ragflow_lg.server.assembly.canvas_files import canvas_files
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, VersionRow
-from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.observability.logs import audit
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState

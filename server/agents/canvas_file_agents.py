@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from ragflow_lg.base.errors import CompileError, RagflowLgError, RequestError, SettingsError
 from ragflow_lg.base.tasks import running
 from ragflow_lg.server.agents.agent_versions import build_version
-from ragflow_lg.server.agents.canvas_checks import find_diagnostics
-from ragflow_lg.server.agents.drafts import check_draft
+from ragflow_lg.server.agents.drafts import check_draft, find_diagnostics
 from ragflow_lg.server.assembly.canvas_files import canvas_files, is_canvas
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow

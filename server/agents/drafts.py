@@ -1,19 +1,143 @@
-"""Drafts of an agent's canvas: how they are checked and stored, and the version of the DSL that a client reads."""
+"""Drafts of an agent's canvas: how they are checked, drawn and stored. Large ones are checked in a worker process."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+import base64
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
 import orjson
 
-from ragflow_lg.base.errors import CompileError, RequestError
-from ragflow_lg.dsl_compiler import convert_source
+from ragflow_lg.base.diagnostics import Diagnostic
+from ragflow_lg.base.errors import MAX_LISTED_ERRORS, BusyError, CompileError, RequestError, WorkLimitError
+from ragflow_lg.base.worker_tasks import WorkerTask, worker_task
+from ragflow_lg.dsl_compiler import check_canvas, convert_source
+from ragflow_lg.dsl_compiler.drawing import sketch_source
 from ragflow_lg.dsl_compiler.dsl_v2 import is_v2
-from ragflow_lg.server.agents.canvas_checks import draft_error, find_diagnostics, refuse, without_position
+from ragflow_lg.server.assembly.canvas_files import CanvasFiles
+from ragflow_lg.server.assembly.library import catalog
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.sections import McpSection
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.workers import Workers
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SMALL_BYTES = 32 * 1024
+"""Size of the canvases that are checked in the event loop, which takes less than a second for any of them."""
+
+CHECK_SECONDS = 15.0
+
+MAX_DIAGNOSTICS = 1_000
+"""How many diagnostics of a canvas are returned: the errors first. A canvas can have one for each of its values."""
+
+
+async def run_on_canvas(workers: Workers, task: WorkerTask[..., T], content: bytes, *arguments: Any) -> T:
+    """Run a task on a canvas, in a worker process unless the canvas is small.
+
+    Raises:
+        RequestError: if it takes too much time or memory, or if too many of the tenant's tasks are waiting.
+    """
+    if len(content) <= SMALL_BYTES:
+        return task.function(content, *arguments)
+    try:
+        return await workers.run(task, content, *arguments)
+    except WorkLimitError as error:
+        if error.is_retryable:
+            raise BusyError(str(error)) from None
+        raise draft_error(str(error)) from None
+
+
+async def find_diagnostics(workers: Workers, settings: Settings, content: bytes) -> tuple[bool, list[Diagnostic]]:
+    """Return whether a canvas can run, and its diagnostics, at most `MAX_DIAGNOSTICS`.
+
+    Raises:
+        RequestError: if checking takes too much time or memory.
+    """
+    can_run, rows = await run_on_canvas(workers, check_in_worker, content, without_secrets(settings))
+    return can_run, [Diagnostic(*row) for row in rows]
+
+
+def without_position(diagnostic: Diagnostic) -> Diagnostic:
+    """Return a diagnostic of a stored canvas for a client, which has sent an object or another text."""
+    return diagnostic._replace(line=0, column=0)
+
+
+def without_secrets(settings: Settings) -> Settings:
+    """Return only the settings that affect how a canvas is compiled; workers get no secrets."""
+    servers = {id_: McpSection.model_construct(allow=section.allow) for id_, section in settings.mcp.items()}
+    return Settings.model_construct(
+        agents=settings.agents,
+        mcp=servers,
+        compat=settings.compat,
+        canvases=settings.canvases,
+        limits=settings.limits,
+    )
+
+
+def _deployment(settings: Settings, *, asks_servers: bool = True) -> CanvasFiles:
+    return CanvasFiles(lambda: settings, asks_servers=asks_servers, limits=settings.limits.canvas)
+
+
+@worker_task("Checking the canvas", seconds=CHECK_SECONDS, small_size=0)
+def check_in_worker(content: bytes, settings: Settings) -> list[Any]:
+    """Return whether a canvas can run, and its diagnostics as lists."""
+    plan, diagnostics = check_canvas(content, catalog(), _deployment(settings))
+    return [plan is not None, _as_rows(diagnostics)]
+
+
+@worker_task("Drawing the canvas", seconds=CHECK_SECONDS, small_size=0)
+def draw_in_worker(content: bytes, settings: Settings, render: Callable[[Any], str | bytes]) -> list[Any]:
+    """Return a drawing in Base64, and the errors of the canvas as lists if there is none."""
+    sketch, diagnostics = sketch_source(content, catalog(), _deployment(settings, asks_servers=False))
+    if sketch is None:
+        return ["", _as_rows(diagnostics)]
+    picture = render(sketch)
+    data = picture if isinstance(picture, bytes) else picture.encode("utf-8", "replace")
+    return [base64.b64encode(data).decode(), []]
+
+
+def _as_rows(diagnostics: Sequence[Diagnostic]) -> list[list[Any]]:
+    """Return the first diagnostics as lists, in their order."""
+    if len(diagnostics) > MAX_DIAGNOSTICS:
+        places = sorted(range(len(diagnostics)), key=lambda place: diagnostics[place].severity != "error")
+        diagnostics = [diagnostics[place] for place in sorted(places[:MAX_DIAGNOSTICS])]
+    return [list(diagnostic._replace(fix=None)) for diagnostic in diagnostics]
+
+
+async def draw_canvas(
+    workers: Workers, settings: Settings, content: bytes, render: Callable[[Any], str | bytes]
+) -> bytes:
+    """Return the drawing of a canvas.
+
+    Raises:
+        CompileError: if it cannot be drawn.
+        RequestError: if drawing takes too much time or memory.
+    """
+    picture, rows = await run_on_canvas(workers, draw_in_worker, content, without_secrets(settings), render)
+    if rows:
+        raise CompileError([Diagnostic(*row) for row in rows])
+    return base64.b64decode(picture)
+
+
+def refuse(errors: Sequence[Diagnostic]) -> None:
+    """Refuse a canvas if there are errors.
+
+    Raises:
+        RequestError: if there are any.
+    """
+    if errors:
+        more = [f"and {len(errors) - MAX_LISTED_ERRORS:,} more"] if len(errors) > MAX_LISTED_ERRORS else []
+        raise draft_error("\n".join([*map(str, errors[:MAX_LISTED_ERRORS]), *more]))
+
+
+def draft_error(text: str) -> RequestError:
+    """Build the error for a canvas that cannot be stored or released."""
+    return RequestError(text, 101, status=422, data=False, has_data=True, reason="canvas-invalid")
+
 
 DslVersion = Literal["v1", "v2"]
 """What a client may ask for. Canvases are stored in DSL v1."""

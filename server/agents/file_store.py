@@ -1,4 +1,4 @@
-"""Uploaded files: contents in a folder, metadata in the database, and what runs may read of them."""
+"""Uploaded files: contents in a folder, metadata in the database, what runs may read of them, and names of visitors."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 import hashlib
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 from msgspec import Struct
@@ -20,7 +20,6 @@ from ragflow_lg.adapters.system_services import INLINE_KEYS, inline_bytes, inlin
 from ragflow_lg.base.errors import RequestError, ServiceError, SessionKeyError
 from ragflow_lg.checkpoints.key_ring import require_plain
 from ragflow_lg.server.agents.quotas import find_limits
-from ragflow_lg.server.agents.visitors import has_secret
 from ragflow_lg.server.database.file_repository import FileQuery, FileRepository
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
 from ragflow_lg.services.services import FileContent
@@ -33,12 +32,24 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.database import Database
 
 
+_MARK = "v"
+"""What the name of a visitor with a secret begins with. Ids of keys, which are hexadecimal, do not."""
+
+
+def name_visitor(key_id: str, secret: str) -> str:
+    """Return the name of the visitor with a secret: a digest, from which the secret cannot be found."""
+    digest = hashlib.sha256(f"{key_id}\0{secret}".encode()).hexdigest()
+    return _MARK + digest[: ID_CHARS - len(_MARK)]
+
+
+def has_secret(visitor: str) -> bool:
+    """Return whether a visitor is known by a secret. All others of a page have the id of its key as their name."""
+    return visitor.startswith(_MARK)
+
+
 MAX_READ_BYTES = 10 * 1024 * 1024
 """Maximum size of a file that a run can read, since its text is stored in the session and sent to the model."""
 
-
-SLICE_BYTES = 64 * 1024
-"""A larger file is downloaded in slices of this size, so that slow clients take no memory for the rest."""
 
 ID_KEYS = ("id", "file_id", "doc_id")
 """Keys of the id in the description of a file: an upload's, RAGFlow's, and that of a file that a run has written."""
@@ -148,12 +159,6 @@ class FileStore(Struct, frozen=True):
         except OSError as error:
             raise ServiceError(f"The file {file.name!r} cannot be read: {error.strerror}.") from error
 
-    async def open_plain(self, file: FileRow) -> BinaryIO | None:
-        """Open a large file for `read_slices`. Return None if it has to be read whole: it is small, or encrypted."""
-        if file.size_bytes <= SLICE_BYTES:
-            return None
-        return await asyncio.to_thread(_open_plain, self._path(file.id), file.size_bytes)
-
     async def list(self, query: FileQuery, page: int, page_size: int) -> tuple[list[FileRow], int, int]:
         """Return a page of files, newest first, with the number of all files and their total size."""
         return await self._files.find(query, page, page_size)
@@ -223,25 +228,6 @@ def _write(path: Path, content: bytes) -> None:
     handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
-
-
-def _open_plain(path: Path, size: int) -> BinaryIO | None:
-    """Open a file unless it is encrypted, missing or of another size."""
-    with suppress(OSError):
-        content = path.open("rb")
-        is_plain = content.read(len(_ENCRYPTED)) != _ENCRYPTED and content.seek(0, os.SEEK_END) == size
-        content.seek(0)
-        if is_plain:
-            return content
-        content.close()
-    return None
-
-
-async def read_slices(content: BinaryIO) -> AsyncGenerator[bytes]:
-    """Yield the content of a file in slices, and close it."""
-    with content:
-        while part := await asyncio.to_thread(content.read, SLICE_BYTES):
-            yield part
 
 
 def _make_private_folders(folder: Path) -> None:

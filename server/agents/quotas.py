@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
-
-from msgspec import Struct
 
 from ragflow_lg.base.errors import QuotaError
 from ragflow_lg.server.database.usage_repository import DAY_MS, DailyLimits, StoredQuota, UsageRepository
@@ -22,12 +18,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.server.settings.limits_section import TenantQuotasSection
     from ragflow_lg.services.chat import Usage
-
-RECOUNT_S = 60.0
-"""How long a count is used if it is far from its quota. Other replicas may add to it in the meantime."""
-NEAR_RECOUNT_S = 1.0
-"""The same for a count near its quota, so that refused requests cost little."""
-_NEAR = 0.9
 
 _ADVICE: dict[StoredQuota, str] = {
     "agents": "Delete agents that are not needed.",
@@ -65,14 +55,6 @@ def find_limits(settings: Settings, tenant: str) -> Limits:
     return Limits(**{**general, **chosen})
 
 
-class _Count(Struct):
-    """How much a tenant has stored of one kind."""
-
-    stored: int = 0
-    at_s: float = -math.inf
-    """When it was read from the database."""
-
-
 class Quotas:
     """The quotas of all tenants in one process. The counts are stored in the database, for all replicas."""
 
@@ -81,7 +63,6 @@ class Quotas:
     ) -> None:
         """Initialize. ``on_refusal`` is called with the tenant and the quota of each refusal."""
         self._app_state = app_state
-        self._counts: dict[tuple[str, StoredQuota], _Count] = {}
         self._storing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._on_refusal = on_refusal
 
@@ -120,10 +101,9 @@ class Quotas:
             QuotaError: if a quota is used up.
         """
         async with self._storing[tenant]:
-            counts = [await self._require(tenant, quota) for quota in quotas]
+            for quota in quotas:
+                await self._require(tenant, quota)
             yield
-            for count in counts:
-                count.stored += 1
 
     async def add_usage(self, tenant: str, usage: Usage) -> None:
         """Add what a component that ran alone has used to the current day."""
@@ -132,25 +112,11 @@ class Quotas:
             repository = UsageRepository(self._app_state.database, tenant)
             await repository.add_usage(tokens, usage.cost, self._app_state.now_ms())
 
-    def add_bytes(self, tenant: str, number: int) -> None:
-        """Note how many bytes a turn has written to the session store."""
-        if count := self._counts.get((tenant, "checkpoint_bytes")):
-            count.stored += number
-
-    async def _require(self, tenant: str, quota: StoredQuota) -> _Count:
-        count = self._counts.setdefault((tenant, quota), _Count())
+    async def _require(self, tenant: str, quota: StoredQuota) -> None:
         limit: int = getattr(self.limits(tenant), quota)
-        if not limit:
-            return count
-        recount_s = RECOUNT_S if count.stored < limit * _NEAR else NEAR_RECOUNT_S
-        now_s = time.monotonic()
-        if now_s - count.at_s >= recount_s:
-            count.stored = await UsageRepository(self._app_state.database, tenant).count(quota)
-            count.at_s = now_s
-        if count.stored >= limit:
+        if limit and await UsageRepository(self._app_state.database, tenant).count(quota) >= limit:
             self._on_refusal(tenant, quota)
             raise QuotaError(quota, limit, "tenant", _ADVICE[quota])
-        return count
 
 
 class QuotaUse(NamedTuple):

@@ -14,7 +14,7 @@ from ragflow_lg.base.tasks import running
 from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.file_repository import find_expired, find_older_files
 from ragflow_lg.server.database.session_repository import SessionRepository, find_older_sessions
-from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.observability.logs import audit
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState

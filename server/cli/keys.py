@@ -70,7 +70,7 @@ def keys(
     """
     import asyncio
 
-    from ragflow_lg.server.observability.audit import open_audit
+    from ragflow_lg.server.observability.logs import open_audit
     from ragflow_lg.server.settings import load_settings
 
     if action == "revoke" and not name:
@@ -94,7 +94,7 @@ async def _perform(url: str, action: Action, new: _NewKey) -> None:
     from ragflow_lg.base.errors import RequestError
     from ragflow_lg.server.database.database import database_file, open_database
     from ragflow_lg.server.database.key_repository import KeyRepository
-    from ragflow_lg.server.observability.audit import audit
+    from ragflow_lg.server.observability.logs import audit
 
     file = database_file(url)
     is_new = file is not None and not file.exists()
@@ -122,7 +122,7 @@ async def _perform(url: str, action: Action, new: _NewKey) -> None:
 async def _create(database: Database, new: _NewKey, now_ms: int) -> str:
     from ragflow_lg.server.cli.server_database import find_agent
     from ragflow_lg.server.database.key_repository import KeyRepository
-    from ragflow_lg.server.observability.audit import audit
+    from ragflow_lg.server.observability.logs import audit
 
     agents = [(await find_agent(database, new.tenant, name)).id for name in new.agents]
     key = await KeyRepository(database).create(

@@ -44,7 +44,7 @@ def serve(
     from ragflow_lg.server.settings import load_settings
 
     require("server", "`ragflow-lg sandbox serve`")
-    from ragflow_lg.server.http.edge.listening_socket import open_socket
+    from ragflow_lg.server.http.edge.uvicorn_server import open_socket
 
     config = load_settings(settings)
     if host not in LOCAL_HOSTS and not config.code.key_text():

@@ -53,8 +53,7 @@ def add(
     """
     from ragflow_lg.adapters.system_services import RandomIds
     from ragflow_lg.base.errors import QuotaError
-    from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule, find_next_times
-    from ragflow_lg.server.agents.cron_times import format_times
+    from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule, find_next_times, format_times
     from ragflow_lg.server.agents.quotas import find_limits
     from ragflow_lg.server.cli.server_database import find_agent
     from ragflow_lg.server.database.usage_repository import UsageRepository
@@ -116,7 +115,7 @@ def _run(file: Path | None, work: Callable[[Database, Settings], Awaitable[None]
     from ragflow_lg.base.errors import RequestError
     from ragflow_lg.server.cli.server_database import open_server_database
     from ragflow_lg.server.database.database import database_file
-    from ragflow_lg.server.observability.audit import open_audit
+    from ragflow_lg.server.observability.logs import open_audit
     from ragflow_lg.server.settings import load_settings
 
     settings = load_settings(file)
@@ -134,8 +133,7 @@ def _run(file: Path | None, work: Callable[[Database, Settings], Awaitable[None]
 
 def _describe(row: ScheduleRow) -> str:
     from ragflow_lg.base.errors import RequestError
-    from ragflow_lg.server.agents.agent_schedules import find_next_times
-    from ragflow_lg.server.agents.cron_times import format_times
+    from ragflow_lg.server.agents.agent_schedules import find_next_times, format_times
 
     try:
         times = ", ".join(format_times(find_next_times(row, _now_ms()), row.time_zone))

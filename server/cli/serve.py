@@ -162,7 +162,7 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
     from ragflow_lg.server.assembly.unknown_names import report_unknown_names
     from ragflow_lg.server.assembly.warm_up import start_loading
     from ragflow_lg.server.http.app import make_app
-    from ragflow_lg.server.http.edge.listening_socket import open_socket
+    from ragflow_lg.server.http.edge.uvicorn_server import open_socket
     from ragflow_lg.server.http.edge.uvicorn_server import serve as serve_app
     from ragflow_lg.server.runs.due_tasks import looking_for_due_rows
     from ragflow_lg.server.runs.pause_timeouts import PauseTimeouts
@@ -225,7 +225,7 @@ def _report(canvases: Sequence[Path], errors: Sequence[str], *, runs: bool) -> N
 async def _create_first_key(app_state: AppState) -> str:
     """Create and return an API key if the database never had one; otherwise return ``""``."""
     from ragflow_lg.server.database.key_repository import KeyRepository
-    from ragflow_lg.server.observability.audit import audit
+    from ragflow_lg.server.observability.logs import audit
 
     keys = KeyRepository(app_state.database)
     if await keys.count():
@@ -237,7 +237,7 @@ async def _create_first_key(app_state: AppState) -> str:
 async def _create_page_key(app_state: AppState) -> str:
     """Create a key for the person who starts the server. It is valid for a day."""
     from ragflow_lg.server.database.key_repository import KeyRepository
-    from ragflow_lg.server.observability.audit import audit
+    from ragflow_lg.server.observability.logs import audit
 
     now = app_state.now_ms()
     audit("key.created", tenant=DEFAULT_TENANT, name="page", kind="api")

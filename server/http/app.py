@@ -25,20 +25,15 @@ from ragflow_lg.server.agents.agent_versions import check_templates
 from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness
-from ragflow_lg.server.http.edge.request_limits import RequestLimits
-from ragflow_lg.server.http.edge.request_log import RequestLog
+from ragflow_lg.server.http.edge.request_middleware import RequestLimits, RequestLog
 from ragflow_lg.server.http.native import (
     native_canvas_routes,
-    native_file_routes,
     native_inspection_routes,
-    native_key_routes,
     native_memory_routes,
-    native_pause_routes,
-    native_quota_routes,
-    native_run_file_routes,
     native_run_routes,
     native_schedule_routes,
     native_session_routes,
+    native_tenant_routes,
 )
 from ragflow_lg.server.http.native.problem_details import (
     describe_fault,
@@ -56,26 +51,21 @@ from ragflow_lg.server.http.ragflow import (
     completion_routes,
     dataset_routes,
     debug_routes,
-    document_routes,
+    deployment_routes,
     embedded_routes,
-    empty_list_routes,
     file_routes,
-    mcp_routes,
-    model_routes,
     older_routes,
     session_routes,
     version_routes,
 )
-from ragflow_lg.server.http.ragflow_ui import account_routes, sign_in_routes
+from ragflow_lg.server.http.ragflow_ui import account_routes
 from ragflow_lg.server.http.ragflow_ui.front_end_files import FrontEndFiles, check_build
 from ragflow_lg.server.http.ragflow_ui.missing_routes import refuse_missing
-from ragflow_lg.server.http.shared.auth import get_app_state, get_operations
+from ragflow_lg.server.http.shared.auth import VISITOR_HEADER, get_app_state, get_operations
 from ragflow_lg.server.http.shared.responses import respond_error, respond_json, to_request_error
-from ragflow_lg.server.http.shared.visitor_header import VISITOR_HEADER
 from ragflow_lg.server.http.webhooks import webhook_routes
-from ragflow_lg.server.observability.audit import audit
-from ragflow_lg.server.observability.metrics import MetricsCallbacks
-from ragflow_lg.server.observability.operations import Operations
+from ragflow_lg.server.observability.logs import audit
+from ragflow_lg.server.observability.operations import MetricsCallbacks, Operations
 from ragflow_lg.server.runs.turns import Turns
 
 if TYPE_CHECKING:
@@ -108,33 +98,32 @@ _ROUTERS = (
     debug_routes.trace_router,
     embedded_routes.router,
     webhook_routes.router,
-    model_routes.router,
+    deployment_routes.router,
     dataset_routes.router,
-    document_routes.router,
-    mcp_routes.router,
-    empty_list_routes.router,
+    dataset_routes.document_router,
+    deployment_routes.mcp_router,
+    deployment_routes.empty_router,
     older_routes.router,
     native_run_routes.router,
     native_session_routes.router,
-    native_run_file_routes.router,
     native_inspection_routes.router,
     native_inspection_routes.component_router,
     native_canvas_routes.version_router,
     native_canvas_routes.router,
-    native_quota_routes.router,
-    native_file_routes.router,
-    native_key_routes.router,
+    native_tenant_routes.quota_router,
+    native_tenant_routes.file_router,
+    native_tenant_routes.key_router,
     native_schedule_routes.router,
-    native_pause_routes.router,
+    native_schedule_routes.pause_router,
     native_memory_routes.router,
     health_routes.router,
 )
 
 _UI_ROUTERS = (
-    sign_in_routes.router,
+    account_routes.sign_in_router,
     account_routes.router,
     account_routes.older_router,
-    empty_list_routes.ui_router,
+    deployment_routes.ui_router,
 )
 
 _UNKNOWN_WORD = re.compile(r"/api/v1/agents/(?![0-9a-f]{32}$)[^/]+")

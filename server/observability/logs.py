@@ -1,4 +1,4 @@
-"""The server's log: lines of text or JSON, each with the request, run, session and tenant it belongs to.
+"""The server's log, and the audit log: who created, changed and deleted what, and who was refused.
 
 Control characters in logged texts are escaped, so that every event is one line. Secrets are removed.
 """
@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sys
 import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.dsl.redaction import Redactor
 
 if TYPE_CHECKING:
     from ragflow_lg.server.settings.server_section import ServerSection
+
 
 MAX_CHARS = 8_000
 """Maximum length of each text in a line."""
@@ -97,3 +101,53 @@ def open_logs(section: ServerSection, secrets: Sequence[str], stream: TextIO | N
         root.removeHandler(handler)
         root.setLevel(before[0])
         own.setLevel(before[1])
+
+
+LOGGER = "ragflow_lg.audit"
+MAX_FIELD_CHARS = 500
+
+audit_logger = logging.getLogger(LOGGER)
+
+
+def audit(event: str, **fields: str) -> None:
+    """Record an event in the current request, such as ``key.created``. ``fields`` describe what it was about."""
+    notes = current_notes()
+    about = {"tenant": notes.tenant, "key": notes.key, "address": notes.address, "request": notes.request_id, **fields}
+    entry = {"event": event, **{name: value[:MAX_FIELD_CHARS] for name, value in about.items() if value}}
+    audit_logger.info("%s", json.dumps(entry, ensure_ascii=True))
+
+
+class _JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return json.dumps({"time": time, **json.loads(record.getMessage())}, ensure_ascii=True)
+
+
+@contextmanager
+def open_audit(file: Path | None) -> Generator[None]:
+    """Append events to a file that only its owner can read. Without a file, they are logged at level ``info``.
+
+    Raises:
+        SettingsError: If the file cannot be written.
+    """
+    if file is None:
+        yield
+        return
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        stream = os.fdopen(os.open(file, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600), "a", encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"[server] audit: {str(file)!r} cannot be written: {error.strerror}.") from None
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(_JsonLines())
+    level, propagate = audit_logger.level, audit_logger.propagate
+    audit_logger.addHandler(handler)
+    audit_logger.setLevel(logging.INFO)
+    audit_logger.propagate = False
+    try:
+        yield
+    finally:
+        audit_logger.removeHandler(handler)
+        audit_logger.setLevel(level)
+        audit_logger.propagate = propagate
+        stream.close()

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import CompileError, RequestError
-from ragflow_lg.server.agents.canvas_checks import SMALL_BYTES, find_diagnostics, without_position
+from ragflow_lg.server.agents.drafts import SMALL_BYTES, find_diagnostics, without_position
 from ragflow_lg.server.assembly.canvas_needs import describe_missing
 from ragflow_lg.server.assembly.library import cached_canvas, load_canvas
 from ragflow_lg.server.assembly.warm_up import load_turn_code

@@ -12,7 +12,7 @@ from ragflow_lg.server.database.due_rows import change_due_row
 from ragflow_lg.server.database.pause_repository import delete_expired
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import PauseTimeoutRow
-from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.runs.agent_runs import default_answer
 from ragflow_lg.server.runs.due_tasks import DueTasks, is_passing
 from ragflow_lg.server.runs.run_control import RunControl

@@ -12,7 +12,7 @@ from ragflow_lg.base.tasks import running
 from ragflow_lg.server.streaming.run_queue import QueueState
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.observability.metrics import Metrics
+    from ragflow_lg.server.observability.operations import Metrics
     from ragflow_lg.server.streaming.run_queue import RunQueue
 
 LOOK_S = 1.0

@@ -19,7 +19,7 @@ from ragflow_lg.runs.pauses import AnswerRequest, match_answers
 from ragflow_lg.runs.runner import abandon, newest_run
 from ragflow_lg.server.agents.retention import delete_session
 from ragflow_lg.server.database.tables import RunRow, SessionRow
-from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.runs.agent_runs import AgentRuns, busy_error
 from ragflow_lg.server.runs.continuation import NEVER_BEGAN
 from ragflow_lg.server.runs.session_copies import copy_messages, copy_session, messages_before
@@ -367,7 +367,6 @@ class RunControl(AgentRuns):
         if answered_by and copies and copies[-1].role == "assistant":
             copies[-1].run_id = answered_by
         await self._sessions.add(copy, copies)
-        self._turns.quotas.add_bytes(self._agent.tenant, copy.stored_bytes)
         return copy
 
 

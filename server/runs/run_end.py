@@ -80,7 +80,6 @@ class Ending(Struct, eq=False):
     def _describe(self, has_begun: bool) -> ClosedRow:
         run, app_state = self.run, self.app_state
         stored_bytes = app_state.store.take_written_bytes(run.envelope.session_id)
-        self.quotas.add_bytes(self.new.tenant, stored_bytes)
         answer = self.replay.answer if self.replay is not None else run.collected.text
         reference = empty_reference()
         add_sources(reference, run.collected.reference)

@@ -17,8 +17,7 @@ from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.assembly.app_state import AppState, open_app_state
 from ragflow_lg.server.assembly.unknown_names import report_unknown_names
 from ragflow_lg.server.assembly.warm_up import load_turn_code
-from ragflow_lg.server.observability.metrics import MetricsCallbacks
-from ragflow_lg.server.observability.operations import Operations
+from ragflow_lg.server.observability.operations import MetricsCallbacks, Operations
 from ragflow_lg.server.runs.run_player import RunPlayer
 from ragflow_lg.server.runs.turns import Turns
 from ragflow_lg.server.streaming.run_queue import PAUSE_S, Delivery, RunQueue

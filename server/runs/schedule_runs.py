@@ -10,13 +10,13 @@ import orjson
 from ragflow_lg.base.errors import DatabaseError, RagflowLgError, RequestError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.runs.wire.wire_events import Envelope
+from ragflow_lg.server.agents.agent_schedules import find_times
 from ragflow_lg.server.agents.agent_versions import find_version
-from ragflow_lg.server.agents.cron_times import find_times
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim, set_next
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, ScheduleRow
-from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.runs.due_tasks import DueTasks, is_passing
 from ragflow_lg.server.runs.turn_requests import hash_request, question_text
 from ragflow_lg.server.streaming.run_task import CONTINUE

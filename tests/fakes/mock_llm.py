@@ -10,7 +10,7 @@ from typing import Any
 
 from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange, mock_app, start_mock_server
 from ragflow_lg.server.devtools.mock_llm.rules import AudioRules, Reply, Rule, Rules
-from ragflow_lg.server.http.edge.listening_socket import open_socket
+from ragflow_lg.server.http.edge.uvicorn_server import open_socket
 
 
 def reply(*pieces: str, **more: Any) -> Reply:

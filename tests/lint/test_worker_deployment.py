@@ -8,7 +8,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from ragflow_lg.server.observability.metrics import Metrics
+from ragflow_lg.server.observability.operations import Metrics
 from ragflow_lg.server.observability.run_slots import RunSlots
 from ragflow_lg.server.settings import load_settings
 from tests.architecture.sources import ROOT

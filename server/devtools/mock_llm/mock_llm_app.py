@@ -24,7 +24,7 @@ from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.server.devtools.mock_llm.audio import build_speech, build_transcript
 from ragflow_lg.server.devtools.mock_llm.mock_llm_wire import Answer, build_answer, build_error
 from ragflow_lg.server.devtools.mock_llm.scripts import MockRequest, Script, parse_request
-from ragflow_lg.server.http.edge.listening_socket import QuietServer, get_url
+from ragflow_lg.server.http.edge.uvicorn_server import QuietServer, get_url
 
 if TYPE_CHECKING:
     import socket

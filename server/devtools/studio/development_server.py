@@ -40,7 +40,7 @@ def free_port(host: str, port: int = 0) -> int:
     Raises:
         SettingsError: If ``port`` is in use.
     """
-    from ragflow_lg.server.http.edge.listening_socket import open_socket  # requires uvicorn
+    from ragflow_lg.server.http.edge.uvicorn_server import open_socket  # requires uvicorn
 
     with open_socket(host, port) as listener:
         return listener.getsockname()[1]

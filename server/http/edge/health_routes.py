@@ -21,12 +21,12 @@ from ragflow_lg.base.errors import ConflictError, RagflowLgError, RequestError
 from ragflow_lg.server.assembly.warm_up import is_loading
 from ragflow_lg.server.http.shared.auth import get_app_state, get_operations
 from ragflow_lg.server.http.shared.responses import respond_json
-from ragflow_lg.server.observability.metrics import CONTENT_TYPE
+from ragflow_lg.server.observability.operations import CONTENT_TYPE
 from ragflow_lg.services.sessions import hold_lease
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
-    from ragflow_lg.server.observability.metrics import Metrics
+    from ragflow_lg.server.observability.operations import Metrics
 
 
 router = APIRouter(tags=["Operations"])

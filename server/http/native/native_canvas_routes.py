@@ -12,8 +12,7 @@ from starlette.responses import Response
 
 from ragflow_lg.dsl_compiler.drawing import Direction, Sketch, ThemeName, to_mermaid, to_png, to_svg, to_text_drawing
 from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
-from ragflow_lg.server.agents.canvas_checks import draw_canvas, find_diagnostics
-from ragflow_lg.server.agents.drafts import DslVersion, shown_canvas
+from ragflow_lg.server.agents.drafts import DslVersion, draw_canvas, find_diagnostics, shown_canvas
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.http.native.native_requests import PublishRequest
 from ragflow_lg.server.http.native.native_responses import (

@@ -16,7 +16,7 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.native.native_responses import build_answer
 from ragflow_lg.server.http.native.native_routing import make_native_router
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state
-from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.services.memories import MemorySearch, MemoryType, Remembered
 
 router = make_native_router("memories")

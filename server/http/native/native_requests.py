@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ragflow_lg.server.database.tables import TITLE_CHARS
-from ragflow_lg.server.http.shared.route_schemas import with_examples
+from ragflow_lg.server.http.shared.ragflow_routes import with_examples
 
 MAX_FIELDS = 1000
 MAX_FILES = 100

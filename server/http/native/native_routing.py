@@ -22,7 +22,7 @@ from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get
 from ragflow_lg.server.http.shared.ragflow_routes import enclose, find_authentication
 from ragflow_lg.server.http.shared.request_bodies import parse_json
 from ragflow_lg.server.http.shared.responses import respond_json
-from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.runs.run_control import RunControl
 
 

@@ -14,19 +14,20 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.dsl.forms import form_schema
 from ragflow_lg.runs.begin_check import check_begin
 from ragflow_lg.server.agents.agent_versions import find_version
-from ragflow_lg.server.http.native.native_events import EVENT_STREAM, read_event_position
 from ragflow_lg.server.http.native.native_requests import ForkRequest, NoFields, RerunRequest, ResumeRequest, RunRequest
 from ragflow_lg.server.http.native.native_responses import RunAnswer, RunListAnswer, build_run_answer
 from ragflow_lg.server.http.native.native_routing import Agent, Control, Page, PageSize, make_agent_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.native.run_responses import (
     BEGIN_RESPONSES,
+    EVENT_STREAM,
     RUN_RESPONSES,
     EventResponder,
     Records,
     Responder,
     StreamResponder,
     load_run_answer,
+    read_event_position,
     stream_run,
     trial_of,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -39,31 +40,12 @@ MAX_FAULTS = 50
 MAX_CHARS = 64
 """Longest name for which similar names are suggested."""
 
-_WORDS: Mapping[str, str] = {
+_WORDS = {
     "missing": "is missing",
-    "string_type": "must be a string",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "int_parsing_size": "is too large",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
-    "list_type": "must be a list",
-    "string_too_long": "has more than {max_length} characters",
-    "string_too_short": "must not be empty",
-    "too_short": "must not be empty",
-    "too_long": "has more than {max_length} entries",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
-    "literal_error": "must be {expected}",
-    "value_error": "{error}",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
 }
-"""Messages by pydantic error type. Names in braces refer to the error's context."""
-
-
+"""Messages by pydantic error type. The others have pydantic's own message, without its subject."""
+_SUBJECT = re.compile(r"(Input|String|List|Dictionary|Value error,) ")
 _NO_BODY = {
     "missing": "is missing: send a JSON object",
     "model_type": "must be a JSON object, sent as application/json",
@@ -117,11 +99,7 @@ def describe_fault(fault: Mapping[str, Any], names: Iterable[str] = ()) -> str:
         return f"is unknown{_suggest(str(location[-1]), list(names))}"
     if tuple(location) == ("body",) and kind in _NO_BODY:
         return _NO_BODY[kind]
-    context: Mapping[str, Any] = fault.get("ctx") or {}
-    try:
-        return _WORDS[kind].format_map(context)
-    except KeyError:
-        return str(fault["msg"]).removeprefix("Input ").removeprefix("Value error, ")
+    return _WORDS.get(kind) or _SUBJECT.sub("", str(fault["msg"]), count=1)
 
 
 def format_location(steps: Sequence[Any]) -> str:

@@ -1,7 +1,11 @@
-"""Responses to requests that start a run: the finished run, the started run, or its events."""
+"""Responses to requests that start or follow a run: the finished run, the started run, or its events.
+
+Every event has a number from which a client can resume.
+"""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -11,28 +15,106 @@ from pydantic import AfterValidator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import RagflowLgError, SettingsError
+from ragflow_lg.base.errors import RagflowLgError, RequestError, SettingsError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.server.agents.agent_versions import stored_trial
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.native.native_events import EVENT_STREAM, queue_frame, refuse_frames, write_event_frames
 from ragflow_lg.server.http.native.native_responses import RunAnswer, build_run_answer
 from ragflow_lg.server.http.native.native_routing import Agent
-from ragflow_lg.server.http.native.problem_details import PREFIX, describe_problems
+from ragflow_lg.server.http.native.problem_details import PREFIX, describe_problems, to_problem
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
-from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected
-from ragflow_lg.server.http.shared.queue_notices import begin_stream
+from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected, begin_stream
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.streaming.run_task import CONTINUE, parse_policy
+from ragflow_lg.server.streaming.sse import event_id, native_frame, parse_event_position, retry_frame
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from pydantic import BaseModel
 
     from ragflow_lg.server.database.tables import RunRow, VersionRow
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.server.streaming.event_codec import StreamEvent
     from ragflow_lg.server.streaming.run_manager import EventPage
+
+
+RETRY_S = 1.0
+
+
+EVENT_STREAM: dict[str, Any] = {
+    "examples": {
+        "stream": {
+            "value": "retry: 1000\n\nid: 9b1f…:1\nevent: workflow_started\ndata: "
+            '{"run_id":"9b1f…","session_id":"0c7f…","event":"workflow_started","data":{"inputs":{}}}\n\n'
+            'event: end\ndata: {"run":{"status":"succeeded"},"error":null}\n\n'
+        }
+    },
+}
+"""Description of a stream for the OpenAPI document."""
+
+
+def read_event_position(request: Request, run_id: str, from_: str | None) -> int:
+    """Return the number of the last event that the client has received, or 0. ``Last-Event-ID`` overrides ``from``.
+
+    Raises:
+        RequestError: if the id belongs to another run.
+        StreamPositionError: if the position is not a number.
+    """
+    named_run, after = parse_event_position(request.headers.get("last-event-id"), from_, run_id)
+    if named_run != run_id:
+        raise RequestError(
+            f"Last-Event-ID belongs to another run, {named_run[:40]!r}.", 101, status=400, reason="event-unknown"
+        )
+    return after
+
+
+async def write_event_frames(
+    run_id: str,
+    session_id: str,
+    page: EventPage[StreamEvent] | None,
+    pages: AsyncGenerator[EventPage[StreamEvent]],
+    show: Callable[[], Awaitable[BaseModel]],
+) -> AsyncGenerator[bytes]:
+    """Write the events of a run, starting with the first ``page``, and finally the run as returned by ``show``.
+
+    The last frame has no id, so that a client that missed only this frame receives it again.
+    """
+    error: dict[str, Any] | None = None
+    try:
+        yield retry_frame(RETRY_S) + (_write_page(run_id, session_id, page) if page else b"")
+        del page
+        async for page in pages:
+            yield _write_page(run_id, session_id, page)
+            del page
+    except RagflowLgError as failure:
+        error = to_problem(failure).model_dump()
+    finally:
+        await pages.aclose()
+    try:
+        run = (await show()).model_dump()
+    except RagflowLgError as failure:
+        run, error = None, error or to_problem(failure).model_dump()
+    yield native_frame({"run": run, "error": error}, "end")
+
+
+def queue_frame(run_id: str, session_id: str, position: int) -> bytes:
+    """Write the place of a run that waits, from 1. It is not an event of the run, so it has no id."""
+    data = {"run_id": run_id, "session_id": session_id, "event": "queued", "data": {"position": position}}
+    return native_frame(data, "queued")
+
+
+def refuse_frames(error: RagflowLgError) -> list[bytes]:
+    """Write the end of a stream whose run was refused after it had waited."""
+    return [native_frame({"run": None, "error": to_problem(error).model_dump()}, "end")]
+
+
+def _write_page(run_id: str, session_id: str, page: EventPage[StreamEvent]) -> bytes:
+    frames: list[bytes] = []
+    for number, event in page:
+        data = {"run_id": run_id, "session_id": session_id, "event": event.event, "data": event.data()}
+        frames.append(native_frame(data, event.event, event_id(run_id, number)))
+    return b"".join(frames)
+
 
 START_TIMEOUT_S = 0.5
 """Time after which a background run counts as started once its session is free. Its followers receive later errors."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,16 +20,18 @@ from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.http.openai.chat_conversations import find_session, read_conversation
-from ragflow_lg.server.http.openai.openai_schemas import ChatBody
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.event_stream import Options, await_while_connected
-from ragflow_lg.server.http.shared.queue_notices import begin_stream
-from ragflow_lg.server.http.shared.ragflow_routes import OpenaiRoute, make_router
+from ragflow_lg.server.http.shared.event_stream import Options, await_while_connected, begin_stream
+from ragflow_lg.server.http.shared.ragflow_routes import OpenaiRoute, Text, make_router, with_examples
 from ragflow_lg.server.http.shared.request_bodies import to_text
 from ragflow_lg.server.http.shared.responses import respond_json
-from ragflow_lg.server.http.shared.row_loading import load_agent
-from ragflow_lg.server.http.shared.turn_sessions import build_turn_request, open_turn_session
-from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.http.shared.turn_sessions import (
+    QuestionFields,
+    build_turn_request,
+    load_agent,
+    open_turn_session,
+)
+from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.runs.turn_session import SessionFields, TurnSession
 from ragflow_lg.server.streaming.sse import OPENAI_DONE, openai_frame
 
@@ -38,6 +41,42 @@ if TYPE_CHECKING:
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.server.streaming.run_manager import EventPage
     from ragflow_lg.server.streaming.run_task import DisconnectPolicy
+
+
+def _check_messages(value: Any) -> Any:
+    messages: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [value] if value else []
+    if not all(isinstance(message, dict) for message in messages) or isinstance(value, dict):
+        raise RequestError("`messages` must be a list of objects.", 102)
+    if any(not isinstance(message.get("content"), str | list | None) for message in messages):
+        raise RequestError("The `content` of a message must be a text or a list of parts.", 102)
+    return messages
+
+
+class ChatBody(QuestionFields):
+    """A conversation. Its last message with the role `user` is the query.
+
+    With `inputs`, messages are optional; if a form is open, the inputs are the whole answer.
+    """
+
+    model_config = with_examples(
+        {"model": "0c7f4a1e2b5d11f0", "messages": [{"role": "user", "content": "Where is my parcel?"}]},
+        {"model": "0c7f4a1e2b5d11f0", "session_id": "5f0c9a64d4e211f0", "inputs": {"size": {"value": 42}}},
+    )
+
+    model: Annotated[Any, Field(description="Id of the agent; ignored if the path names an agent.")] = ""
+    messages: Annotated[
+        list[dict[str, Any]],
+        BeforeValidator(_check_messages),
+        Field(
+            description="Required unless `inputs` is set. Images, audio and files are refused: list them in `files`."
+        ),
+    ] = Field(default=[])
+    id: Annotated[Text, Field(description="Alternative to `session_id`, which takes precedence.")] = ""
+    metadata: Annotated[Any, Field(description="`id` is an alternative to `session_id`, which takes precedence.")] = (
+        None
+    )
+    user: Annotated[Text, Field(description="Id of the user; `user_id` takes precedence.")] = ""
+
 
 router = make_router("OpenAI-compatible", "", OpenaiRoute)
 

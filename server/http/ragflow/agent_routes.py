@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, cast
 
 import orjson
 from fastapi import Query
+from pydantic import Field
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
@@ -19,15 +20,71 @@ from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository, AgentTags
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
-from ragflow_lg.server.http.ragflow.agent_schemas import AgentChange, AgentFilters, TagsBody
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.ragflow_routes import make_router
+from ragflow_lg.server.http.shared.ragflow_routes import (
+    PAGE_SIZE,
+    Fields,
+    Flag,
+    Pages,
+    Text,
+    make_router,
+    with_examples,
+)
 from ragflow_lg.server.http.shared.request_bodies import to_text
 from ragflow_lg.server.http.shared.responses import format_times
-from ragflow_lg.server.http.shared.route_schemas import PAGE_SIZE
-from ragflow_lg.server.http.shared.row_loading import load_agent
-from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.http.shared.turn_sessions import load_agent
+from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
+
+_SAMPLE_CANVAS: dict[str, Any] = {
+    "components": {
+        "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Message:0"]},
+        "Message:0": {
+            "obj": {"component_name": "Message", "params": {"content": ["You said {sys.query}"]}},
+            "downstream": [],
+        },
+    }
+}
+"""The smallest canvas that answers."""
+
+
+class AgentFilters(Pages):
+    """Which agents to list."""
+
+    id: Annotated[str, Field(description="Only the agent with this id.")] = ""
+    title: Annotated[str, Field(description="Only agents with this title.")] = ""
+    keywords: Annotated[str, Field(description="Only agents whose title or tags contain this text.")] = ""
+    canvas_category: Annotated[str, Field(description="Only these categories, separated by commas.")] = ""
+    canvas_type: Annotated[str, Field(description="Only agents of this type.")] = ""
+    tags: Annotated[Text, Field(description="Only agents with one of these tags, separated by commas.")] = ""
+    owner_ids: Annotated[str, Field(description="Tenants, separated by commas; only your own is allowed.")] = ""
+    type: Annotated[str, Field(description="`filter`: return the filter values instead of a list.")] = ""
+    orderby: Annotated[str, Field(description="`create_time`, `update_time` or `title`.")] = "create_time"
+    desc: Annotated[str, Field(description="`false`: sort in ascending order.")] = "true"
+
+
+class AgentChange(Fields):
+    """Changes to an agent."""
+
+    model_config = with_examples({"title": "Parcels", "dsl": _SAMPLE_CANVAS})
+
+    title: Annotated[Text, Field(description=f"1 to {TITLE_CHARS} characters.")] = ""
+    dsl: Annotated[Any, Field(description="Canvas, as an object or as JSON text.")] = None
+    description: Text = ""
+    avatar: Annotated[Text, Field(description="Picture as a `data:` URI.")] = ""
+    canvas_type: Annotated[Text, Field(description="At most 64 characters.")] = ""
+    canvas_category: Annotated[Text, Field(description="At most 32 characters.")] = ""
+    permission: Annotated[Text, Field(description="Stored only: agents are always private to their tenant.")] = ""
+    release: Annotated[Flag, Field(description="Whether to publish the draft.")] = False
+
+
+class TagsBody(Fields):
+    """All of an agent's tags."""
+
+    model_config = with_examples({"tags": ["parcels", "shop"]})
+
+    tags: Annotated[Any, Field(description="List of tags, or a text separated by commas.")] = None
+
 
 router = make_router("RAGFlow: agents")
 template_router = make_router("RAGFlow: templates")

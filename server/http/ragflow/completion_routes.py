@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from msgspec import Struct
+from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,8 +18,7 @@ from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
 from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import AgentRow
-from ragflow_lg.server.http.openai.openai_routes import run_openai_turn
-from ragflow_lg.server.http.openai.openai_schemas import ChatBody
+from ragflow_lg.server.http.openai.openai_routes import ChatBody, run_openai_turn
 from ragflow_lg.server.http.ragflow.ragflow_frames import (
     PAGE_FAILURE,
     AnswerCollector,
@@ -27,7 +27,6 @@ from ragflow_lg.server.http.ragflow.ragflow_frames import (
     build_error_frame,
     describe_failure,
 )
-from ragflow_lg.server.http.ragflow.turn_schemas import CompletionBody, TaskChange
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import (
     EventStream,
@@ -35,13 +34,20 @@ from ragflow_lg.server.http.shared.event_stream import (
     StreamOptions,
     StreamPosition,
     await_while_connected,
+    begin_stream,
 )
-from ragflow_lg.server.http.shared.ignored_fields import name_ignored, unread_inputs
-from ragflow_lg.server.http.shared.queue_notices import begin_stream
-from ragflow_lg.server.http.shared.ragflow_routes import make_router
+from ragflow_lg.server.http.shared.ragflow_routes import Fields, Flag, Text, make_router, with_examples
 from ragflow_lg.server.http.shared.responses import respond_plain, to_request_error
-from ragflow_lg.server.http.shared.row_loading import load_session, load_turn_rows, require_own
-from ragflow_lg.server.http.shared.turn_sessions import build_turn_request, open_turn_session
+from ragflow_lg.server.http.shared.turn_sessions import (
+    QuestionFields,
+    build_turn_request,
+    load_session,
+    load_turn_rows,
+    name_ignored,
+    open_turn_session,
+    require_own,
+    unread_inputs,
+)
 from ragflow_lg.server.runs.turns import Turn
 from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_frame
 
@@ -51,6 +57,69 @@ if TYPE_CHECKING:
     from ragflow_lg.server.runs.turn_session import TurnSession
     from ragflow_lg.server.runs.turns import Turns
     from ragflow_lg.server.streaming.run_manager import EventPage
+
+
+def _read_query(value: Any) -> Any:
+    return cast("Any", value) if isinstance(value, str | dict) else str(value)
+
+
+Query = Annotated[str | dict[str, Any], BeforeValidator(_read_query)]
+
+
+class CompletionBody(QuestionFields):
+    """A turn."""
+
+    model_config = with_examples(
+        {"agent_id": "0c7f4a1e2b5d11f0", "query": "Where is my parcel?", "stream": False},
+        {"agent_id": "0c7f4a1e2b5d11f0", "session_id": "5f0c9a64d4e211f0", "inputs": {"size": {"value": 42}}},
+    )
+
+    agent_id: Annotated[Text, Field(description="Id of the agent, unless the path names it.")] = ""
+    query: Annotated[Query, Field(description="Message of the user, or fields of Begin's form.")] = ""
+    question: Annotated[Query, Field(description="Alternative to `query`, which takes precedence.")] = ""
+    name: Annotated[Text, Field(description="Name of a new session. Default: the beginning of the query.")] = ""
+    return_trace: Annotated[Flag, Field(description="Whether to include the trace of nodes.")] = False
+    openai_compatible: Annotated[
+        Flag, Field(alias="openai-compatible", description="Whether to read `messages` and respond as OpenAI does.")
+    ] = False
+    messages: Annotated[Any, Field(description="The conversation, with `openai-compatible`.")] = None
+
+
+class EmbeddedBody(CompletionBody):
+    """A turn from an embedded page."""
+
+    may_be_query = True
+
+    stream: Flag = True
+
+
+class PlayBody(CompletionBody):
+    """A turn with a version, or the continuation of a run. All fields can also be sent as query parameters."""
+
+    model_config = with_examples({"query": "Where is my parcel?", "version": "draft"})
+
+    may_be_query = True
+
+    user_input: Annotated[Query, Field(description="Alternative to `query`; takes precedence over it.")] = ""
+    message: Annotated[Query, Field(description="Alternative to `query`, which takes precedence.")] = ""
+    version: Annotated[Text, Field(description="Version for a new session: `draft`, `published` or an id.")] = ""
+    resume_from: Annotated[Text, Field(description="Run to continue, in any state.")] = ""
+    on_disconnect: Annotated[Any, Field(description="`cancel`, `continue` or `grace:SECONDS`.")] = None
+
+
+class CancelBody(Fields):
+    """The turn to cancel."""
+
+    may_be_query = True
+
+    session_id: Text = ""
+    task_id: Annotated[Text, Field(description="Alternative to `session_id`, which takes precedence.")] = ""
+
+
+class TaskChange(Fields):
+    """A change of a task."""
+
+    action: Any
 
 
 router = make_router("RAGFlow: completions")
@@ -282,9 +351,6 @@ class CompletionResponder(Struct, frozen=True):
                         for number, frame in built
                         if frame is not None and number > position.after
                     )
-                    if page.is_last and frames.has_ended:
-                        yield body + self.end  # in one write
-                        return
                     yield body
                     del body, built, page  # nothing needs them while the next ones are awaited
                     page = await anext(pages, None)

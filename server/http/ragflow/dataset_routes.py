@@ -1,4 +1,4 @@
-"""RAGFlow's routes for the datasets that Retrieval can search, and for their metadata."""
+"""RAGFlow's routes that read datasets: metadata, documents, chunks, and searches in them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,28 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
+from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
-from ragflow_lg.server.http.shared.ragflow_routes import PlainRoute, make_router
+from ragflow_lg.server.http.shared.ragflow_routes import (
+    Fields,
+    Flag,
+    Pages,
+    PlainRoute,
+    Text,
+    make_router,
+    with_examples,
+)
 from ragflow_lg.server.http.shared.request_bodies import read_ids, to_text
 from ragflow_lg.server.http.shared.responses import respond_json, respond_plain
-from ragflow_lg.server.http.shared.route_schemas import Pages
-from ragflow_lg.services.knowledge import Dataset, DatasetDirectory, DatasetEntry, Metadata
+from ragflow_lg.services.knowledge import (
+    Dataset,
+    DatasetDirectory,
+    DatasetEntry,
+    DatasetSearch,
+    DocumentDirectory,
+    ListedChunk,
+    Metadata,
+)
 
 router = make_router("RAGFlow: datasets", route_class=PlainRoute)
 
@@ -148,3 +164,164 @@ def _describe_dataset(entry: DatasetEntry, caller: ApiCaller) -> dict[str, Any]:
         "nickname": caller.tenant,
         "status": "1",
     }
+
+
+document_router = make_router("RAGFlow: datasets")
+
+MAX_QUESTION_CHARS = 10_000
+MAX_TOP_K = 2_048
+MAX_FOUND = 100
+"""Maximum number of chunks that a search returns."""
+
+_EMBEDDED_ONLY = "Only datasets of the embedded knowledge base can be read."
+
+
+class ChunkFilters(Pages):
+    """Which chunks to list."""
+
+    vectors: Annotated[Flag, Field(description="Whether to include the vectors.")] = False
+
+
+class Question(Fields):
+    """A search."""
+
+    model_config = with_examples({"question": "Where is my parcel?", "dataset_ids": ["a" * 32]})
+
+    question: Text = ""
+    dataset_ids: Any = None
+    document_ids: Annotated[Any, Field(description="Only these documents.")] = None
+    page_size: Annotated[Any, Field(description=f"Number of chunks, at most {MAX_FOUND}.")] = 30
+    similarity_threshold: Any = 0.2
+    vector_similarity_weight: Any = 0.3
+    top_k: Annotated[Any, Field(description=f"At most {MAX_TOP_K}.")] = 1024
+    rerank_id: Text = ""
+
+
+@document_router.get("/datasets/{dataset_id}/documents")
+async def list_documents(
+    dataset_id: str, request: Request, caller: Authenticated, pages: Annotated[Pages, Query()]
+) -> dict[str, Any]:
+    """List the documents of a dataset of the embedded knowledge base, sorted by name."""
+    (dataset,), (page, size) = await read_datasets(request, caller, [dataset_id]), pages.read(caller)
+    try:
+        rows, total = await _directory(request, caller).list_documents(dataset, (page - 1) * size, size)
+    except (ServiceError, SettingsError) as error:
+        raise RequestError(f"The documents cannot be listed: {error}") from error
+    docs = [
+        {
+            "id": row.id,
+            "name": row.name,
+            "dataset_id": dataset_id,
+            "chunk_count": row.chunks,
+            "meta_fields": dict(row.metadata),
+            "run": "DONE",
+        }
+        for row in rows
+    ]
+    return {"docs": docs, "total": total}
+
+
+@document_router.get("/datasets/{dataset_id}/documents/{document_id}/chunks")
+async def list_chunks(
+    dataset_id: str,
+    document_id: str,
+    request: Request,
+    caller: Authenticated,
+    filters: Annotated[ChunkFilters, Query()],
+) -> Any:
+    """List the chunks of a document, in order. With `vectors`, `q_N_vec` contains a chunk's vector of N numbers."""
+    (dataset,), (page, size) = await read_datasets(request, caller, [dataset_id]), filters.read(caller)
+    try:
+        rows, total = await _directory(request, caller).list_chunks(dataset, document_id, (page - 1) * size, size)
+    except (ServiceError, SettingsError) as error:
+        raise RequestError(f"The chunks cannot be listed: {error}") from error
+    if not total:
+        raise RequestError(f"You don't own the document {document_id[:100]}.")
+    chunks = [_show_chunk(row, has_vectors=filters.vectors) for row in rows]
+    return {"chunks": chunks, "doc": None, "total": total}
+
+
+@document_router.post("/retrieval")
+async def retrieve(body: Question, request: Request, caller: Authenticated) -> Any:
+    """Search datasets that share an embedding model."""
+    ids = _read_ids(body.dataset_ids)
+    if not ids:
+        raise RequestError("`dataset_ids` is required.", 101)
+    datasets = await read_datasets(request, caller, ids)
+    documents = _read_ids(body.document_ids)
+    search = DatasetSearch(
+        body.question[:MAX_QUESTION_CHARS],
+        tuple(datasets),
+        tuple(documents) if documents else None,
+        top_n=int(_check_number("page_size", body.page_size, 1, MAX_FOUND)),
+        top_k=int(_check_number("top_k", body.top_k, 1, MAX_TOP_K)),
+        similarity_threshold=_check_number("similarity_threshold", body.similarity_threshold, 0, 1),
+        keywords_similarity_weight=1 - _check_number("vector_similarity_weight", body.vector_similarity_weight, 0, 1),
+        rerank_id=body.rerank_id[:200],
+    )
+    knowledge = tenant_services(get_app_state(request), caller.tenant).knowledge
+    if knowledge is None or not body.question.strip():
+        return {"chunks": [], "doc_aggs": [], "total": 0}
+    try:
+        found = await knowledge.search(search)
+    except (ServiceError, SettingsError) as error:
+        raise RequestError(f"The datasets cannot be searched: {error}") from error
+    counts = [{"doc_name": entry.name, "doc_id": entry.id, "count": entry.chunks} for entry in found.documents]
+    chunks = [{name: chunk.get(own) for name, own in _FOUND} for chunk in found.chunks]
+    return {"chunks": chunks, "doc_aggs": counts, "total": found.total}
+
+
+def _directory(request: Request, caller: ApiCaller) -> DocumentDirectory:
+    knowledge = get_app_state(request).services_of(caller.tenant).knowledge
+    if not isinstance(knowledge, DocumentDirectory):
+        raise RequestError(_EMBEDDED_ONLY)
+    return knowledge
+
+
+def _read_ids(value: Any) -> list[str]:
+    ids = [to_text(id_) for id_ in cast("list[Any]", value)] if isinstance(value, list) else []
+    if len(ids) > 1_000:
+        raise RequestError("A search names at most 1,000 datasets or documents.", 101)
+    return [id_ for id_ in dict.fromkeys(ids) if id_]
+
+
+def _check_number(name: str, value: Any, least: float, most: float) -> float:
+    """Return a number of the body.
+
+    Raises:
+        RequestError: if it is none, or out of range.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise RequestError(f"`{name}` must be a number from {least} to {most}.", 101)
+    return value
+
+
+def _show_chunk(listed: ListedChunk, *, has_vectors: bool) -> dict[str, Any]:
+    chunk, vector = listed
+    shown = {
+        "id": chunk["chunk_id"],
+        "content": chunk["content_with_weight"],
+        "document_id": chunk["doc_id"],
+        "docnm_kwd": chunk["docnm_kwd"],
+        "dataset_id": chunk["kb_id"],
+        "important_keywords": list[str](),
+        "questions": list[str](),
+        "image_id": "",
+        "doc_type_kwd": "text",
+        "available": True,
+        "positions": chunk["positions"],
+    }
+    return {**shown, f"q_{len(vector)}_vec": vector} if has_vectors and vector else shown
+
+
+_FOUND: Sequence[tuple[str, str]] = (
+    ("id", "chunk_id"),
+    ("content", "content_with_weight"),
+    ("document_id", "doc_id"),
+    ("document_keyword", "docnm_kwd"),
+    ("dataset_id", "kb_id"),
+    ("similarity", "similarity"),
+    ("vector_similarity", "vector_similarity"),
+    ("term_similarity", "term_similarity"),
+    ("positions", "positions"),
+)

@@ -18,11 +18,10 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
-from ragflow_lg.server.http.shared.ragflow_routes import make_router
+from ragflow_lg.server.http.shared.ragflow_routes import Fields, Text, make_router, with_examples
 from ragflow_lg.server.http.shared.request_bodies import to_text
 from ragflow_lg.server.http.shared.responses import encode_json
-from ragflow_lg.server.http.shared.route_schemas import Fields, Text, with_examples
-from ragflow_lg.server.http.shared.row_loading import load_agent
+from ragflow_lg.server.http.shared.turn_sessions import load_agent
 from ragflow_lg.server.runs.run_inspection import visit_counted
 from ragflow_lg.services.databases import DatabaseAccount
 

@@ -11,28 +11,31 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RagflowLgError, RequestError
 from ragflow_lg.server.agents.agent_versions import PUBLISHED, find_version
-from ragflow_lg.server.agents.visitors import has_secret
+from ragflow_lg.server.agents.file_store import has_secret
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.ragflow.completion_routes import (
     OTHER_AGENT,
     STREAM,
     CompletionResponder,
+    EmbeddedBody,
     follow_turn,
     rejoin_run,
 )
 from ragflow_lg.server.http.ragflow.ragflow_frames import describe_failure
-from ragflow_lg.server.http.ragflow.turn_schemas import EmbeddedBody
-from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate_beta, get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import VISITOR_HEADER, ApiCaller, authenticate_beta, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import Options, StreamOptions
-from ragflow_lg.server.http.shared.ignored_fields import name_ignored, unread_inputs
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
 from ragflow_lg.server.http.shared.responses import respond_plain, to_request_error
-from ragflow_lg.server.http.shared.row_loading import require_own
 from ragflow_lg.server.http.shared.signed_tokens import make_visitor_secret
-from ragflow_lg.server.http.shared.turn_sessions import build_turn_request, open_turn_session
-from ragflow_lg.server.http.shared.visitor_header import VISITOR_HEADER
-from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.http.shared.turn_sessions import (
+    build_turn_request,
+    name_ignored,
+    open_turn_session,
+    require_own,
+    unread_inputs,
+)
+from ragflow_lg.server.observability.logs import audit
 
 router = make_router("RAGFlow: embedded")
 

@@ -9,17 +9,17 @@ from urllib.parse import quote, unquote, urlsplit
 from fastapi import Depends, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError, ServiceError
-from ragflow_lg.server.agents.file_store import file_store, normalize_mime_type, read_slices, safe_file_name
+from ragflow_lg.server.agents.file_store import file_store, normalize_mime_type, safe_file_name
 from ragflow_lg.server.database.tables import FileRow
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, WithAnyKey, get_app_state
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
 from ragflow_lg.server.http.shared.request_bodies import Upload, is_multipart, read_parts
 from ragflow_lg.server.http.shared.responses import respond_plain
-from ragflow_lg.server.http.shared.row_loading import load_agent
-from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.http.shared.turn_sessions import load_agent
+from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.services.http import HttpRequest
 
 router = make_router("RAGFlow: files", "")
@@ -120,10 +120,7 @@ async def _download(
     kind = normalize_mime_type(naming.mime_type or file.mime_type)
     is_inline = is_preview and _is_viewable(kind)
     headers = {"Content-Disposition": _format_disposition(name, is_inline=is_inline), "Cache-Control": "private"}
-    if (content := await store.open_plain(file)) is None:
-        return Response(await store.content(file), media_type=_get_media_type(kind), headers=headers)
-    headers["Content-Length"] = str(file.size_bytes)
-    return StreamingResponse(read_slices(content), media_type=_get_media_type(kind), headers=headers)
+    return Response(await store.content(file), media_type=_get_media_type(kind), headers=headers)
 
 
 async def _read_uploads(request: Request) -> list[Upload]:

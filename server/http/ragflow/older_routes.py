@@ -22,17 +22,16 @@ from ragflow_lg.server.http.ragflow import (
     agent_routes,
     completion_routes,
     debug_routes,
+    deployment_routes,
     embedded_routes,
-    empty_list_routes,
     file_routes,
-    mcp_routes,
     session_routes,
     version_routes,
 )
-from ragflow_lg.server.http.ragflow.agent_schemas import AgentChange, AgentFilters
+from ragflow_lg.server.http.ragflow.agent_routes import AgentChange, AgentFilters
+from ragflow_lg.server.http.ragflow.completion_routes import CompletionBody
 from ragflow_lg.server.http.ragflow.dataset_routes import read_metadata
-from ragflow_lg.server.http.ragflow.session_schemas import NewSession, SessionFilters
-from ragflow_lg.server.http.ragflow.turn_schemas import CompletionBody
+from ragflow_lg.server.http.ragflow.session_routes import NewSession, SessionFilters
 from ragflow_lg.server.http.shared.auth import (
     LONG_PAGES,
     ApiCaller,
@@ -42,11 +41,10 @@ from ragflow_lg.server.http.shared.auth import (
     get_turns,
 )
 from ragflow_lg.server.http.shared.event_stream import Options
-from ragflow_lg.server.http.shared.ragflow_routes import make_router
+from ragflow_lg.server.http.shared.ragflow_routes import MAX_LONG_PAGE_SIZE, Fields, Text, make_router
 from ragflow_lg.server.http.shared.request_bodies import to_text
 from ragflow_lg.server.http.shared.responses import respond_plain
-from ragflow_lg.server.http.shared.route_schemas import MAX_LONG_PAGE_SIZE, Fields, Text
-from ragflow_lg.server.http.shared.row_loading import load_agent
+from ragflow_lg.server.http.shared.turn_sessions import load_agent
 from ragflow_lg.server.runs.stored_sessions import cancel_and_delete
 
 router = make_router("RAGFlow: 0.25.0 and older", "/v1")
@@ -249,18 +247,21 @@ async def list_plugins(caller: Authenticated) -> list[dict[str, Any]]:
 
 
 async def list_servers(
-    body: ServersWanted, request: Request, caller: Authenticated, filters: Annotated[mcp_routes.ServerFilters, Query()]
+    body: ServersWanted,
+    request: Request,
+    caller: Authenticated,
+    filters: Annotated[deployment_routes.ServerFilters, Query()],
 ) -> dict[str, Any]:
     """List the MCP servers of the settings: all of them, unless the request has a page and its size."""
     ids: Any = body.mcp_ids
     wanted = [to_text(id_) for id_ in cast("list[Any]", ids)] if isinstance(ids, list) else []
     page = filters.read(caller) if all(request.query_params.get(name) for name in ("page", "page_size")) else None
-    return await mcp_routes.find_servers(request, caller, wanted, filters.keywords, page)
+    return await deployment_routes.find_servers(request, caller, wanted, filters.keywords, page)
 
 
 async def get_server(request: Request, caller: Authenticated, mcp_id: str = "") -> dict[str, Any]:
     """Describe an MCP server, with its tools."""
-    return await mcp_routes.get_mcp_server(mcp_id, request, caller)
+    return await deployment_routes.get_mcp_server(mcp_id, request, caller)
 
 
 async def get_metadata(request: Request, caller: Authenticated, kb_ids: str = "") -> Response:
@@ -302,7 +303,7 @@ OLDER_ROUTES = (
     ("POST", "/mcp_server/list", list_servers),
     ("GET", "/mcp_server/detail", get_server),
     ("GET", "/kb/get_meta", get_metadata),
-    ("GET", "/document/thumbnails", empty_list_routes.list_thumbnails),
+    ("GET", "/document/thumbnails", deployment_routes.list_thumbnails),
     ("POST", "/document/upload_info", file_routes.upload_without_agent),
 )
 """The older paths. They are not in the OpenAPI document: nobody writes a new client for them."""

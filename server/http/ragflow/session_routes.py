@@ -1,32 +1,145 @@
-"""RAGFlow's routes for the sessions of an agent: create, list, show, delete."""
+"""RAGFlow's routes for the sessions of an agent: create, list, show, delete.
+
+A session is shown with its canvas and its state in RAGFlow's form: history, variables, outputs, and where it waits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import orjson
 from fastapi import Query
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import ConflictError, RequestError
+from ragflow_lg.base.errors import CompileError, ConflictError, RequestError
+from ragflow_lg.base.lenient_values import as_map
+from ragflow_lg.dsl_compiler.dsl_v2 import is_v2
 from ragflow_lg.server.agents import retention
 from ragflow_lg.server.agents.agent_versions import DRAFT, PUBLISHED, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionQuery, SessionRepository
 from ragflow_lg.server.database.stored_reference import Reference, list_chunks, read_reference
 from ragflow_lg.server.database.tables import AgentRow, MessageRow, SessionRow
-from ragflow_lg.server.http.ragflow.session_schemas import NewSession, SessionFilters, SessionIds
-from ragflow_lg.server.http.ragflow.session_state import show_state
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
-from ragflow_lg.server.http.shared.ignored_fields import name_ignored
-from ragflow_lg.server.http.shared.ragflow_routes import make_router
+from ragflow_lg.server.http.shared.ragflow_routes import (
+    MAX_LONG_PAGE_SIZE,
+    MAX_PAGE_SIZE,
+    Fields,
+    Flag,
+    Pages,
+    Text,
+    make_router,
+)
 from ragflow_lg.server.http.shared.request_bodies import parse_flag
 from ragflow_lg.server.http.shared.responses import format_times, respond_page, respond_plain
-from ragflow_lg.server.http.shared.route_schemas import MAX_LONG_PAGE_SIZE, MAX_PAGE_SIZE
-from ragflow_lg.server.http.shared.row_loading import load_agent, load_session
+from ragflow_lg.server.http.shared.turn_sessions import load_agent, load_session, name_ignored
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.runs.turns import Turns
+
+
+MAX_STATE_BYTES = 4 * 1024 * 1024
+"""Maximum size of a canvas with its state; larger ones are shown without it."""
+
+
+async def show_state(turns: Turns, agent: AgentRow, session: SessionRow, canvas: Any) -> Any:
+    """Return a session's canvas with the state that its turns have left, if the canvas can still be compiled.
+
+    Raises:
+        CheckpointError: if the store of sessions fails.
+    """
+    document = as_map(canvas)
+    if not document or is_v2(document):
+        return canvas
+    try:
+        runner = await turns.runner(agent, session)
+    except (CompileError, RequestError):
+        return document
+    values = await runner.state(session.id)
+    if not values:
+        return document
+    pauses = [pause.node for pause in await runner.pauses(session.id)]
+    shown = add_state(document, values, pauses)
+    return shown if len(orjson.dumps(shown, default=list)) <= MAX_STATE_BYTES else document
+
+
+def add_state(canvas: Mapping[str, Any], values: Mapping[str, Any], pauses: Sequence[str]) -> dict[str, Any]:
+    """Return a canvas with a thread's values. RAGFlow's path begins with the forms that wait.
+
+    >>> add_state({"components": {}}, {"history": [("user", "Hi")]}, ["UserFillUp:0"])["path"]
+    ['UserFillUp:0']
+    """
+    outputs: Mapping[str, Any] = values.get("outputs", {})
+    components = as_map(canvas.get("components"))
+    return {
+        **canvas,
+        "components": {id_: _with_outputs(entry, as_map(outputs.get(id_))) for id_, entry in components.items()},
+        "globals": {**as_map(canvas.get("globals")), **values.get("globals", {})},
+        "history": [list(entry) for entry in values.get("history", [])],
+        "path": list(pauses) or list(outputs),
+    }
+
+
+def _with_outputs(component: Any, outputs: Mapping[str, Any]) -> Any:
+    """Return a component with the values of its outputs."""
+    entry = as_map(component)
+    obj = as_map(entry.get("obj"))
+    if not outputs or not obj:
+        return component
+    params = as_map(obj.get("params"))
+    shown = dict(as_map(params.get("outputs")))
+    for name, value in outputs.items():
+        shown[name] = {**as_map(shown.get(name)), "value": value}
+    return {**entry, "obj": {**obj, "params": {**params, "outputs": shown}}}
+
+
+class SessionFilters(Pages):
+    """Which sessions to list."""
+
+    id: Annotated[str, Field(description="Only the session with this id.")] = ""
+    user_id: Annotated[str, Field(description="Only sessions of this user.")] = ""
+    exp_user_id: Annotated[
+        str, Field(description="Only sessions with this `exp_user_id`: all on one page, with ids and names only.")
+    ] = ""
+    keywords: Annotated[str, Field(description="Only sessions whose messages contain this text.")] = ""
+    from_date: Annotated[
+        str, Field(description="Only sessions from this time on, in ISO 8601; UTC without a zone.")
+    ] = ""
+    to_date: Annotated[str, Field(description="Only sessions up to this time.")] = ""
+    dsl: Annotated[Flag, Field(description="Whether to include the canvas of each session.")] = True
+    orderby: Annotated[str, Field(description="`create_time` or `update_time`.")] = "update_time"
+    desc: Annotated[str, Field(description="`false`: sort in ascending order.")] = "true"
+
+
+class NewSession(Fields):
+    """A session to create."""
+
+    may_be_query = True
+
+    name: Text = ""
+    user_id: Text = ""
+    exp_user_id: Annotated[Text, Field(description="Id by which `GET` finds the session. Default: `user_id`.")] = ""
+    release: Flag = False
+
+
+class SessionIds(Fields):
+    """Sessions to delete."""
+
+    ids: Annotated[Any, Field(description="List of ids.")] = None
+    delete_all: Flag = False
+
+
+class NewVersion(Fields):
+    """A version to publish."""
+
+    title: Annotated[Text, Field(description="Default: the title of the agent.")] = ""
+    description: Text = ""
+    dsl: Annotated[Any, Field(description="Canvas that replaces the draft before it is published.")] = None
+
 
 router = make_router("RAGFlow: sessions")
 

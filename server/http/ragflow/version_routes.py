@@ -12,15 +12,19 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import VersionRow
-from ragflow_lg.server.http.ragflow.completion_routes import STREAM, CompletionResponder, follow_turn
-from ragflow_lg.server.http.ragflow.session_schemas import NewVersion
-from ragflow_lg.server.http.ragflow.turn_schemas import CancelBody, PlayBody
+from ragflow_lg.server.http.ragflow.completion_routes import (
+    STREAM,
+    CancelBody,
+    CompletionResponder,
+    PlayBody,
+    follow_turn,
+)
+from ragflow_lg.server.http.ragflow.session_routes import NewVersion
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import Options, StreamOptions, StreamPosition, read_policy
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
 from ragflow_lg.server.http.shared.responses import format_times
-from ragflow_lg.server.http.shared.row_loading import load_agent, load_session
-from ragflow_lg.server.http.shared.turn_sessions import build_turn_request, open_turn_session
+from ragflow_lg.server.http.shared.turn_sessions import build_turn_request, load_agent, load_session, open_turn_session
 from ragflow_lg.server.runs.run_control import RunControl
 
 router = make_router("RAGFlow: versions")

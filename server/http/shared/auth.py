@@ -1,8 +1,15 @@
-"""Request authentication with API keys, with the beta keys of embedded pages, and with tokens that replace them."""
+"""Request authentication with API keys, with the beta keys of embedded pages, and with tokens that replace them.
+
+Visitors of embedded pages have secrets of their own, because all of them have the key of the page. The server makes the
+secret at the first contact and signs it, so that nobody makes up visitors. It stores a digest of it with the sessions,
+uploads and artifacts of the visitor. Clients that send none, such as RAGFlow's own pages, are one visitor together:
+they reach what they know the id of, and nothing is listed for them.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -13,16 +20,37 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.base.request_notes import current_notes
+from ragflow_lg.server.agents.file_store import name_visitor
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, Purpose, describe_key, read_token
-from ragflow_lg.server.http.shared.visitor_header import read_visitor
-from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, Purpose, describe_key, is_visitor_secret, read_token
+from ragflow_lg.server.observability.logs import audit
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import FileRow, SessionRow
     from ragflow_lg.server.observability.operations import Operations
     from ragflow_lg.server.runs.turns import Turns
+
+
+VISITOR_HEADER = "X-RAGFlow-Visitor"
+_SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+async def read_visitor(app_state: AppState, request: Request, owner: KeyOwner) -> str:
+    """Return the visitor of the page with a key that sends a request: a digest of its secret, else the key's id.
+
+    Raises:
+        RequestError: if the secret is none that a server has made for visitors of the key.
+    """
+    secret = request.headers.get(VISITOR_HEADER, "")
+    if not secret:
+        return owner.id
+    if not _SECRET.fullmatch(secret) or not await is_visitor_secret(app_state, owner, secret):
+        raise RequestError(
+            f"{VISITOR_HEADER} must be the secret that `GET /api/v1/agentbots/ID/inputs` returned in this header.", 101
+        )
+    return name_visitor(owner.id, secret)
+
 
 COMPAT_HEADER = "x-ragflow-compat"
 

@@ -22,7 +22,7 @@ from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
 from ragflow_lg.server.http.shared.request_bodies import to_text
 from ragflow_lg.server.http.shared.responses import respond_json
-from ragflow_lg.server.http.shared.row_loading import load_agent
+from ragflow_lg.server.http.shared.turn_sessions import load_agent
 from ragflow_lg.server.http.webhooks.webhook_request import read_payload, read_signed_body
 from ragflow_lg.server.http.webhooks.webhook_runs import (
     WebhookOutcome,
@@ -33,7 +33,7 @@ from ragflow_lg.server.http.webhooks.webhook_runs import (
     trim_in_background,
 )
 from ragflow_lg.server.http.webhooks.webhook_security import Delivery, check_caller
-from ragflow_lg.server.observability.audit import audit
+from ragflow_lg.server.observability.logs import audit
 
 if TYPE_CHECKING:
     from ragflow_lg.server.runs.turns import Turn

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -33,9 +33,6 @@ TRIM_INTERVAL = 20
 MAX_EVENTS = 2000
 MAX_BYTES = 4 * 1024 * 1024
 """Maximum size of a test's stored events in bytes, excluding the end event."""
-WRITE_INTERVAL_US = 300_000
-"""Minimum time between two writes of a test's events."""
-
 logger = logging.getLogger(__name__)
 
 _background_tasks: set[asyncio.Task[None]] = set()
@@ -151,49 +148,42 @@ class WebhookTestRecorder:
         self._tests = tests
         self._test_id = test_id
         self._max_events = max_events
-        self._pending: list[tuple[int, str]] = []
         self._count = 0
         self._bytes = 0
-        self._last_us = self._written_us = self._started_us = 0
+        self._last_us = 0
         self._began = self._clock.monotonic()
 
     async def begin(self) -> None:
         """Create the test."""
-        self._last_us = self._written_us = self._started_us = int(self._clock.now() * 1_000_000)
-        try:
-            await self._tests.begin(self._test_id, self._started_us)
-        except DatabaseError as error:
-            logger.warning("cannot store the test of a webhook: %s", error)
+        self._last_us = int(self._clock.now() * 1_000_000)
+        with _logging_failures():
+            await self._tests.begin(self._test_id, self._last_us)
 
     async def add(self, event: dict[str, Any]) -> None:
-        """Record an event, which is written shortly afterwards."""
-        text = self._note(event)
+        """Record an event."""
         self._count += 1
-        self._bytes += len(text)
-        if self._count > self._max_events or self._bytes > MAX_BYTES:
-            self._pending.pop()
-        elif self._last_us - self._written_us >= WRITE_INTERVAL_US:
-            await self._write()
+        self._bytes += len(encode_json(event))
+        if self._count <= self._max_events and self._bytes <= MAX_BYTES:
+            await self._write(event)
 
     async def end(self, error: tuple[str, str] | None = None) -> None:
         """End the test. ``error`` consists of the error's message and type."""
         if error is not None:
-            self._note({"event": "error", "message": error[0], "error_type": error[1]})
+            await self._write({"event": "error", "message": error[0], "error_type": error[1]})
         elapsed_s = self._clock.monotonic() - self._began
-        self._note({"event": "finished", "elapsed_time": elapsed_s, "success": error is None})
-        await self._write()
+        await self._write({"event": "finished", "elapsed_time": elapsed_s, "success": error is None})
 
-    def _note(self, event: dict[str, Any]) -> str:
+    async def _write(self, event: dict[str, Any]) -> None:
         # Clients resume at a given time, so every event needs a different time.
         self._last_us = max(self._last_us + 1, int(self._clock.now() * 1_000_000))
         text = encode_json({"ts": self._last_us / 1_000_000, **event}).decode()
-        self._pending.append((self._last_us, text))
-        return text
+        with _logging_failures():
+            await self._tests.add(self._test_id, [(self._last_us, text)])
 
-    async def _write(self) -> None:
-        events, self._pending = self._pending, []
-        self._written_us = self._last_us
-        try:
-            await self._tests.add(self._test_id, events)
-        except DatabaseError as error:
-            logger.warning("cannot store events of a webhook test: %s", error)
+
+@contextmanager
+def _logging_failures() -> Generator[None]:
+    try:
+        yield
+    except DatabaseError as error:
+        logger.warning("cannot store the test of a webhook: %s", error)

@@ -11,8 +11,8 @@ from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import BusyError, CompileError, RequestError
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.drawing import to_svg
-from ragflow_lg.server.agents import canvas_checks
-from ragflow_lg.server.agents.canvas_checks import (
+from ragflow_lg.server.agents import drafts
+from ragflow_lg.server.agents.drafts import (
     SMALL_BYTES,
     check_in_worker,
     draw_canvas,
@@ -49,7 +49,7 @@ async def test_large_canvases_are_checked_as_small_ones_are(pool: WorkerPool, no
 async def test_only_so_many_diagnostics_are_returned_and_the_errors_first(
     pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(canvas_checks, "MAX_DIAGNOSTICS", 3)
+    monkeypatch.setattr(drafts, "MAX_DIAGNOSTICS", 3)
     content = encode({"a": text(), "x": node("Warp"), "b": text([], "{ghost@x}")}, globals={"n1": 1, "n2": 1, "n3": 1})
     _, all_of_them = check_canvas(content, CATALOG)
     _, diagnostics = await find_diagnostics(pool, Settings(), content)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.agents.cron_times import find_times, format_times
+from ragflow_lg.server.agents.agent_schedules import find_times, format_times
 from tests.harness.rows import each_row
 
 BERLIN = "Europe/Berlin"

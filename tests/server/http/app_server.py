@@ -18,8 +18,7 @@ from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
-from ragflow_lg.server.http.edge.listening_socket import open_socket
-from ragflow_lg.server.http.edge.uvicorn_server import start_server
+from ragflow_lg.server.http.edge.uvicorn_server import open_socket, start_server
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.sections import HttpSection
 from ragflow_lg.server.settings.server_section import ServerSection

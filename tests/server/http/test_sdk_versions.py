@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.shared.row_loading import (
+from ragflow_lg.server.http.shared.turn_sessions import (
     NO_ACCESS,
     NO_ACCESS_BEFORE,
 )

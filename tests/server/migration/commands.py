@@ -10,8 +10,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.server.assembly.app_state import open_app_state
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
-from ragflow_lg.server.http.edge.listening_socket import open_socket
-from ragflow_lg.server.http.edge.uvicorn_server import start_server
+from ragflow_lg.server.http.edge.uvicorn_server import open_socket, start_server
 from ragflow_lg.server.settings import load_settings
 from tests.server.cli.command import Completed, call
 

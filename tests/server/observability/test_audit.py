@@ -7,7 +7,7 @@ import pytest
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.observability.audit import audit, open_audit
+from ragflow_lg.server.observability.logs import audit, open_audit
 from tests.server.http.app_server import ECHO, start_app
 
 

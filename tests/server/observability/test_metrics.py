@@ -1,5 +1,5 @@
 from ragflow_lg.runs.callbacks import RunSummary
-from ragflow_lg.server.observability.metrics import Metrics
+from ragflow_lg.server.observability.operations import Metrics
 from ragflow_lg.server.observability.run_slots import RunSlots
 from ragflow_lg.services.agent_metrics import AgentMetrics
 from ragflow_lg.services.chat import Usage

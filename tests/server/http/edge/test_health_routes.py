@@ -16,7 +16,7 @@ from ragflow_lg.base.errors import CheckpointError, DatabaseError, StreamError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness, build_metrics_app
-from ragflow_lg.server.observability.metrics import Metrics
+from ragflow_lg.server.observability.operations import Metrics
 from ragflow_lg.server.observability.run_slots import RunSlots
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, start_app

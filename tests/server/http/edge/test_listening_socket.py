@@ -3,7 +3,7 @@ import socket
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.http.edge.listening_socket import get_url, open_socket
+from ragflow_lg.server.http.edge.uvicorn_server import get_url, open_socket
 
 
 async def test_an_address_that_is_unavailable_is_refused() -> None:

@@ -227,7 +227,7 @@ async def test_log_lines_have_the_request_id_and_the_tenant(tmp_path: Path, capl
             await server.client.post("/agents/chat/completions", json=body, headers={"X-Request-Id": "r7"})
     finally:
         logging.getLogger().removeHandler(handler)
-    assert seen["ragflow_lg.access"] == seen["ragflow_lg.server.observability.metrics"] == ("r7", "tenant", True)
+    assert seen["ragflow_lg.access"] == seen["ragflow_lg.server.observability.operations"] == ("r7", "tenant", True)
 
 
 async def test_a_run_belongs_to_the_span_of_its_request(tmp_path: Path) -> None:
@@ -248,15 +248,3 @@ async def test_a_run_belongs_to_the_span_of_its_request(tmp_path: Path) -> None:
     assert run.parent is not None
     assert f"{run.context.trace_id:032x}" == trace
     assert run.parent.span_id == request.context.span_id
-
-
-def _scope(path: str, address: str, key: str = "") -> dict[str, Any]:
-    headers = [(b"authorization", f"Bearer {key}".encode())] if key else []
-    return {
-        "type": "http",
-        "method": "GET",
-        "path": path,
-        "query_string": b"",
-        "headers": headers,
-        "client": (address, 1),
-    }

@@ -7,8 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ragflow_lg.server.http.edge.listening_socket import open_socket
-from ragflow_lg.server.http.edge.uvicorn_server import start_server
+from ragflow_lg.server.http.edge.uvicorn_server import open_socket, start_server
 from tests.fakes.services import Reply
 from tests.server.http.app_server import MODEL, AppServer, start_app
 

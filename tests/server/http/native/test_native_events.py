@@ -15,7 +15,7 @@ from ragflow_lg.base.errors import (
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.wire.wire_events import Message, WorkflowStarted
-from ragflow_lg.server.http.native.native_events import read_event_position, write_event_frames
+from ragflow_lg.server.http.native.run_responses import read_event_position, write_event_frames
 from ragflow_lg.server.streaming.event_codec import StreamEvent
 from ragflow_lg.server.streaming.run_manager import EventPage
 from tests.server.http.native.native_client import frames

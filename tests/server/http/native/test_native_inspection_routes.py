@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.native import native_run_file_routes
+from ragflow_lg.server.http.native import native_session_routes
 from ragflow_lg.server.settings.limits_section import QuotasSection
 from ragflow_lg.services.chat import Usage
 from tests.fakes.services import Reply
@@ -271,7 +271,7 @@ async def test_secrets_of_the_versions_of_earlier_runs_are_taken_out_of_a_run_fi
 async def test_a_run_file_takes_a_limited_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with native_agent(tmp_path, CHAIN, [Reply("a"), Reply("b")]) as (_, client):
         run = (await client.post("/runs", json={"query": "ping"})).json()
-        monkeypatch.setattr(native_run_file_routes, "LIMIT_S", 0.0)
+        monkeypatch.setattr(native_session_routes, "LIMIT_S", 0.0)
         answer = await client.get(f"/sessions/{run['session_id']}/run-file")
     assert problem(answer) == (422, "work-limit")
 

@@ -3,7 +3,6 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from ragflow_lg.server.http.native.native_key_routes import NewKey
 from ragflow_lg.server.http.native.native_requests import (
     ForkRequest,
     OpenSession,
@@ -14,6 +13,7 @@ from ragflow_lg.server.http.native.native_requests import (
     ResumeRequest,
     RunRequest,
 )
+from ragflow_lg.server.http.native.native_tenant_routes import NewKey
 from tests.harness.rows import each_row
 
 PAUSE = "a" * 32

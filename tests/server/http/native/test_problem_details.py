@@ -125,13 +125,8 @@ def test_the_names_of_a_route_are_listed() -> None:
     ("fault", "message"),
     [
         ({"type": "missing", "loc": ("body",), "msg": ""}, "is missing: send a JSON object"),
-        (
-            {"type": "string_too_long", "loc": ("body", "x"), "msg": "", "ctx": {"max_length": 4}},
-            "has more than 4 characters",
-        ),
         ({"type": "extra_forbidden", "loc": ("query", "x"), "msg": ""}, "is unknown; no names are valid here"),
         ({"type": "new_one", "loc": ("query", "x"), "msg": "Input should be nice"}, "should be nice"),
-        ({"type": "string_too_long", "loc": ("query", "x"), "msg": "Too long"}, "Too long"),
     ],
 )
 def test_faults_are_described(fault: dict[str, Any], message: str) -> None:
@@ -148,12 +143,17 @@ INVALID: list[tuple[str, Any, str, str]] = [
     ("/runs", {"query": 5}, "query", "must be a string or an object of fields"),
     ("/runs?on_disconnect=stop", {}, "on_disconnect", "must be `cancel`, `continue` or `grace:SECONDS`"),
     ("/runs?on_disconect=cancel", {}, "on_disconect", "is unknown; did you mean `on_disconnect`?"),
-    ("/runs?mode=waits", {}, "mode", "must be 'wait', 'background' or 'stream'"),
-    ("/runs", {"version": "x" * 33}, "version", "has more than 32 characters"),
+    ("/runs?mode=waits", {}, "mode", "should be 'wait', 'background' or 'stream'"),
+    ("/runs", {"version": "x" * 33}, "version", "should have at most 32 characters"),
     ("/runs", [], "body", "must be a JSON object, sent as application/json"),
     ("/runs/x/resume", {"answers": {"z": {}}}, "answers.z", "is not a pause id: use the ids in the run's `pauses`"),
-    ("/runs/x/rerun", {"node": ""}, "node", "must not be empty"),
-    ("/runs/x/rerun", {"node": "a", "round": "b"}, "round", "must be a whole number"),
+    ("/runs/x/rerun", {"node": ""}, "node", "should have at least 1 character"),
+    (
+        "/runs/x/rerun",
+        {"node": "a", "round": "b"},
+        "round",
+        "should be a valid integer, unable to parse string as an integer",
+    ),
     ("/runs/x/fork", {"checkpoint": "*"}, "checkpoint", "is not a checkpoint id: use one from the session's history"),
     ("/runs/x/continue", {"node": "a"}, "node", "is unknown; no names are valid here"),
     ("/versions", {"dsl": "{}"}, "dsl", "must be an object"),

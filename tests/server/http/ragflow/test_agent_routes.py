@@ -6,7 +6,7 @@ import pytest
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.ragflow.agent_schemas import AgentChange
+from ragflow_lg.server.http.ragflow.agent_routes import AgentChange
 from tests.server.http.app_server import ECHO, FORM, canvas, start_app
 
 MISSING = "0" * 32

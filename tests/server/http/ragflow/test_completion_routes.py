@@ -4,19 +4,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent, WorkflowFinished
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.ragflow.completion_routes import CompletionResponder
-from ragflow_lg.server.http.shared.event_stream import StreamPosition
-from ragflow_lg.server.runs.turns import Turn
-from ragflow_lg.server.streaming.run_manager import EventPage
-from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, ragflow_frame
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, RETRYING, AppServer, canvas, frames, start_app
@@ -42,22 +35,6 @@ async def test_an_emoji_that_is_split_between_deltas_is_whole_again_in_the_joine
         chunks = [json.loads(line)["choices"][0]["delta"]["content"] for line in lines]
     for joined in ("".join(texts), "".join(chunk or "" for chunk in chunks)):
         assert joined.encode("utf-16", "surrogatepass").decode("utf-16") == "\N{GRINNING FACE}"
-
-
-@pytest.mark.parametrize(("is_last", "writes"), [(True, 1), (False, 2)])
-async def test_the_end_of_a_stream_is_written_with_the_last_frames_that_are_there(is_last: bool, writes: int) -> None:
-    envelope = Envelope("run", 1, "session", "session")
-
-    async def no_more() -> AsyncGenerator[EventPage[WireEvent]]:
-        return
-        yield
-
-    end = WorkflowFinished({}, "Hi", 0.0, 1.0)
-    first = EventPage[WireEvent]([(1, end)], is_last=is_last)
-    responder, turn = CompletionResponder("all", StreamPosition()), cast("Turn", SimpleNamespace(envelope=envelope))
-    written = [body async for body in responder.write(turn, first, no_more())]
-    assert len(written) == writes
-    assert b"".join(written) == ragflow_frame(envelope.wrap(end)) + RAGFLOW_DONE
 
 
 async def test_a_turn_is_streamed_with_the_order_and_keys_of_ragflow(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.ragflow.empty_list_routes import EMPTY_LISTS
+from ragflow_lg.server.http.ragflow.deployment_routes import EMPTY_LISTS
 from tests.server.http.app_server import start_app
 
 

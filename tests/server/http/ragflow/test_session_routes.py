@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.shared.row_loading import (
+from ragflow_lg.server.http.shared.turn_sessions import (
     NO_ACCESS,
 )
 from tests.fakes.knowledge import FakeKnowledge

@@ -17,8 +17,7 @@ from ragflow_lg.adapters.code.sandbox_choice import ChosenSandbox
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.server.http.edge.listening_socket import open_socket
-from ragflow_lg.server.http.edge.uvicorn_server import start_server
+from ragflow_lg.server.http.edge.uvicorn_server import open_socket, start_server
 from ragflow_lg.server.http.sandbox.sandbox_app import sandbox_app
 from ragflow_lg.services.code import CodeRequest, CodeResult, CodeSandbox
 from ragflow_lg.services.workers import NoWorkers

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 from starlette.responses import Response
 
-from ragflow_lg.server.http.shared.ignored_fields import HEADER, MAX_NAMED, name_ignored
+from ragflow_lg.server.http.shared.turn_sessions import HEADER, MAX_NAMED, name_ignored
 
 
 def test_no_more_names_are_read_than_are_shown() -> None:

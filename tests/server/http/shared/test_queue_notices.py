@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ragflow_lg.server.http.shared import queue_notices
+from ragflow_lg.server.http.shared import event_stream
 from tests.fakes.services import Reply
 from tests.server.http.app_server import MODEL, AppServer, frames, start_app
 from tests.server.http.native.native_client import frames as native_frames
@@ -16,7 +16,7 @@ PLACES: dict[str, Any] = {"max_runs": 1, "max_waiting_runs": 5, "run_wait_s": 20
 
 @pytest.fixture(autouse=True)
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_notices, "LOOK_S", 0.02)
+    monkeypatch.setattr(event_stream, "LOOK_S", 0.02)
 
 
 def ask(server: AppServer, agent: str, surface: str) -> asyncio.Task[httpx.Response]:
@@ -81,7 +81,7 @@ async def test_a_turn_that_is_refused_after_it_has_waited_ends_its_stream(tmp_pa
 
 
 async def test_a_turn_that_is_refused_soon_gets_a_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_notices, "LOOK_S", 20.0)
+    monkeypatch.setattr(event_stream, "LOOK_S", 20.0)
     section: dict[str, Any] = {**PLACES, "run_wait_s": 0.05}
     async with start_app(tmp_path, **section) as server:
         agent = await server.agent(MODEL)

@@ -4,13 +4,13 @@ import pytest
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.tables import SessionRow
-from ragflow_lg.server.http.openai.openai_schemas import ChatBody
-from ragflow_lg.server.http.ragflow.agent_schemas import AgentChange, TagsBody
+from ragflow_lg.server.http.openai.openai_routes import ChatBody
+from ragflow_lg.server.http.ragflow.agent_routes import AgentChange, TagsBody
+from ragflow_lg.server.http.ragflow.completion_routes import CompletionBody, PlayBody
+from ragflow_lg.server.http.ragflow.dataset_routes import Question
 from ragflow_lg.server.http.ragflow.debug_routes import DebugBody
-from ragflow_lg.server.http.ragflow.document_routes import Question
-from ragflow_lg.server.http.ragflow.turn_schemas import CompletionBody, PlayBody
 from ragflow_lg.server.http.shared.auth import ApiCaller
-from ragflow_lg.server.http.shared.route_schemas import Pages
+from ragflow_lg.server.http.shared.ragflow_routes import Pages
 from ragflow_lg.server.http.shared.turn_sessions import build_turn_request
 from tests.harness.rows import each_row
 
