@@ -81,7 +81,7 @@ def mock_llm(
 
     from ragflow_lg.server.devtools.mock_llm.mock_llm_app import RequestLog, mock_app, serve
     from ragflow_lg.server.devtools.mock_llm.rules import load_rules
-    from ragflow_lg.server.http.edge.listening_socket import open_socket
+    from ragflow_lg.server.http.edge.uvicorn_server import open_socket
 
     rule_set = load_rules(rules)
     with ExitStack() as stack:

@@ -35,7 +35,7 @@ COUNTED_BEFORE = {
     "ragflow_lg/models/metadata_filter.py": "literals of a bounded number of characters",
     "server/http/ragflow/older_routes.py": "canvases in bodies, which are limited before, and stored ones",
     "server/http/ragflow/dataset_routes.py": "a query parameter of a bounded length",
-    "server/http/shared/body_reading.py": "bodies, whose bytes are counted while they arrive",
+    "server/http/shared/request_bodies.py": "bodies, whose bytes are counted while they arrive",
     "server/http/webhooks/webhook_request.py": "fields of bodies, whose bytes are counted",
     "server/http/webhooks/webhook_routes.py": "stored events, and templates of canvases",
 }
@@ -117,6 +117,6 @@ def test_nobody_imports_a_parser_by_its_name() -> None:
 def test_the_limits_of_everybody_who_sends_json_are_documented() -> None:
     text = (ROOT / "docs/limits.md").read_text("utf-8")
     assert sorted({row for row in TASKS.values() if f"| {row} |" not in text}) == []
-    readers = ("foreign_json", "parse_reply", "read_vectors", "check_json", "body_reading")
+    readers = ("foreign_json", "parse_reply", "read_vectors", "check_json", "request_bodies")
     modules = {str(source): source.text for source in sources()}
     assert [file for file in TASKS if not any(reader in modules[file] for reader in readers)] == []

@@ -8,7 +8,6 @@ from ragflow_lg.base.errors import RequestError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.server.agents.agent_versions import (
-    build_version,
     delete_version,
     find_version,
     load_templates,
@@ -43,11 +42,6 @@ async def test_a_version_is_found_by_id_or_role(tmp_path: Path) -> None:
         await delete_version(server.app_state, agent, first)
         with pytest.raises(RequestError, match="Version not found"):
             await find_version(database, agent, first.id)
-
-
-def test_a_version_row_has_its_defaults() -> None:
-    row = build_version("v", "a", "T", "{}", 7, is_released=True)
-    assert (row.id, row.agent_id, row.is_released, row.create_ms, row.description) == ("v", "a", True, 7, "")
 
 
 def test_a_reset_removes_the_data_of_turns_only() -> None:

@@ -1,12 +1,31 @@
+import asyncio
+import json
+import pickle
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
-from ragflow_lg.base.errors import RequestError
-from ragflow_lg.dsl_compiler import convert_source
-from ragflow_lg.server.agents.drafts import check_draft, shown_canvas
+from ragflow_lg.adapters.workers.worker_pool import WorkerPool
+from ragflow_lg.base.errors import BusyError, CompileError, RequestError
+from ragflow_lg.dsl_compiler import check_canvas, convert_source
+from ragflow_lg.dsl_compiler.drawing import to_svg
+from ragflow_lg.server.agents import drafts
+from ragflow_lg.server.agents.drafts import (
+    SMALL_BYTES,
+    check_draft,
+    check_in_worker,
+    draw_canvas,
+    find_diagnostics,
+    shown_canvas,
+    without_secrets,
+)
 from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.limits_section import LimitsSection
+from ragflow_lg.server.settings.sections import AgentsSection, McpSection, ProviderSection
 from ragflow_lg.services.workers import NoWorkers
+from tests.fakes.canvas import CATALOG, canvas, node, text
 from tests.server.http.app_server import ECHO
 
 
@@ -52,3 +71,88 @@ async def test_what_is_wrong_with_dsl_v2_is_reported() -> None:
 async def test_an_unknown_version_of_the_dsl_is_refused() -> None:
     with pytest.raises(RequestError, match="v1 or v2"):
         await shown_canvas("{}", "v3")
+
+
+@pytest.fixture
+async def pool() -> AsyncGenerator[WorkerPool]:
+    pool = WorkerPool(size=2)
+    yield pool
+    await pool.aclose()
+
+
+def encode(components: dict[str, Any], **more: Any) -> bytes:
+    return json.dumps({**canvas(components), **more}).encode()
+
+
+@pytest.mark.parametrize("notes", ["", "x" * 2 * SMALL_BYTES])
+async def test_large_canvases_are_checked_as_small_ones_are(pool: WorkerPool, notes: str) -> None:
+    content = encode({"a": text([], "{ghost@x}"), "b": node("Warp")}, notes=notes)
+    can_run, diagnostics = await find_diagnostics(pool, Settings(), content)
+    plan, expected = check_canvas(content, CATALOG)
+
+    assert (can_run, diagnostics) == (plan is not None, list(expected))
+    assert diagnostics
+
+
+async def test_only_so_many_diagnostics_are_returned_and_the_errors_first(
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drafts, "MAX_DIAGNOSTICS", 3)
+    content = encode({"a": text(), "x": node("Warp"), "b": text([], "{ghost@x}")}, globals={"n1": 1, "n2": 1, "n3": 1})
+    _, all_of_them = check_canvas(content, CATALOG)
+    _, diagnostics = await find_diagnostics(pool, Settings(), content)
+    errors = [found for found in all_of_them if found.severity == "error"]
+    assert len(all_of_them) > 3 >= len(errors) > 0
+    assert [found for found in diagnostics if found.severity == "error"] == errors
+    assert [found for found in all_of_them if found in diagnostics] == diagnostics
+    assert len(diagnostics) == 3
+
+
+async def test_a_canvas_whose_check_takes_too_long_is_stopped(
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_in_worker, "seconds", 3.0)
+    slow = {f"m{i}": node("Message", {"content": ["{{1}}" * 2_400] * 10}) for i in range(10)}
+    settings = Settings(limits=LimitsSection(canvas_references=10_000_000))
+    with pytest.raises(RequestError, match="Checking the canvas did not finish within 3 s") as caught:
+        await find_diagnostics(pool, settings, encode(slow))
+    assert (caught.value.status, caught.value.reason) == (422, "canvas-invalid")
+
+
+async def test_too_many_checks_are_asked_to_wait() -> None:
+    pool = WorkerPool(size=1, max_waiting=1)
+    content = encode({"a": text()}, notes="x" * 2 * SMALL_BYTES)
+    checks = [find_diagnostics(pool, Settings(), content) for _ in range(3)]
+    results = await asyncio.gather(*checks, return_exceptions=True)
+    assert [type(result) for result in results].count(BusyError) == 1
+    await pool.aclose()
+
+
+async def test_the_limits_of_the_settings_apply(pool: WorkerPool) -> None:
+    settings = Settings(limits=LimitsSection(canvas_components=3))
+    for notes in ("", "x" * 2 * SMALL_BYTES):
+        can_run, (problem,) = await find_diagnostics(pool, settings, encode({i: text() for i in "abc"}, notes=notes))
+        assert not can_run
+        assert "4 components; the limit canvas_components is 3." in problem.message
+
+
+@pytest.mark.parametrize("notes", ["", "x" * 2 * SMALL_BYTES])
+async def test_large_canvases_are_drawn_as_small_ones_are(pool: WorkerPool, notes: str) -> None:
+    assert (await draw_canvas(pool, Settings(), encode({"a": text()}, notes=notes), to_svg)).startswith(b"<svg")
+    assert b"Warp" in await draw_canvas(pool, Settings(), encode({"a": node("Warp")}, notes=notes), to_svg)
+    with pytest.raises(CompileError, match="no components"):
+        await draw_canvas(pool, Settings(), b"{}", to_svg)
+
+
+def test_workers_get_rules_but_no_secrets() -> None:
+    server = McpSection(url=SecretStr("https://x.test/?k=geheim1"), headers={"a": SecretStr("geheim2")}, allow=("t",))
+    provider = ProviderSection(api_key=SecretStr("geheim3"))
+    agents = AgentsSection(deny_tools=("Wikipedia",))
+    settings = Settings(mcp={"m": server}, providers={"p": provider}, agents=agents)
+    data = pickle.dumps(without_secrets(settings))
+
+    assert b"geheim" not in data
+    received: Settings = pickle.loads(data)
+    assert received.permits == settings.permits
+    assert received.mcp["m"].allow == ("t",)
+    assert received.compat == settings.compat

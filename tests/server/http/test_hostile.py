@@ -1,16 +1,19 @@
 """Requests meant to make a server fail: each is refused in the shape of its path."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
 
-from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.request_bodies import MAX_DEPTH
-from ragflow_lg.server.http.webhooks.webhook_request import select_declared_fields
+from ragflow_lg.server.observability.operations import SIGN_INS_PER_MINUTE
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, MODEL, start_app
+from tests.server.http.app_server import ECHO, MODEL, AppServer, canvas, start_app
+from tests.server.http.ragflow_ui.ui_server import start_ui
+from tests.server.http.raw_requests import send_unfinished
 
 
 def nested(depth: int) -> Any:
@@ -39,13 +42,6 @@ async def test_oversized_and_nested_bodies_are_refused(tmp_path: Path) -> None:
         kind = {"content-type": "multipart/form-data; boundary=b; charset=undefined"}
         answer = await server.client.post(f"/agents/{agent}/upload", content=body_with_charset, headers=kind)
         assert "charset" in answer.json()["message"]
-
-
-def test_numbers_beyond_all_floats_are_refused() -> None:
-    schema = {"body": {"properties": {"n": {"type": "number"}}}}
-    assert select_declared_fields("body", {"n": "9" * 300}, schema) == {"n": int("9" * 300)}
-    with pytest.raises(RequestError, match="type mismatch"):
-        select_declared_fields("body", {"n": "9" * 400}, schema)
 
 
 async def test_an_unread_body_does_not_keep_its_connection_open(tmp_path: Path) -> None:
@@ -79,3 +75,52 @@ async def test_deleting_an_agent_stops_its_runs(tmp_path: Path) -> None:
         assert (await server.client.delete(f"/agents/{agent}")).json()["data"] is True
         await asyncio.wait_for(asking, 10)
         assert [record async for record in server.app_state.store.runs.sessions()] == []
+
+
+TOKEN = {"auth_type": "token", "token": {"token_header": "X-Token", "token_value": "s" * 20}}
+HOOK = canvas(("begin", "Begin", {"mode": "Webhook", "security": TOKEN}, []))
+ANONYMOUS = {"/api/v1/auth/login", "/v1/user/login"}
+"""What people without a key may send bodies to: `test_attempts_are_counted_before_the_body_is_read`."""
+NO_BODY = {"GET", "HEAD", "OPTIONS"}
+BODIES = {"length": "Content-Length: 100000", "chunks": "Transfer-Encoding: chunked"}
+REFUSALS = re.compile(
+    r"Unauthorized|unauthorized|invalid API key|not valid|API key is invalid|not authenticated|runs agents only"
+)
+
+
+def list_routes(server: AppServer, agent_id: str) -> list[tuple[str, str]]:
+    """Return the methods and paths of all routes that may have a body."""
+    app: Any = server.app
+    routes = [route for route in app.routes if isinstance(route, APIRoute)]
+    paths: set[tuple[str, str]] = {
+        (method, route.path) for route in routes for method in (route.methods or set[str]()) - NO_BODY
+    }
+    filled = {(method, re.sub(r"\{(?!agent_id)[^}]*\}", "x", path)) for method, path in paths}
+    return sorted((method, path.replace("{agent_id}", agent_id)) for method, path in filled)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [(BODIES["length"],), (BODIES["chunks"], "Authorization: Bearer ragflow-wrong")],
+    ids=["no key", "wrong key"],
+)
+async def test_a_key_is_checked_before_the_body_is_read(tmp_path: Path, headers: tuple[str, ...]) -> None:
+    async with start_ui(tmp_path) as server:
+        agent_id = await server.agent(HOOK)
+        routes = list_routes(server, agent_id)
+        assert len(routes) > 80
+        for method, path in routes:
+            if path in ANONYMOUS:
+                continue
+            response = await send_unfinished(server, method, path, *headers)
+            assert REFUSALS.search(response.partition("\r\n\r\n")[2]), (method, path, response)
+
+
+async def test_attempts_are_counted_before_the_body_is_read(tmp_path: Path) -> None:
+    async with start_ui(tmp_path) as server:
+        for _ in range(SIGN_INS_PER_MINUTE):
+            refused = await server.client.post("/auth/login", content=b"[]", headers={"Authorization": ""})
+            assert refused.json()["code"] == 101
+        for framing in BODIES.values():
+            response = await send_unfinished(server, "POST", "/api/v1/auth/login", framing)
+            assert response.startswith("HTTP/1.1 429 ")

@@ -12,7 +12,7 @@ from tests.fakes.browsers import needs_chromium
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, MODEL, canvas, start_app
+from tests.server.http.app_server import MODEL, canvas, start_app
 from tests.server.page.visits import ask, open_agent, visit
 
 pytestmark = needs_chromium
@@ -96,20 +96,6 @@ async def test_two_tabs_show_one_conversation(browser: Browser, tmp_path: Path) 
         await expect(second.locator(".message.assistant").last).to_contain_text("Second.")
         await first.reload()
         await expect(first.locator(".message.user")).to_have_text(["Count", "Again"])
-
-
-async def test_a_hundred_agents_are_listed_and_searched(browser: Browser, tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
-        page = shown.page
-        for at in range(101):  # one more than a page of the server's list
-            await server.agent(ECHO, f"Agent {at:03}")
-        await page.reload()
-        await expect(page.locator(".card")).to_have_count(101)
-        await page.get_by_role("searchbox").fill("agent 07")
-        await expect(page.locator(".card")).to_have_count(10)
-        await page.get_by_role("button", name="Agent 077").click()
-        await ask(page, "Hi")
-        await expect(page.locator(".message.assistant")).to_contain_text("You said Hi")
 
 
 async def test_a_link_replaces_a_key_only_if_the_reader_agrees(browser: Browser, tmp_path: Path) -> None:

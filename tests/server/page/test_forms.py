@@ -1,14 +1,11 @@
 """Forms in a real Chromium: what is shown after an answer, after their time, and when somebody else was faster."""
 
-import asyncio
-import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-from playwright.async_api import Browser, Page, Route, expect
+from playwright.async_api import Browser, Page, expect
 
 from ragflow_lg.server.runs.pause_timeouts import CANCELLED, PauseTimeouts
 from ragflow_lg.server.settings.limits_section import PausesSection
@@ -16,7 +13,6 @@ from tests.fakes.browsers import needs_chromium
 from tests.server.http.app_server import AppServer, canvas, start_app
 from tests.server.http.native.native_client import native
 from tests.server.page.visits import Visit, ask, open_agent, visit
-from tests.server.replicas import start_replica
 from tests.server.runs.test_schedule_runs import Time, start_due
 
 pytestmark = needs_chromium
@@ -112,15 +108,6 @@ async def test_an_answer_that_never_arrives_stays_in_the_form(browser: Browser, 
         shown.problems.clear()  # the requests that did not arrive
 
 
-async def test_a_form_is_followed_after_its_time(browser: Browser, tmp_path: Path) -> None:
-    async with waiting(browser, tmp_path, timeout_s=1) as (server, shown, _):
-        await end_pauses(server)
-        await expect(shown.page.get_by_role("alert")).to_have_text("The time for an answer has passed.")
-        await expect(shown.page.locator(".pause")).to_have_count(0)
-        await expect(shown.page.locator("[data-node='Message:0']")).to_have_attribute("data-status", "done")
-        await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", "size: 42", "Size 42")
-
-
 async def test_an_answer_after_the_time_is_not_lost_silently(browser: Browser, tmp_path: Path) -> None:
     async with waiting(browser, tmp_path, timeout_s=HOUR_S) as (server, shown, _):
         await end_pauses(server)
@@ -140,31 +127,6 @@ async def test_a_cancelled_form_says_why_also_after_a_reload(browser: Browser, t
             await shown.page.reload()
         await ask(shown.page, "Again")
         await expect(shown.page.locator(".pause")).to_be_visible()
-
-
-async def test_the_second_of_two_tabs_shows_the_answer_of_the_first(browser: Browser, tmp_path: Path) -> None:
-    async with waiting(browser, tmp_path) as (server, shown, agent):
-        async with native(server, agent) as client:
-            (run,) = (await client.get("/runs")).json()["runs"]
-            await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 1}})
-        await shown.page.evaluate("dispatchEvent(new Event('focus'))")  # its reader comes back
-        await expect(shown.page.locator(".pause")).to_have_count(0)
-        await expect_the_same_after_a_reload(shown.page, "A shirt", "Which size?", "size: 1", "Size 1")
-
-
-async def test_a_message_to_a_conversation_that_waits_elsewhere_is_not_lost(browser: Browser, tmp_path: Path) -> None:
-    async with waiting(browser, tmp_path) as (server, shown, agent):
-        await answer(shown.page, "44")
-        await expect(shown.page.get_by_text("Size 44")).to_be_visible()
-        async with native(server, agent) as client:
-            session = shown.page.url.rpartition("/")[2]
-            await client.post("/runs", json={"query": "Shoes", "session_id": session})
-        await ask(shown.page, "A hat")
-        await expect(shown.page.locator(".pause")).to_be_visible()
-        await expect(shown.page.get_by_role("alert")).to_contain_text("not sent")
-        await expect(shown.page.get_by_role("alert")).to_contain_text("A hat")
-        await expect_messages(shown.page, "A shirt", "Which size?", "size: 44", "Size 44", "Shoes", "Which size?")
-        shown.problems.clear()  # Chromium reports the status 409 as an error
 
 
 async def test_the_steps_of_a_turn_differ(browser: Browser, tmp_path: Path) -> None:
@@ -190,46 +152,3 @@ async def test_two_tabs_continue_a_run(browser: Browser, tmp_path: Path) -> None
         await shown.page.get_by_role("button", name="Continue").click()
         await expect(shown.page.locator(".pause")).to_be_visible()
         shown.problems.clear()  # Chromium reports the status 409 as an error
-
-
-@pytest.mark.parametrize("late", ["**/sessions/*", "**/runs?*"])
-async def test_a_reload_while_the_time_passes_shows_the_answer(browser: Browser, tmp_path: Path, late: str) -> None:
-    async with waiting(browser, tmp_path, timeout_s=HOUR_S) as (server, shown, _):
-
-        async def pass_time(route: Route) -> None:
-            await asyncio.sleep(0.5)  # the page has the other by now, if it did not wait
-            await end_pauses(server)
-            await route.continue_()
-
-        await shown.page.route(late, pass_time, times=1)
-        await shown.page.reload()
-        await expect_messages(shown.page, "A shirt", "Which size?", "size: 42", "Size 42")
-        await expect(shown.page.locator(".pause")).to_have_count(0)
-
-
-async def test_a_form_is_followed_if_its_time_passes_without_a_server(browser: Browser, tmp_path: Path) -> None:
-    settings = tmp_path / "settings.toml"
-    settings.write_text(
-        f'checkpoints = "sqlite:///{tmp_path}/sessions.db"\n[pauses]\ntimeout_s = 3\n'
-        f'[server]\ndatabase = "sqlite:///{tmp_path}/server.db"\nfiles = "{tmp_path}/files"\n'
-    )
-    first = await start_replica(settings, "")
-    address = str(first.client.base_url).removesuffix("/api/v1/")
-    made = await first.client.post("/agents", json={"title": "Helper", "dsl": FORM})
-    async with visit(browser, address, first.key) as shown:
-        await shown.page.goto(f"{address}/#/{made.json()['data']['id']}")
-        await ask(shown.page, "A shirt")
-        await expect(shown.page.locator(".pause")).to_be_visible()
-        first.process.send_signal(signal.SIGKILL)
-        await first.process.wait()
-        await expect(shown.page.get_by_text("The time for an answer has passed.")).to_be_visible()
-        second = await start_replica(settings, first.key, int(address.rpartition(":")[2]))
-        try:
-            await expect_messages(shown.page, "A shirt", "Which size?", "size: 42", "Size 42")
-            await shown.page.goto("about:blank")  # it must not ask the server that ends now
-            shown.problems.clear()  # the requests while there was no server
-        finally:
-            second.process.kill()
-            await second.process.wait()
-    await first.client.aclose()
-    await second.client.aclose()

@@ -1,17 +1,13 @@
 """The page in a real Chromium: it talks to a real server, loads nothing from elsewhere, and reports no error."""
 
-import re
 import signal
 from hashlib import sha256
-from os.path import normpath
 from pathlib import Path
 
-import pytest
 from playwright.async_api import Browser, expect
 
 from deploy.fetch_page_libraries import FOLDER as VENDORED
 from deploy.fetch_page_libraries import LIBRARIES
-from ragflow_lg.server.http.page.page_files import FOLDER
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.fakes.services import Reply
@@ -172,19 +168,6 @@ async def test_the_reference_describes_the_routes(browser: Browser, tmp_path: Pa
         await expect(page.locator(".operation")).to_contain_text("422")
 
 
-async def test_a_large_canvas_is_drawn_and_searched(browser: Browser, tmp_path: Path) -> None:
-    names = [f"StringTransform:{at}" for at in range(400)]
-    params = {"method": "merge", "script": "{sys.query}", "delimiters": [","]}
-    nodes = [(name, "StringTransform", params, names[at + 1 : at + 2]) for at, name in enumerate(names)]
-    async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
-        await open_agent(server, shown.page, canvas(("begin", "Begin", {}, names[:1]), *nodes))
-        await expect(shown.page.locator("[data-node]")).to_have_count(401)
-        search = shown.page.locator(".graph input[type=search]")
-        await search.fill("StringTransform:399")
-        await search.press("Enter")
-        await expect(shown.page.get_by_role("complementary")).to_contain_text("StringTransform:399")
-
-
 async def test_the_page_goes_on_when_its_server_is_killed(browser: Browser, tmp_path: Path) -> None:
     words = [f"w{at} " for at in range(30)]
     async with MockLLM([reply(*words, piece_delay_s=0.1)]) as llm:
@@ -223,18 +206,3 @@ async def test_the_page_goes_on_when_its_server_is_killed(browser: Browser, tmp_
 def test_the_libraries_are_those_of_their_packages() -> None:
     named = {f"{library.name}.js": library.sha256 for library in LIBRARIES}
     assert {file.name: sha256(file.read_bytes()).hexdigest() for file in VENDORED.glob("*.js")} == named
-
-
-@pytest.mark.parametrize("name", ["index.html", "chat.html", "reference.html"])
-def test_a_page_asks_for_all_its_modules_at_once(name: str) -> None:
-    document = (FOLDER / name).read_text()
-    [first] = re.findall(r'<script type="module" src="(?:\.\./)?page/([^"]+)"', document)
-    needed, rest = {first}, [first]
-    while rest:
-        module = rest.pop()
-        imported = re.findall(r'^(?:import|export|\}).*?"(\.[^"]+)";$', (FOLDER / module).read_text(), re.M)
-        found = {normpath(Path(module).parent / other) for other in imported} - needed
-        needed |= found
-        rest += found
-    links = re.findall(r'<link rel="modulepreload" href="(?:\.\./)?page/([^"]+)">', document)
-    assert sorted(links) == sorted(needed - {first})

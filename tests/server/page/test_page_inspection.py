@@ -81,25 +81,6 @@ async def test_a_draft_is_run_compared_and_saved_on_request(browser: Browser, tm
             assert saved == {**stored, "sys_prompt": "Be brief"}
 
 
-async def test_a_draft_that_changes_an_earlier_node_says_what_stays(browser: Browser, tmp_path: Path) -> None:
-    async with (
-        start_app(tmp_path, [Reply("First."), Reply("Second.")]) as server,
-        visit(browser, server.url, server.key) as shown,
-    ):
-        page = shown.page
-        await open_agent(server, page, CHAIN)
-        await ask(page, "One")
-        await expect(page.locator(".message.assistant")).to_contain_text("Second.")
-        drawer = await choose_node(page, "LLM:0")
-        await drawer.get_by_text("Edit in a draft").click()
-        await drawer.get_by_label("content", exact=True).fill("Say {sys.query} twice")
-        drawer = await choose_node(page, "LLM:1")
-        await drawer.get_by_text("Edit in a draft").click()
-        await expect(drawer.locator(".meaning")).to_contain_text("LLM:0: has run before this node and keeps its result")
-        await drawer.get_by_role("button", name="Discard").click()
-        await expect(drawer.locator(".meaning")).to_have_count(0)
-
-
 async def test_a_node_runs_alone_with_another_input(browser: Browser, tmp_path: Path) -> None:
     replies = [Reply("First."), Reply("Second."), Reply("Alone.")]
     async with start_app(tmp_path, replies) as server, visit(browser, server.url, server.key) as shown:

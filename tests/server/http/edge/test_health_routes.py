@@ -160,10 +160,3 @@ async def test_concurrent_probes_share_one_check(tmp_path: Path, monkeypatch: py
         states = await asyncio.gather(*(checks.check() for _ in range(20)))
         assert states == [{**READY, "checkpoints": "failed", "journal": "failed"}] * 20
         assert head.await_count == 1
-
-
-async def test_a_store_that_another_replica_probes_is_ready(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        lease = await server.app_state.store.leases.acquire(health_routes.PROBE_ID, lambda: None)
-        assert await Readiness(server.app_state).check() == READY
-        await lease.release()

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.http.edge.uvicorn_server import open_socket, start_server
 from tests.fakes.services import Reply
 from tests.server.http.app_server import MODEL, AppServer, start_app
@@ -169,3 +170,18 @@ async def test_an_agent_of_another_tenant_is_refused_and_logged(
     (event,) = [json.loads(message) for message in caplog.messages if '"agent.refused"' in message]
     assert (event["tenant"], event["agent"]) == ("tenant", "abc\u2028\nforged")
     assert "\n" not in caplog.messages[-1]
+
+
+async def test_an_address_that_is_unavailable_is_refused() -> None:
+    with open_socket("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        for option in ("--port", "metrics_port"):
+            expected = f"127.0.0.1 port {port}: address already in use. Choose another {option}, or 0 for a free port."
+            with pytest.raises(SettingsError, match=expected):
+                open_socket("127.0.0.1", port, option)
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
+def test_an_address_of_another_machine_is_refused(host: str) -> None:
+    with pytest.raises(SettingsError, match=f"Cannot listen on {host} port 0: .+ Name an address of this machine."):
+        open_socket(host, 0)

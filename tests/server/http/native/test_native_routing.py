@@ -1,3 +1,6 @@
+import asyncio
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +10,9 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
+from ragflow_lg.server.http.native.native_requests import ResumeRequest, RunRequest
+from ragflow_lg.server.http.native.problem_details import STATUS_DESCRIPTIONS
+from tests.server.cli.command import ROOT
 from tests.server.http.app_server import FORM, start_app
 from tests.server.http.native.native_client import native_agent, problem
 
@@ -103,3 +109,60 @@ async def test_a_body_with_too_many_bytes_is_refused(tmp_path: Path) -> None:
         assert problem(large) == (413, "too-large")
         assert "max_body_bytes in [server]" in large.text
         assert (await client.get("/runs")).json()["runs"] == []
+
+
+PAGE = (ROOT / "docs" / "native_api.md").read_text("utf-8")
+TASKS = dict(re.findall(r"^## (.+?)\n.*?^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+SET_UP = TASKS.pop("Set it up")
+OUTPUTS = {
+    "Start a run": '"status":"waiting"',
+    "Answer forms": '"answer":"A parcel, size 42."',
+    "Follow a run and reconnect": "event: end",
+    "Cancel, continue, rerun, fork": '"status":"cancelled"',
+    "Resume from any run": '"status":"waiting"',
+    "Look inside a run": '"params_schema"',
+    "Sessions": '"has_more":false',
+    "Schedules": '"time_zone":"Europe/Berlin"',
+    "Time limit of forms": '"timeout_s":86400',
+    "Versions": '"is_published":true',
+    "Check and draw a canvas": '"runs":true',
+}
+
+
+def test_every_task_is_run() -> None:
+    assert set(TASKS) == set(OUTPUTS)
+
+
+def test_every_code_is_documented() -> None:
+    text = " ".join(STATUS_DESCRIPTIONS.values())
+    assert [
+        code for code in re.findall(r"`([a-z]+-[a-z-]+)`", text) if f"`{code}`" not in PAGE and "-A" not in code
+    ] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", sorted(OUTPUTS))
+async def test_the_commands_work(tmp_path: Path, task: str) -> None:
+    commands = (SET_UP + TASKS[task]).replace("curl -s", "curl -sS --fail-with-body")
+    async with start_app(tmp_path) as server:
+        script = f"set -euo pipefail\n{commands}"
+        environment = {**os.environ, "SERVER": server.url, "KEY": server.key, "NO_PROXY": "*"}
+        process = await asyncio.create_subprocess_exec(
+            *("bash", "-c", script),
+            cwd=ROOT,
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, errors = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0, output + errors
+    assert OUTPUTS[task] in output.decode()
+
+
+PAUSE = "a" * 32
+
+
+def test_nul_characters_are_removed() -> None:
+    assert RunRequest(query="a\x00b", user_id="\x00").model_dump(exclude_defaults=True) == {"query": "ab"}
+    assert RunRequest(query={"city": "Rome"}).query == {"city": "Rome"}
+    assert ResumeRequest(answers={PAUSE: {"size": None}}).answers == {PAUSE: {"size": None}}

@@ -288,3 +288,29 @@ async def test_invalid_query_parameters_are_refused(tmp_path: Path) -> None:
         assert problem(await client.get(f"/runs/{MISSING}")) == (404, "not-found")
         assert problem(await client.patch("/runs")) == (405, "method-not-allowed")
         assert problem(await client.get("/nothing")) == (404, "not-found")
+
+
+TRIP = {"city": {"name": "City", "type": "line"}, "days": {"type": "integer", "optional": True}}
+TASK = canvas(
+    ("begin", "Begin", {"mode": "task", "prologue": "", "inputs": TRIP}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{begin@city}"]}, []),
+)
+
+
+async def test_the_greeting_and_the_form_are_those_of_the_version(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, ECHO) as (_, client):
+        answer = (await client.get("/begin")).json()
+        assert (answer["mode"], answer["prologue"], answer["fields"]) == ("conversational", "Hi there!", {})
+        assert problem(await client.get("/begin?version=published")) == (404, "not-found")
+
+
+async def test_the_schema_is_that_of_the_inputs_of_a_run(tmp_path: Path) -> None:
+    async with native_agent(tmp_path, TASK) as (_, client):
+        answer = (await client.get("/begin")).json()
+        assert (answer["mode"], answer["prologue"], answer["fields"]) == ("task", "", TRIP)
+        assert answer["inputs_schema"]["required"] == ["city"]
+        run = (await client.post("/runs", json={"inputs": {"city": "Rome"}})).json()
+        assert run["answer"] == "Rome"
+        found = (await client.get("/sessions?keywords=Rom")).json()
+        assert [row["id"] for row in found["sessions"]] == [run["session_id"]]
+        assert (await client.get("/sessions?keywords=Oslo")).json()["total"] == 0

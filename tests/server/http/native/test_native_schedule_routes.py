@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.server.settings.limits_section import QuotasSection
+from ragflow_lg.server.settings.limits_section import PausesSection, QuotasSection
 from tests.server.http.app_server import ECHO, FORM, canvas, start_app
 from tests.server.http.native.native_client import native, native_agent, problem
 
@@ -69,3 +69,31 @@ async def test_a_quota_limits_schedules(tmp_path: Path) -> None:
         async with native(server) as tenant:
             quotas = {quota["name"]: quota for quota in (await tenant.get("/quotas")).json()["quotas"]}
         assert (quotas["schedules"]["limit"], quotas["schedules"]["used"]) == (2, 2)
+
+
+PATH = "/pause-timeout"
+
+
+async def test_an_agent_has_the_time_of_the_settings_until_it_has_its_own(tmp_path: Path) -> None:
+    sections = {"pauses": PausesSection(timeout_s=60, answer="cancel")}
+    async with start_app(tmp_path, sections=sections) as server, native(server, await server.agent(FORM)) as client:
+        of_settings = {"timeout_s": 60, "answer": "cancel", "is_own": False}
+        assert (await client.get(PATH)).json() == of_settings
+        made = await client.put(PATH, json={"timeout_s": 0})
+        assert (made.status_code, made.json()) == (200, {"timeout_s": 0, "answer": "defaults", "is_own": True})
+        assert (await client.get(PATH)).json() == made.json()
+        async with native(server, await server.agent(FORM, "Other")) as other:
+            assert (await other.get(PATH)).json() == of_settings
+        assert (await client.delete(PATH)).json() == of_settings
+        assert (await client.get(PATH)).json() == of_settings
+        async with native(server, "0" * 32) as nobody:
+            assert problem(await nobody.put(PATH, json={"timeout_s": 1})) == (404, "not-found")
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"timeout_s": -1}, {"timeout_s": 10**12}, {"timeout_s": True}, {"timeout_s": 1, "answer": "guess"}]
+)
+async def test_invalid_times_are_refused(tmp_path: Path, body: dict[str, Any]) -> None:
+    async with native_agent(tmp_path, FORM) as (_, client):
+        assert problem(await client.put(PATH, json=body)) == (422, "invalid")
+        assert (await client.get(PATH)).json() == {"timeout_s": 0, "answer": "defaults", "is_own": False}

@@ -3,7 +3,6 @@ from pathlib import Path
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import (
@@ -22,13 +21,9 @@ from ragflow_lg.base.errors import (
     StreamPositionError,
     StreamUnknownError,
 )
-from ragflow_lg.server.http.native.native_run_routes import router
 from ragflow_lg.server.http.native.problem_details import (
-    describe_fault,
     describe_problems,
-    format_location,
     is_native_path,
-    list_known_names,
     respond_problem,
     to_problem,
     to_validation_problem,
@@ -111,31 +106,6 @@ def test_problems_are_sent_as_json() -> None:
         False,
         False,
     ]
-
-
-def test_the_names_of_a_route_are_listed() -> None:
-    routes = {route.name: route for route in router.routes if isinstance(route, APIRoute)}
-    assert list_known_names(routes["continue_run"], "body") == []
-    assert {"query", "inputs", "resume_from"} <= set(list_known_names(routes["begin_run"], "body"))
-    assert set(list_known_names(routes["begin_run"], "query")) == {"mode", "on_disconnect", "records"}
-    assert set(list_known_names(routes["follow_run"], "query")) == {"from", "records"}
-
-
-@each_row(
-    ("fault", "message"),
-    [
-        ({"type": "missing", "loc": ("body",), "msg": ""}, "is missing: send a JSON object"),
-        ({"type": "extra_forbidden", "loc": ("query", "x"), "msg": ""}, "is unknown; no names are valid here"),
-        ({"type": "new_one", "loc": ("query", "x"), "msg": "Input should be nice"}, "should be nice"),
-    ],
-)
-def test_faults_are_described(fault: dict[str, Any], message: str) -> None:
-    assert describe_fault(fault) == message
-
-
-def test_locations_omit_internal_steps() -> None:
-    assert format_location(("body", "answers", "zz", "[key]")) == "answers.zz"
-    assert format_location(("body",)) == "body"
 
 
 INVALID: list[tuple[str, Any, str, str]] = [

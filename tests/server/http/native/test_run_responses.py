@@ -1,10 +1,25 @@
 import asyncio
+from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
+from pydantic import BaseModel
+from starlette.requests import Request
 
+from ragflow_lg.base.errors import (
+    DatabaseError,
+    RagflowLgError,
+    RequestError,
+    StreamInterruptedError,
+    StreamPositionError,
+)
+from ragflow_lg.runs.wire.wire_events import Message
+from ragflow_lg.server.http.native.run_responses import read_event_position, write_event_frames
 from ragflow_lg.server.runs.run_control import RunControl
+from ragflow_lg.server.streaming.event_codec import StreamEvent
+from ragflow_lg.server.streaming.run_manager import EventPage
 from tests.fakes.services import Reply
 from tests.server.http.app_server import FORM, MODEL, canvas
 from tests.server.http.native.native_client import frames, native_agent, problem
@@ -76,3 +91,51 @@ async def test_the_cancel_policy_cancels_a_run_without_followers(tmp_path: Path)
         async with asyncio.timeout(10):
             while (await client.get(f"/runs/{run_id}")).json()["status"] != "cancelled":
                 await asyncio.sleep(0.01)
+
+
+class State(BaseModel):
+    status: str = "succeeded"
+
+
+async def show() -> BaseModel:
+    return State()
+
+
+async def fail() -> BaseModel:
+    raise DatabaseError("It is down.")
+
+
+async def pages(*items: StreamEvent, error: RagflowLgError | None = None) -> AsyncGenerator[EventPage[StreamEvent]]:
+    for number, event in enumerate(items, 1):
+        yield EventPage([(number, event)])
+    if error is not None:
+        raise error
+
+
+async def read(stream: AsyncGenerator[bytes]) -> list[tuple[str, str, Any]]:
+    return frames(b"".join([frame async for frame in stream]).decode())
+
+
+async def test_the_last_frame_has_the_error_that_interrupted_the_stream() -> None:
+    broken = pages(Message("Hi"), error=StreamInterruptedError("The server has stopped."))
+    received = await read(write_event_frames("r", "s", None, broken, show))
+    assert [name for _, name, _ in received] == ["message", "end"]
+    assert received[-1][2]["error"]["code"] == "run-interrupted"
+    down = await read(write_event_frames("r", "s", None, pages(), fail))
+    assert (down[-1][2]["run"], down[-1][2]["error"]["message"]) == (None, "It is down.")
+
+
+def _request(last: str | None) -> Request:
+    headers = [] if last is None else [(b"last-event-id", last.encode())]
+    return Request({"type": "http", "headers": headers})
+
+
+def test_the_header_overrides_the_query() -> None:
+    assert read_event_position(_request("r:7"), "r", "2") == 7
+    assert read_event_position(_request("7"), "r", None) == 7
+    assert read_event_position(_request(None), "r", "2") == 1
+    assert read_event_position(_request(None), "r", None) == 0
+    with pytest.raises(RequestError, match="belongs to another run"):
+        read_event_position(_request("other:7"), "r", None)
+    with pytest.raises(StreamPositionError):
+        read_event_position(_request("r:x"), "r", None)

@@ -3,10 +3,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import make_url
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.ragflow.agent_routes import AgentChange
+from ragflow_lg.server.settings.sections import HttpSection
+from tests.server.conftest import require_database_server
 from tests.server.http.app_server import ECHO, FORM, canvas, start_app
 
 MISSING = "0" * 32
@@ -234,3 +237,56 @@ async def test_nodes_that_are_not_filled_in_yet_can_be_stored_and_say_so_when_th
         fresh["components"]["Iteration:0"]["obj"]["params"]["items_ref"] = "no reference"
         refused = await server.client.put(f"/agents/{agent_id}", json={"dsl": fresh})
         assert (refused.json()["code"], "items_ref" in refused.json()["message"]) == (101, True)
+
+
+PATH = "/agents/test_db_connection"
+FIELDS: dict[str, Any] = {
+    "db_type": "postgres",
+    "database": "shop",
+    "username": "reader",
+    "host": "127.0.0.1",
+    "port": "5432",
+    "password": "secret",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        ({}, 100, "address is not on the public internet"),
+        ({"host": "no-such-host.invalid"}, 100, "cannot be resolved"),
+        ({"db_type": "IBM DB2"}, 100, "ibm db2 needs the package ibm-db-sa"),
+        ({"db_type": "oracle"}, 100, "There is no database type 'oracle'"),
+        ({"db_type": "sqlite"}, 100, "A canvas cannot name a sqlite file"),
+        ({"password": None}, 100, "address is not on the public internet"),
+        ({"port": "http"}, 101, "`port` must be a number"),
+        ({"port": 70000}, 101, "`port` must be a number"),
+    ],
+)
+async def test_what_cannot_be_tested_is_refused(
+    tmp_path: Path, change: dict[str, Any], code: int, message: str
+) -> None:
+    async with start_app(tmp_path) as server:
+        answer = await server.client.post(PATH, json=FIELDS | change)
+        assert (answer.status_code, answer.json()["code"]) == (200, code)
+        assert message in answer.json()["message"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "db_type"), [("postgresql", "postgres"), ("mariadb", "mariadb")])
+async def test_a_real_database_is_reached(tmp_path: Path, kind: str, db_type: str) -> None:
+    url = make_url(require_database_server(kind))
+    fields = {
+        "db_type": db_type,
+        "database": url.database or ("postgres" if kind == "postgresql" else "mysql"),
+        "username": url.username,
+        "host": url.host,
+        "port": url.port,
+        "password": url.password or "",
+    }
+    async with start_app(tmp_path, http=HttpSection(allow=("127.0.0.1",))) as server:
+        answer = (await server.client.post(PATH, json=fields)).json()
+        assert answer == {"code": 0, "message": "success", "data": "Database Connection Successful!"}
+        wrong = (await server.client.post(PATH, json=fields | {"database": "no_such_database"})).json()
+        assert wrong["code"] == 100
+        assert "no_such_database" in wrong["message"]

@@ -315,16 +315,6 @@ async def test_fields_that_nothing_reads_are_named(tmp_path: Path, caplog: pytes
         assert "x-ignored-fields" not in asked.headers
 
 
-async def test_the_field_of_a_form_is_not_ignored(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        id_ = await server.agent(FORM)
-        session = (await server.ask(id_, "hi"))["data"]["session_id"]
-        body = {"agent_id": id_, "session_id": session, "inputs": {"size": {"value": "42"}}}
-        answer = await server.client.post("/agents/chat/completions", json=body)
-        assert answer.json()["code"] == 0
-        assert "x-ignored-fields" not in answer.headers
-
-
 async def test_a_form_accepts_a_field_of_the_query_and_the_only_field_is_the_query(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         id_ = await server.agent(TASK)
@@ -430,48 +420,6 @@ async def test_beta_keys_and_api_keys_are_not_interchangeable(tmp_path: Path) ->
             assert empty.json() == {"code": 102, "message": "Authorization is not valid!", "data": None}
             theirs = await server.client.request(method, path, headers={"Authorization": other})
             assert theirs.json() == {"code": 102, "message": f"Can't find agent by ID: {agent_id}"}
-
-
-async def test_an_error_of_the_engine_is_sent_as_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ragflow_lg.base.errors import RunError
-    from ragflow_lg.runs.wire.message_order import MessageOrder
-
-    feed = MessageOrder.feed
-
-    def fail(self: MessageOrder, event: Any) -> Any:
-        if "Node" in type(event).__name__:
-            raise RunError("It broke.")
-        return feed(self, event)
-
-    async with embedded(tmp_path) as (server, beta):
-        agent_id = await server.agent(FORM)
-        monkeypatch.setattr(MessageOrder, "feed", fail)
-        answer = await server.client.post(f"/agentbots/{agent_id}/completions", json={"query": "Hi"}, headers=beta)
-        assert (
-            frames(answer.text)[-2]["data"]["content"] == "Error 102: The agent failed. Its owner can see the reason."
-        )
-
-
-async def test_pages_of_configured_origins_are_allowed(tmp_path: Path) -> None:
-    async with embedded(tmp_path, allow_origins=("https://shop.example",)) as (server, _):
-        question = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
-        question["Access-Control-Request-Headers"] = "authorization,content-type"
-        allowed = await server.client.options("/agentbots/x/completions", headers=question)
-        assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, "https://shop.example")
-        refused = await server.client.options(
-            "/agentbots/x/completions", headers={**question, "Origin": "https://evil.example"}
-        )
-        assert "access-control-allow-origin" not in refused.headers
-
-
-async def test_a_canvas_chooses_unchecked_forms(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        for document, answer in ((FORM, None), ({**FORM, "compat": {"unchecked_forms": True}}, "Size huge")):
-            agent_id = await server.agent(document, f"Form {answer}")
-            session_id = (await server.ask(agent_id, "hi"))["data"]["session_id"]
-            answered = await server.ask(agent_id, "", session_id=session_id, inputs={"size": {"value": "huge"}})
-            data: dict[str, Any] = answered["data"].get("data") or {}
-            assert data.get("content") == answer
 
 
 async def test_an_answer_that_is_not_streamed_always_has_a_reference(tmp_path: Path) -> None:

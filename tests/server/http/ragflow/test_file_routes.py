@@ -1,6 +1,4 @@
-import asyncio
 import base64
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
 from tests.fakes.images import PNG
 from tests.server.http.app_server import FORM, AppServer, canvas, start_app
-from tests.server.http.shared.test_event_stream import Client
 
 MISSING = "0" * 32
 PNG_URI = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
@@ -231,33 +228,3 @@ async def test_large_files_are_downloaded_whole(tmp_path: Path, keys: list[dict[
         path.unlink()
         gone = await server.client.get("/agents/download", params={"id": file["id"]})
         assert (gone.json()["code"], gone.json()["message"]) == (102, "document not found")
-
-
-async def test_slow_downloads_of_a_large_file_take_no_memory_for_it(tmp_path: Path) -> None:
-    content = bytes(4_000_000)
-    async with start_app(tmp_path) as server:
-        file = (await upload(server, await server.agent(READS), ("a.bin", content, "")))["data"]
-        clients = [Client() for _ in range(10)]
-        app = make_app(server.app_state)
-        scope: dict[str, Any] = {
-            "type": "http",
-            "method": "GET",
-            "path": "/api/v1/agents/download",
-            "query_string": f"id={file['id']}".encode(),
-            "headers": [(b"authorization", server.key.encode())],
-            "client": ("127.0.0.1", 1),
-        }
-        tracemalloc.start()
-        for client in clients:
-            client.stops_at = 2
-        downloads = [asyncio.create_task(app({**scope}, client.receive, client.send)) for client in clients]
-        async with asyncio.timeout(20):
-            while any(client.is_reading.is_set() for client in clients):
-                await asyncio.sleep(0.01)
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        for client in clients:
-            client.is_reading.set()
-        await asyncio.gather(*downloads)
-        assert all(b"".join(client.bodies) == content for client in clients)
-        assert peak < 2 * len(content)

@@ -11,10 +11,12 @@ from starlette.types import Message
 
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import RunRepository
+from ragflow_lg.server.http.shared import event_stream
 from ragflow_lg.server.http.shared.event_stream import EventStream
 from ragflow_lg.server.streaming.sse import HEARTBEAT
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, MODEL, AppServer, start_app
+from tests.server.http.app_server import ECHO, MODEL, AppServer, frames, start_app
+from tests.server.http.native.native_client import frames as native_frames
 
 PATH = "/agents/chat/completions"
 IDS = {"X-RAGFlow-Event-Ids": "true"}
@@ -98,50 +100,6 @@ async def test_a_disconnect_stops_reading_at_once() -> None:
     assert not frames.is_closed
     client.has_left.set()
     await playing
-    assert frames.is_closed
-
-
-async def test_a_cancelled_response_stays_cancelled() -> None:
-    client, frames = Client(), FrameSource(b"a", asyncio.Event())
-    sending = asyncio.create_task(play(frames, client))
-    while not client.bodies:
-        await asyncio.sleep(0)
-    sending.cancel()
-    await asyncio.wait([sending])
-    assert (frames.is_closed, sending.cancelled()) == (True, True)
-
-
-async def test_reading_stops_at_a_full_socket_and_no_comments_are_sent() -> None:
-    frame = b"a" * 1000
-    client, frames = Client(), FrameSource(*[frame] * 1000)
-    client.stops_at = 3
-    playing = asyncio.create_task(play(frames, client, 0.02))
-    await asyncio.sleep(0.06)
-    assert len(client.sent) == 3
-    count = frames.count
-    assert count == 3
-    await asyncio.sleep(0.06)
-    assert frames.count == count
-    client.is_reading.set()
-    await playing
-    assert b"".join(client.bodies) == frame * 1000
-    assert HEARTBEAT not in client.bodies
-
-
-async def test_a_disconnect_with_a_full_socket_stops_reading() -> None:
-    client, frames = Client(), FrameSource(*[b"a" * 1000] * 1000)
-    client.stops_at = 2
-    playing = asyncio.create_task(play(frames, client))
-    await asyncio.sleep(0.01)
-    client.has_left.set()
-    await playing
-    assert frames.is_closed
-
-
-async def test_an_error_of_the_frames_is_raised() -> None:
-    frames = FrameSource(b"a", ValueError("odd"))
-    with pytest.raises(ValueError, match="odd"):
-        await play(frames, Client())
     assert frames.is_closed
 
 
@@ -271,3 +229,96 @@ async def test_a_quiet_stream_has_heartbeats_except_for_the_oldest_clients(tmp_p
                 except TimeoutError:
                     pass
             assert (b": ping\n\n" in seen) is expected
+
+
+PLACES: dict[str, Any] = {"max_runs": 1, "max_waiting_runs": 5, "run_wait_s": 20}
+
+
+@pytest.fixture(autouse=True)
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "LOOK_S", 0.02)
+
+
+def ask(server: AppServer, agent: str, surface: str) -> asyncio.Task[httpx.Response]:
+    bodies: dict[str, tuple[str, dict[str, Any]]] = {
+        "ragflow": ("/api/v1/agents/chat/completions", {"agent_id": agent, "query": "hi", "stream": True}),
+        "openai": (
+            f"/api/v1/agents_openai/{agent}/chat/completions",
+            {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True},
+        ),
+        "native": (f"/native/v1/agents/{agent}/runs/stream", {"query": "hi"}),
+    }
+    path, body = bodies[surface]
+    return asyncio.create_task(server.client.post(f"{server.url}{path}", json=body))
+
+
+def split_comments(text: str) -> tuple[list[str], str]:
+    """Return the comments of a stream, and all other frames."""
+    blocks = text.split("\n\n")
+    return [block for block in blocks if block.startswith(":")], "\n\n".join(b for b in blocks if b[:1] != ":")
+
+
+async def test_waiting_clients_learn_their_place_on_every_surface(tmp_path: Path) -> None:
+    async with start_app(tmp_path, [Reply("Hello", repeat=True)], **PLACES) as server:
+        agent = await server.agent(MODEL)
+        release = await server.turns.acquire_slot("tenant")
+        answers: list[asyncio.Task[httpx.Response]] = []
+        for number, surface in enumerate(("ragflow", "openai", "native"), 1):
+            answers.append(ask(server, agent, surface))
+            while server.operations.slots.queue_length < number:
+                await asyncio.sleep(0.001)
+        await asyncio.sleep(0.1)
+        release()
+        ragflow, openai, native = [(await answer).text for answer in answers]
+    comments, rest = split_comments(ragflow)
+    assert comments == [": queued 1"]
+    assert frames(rest)[0]["event"] == "workflow_started"
+    comments, rest = split_comments(openai)
+    assert comments[0] == ": queued 2"
+    assert json.loads(rest.split("\n\n")[0].removeprefix("data: "))["choices"][0]["delta"]["content"] == "Hello"
+    (first_id, event, data), *others = native_frames(native)
+    assert (first_id, event, data["event"], data["data"]) == ("", "queued", "queued", {"position": 3})
+    runs = {(frame["run_id"], frame["session_id"]) for _, name, frame in others if name != "end"}
+    assert runs == {(data["run_id"], data["session_id"])}
+    assert others[-1][2]["run"]["status"] == "succeeded"
+
+
+async def test_a_turn_that_is_refused_after_it_has_waited_ends_its_stream(tmp_path: Path) -> None:
+    section: dict[str, Any] = {**PLACES, "run_wait_s": 0.2}
+    async with start_app(tmp_path, **section) as server:
+        agent = await server.agent(MODEL)
+        release = await server.turns.acquire_slot("tenant")
+        answers = [ask(server, agent, surface) for surface in ("ragflow", "openai", "native")]
+        ragflow, openai, native = [(await answer).text for answer in answers]
+        release()
+    comments, rest = split_comments(ragflow)
+    assert comments
+    (frame,) = frames(rest)
+    assert "limit" in frame["message"]
+    assert '"error":"The server has reached its limit' in openai
+    assert openai.endswith("data: [DONE]\n\n")
+    assert native_frames(native)[-1][2]["error"]["status"] == 429
+
+
+async def test_a_turn_that_is_refused_soon_gets_a_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "LOOK_S", 20.0)
+    section: dict[str, Any] = {**PLACES, "run_wait_s": 0.05}
+    async with start_app(tmp_path, **section) as server:
+        agent = await server.agent(MODEL)
+        release = await server.turns.acquire_slot("tenant")
+        answers = [await ask(server, agent, surface) for surface in ("ragflow", "openai", "native")]
+        release()
+    assert [answer.status_code for answer in answers] == [429] * 3
+
+
+async def test_a_client_that_leaves_gives_up_its_place(tmp_path: Path) -> None:
+    async with start_app(tmp_path, **PLACES) as server:
+        agent = await server.agent(MODEL)
+        release = await server.turns.acquire_slot("tenant")
+        body = {"agent_id": agent, "query": "hi", "stream": True}
+        async with server.client.stream("POST", "/agents/chat/completions", json=body) as answer:
+            assert await anext(answer.aiter_text()) == ": queued 1\n\n"
+            assert server.operations.slots.queue_length == 1
+        while server.operations.slots.queue_length:
+            await asyncio.sleep(0.001)
+        release()

@@ -2,6 +2,8 @@ import asyncio
 import base64
 import hmac
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.app import make_app
 from tests.fakes.images import PNG
 from tests.fakes.services import Reply
+from tests.server.cli.command import ROOT
 from tests.server.http.app_server import FORM, AppServer, canvas, start_app
 
 OPEN = {"auth_type": "none", "allow_anonymous": True}
@@ -185,17 +188,6 @@ async def test_a_trusted_proxy_sets_the_address_of_the_caller(tmp_path: Path) ->
         assert (await call(server, agent_id, headers={"X-Forwarded-For": "203.0.113.9"})).status_code == 200
         spoofed = {"X-Forwarded-For": "203.0.113.9, 198.51.100.1"}
         assert (await call(server, agent_id, headers=spoofed)).status_code == 400
-
-
-async def test_bodies_without_a_length_are_limited(tmp_path: Path) -> None:
-    async def pieces() -> Any:
-        for _ in range(100):
-            yield b"x" * 1000
-
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(hook(security={**OPEN, "max_body_size": "1kb"}))
-        answer = await call(server, agent_id, content=pieces())
-        assert (answer.status_code, "larger than 1,024" in answer.json()["message"]) == (400, True)
 
 
 async def test_forged_tokens_are_refused(tmp_path: Path) -> None:
@@ -439,3 +431,29 @@ async def test_an_address_in_a_payload_cannot_reach_internal_servers(tmp_path: P
                 answer = await client.post(f"/api/v1/agents/{agent_id}/webhook", json={"event": url})
                 assert (answer.status_code, answer.json()["message"].partition(".")[0]) == (400, "The run failed"), url
         await http.aclose()
+
+
+PAGE = (ROOT / "docs" / "webhooks.md").read_text("utf-8")
+COMMANDS = [
+    block
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    if not language and "curl" in block
+]
+
+
+@pytest.mark.slow
+async def test_the_commands_work(tmp_path: Path) -> None:
+    commands = re.sub(r"^export KEY=.*\n", "", "\n".join(COMMANDS), flags=re.MULTILINE)
+    async with start_app(tmp_path) as server:
+        environment = {**os.environ, "URL": f"{server.url}/api/v1", "KEY": server.key, "NO_PROXY": "*"}
+        process = await asyncio.create_subprocess_exec(
+            *("bash", "-c", f"set -euo pipefail\n{commands.replace('curl ', 'curl -sS --fail-with-body ')}"),
+            cwd=ROOT,
+            env=environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, errors = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0, output + errors
+    assert '"message":"Order 17: Where is it?"' in output.decode(), "the call is answered"
+    assert '"finished":true' in output.decode(), "the log shows the test to its end"

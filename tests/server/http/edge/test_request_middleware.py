@@ -1,6 +1,7 @@
 import asyncio
 import json
 import logging
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, MODEL, AppServer, canvas, start_app
+from tests.server.http.app_server import ECHO, AppServer, canvas, start_app
 
 
 async def test_every_response_has_a_request_id(tmp_path: Path) -> None:
@@ -152,26 +153,6 @@ async def test_every_surface_refuses_frequent_requests_in_its_own_shape(tmp_path
         assert await refusals(server, await all_routes(server, "0" * 32)) == SHAPES
 
 
-@pytest.mark.parametrize("name", ["native", "stream", "page", "openai", "webhook"])
-async def test_runs_of_every_surface_take_a_slot(tmp_path: Path, name: str) -> None:
-    async with start_app(tmp_path, [Reply(hangs=True, repeat=True)], max_runs=1, max_waiting_runs=0) as server:
-        agent = await server.agent(HOOKED)
-        routes = await all_routes(server, agent)
-        url, headers = routes.pop(name)
-        body = {"messages": [{"role": "user", "content": "hi"}]} if name == "openai" else {"query": "hi"}
-        async with httpx.AsyncClient(timeout=20) as client:
-            first = asyncio.create_task(client.post(url, headers=headers, json=body))
-            async with asyncio.timeout(10):
-                while server.turns._slots.in_use != 1:
-                    await asyncio.sleep(0.005)
-            assert (await server.ask(agent))["code"] == 429
-            async with asyncio.timeout(10):
-                while server.turns._slots.in_use:  # the model may not have been called yet
-                    for row in (await server.client.get(f"/agents/{agent}/sessions")).json()["data"]:
-                        await server.client.post(f"/tasks/{row['id']}/cancel")
-            await first
-
-
 async def test_only_trusted_proxies_set_the_client_address(tmp_path: Path) -> None:
     for proxies, forwarded, statuses in (
         ((), "10.0.0.{}", [200, 429]),
@@ -184,29 +165,6 @@ async def test_only_trusted_proxies_set_the_client_address(tmp_path: Path) -> No
             sent = [{"X-Forwarded-For": forwarded.format(n)} for n in (1, 2)]
             answers = [await server.client.get("/agents", headers=headers) for headers in sent]
             assert [answer.status_code for answer in answers] == statuses
-
-
-async def test_runs_wait_for_a_slot_or_are_refused(tmp_path: Path) -> None:
-    section: dict[str, Any] = {"max_runs": 1, "max_waiting_runs": 1, "run_wait_s": 20}
-    async with start_app(tmp_path, [Reply(hangs=True), Reply("two")], **section) as server:
-        agent = await server.agent(MODEL)
-        session = await server.session(agent)
-        slots = server.turns._slots
-
-        async def until(taken: int, waiting: int) -> None:
-            async with asyncio.timeout(10):
-                while (slots.in_use, slots.queue_length) != (taken, waiting):
-                    await asyncio.sleep(0.005)
-
-        first = asyncio.create_task(server.ask(agent, session_id=session))
-        await until(1, 0)
-        second = asyncio.create_task(server.ask(agent))
-        await until(1, 1)
-        assert (await server.ask(agent))["code"] == 429
-        while not first.done():  # the model may not have been called yet
-            await server.client.post(f"/tasks/{session}/cancel")
-        assert (await second)["data"]["data"]["content"] == "two"
-        await until(0, 0)
 
 
 async def test_log_lines_have_the_request_id_and_the_tenant(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -248,3 +206,41 @@ async def test_a_run_belongs_to_the_span_of_its_request(tmp_path: Path) -> None:
     assert run.parent is not None
     assert f"{run.context.trace_id:032x}" == trace
     assert run.parent.span_id == request.context.span_id
+
+
+async def test_large_bodies_are_refused_with_and_without_a_length(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ragflow_lg.audit")
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(50):
+            yield b"x" * 100
+
+    async with start_app(tmp_path, max_body_bytes=1000) as server:
+        for content in (b"x" * 1001, pieces()):
+            answer = await server.client.post("/agents", content=content)
+            assert (answer.status_code, answer.json()["code"]) == (413, 413)
+            assert answer.headers["x-frame-options"] == "DENY"
+            event = json.loads(caplog.messages[-1])
+            assert (event["event"], event["reason"], event["tenant"]) == ("request.refused", "size", "tenant")
+        assert (await server.client.post("/agents", content=b"{}")).json()["code"] == 101
+
+
+async def test_a_large_body_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    async with start_app(tmp_path, max_body_bytes=1000) as server:
+        port = int(server.url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        head = (
+            f"POST /api/v1/agents HTTP/1.1\r\nHost: x\r\nAuthorization: {server.key}\r\nContent-Length: 9999999\r\n\r\n"
+        )
+        writer.write(head.encode().replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+        assert b" 413 " in await asyncio.wait_for(reader.readline(), 60)
+        writer.close()
+
+
+async def test_trailing_slashes_are_ignored(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        assert (await server.client.post("/agents/", json={})).json()["message"] == "No DSL data in request."
+        assert (await server.client.get(f"{server.url}/")).json()["name"] == "ragflow-lg"
+        assert (await server.client.get(f"{server.url}/nothing/")).json()["code"] == 404
