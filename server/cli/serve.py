@@ -51,8 +51,7 @@ def writing_logs(settings: Settings) -> Generator[None]:
     Raises:
         SettingsError: If a file cannot be written.
     """
-    from ragflow_lg.server.observability.logs import open_audit
-    from ragflow_lg.server.observability.logs import open_logs
+    from ragflow_lg.server.observability.logs import open_audit, open_logs
 
     section = settings.server
     own = (section.metrics_key, section.database, settings.queue.url)
@@ -81,8 +80,7 @@ async def _serve_metrics(section: ServerSection, operations: Operations) -> Asyn
         yield
         return
     from ragflow_lg.server.http.edge.health_routes import build_metrics_app
-    from ragflow_lg.server.http.edge.uvicorn_server import open_socket
-    from ragflow_lg.server.http.edge.uvicorn_server import start_server
+    from ragflow_lg.server.http.edge.uvicorn_server import open_socket, start_server
 
     async def drain() -> None:
         pass
