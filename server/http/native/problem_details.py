@@ -45,7 +45,7 @@ _WORDS = {
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
 }
 """Messages by pydantic error type. The others have pydantic's own message, without its subject."""
-_SUBJECT = re.compile(r"(Input|String|List|Dictionary|Value error,) ")
+_SUBJECT = re.compile(r"(Input|String|List|Dictionary|Value error,|Value) ")
 _NO_BODY = {
     "missing": "is missing: send a JSON object",
     "model_type": "must be a JSON object, sent as application/json",

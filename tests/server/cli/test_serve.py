@@ -26,8 +26,7 @@ def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        # On a busy machine, the event loop may be late.
-        env={**os.environ, "PYTHONPATH": str(ROOT), "RAGFLOW_LG_LIMITS__LOOP_LATE_S": "60", **environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )
 
 

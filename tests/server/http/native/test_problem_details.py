@@ -117,7 +117,7 @@ INVALID: list[tuple[str, Any, str, str]] = [
     ("/runs", {"version": "x" * 33}, "version", "should have at most 32 characters"),
     ("/runs", [], "body", "must be a JSON object, sent as application/json"),
     ("/runs/x/resume", {"answers": {"z": {}}}, "answers.z", "is not a pause id: use the ids in the run's `pauses`"),
-    ("/runs/x/rerun", {"node": ""}, "node", "should have at least 1 character"),
+    ("/runs/x/rerun", {"node": ""}, "node", "should have at least 1 item after validation, not 0"),
     (
         "/runs/x/rerun",
         {"node": "a", "round": "b"},
