@@ -8,21 +8,25 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from concurrent.futures import Future, wait
 from contextlib import aclosing
-from contextvars import copy_context
-from queue import Empty, Queue
-from typing import Any, TypeVar, cast
+from functools import cache
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
 
 T = TypeVar("T")
 
 MAX_AHEAD = 64
 """Maximum number of items that `iterate_blocking` keeps."""
 
-_lock = threading.Lock()
-_loop: asyncio.AbstractEventLoop | None = None
-_thread: threading.Thread | None = None
+POLL_S = 0.002
+"""How often a generator that is so far ahead looks whether items have been taken."""
+
+_END: Any = object()
 
 
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -34,11 +38,11 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
     Raises:
         RuntimeError: if the caller runs in the shared loop itself, which would wait for itself.
     """
-    result, cancel = _start(coroutine)
+    result = _start(coroutine)
     try:
         return result.result()
     except BaseException:
-        cancel()
+        result.cancel()
         raise
 
 
@@ -50,81 +54,53 @@ def iterate_blocking(iterator: AsyncGenerator[T]) -> Iterator[T]:
     Raises:
         RuntimeError: if the caller runs in the shared loop itself.
     """
-    items: Queue[T] = Queue()
-    permits = threading.Semaphore(0)
-    space: list[asyncio.Semaphore] = []
+    items: SimpleQueue[T] = SimpleQueue()
 
     async def pump() -> None:
-        free = asyncio.Semaphore(MAX_AHEAD)
-        space.append(free)
         async with aclosing(iterator):
             async for item in iterator:
-                await free.acquire()
                 items.put(item)
-                permits.release()
+                while items.qsize() >= MAX_AHEAD:  # noqa: ASYNC110 - its other end has no event loop
+                    await asyncio.sleep(POLL_S)
 
-    result, cancel = _start(pump())
-    result.add_done_callback(lambda _: permits.release())  # wakes the caller after the last item
-    loop = _shared_loop()
+    result = _start(pump())
+    result.add_done_callback(lambda _: items.put(_END))
     try:
-        while True:
-            permits.acquire()
-            try:
-                item = items.get_nowait()
-            except Empty:
-                result.result()
-                return
+        while (item := items.get()) is not _END:
             yield item
-            loop.call_soon_threadsafe(space[0].release)
+        result.result()
     finally:
-        cancel()
+        result.cancel()
         wait([result])
 
 
-def _start(coroutine: Coroutine[Any, Any, T]) -> tuple[Future[T], Callable[[], None]]:
-    """Start a task in the shared loop. Return its result, and a function that cancels it."""
-    loop = _shared_loop()
-    if threading.current_thread() is _thread:
+def _start(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+    """Start a task in the shared loop. To cancel its result cancels the task."""
+    try:
+        return _portal().start_task_soon(lambda: coroutine)
+    except RuntimeError:
         coroutine.close()
-        raise RuntimeError("A blocking call inside asynchronous code waits for itself: use the asynchronous method.")
-    result: Future[T] = Future()
-    tasks: list[asyncio.Task[T]] = []
-    context = copy_context()
-
-    def start() -> None:
-        task = loop.create_task(coroutine, context=context)
-        tasks.append(task)
-        task.add_done_callback(finish)
-
-    def finish(task: asyncio.Task[T]) -> None:
-        if task.cancelled():
-            result.cancel()
-            result.set_running_or_notify_cancel()
-        elif (error := task.exception()) is not None:
-            result.set_exception(error)
-        else:
-            result.set_result(task.result())
-
-    loop.call_soon_threadsafe(start)
-    return result, lambda: cast("None", loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks]))
+        raise RuntimeError(
+            "A blocking call inside asynchronous code waits for itself: use the asynchronous method."
+        ) from None
 
 
-def _shared_loop() -> asyncio.AbstractEventLoop:
-    global _loop, _thread
-    with _lock:
-        if _loop is None:
-            _loop = asyncio.new_event_loop()
-            _thread = threading.Thread(target=_loop.run_forever, name="ragflow-lg-blocking-calls", daemon=True)
-            _thread.start()
-        return _loop
+@cache
+def _portal() -> BlockingPortal:
+    """Return the way into the shared loop, whose thread ends with the process."""
+    import anyio
+    from anyio.from_thread import BlockingPortal
 
+    opened: Future[BlockingPortal] = Future()
 
-def _forget() -> None:
-    """Forget the loop in a forked process, which has no copy of its thread."""
-    global _loop, _thread, _lock
-    _loop = _thread = None
-    _lock = threading.Lock()
+    async def serve() -> None:
+        async with BlockingPortal() as portal:
+            opened.set_result(portal)
+            await portal.sleep_until_stopped()
+
+    threading.Thread(target=anyio.run, args=(serve,), name="ragflow-lg-blocking-calls", daemon=True).start()
+    return opened.result()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_portal.cache_clear)  # a forked process has no copy of the thread
