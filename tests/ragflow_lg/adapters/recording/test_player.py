@@ -18,7 +18,7 @@ from ragflow_lg.services.services import Caller, Services
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolPolicies, ToolServer, ToolSettings
 from tests.fakes.agents import WIKI, page, tool_calls
 from tests.fakes.canvas import canvas, node
-from tests.fakes.mcp_servers import FakeServer, real_stdio, servers_of
+from tests.fakes.mcp_servers import real_stdio, servers_of
 from tests.fakes.policies import Canvases
 from tests.fakes.recordings import record, replay
 from tests.fakes.regions import iteration, out
@@ -87,23 +87,6 @@ class Racing:
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
         yield ChatDelta((await self.complete(request)).text)
         yield ChatDelta("", usage=Usage(calls=1))
-
-
-async def test_parallel_rounds_get_their_own_answers(tmp_path: Path) -> None:
-    file = tmp_path / "r.jsonl"
-    begin = node("Begin", {"inputs": {"items": {"type": "object", "name": "i"}}}, ["it"])
-    body = {"a": llm("same", ["b"]), "b": llm("{index}: {a@content}", ())}
-    components = {
-        "begin": begin,
-        **iteration(body, {"r": "b@content"}, max_concurrency=4),
-        **out("{it@r}"),
-    }
-    inputs = {"items": {"value": [1, 2, 3, 4]}}
-    run, _ = await record(file, components, fakes(models=Racing()), inputs=inputs)
-    assert run.status == "succeeded", run.error
-    for _ in range(3):
-        again, _, player = await replay(file, components, inputs=inputs)
-        assert (again.answer, player.problems) == (run.answer, [])
 
 
 class RacingAgents(Racing):
@@ -310,22 +293,6 @@ def test_refused_servers_and_tools_are_refused_again(tmp_path: Path) -> None:
     services = player_of(tmp_path / "r", *lines).services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
     assert list(services.servers) == ["s"]
     server_of(player_of(tmp_path / "r", *lines, is_loose=True)).check("other")
-
-
-async def test_parallel_calls_get_their_own_answers(tmp_path: Path) -> None:
-    class Racing(FakeServer):
-        async def call(self, tool: str, arguments: Any, headers: Any) -> ServerAnswer:
-            number = len(self.calls)
-            self.calls.append((tool, arguments, headers))
-            await asyncio.sleep(0.01 * (5 - number))
-            return ServerAnswer((f"answer {number}",))
-
-    file = tmp_path / "r.jsonl"
-    replies = (tool_calls(*[("t_0", {"same": 1})] * 4), Reply("done"))
-    run, events = await record(file, agent_with_tools("t"), fakes(models=models(*replies), servers={"s": Racing()}))
-    again, replayed, player = await replay(file, agent_with_tools("t"))
-    assert (run.status, again.status, player.problems) == ("succeeded", "succeeded", [])
-    assert replayed == events
 
 
 MODEL = Line(

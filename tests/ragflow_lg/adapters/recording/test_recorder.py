@@ -82,16 +82,6 @@ async def test_rounds_are_distinguished(tmp_path: Path) -> None:
     assert [line.position for line in lines(file, "models.complete")] == ["0", "1"]
 
 
-async def test_failures_are_recorded(tmp_path: Path) -> None:
-    file = tmp_path / "r.jsonl"
-    run, _ = await record(file, SHOWN, fake_services(models=OneModel(ScriptedModel([Reply(error="it fell")]))))
-    assert run.status == "failed"
-    (line,) = lines(file, "models.stream")
-    assert line.error is not None
-    assert line.error.text == "it fell"
-    assert not line.is_stopped
-
-
 class Slow(ScriptedModel):
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         await asyncio.sleep(60)
@@ -167,43 +157,6 @@ async def test_the_file_contains_no_secret(tmp_path: Path) -> None:
     assert answer_text == "settings ***, env ***, header ***"
 
 
-async def test_tool_calls_are_recorded_with_any_result(tmp_path: Path) -> None:
-    file = tmp_path / "r.jsonl"
-    answer = ServerAnswer(("a", "b"), ("image",), {"n": 1}, is_error=True)
-    server = FakeServer(
-        answer, ServiceError("It broke.", is_retryable=True), SettingsError("closed"), TimeoutError(10.0), denied="no"
-    )
-    with CassetteWriter(file) as writer:
-        services = Recorder(writer, Redactor()).wrap(fake_services(servers={"s": server}))
-        assert (list(services.servers), services.servers.get("other")) == (["s"], None)
-        assert services.for_caller is not None
-        caller_services = services.for_caller(Caller("n", "0.1")).servers["s"]
-        caller_services.check("t")
-        caller_services.check("t")
-        with pytest.raises(SettingsError):
-            caller_services.check("no")
-        assert await caller_services.call("t", {"x": 1}, {"X-Team": "a"}) == answer
-        for kind in (ServiceError, SettingsError, TimeoutError):
-            with pytest.raises(kind):
-                await caller_services.call("t", {}, {})
-    assert [(line.request["tool"], line.error) for line in lines(file, "servers.check")] == [
-        ("t", None),
-        ("no", Failure("setting", "The settings do not allow 'no'.")),
-    ]
-    calls = lines(file, "servers.call")
-    assert [(line.order, line.node, line.position, line.is_stopped) for line in calls] == [
-        (order, "n", "0.1", False) for order in (1, 2, 3, 4)
-    ]
-    assert calls[0].request == {"server": "s", "tool": "t", "arguments": {"x": 1}}
-    assert calls[0].answer == {"texts": ["a", "b"], "others": ["image"], "structured": {"n": 1}, "is_error": True}
-    assert [line.error for line in calls[1:]] == [
-        Failure("service", "It broke.", is_retryable=True),
-        Failure("setting", "closed"),
-        Failure("time", limit_s=10.0),
-    ]
-    assert "X-Team" not in file.read_text()
-
-
 async def test_the_file_contains_no_secret_of_a_tool_call(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     secret_text = json.dumps({"access_token": SECRETS["answer"], "echo": f"{SECRETS['header']} {SECRETS['settings']}"})
@@ -220,20 +173,6 @@ async def test_the_file_contains_no_secret_of_a_tool_call(tmp_path: Path) -> Non
             await caller_services.call("t", {"text": SECRETS["answer"]}, {})
     written = file.read_text(encoding="utf-8")
     assert [name for name, secret in SECRETS.items() if secret in written] == []
-
-
-async def test_a_stopped_tool_call_is_marked(tmp_path: Path) -> None:
-    class Never(FakeServer):
-        async def call(self, tool: str, arguments: Any, headers: Any) -> ServerAnswer:
-            await asyncio.sleep(60)
-            raise AssertionError
-
-    file = tmp_path / "r.jsonl"
-    with CassetteWriter(file) as writer:
-        services = Recorder(writer, Redactor()).wrap(fake_services(servers={"s": Never()}))
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(services.servers["s"].call("t", {}, {}), 0.02)
-    assert [(line.is_stopped, line.answer, line.error) for line in lines(file, "servers.call")] == [(True, None, None)]
 
 
 async def test_datasets_are_recorded_without_secrets(tmp_path: Path) -> None:
