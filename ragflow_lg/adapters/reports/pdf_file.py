@@ -59,6 +59,8 @@ _STYLE = """
 #show heading: set block(above: 1.4em, below: 0.8em)
 #show heading: it => { set text(size: (given.size + calc.max(0, 8 - 2 * it.level)) * 1pt); it }
 #show figure: set block(breakable: true)
+#show figure: set align(start)
+#let align(_, body) = body
 #show raw: set text(font: ("DejaVu Sans Mono", ..fonts.at(given.language)), size: given.size * 0.85pt, dir: ltr)
 #show raw.where(block: true): set block(fill: luma(245), inset: 8pt, radius: 3pt, width: 100%)
 #show link: set text(fill: rgb("#1a4f9c"))

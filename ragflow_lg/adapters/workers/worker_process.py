@@ -29,6 +29,9 @@ _PROGRAM = ("-P", "-m", "ragflow_lg.adapters.workers.worker_main")
 _VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "SYSTEMROOT", "TEMP", "TMPDIR")
 """Environment variables that a worker inherits. Keys and passwords are not among them."""
 
+_NOWHERE = "http://127.0.0.1:9"
+"""A proxy that does not exist: no library may load anything, such as the packages that a Typst source names."""
+
 
 class WorkerProcess:
     """A worker process. It performs one request at a time."""
@@ -42,6 +45,7 @@ class WorkerProcess:
     async def start(cls, memory_bytes: int) -> WorkerProcess:
         """Start a process. It imports the modules of its tasks when they are first used."""
         environment = {name: value for name in _VARIABLES if (value := os.environ.get(name)) is not None}
+        environment["HTTPS_PROXY"] = environment["https_proxy"] = _NOWHERE
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         starting = asyncio.create_subprocess_exec(
             sys.executable,

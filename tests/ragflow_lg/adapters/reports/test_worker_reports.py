@@ -10,10 +10,12 @@ from pypdf import PdfReader
 
 from ragflow_lg.adapters.reports.pandoc import run_pandoc
 from ragflow_lg.adapters.reports.report_tasks import MAX_BYTES, ReportSettings, list_images
+from ragflow_lg.adapters.reports.typst_compiler import compile_source, open_fonts
 from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base import extras
 from ragflow_lg.base.errors import ServiceError, SettingsError, WorkLimitError
+from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.services.reports import Layout, ReportFormat, ReportRequest
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.images import PNG
@@ -117,6 +119,20 @@ async def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(extras.EXTRAS, "reports", ("no_such_module",))
     with pytest.raises(SettingsError, match=r"Writing PDF files needs no_such_module.*\[reports\]"):
         await WorkerReports(PLAIN, NoWorkers()).write(ReportRequest("a", "pdf"), no_image)
+
+
+@worker_task("Loading a package", small_size=0)
+def load_package() -> str:
+    """Return why Typst loads none."""
+    try:
+        compile_source('#import "@preview/cetz:0.4.0"', open_fonts((), False)[0])
+    except ServiceError as error:
+        return str(error)
+    return ""
+
+
+async def test_workers_load_nothing_from_the_web(pool: WorkerPool) -> None:
+    assert "Connection refused" in await pool.run(load_package)
 
 
 HOSTILE = [
