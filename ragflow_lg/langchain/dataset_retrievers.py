@@ -175,8 +175,7 @@ class RagflowIndexRetriever(DatasetRetriever):
 
     def _open(self) -> _Opened:
         require("elasticsearch", "Elasticsearch")
-        from ragflow_lg.adapters.elasticsearch.checking_client import SettingNames
-        from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
+        from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings, SettingNames
         from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
 
         if self.rerank_id:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ragflow_lg.adapters.knowledge.joined_knowledge import JoinedKnowledge
-from ragflow_lg.adapters.knowledge.rerankers import RerankedKnowledge
 from ragflow_lg.adapters.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_named, require
@@ -66,7 +65,7 @@ def retriever_datasets(
             partial(_import, name, section) if section.retriever else partial(_index, name, section, http, embedders)
         )
         retriever = RetrieverSettings(dataset, opener, section.metadata, section.timeout_s, settings.secrets)
-        datasets[dataset.id] = RerankedKnowledge(RetrieverKnowledge(retriever), rerankers())
+        datasets[dataset.id] = RetrieverKnowledge(retriever, rerankers())
     return datasets
 
 
@@ -102,7 +101,7 @@ def _index(
     name: str, section: RetrieverSection, http: Callable[[], HttpClient], embedders: Callable[[], Embedders]
 ) -> Any:
     require("elasticsearch", f"The dataset {name!r} in Elasticsearch")
-    from ragflow_lg.adapters.elasticsearch.checking_client import ElasticsearchSettings
+    from ragflow_lg.adapters.elasticsearch.connection import ElasticsearchSettings
     from ragflow_lg.adapters.elasticsearch.store_retriever import IndexSettings, open_index
 
     server = ElasticsearchSettings(_server(name, section).address, section.key_text(), section.timeout_s)
@@ -245,8 +244,8 @@ class SettingsKnowledge:
         require("knowledge", "A local dataset")
         from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
 
-        self._embedded = EmbeddedKnowledge(embedded_path(url), self.embedders())
-        return RerankedKnowledge(self._embedded, self.rerankers())
+        self._embedded = EmbeddedKnowledge(embedded_path(url), self.embedders(), self.rerankers())
+        return self._embedded
 
 
 def embedded_path(url: str) -> Path:

@@ -42,7 +42,7 @@ COUNTED_BEFORE = {
 OUR_OWN = (
     *("checkpoints/", "server/cli/", "server/devtools/", "server/migration/", "server/streaming/", "server/settings/"),
     *("dsl_compiler/ragflow_1/", "dsl_compiler/schema.py"),
-    *("ragflow_lg/adapters/elasticsearch/checking_client.py", "ragflow_lg/adapters/elasticsearch/term_weights.py"),
+    *("ragflow_lg/adapters/elasticsearch/connection.py", "ragflow_lg/adapters/elasticsearch/term_weights.py"),
     *("ragflow_lg/adapters/knowledge/knowledge_file.py", "ragflow_lg/adapters/recording/"),
     *("ragflow_lg/adapters/system_services.py", "ragflow_lg/adapters/workers/worker_process.py"),
     *("ragflow_lg/base/extras.py", "ragflow_lg/base/values.py", "ragflow_lg/models/classification.py"),

@@ -9,7 +9,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from msgspec import Struct
 
-from ragflow_lg.adapters.elasticsearch.checking_client import ElasticsearchSettings, SettingNames, open_client
+from ragflow_lg.adapters.elasticsearch.connection import ElasticsearchSettings, SettingNames, open_client
 from ragflow_lg.adapters.knowledge.embedders import EmbedderEmbeddings
 from ragflow_lg.base.blocking_calls import run_blocking
 from ragflow_lg.base.lenient_values import as_map

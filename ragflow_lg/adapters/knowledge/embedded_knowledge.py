@@ -25,6 +25,7 @@ from ragflow_lg.adapters.knowledge.knowledge_file import (
     read_chunks,
     words_table,
 )
+from ragflow_lg.adapters.knowledge.rerankers import search_reranked
 from ragflow_lg.adapters.knowledge.words import extract_question_words
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.knowledge import (
@@ -36,6 +37,7 @@ from ragflow_lg.services.knowledge import (
     Embedders,
     ListedChunk,
     Metadata,
+    Rerankers,
     SearchResult,
     add_metadata,
 )
@@ -81,9 +83,10 @@ class _Query(NamedTuple):
 class EmbeddedKnowledge:
     """A `ragflow_lg.services.knowledge.Knowledge` over a SQLite file."""
 
-    def __init__(self, path: Path, embedders: Embedders) -> None:
+    def __init__(self, path: Path, embedders: Embedders, rerankers: Rerankers | None = None) -> None:
         self.file = KnowledgeFile(path)
         self._embedders = embedders
+        self._rerankers = rerankers
         self._vectors: OrderedDict[int, _Vectors] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -114,8 +117,11 @@ class EmbeddedKnowledge:
 
         Raises:
             SettingsError: for options that only a RAGFlow server supports, and for different embedding models.
-            ServiceError: if the file or the embedding model cannot be used, or a dataset no longer exists.
+            ServiceError: if the file or a model cannot be used, or a dataset no longer exists.
         """
+        return await search_reranked(search, self._find, self._rerankers)
+
+    async def _find(self, search: DatasetSearch) -> SearchResult:
         for name in ("rerank_id", "toc_enhance", "use_kg"):
             if getattr(search, name):
                 raise SettingsError(
@@ -201,7 +207,7 @@ class EmbeddedKnowledge:
             # As in RAGFlow, an empty search is repeated; if documents are specified, it accepts all of their chunks.
             retry_similarity = -1.0 if numbers is not None else min(search.similarity_threshold, RETRY_SIMILARITY)
             for min_cosine in dict.fromkeys((search.similarity_threshold, retry_similarity)):
-                found = [self._find(connection, record, query, min_cosine) for record in records if record.dims]
+                found = [self._find_in(connection, record, query, min_cosine) for record in records if record.dims]
                 hits = np.concatenate([hits, *found])
                 if len(hits):
                     break
@@ -215,7 +221,7 @@ class EmbeddedKnowledge:
         chunks = tuple(_fields(stored[int(number)], *scores) for number, _, *scores in best.tolist())
         return SearchResult(chunks, counts, len(hits))
 
-    def _find(
+    def _find_in(
         self, connection: sqlite3.Connection, dataset: DatasetRecord, query: _Query, min_cosine: float
     ) -> Numbers:
         """Return the chunks of a dataset that contain words of the question or whose vectors are near enough to it.

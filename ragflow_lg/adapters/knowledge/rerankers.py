@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -24,18 +24,7 @@ from ragflow_lg.base.foreign_json import read_foreign_json
 from ragflow_lg.base.json_scanner import JsonLimits
 from ragflow_lg.base.values import to_text
 from ragflow_lg.services.http import HttpClient, HttpRequest
-from ragflow_lg.services.knowledge import (
-    Dataset,
-    DatasetDirectory,
-    DatasetEntry,
-    DatasetSearch,
-    Knowledge,
-    Metadata,
-    Rerankers,
-    SearchResult,
-    count_documents,
-)
-from ragflow_lg.services.services import SupportsClose
+from ragflow_lg.services.knowledge import DatasetSearch, Rerankers, SearchResult, count_documents
 from ragflow_lg.services.workers import NoWorkers, Workers
 
 _LONGEST_PAUSE_S = 30.0
@@ -249,51 +238,29 @@ def _nvidia_path(base_url: str, model: str) -> str:
     return f"/{quote(name.replace('.', '_'))}/reranking"
 
 
-class RerankedKnowledge:
-    """A `ragflow_lg.services.knowledge.Knowledge` that reranks the results of another one.
+async def search_reranked(
+    search: DatasetSearch, find: Callable[[DatasetSearch], Awaitable[SearchResult]], rerankers: Rerankers | None
+) -> SearchResult:
+    """Return what ``find`` finds, reranked if the search names a model and there are models.
 
     As in RAGFlow, the model's score replaces the vector score, and only a window of candidates is reranked.
     """
-
-    def __init__(self, inner: Knowledge, rerankers: Rerankers) -> None:
-        self._inner = inner
-        self._rerankers = rerankers
-
-    async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
-        """Return the datasets of the inner knowledge base."""
-        return await self._inner.datasets(names_or_ids)
-
-    async def list_datasets(self) -> Sequence[DatasetEntry]:
-        """Return the datasets that the inner knowledge base can list."""
-        return await self._inner.list_datasets() if isinstance(self._inner, DatasetDirectory) else ()
-
-    async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
-        """Return the metadata of all documents."""
-        return await self._inner.metadata(datasets)
-
-    async def aclose(self) -> None:
-        """Close the inner knowledge base if it can be closed."""
-        if isinstance(self._inner, SupportsClose):
-            await self._inner.aclose()
-
-    async def search(self, search: DatasetSearch) -> SearchResult:
-        """Search datasets, and rerank the result if there is a ``rerank_id``."""
-        if not search.rerank_id:
-            return await self._inner.search(search)
-        reranker = self._rerankers.reranker(search.rerank_id)
-        size = compute_window_size(search.top_n, search.top_k, is_reranked=True)
-        result = await self._inner.search(replace(search, rerank_id="", top_n=size, similarity_threshold=0.0))
-        if not result.chunks:
-            return result
-        texts = [to_text(chunk.get("content_with_weight")) for chunk in result.chunks]
-        scores = normalize_scores(await reranker.scores(search.question, texts))
-        weight = search.keywords_similarity_weight
-        threshold = search.similarity_threshold if weight < 1.0 else 0.0
-        chunks: list[dict[str, Any]] = []
-        for chunk, score in zip(result.chunks, scores, strict=True):
-            words: Any = chunk.get("term_similarity")
-            similarity = weight * float(words or 0.0) + (1.0 - weight) * score
-            if similarity >= threshold:
-                chunks.append({**chunk, "similarity": similarity, "vector_similarity": score})
-        chunks.sort(key=lambda chunk: -chunk["similarity"])
-        return SearchResult(tuple(chunks[: search.top_n]), count_documents(chunks), len(chunks))
+    if not search.rerank_id or rerankers is None:
+        return await find(search)
+    reranker = rerankers.reranker(search.rerank_id)
+    size = compute_window_size(search.top_n, search.top_k, is_reranked=True)
+    result = await find(replace(search, rerank_id="", top_n=size, similarity_threshold=0.0))
+    if not result.chunks:
+        return result
+    texts = [to_text(chunk.get("content_with_weight")) for chunk in result.chunks]
+    scores = normalize_scores(await reranker.scores(search.question, texts))
+    weight = search.keywords_similarity_weight
+    threshold = search.similarity_threshold if weight < 1.0 else 0.0
+    chunks: list[dict[str, Any]] = []
+    for chunk, score in zip(result.chunks, scores, strict=True):
+        words: Any = chunk.get("term_similarity")
+        similarity = weight * float(words or 0.0) + (1.0 - weight) * score
+        if similarity >= threshold:
+            chunks.append({**chunk, "similarity": similarity, "vector_similarity": score})
+    chunks.sort(key=lambda chunk: -chunk["similarity"])
+    return SearchResult(tuple(chunks[: search.top_n]), count_documents(chunks), len(chunks))

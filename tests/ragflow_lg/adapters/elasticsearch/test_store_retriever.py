@@ -8,7 +8,7 @@ import pytest
 from elasticsearch import Elasticsearch
 from langchain_elasticsearch import ElasticsearchStore
 
-from ragflow_lg.adapters.elasticsearch.checking_client import ElasticsearchSettings
+from ragflow_lg.adapters.elasticsearch.connection import ElasticsearchSettings
 from ragflow_lg.adapters.elasticsearch.store_retriever import IndexSettings, StoreRetriever, StoreStrategy, open_index
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings

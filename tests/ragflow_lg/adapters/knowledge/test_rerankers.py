@@ -1,5 +1,5 @@
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -8,13 +8,13 @@ from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.rerankers import (
     ConfiguredRerankers,
-    RerankedKnowledge,
     RerankerSettings,
     compute_window_size,
     normalize_scores,
+    search_reranked,
 )
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Metadata, Reranker, SearchResult
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Reranker, SearchResult
 from tests.fakes.http_server import HttpServer, Route
 from tests.harness.rows import each_row
 
@@ -40,43 +40,27 @@ async def score(server: HttpServer, **settings: Any) -> Any:
         await http.aclose()
 
 
-@pytest.mark.parametrize(
-    ("style", "answer", "expected"),
+ANSWER: dict[str, Any] = {"results": results(0.1, 0.9, 0.5)}
+DOCUMENTS: dict[str, Any] = {"query": "q", "documents": TEXTS}
+
+
+@each_row(
+    ("style", "path", "answer", "expected"),
     [
-        (
-            "cohere",
-            {"results": results(0.1, 0.9, 0.5)},
-            {"query": "q", "model": "m", "documents": TEXTS, "top_n": 3},
-        ),
-        (
-            "jina",
-            {"results": results(0.1, 0.9, 0.5)},
-            {"query": "q", "model": "m", "documents": TEXTS, "top_n": 3, "return_documents": False},
-        ),
-        (
-            "tei",
-            results(0.1, 0.9, 0.5, name="score"),
-            {"query": "q", "texts": TEXTS, "raw_scores": False, "truncate": True},
-        ),
+        ("cohere", "rerank", ANSWER, {**DOCUMENTS, "model": "m", "top_n": 3}),
+        ("jina", "rerank", ANSWER, {**DOCUMENTS, "model": "m", "top_n": 3, "return_documents": False}),
+        ("dashscope", "text-rerank", {"output": ANSWER},
+         {"model": "m", "input": DOCUMENTS, "parameters": {"top_n": 3}}),
+        ("voyage", "rerank", {"data": results(0.1, 0.9, 0.5)}, {**DOCUMENTS, "model": "m", "top_k": 3}),
+        ("tei", "rerank", results(0.1, 0.9, 0.5, name="score"),
+         {"query": "q", "texts": TEXTS, "raw_scores": False, "truncate": True}),
     ],
-)
-async def test_requests_follow_the_style(style: str, answer: Any, expected: dict[str, Any]) -> None:
-    async with HttpServer([Route("/v1/rerank", "POST", body=json.dumps(answer))]).running() as server:
+)  # fmt: skip
+async def test_requests_follow_the_style(style: str, path: str, answer: Any, expected: dict[str, Any]) -> None:
+    async with HttpServer([Route(f"/v1/{path}", "POST", body=json.dumps(answer))]).running() as server:
         assert await score(server, style=style, api_key="k3y") == [0.1, 0.9, 0.5]
         assert json.loads(server.received[0].body) == expected
         assert server.received[0].header("authorization") == "Bearer k3y"
-
-
-async def test_requests_to_dashscope_and_voyage() -> None:
-    answer = {"output": {"results": results(0.1, 0.9, 0.5)}, "usage": {"total_tokens": 9}}
-    async with HttpServer([Route("/v1/text-rerank", "POST", body=json.dumps(answer))]).running() as server:
-        assert await score(server, style="dashscope") == [0.1, 0.9, 0.5]
-        expected = {"model": "m", "input": {"query": "q", "documents": TEXTS}, "parameters": {"top_n": 3}}
-        assert json.loads(server.received[0].body) == expected
-    answer = {"object": "list", "data": results(0.1, 0.9, 0.5)}
-    async with HttpServer([Route("/v1/rerank", "POST", body=json.dumps(answer))]).running() as server:
-        assert await score(server, style="voyage") == [0.1, 0.9, 0.5]
-        assert json.loads(server.received[0].body) == {"model": "m", "query": "q", "documents": TEXTS, "top_k": 3}
 
 
 async def test_a_known_model_needs_no_section() -> None:
@@ -171,32 +155,20 @@ def test_scores_are_scaled_to_0_and_1(scores: list[float], expected: list[float]
     assert normalize_scores(scores) == expected
 
 
-class _Inner:
-    """Returns up to the requested number of chunks; the n-th has the term score n/10."""
+def finding(chunks: int, seen: list[DatasetSearch] | None = None) -> Callable[[DatasetSearch], Awaitable[SearchResult]]:
+    """Return a search for up to so many chunks; the n-th has the term score n/10."""
 
-    def __init__(self, chunks: int) -> None:
-        self._chunks = chunks
-        self.searches: list[DatasetSearch] = []
-
-    async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
-        return {"Manuals": DATASET}
-
-    async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
-        return {"crop": {"rice": ["d0"]}}
-
-    async def search(self, search: DatasetSearch) -> SearchResult:
-        self.searches.append(search)
+    async def find(search: DatasetSearch) -> SearchResult:
+        (seen if seen is not None else []).append(search)
+        fields = [(n, f"d{n % 2}") for n in range(min(chunks, search.top_n))]
         return SearchResult(
             tuple(
-                {
-                    "content_with_weight": str(n),
-                    "docnm_kwd": f"d{n % 2}",
-                    "doc_id": f"d{n % 2}",
-                    "term_similarity": 0.1 * n,
-                }
-                for n in range(min(self._chunks, search.top_n))
+                {"content_with_weight": str(n), "docnm_kwd": name, "doc_id": name, "term_similarity": 0.1 * n}
+                for n, name in fields
             )
         )
+
+    return find
 
 
 class _Rerankers:
@@ -217,41 +189,28 @@ class _Rerankers:
 
 
 def search(**options: Any) -> DatasetSearch:
-    return DatasetSearch("rice", (DATASET,), top_n=2, rerank_id="r", **options)
+    fields: dict[str, Any] = {"top_n": 2, "rerank_id": "r", **options}
+    return DatasetSearch("rice", (DATASET,), **fields)
 
 
 async def test_the_model_orders_the_chunks_and_documents_are_counted_over_all_of_them() -> None:
-    inner = _Inner(4)
-    knowledge = RerankedKnowledge(inner, _Rerankers([0.0, 0.9, 0.1, 1.0]))
-    result = await knowledge.search(search(similarity_threshold=0.3))
+    seen: list[DatasetSearch] = []
+    result = await search_reranked(search(similarity_threshold=0.3), finding(4, seen), _Rerankers([0.0, 0.9, 0.1, 1.0]))
     assert [chunk["content_with_weight"] for chunk in result.chunks] == ["3", "1"]
     assert [chunk["similarity"] for chunk in result.chunks] == pytest.approx([0.65, 0.5])
     assert [chunk["vector_similarity"] for chunk in result.chunks] == [1.0, 0.9]
     assert [(d.name, d.chunks) for d in result.documents] == [("d1", 2)]
     assert result.total == 2
-    request = inner.searches[0]
-    assert (request.top_n, request.rerank_id, request.similarity_threshold) == (64, "", 0.0)
+    assert (seen[0].top_n, seen[0].rerank_id, seen[0].similarity_threshold) == (64, "", 0.0)
+    by_words = search(keywords_similarity_weight=1.0, similarity_threshold=0.9)
+    assert (await search_reranked(by_words, finding(2), _Rerankers([0.0, 0.0]))).total == 2
 
 
-async def test_without_vectors_the_threshold_does_not_apply() -> None:
-    knowledge = RerankedKnowledge(_Inner(2), _Rerankers([0.0, 0.0]))
-    assert (await knowledge.search(search(keywords_similarity_weight=1.0, similarity_threshold=0.9))).total == 2
-
-
-async def test_without_a_rerank_id_or_chunks_the_model_is_not_called() -> None:
-    knowledge = RerankedKnowledge(_Inner(1), _Rerankers(ServiceError("down")))
-    assert len((await knowledge.search(DatasetSearch("rice", (DATASET,)))).chunks) == 1
-    assert (await RerankedKnowledge(_Inner(0), _Rerankers(ServiceError("down"))).search(search())).chunks == ()
-
-
-async def test_a_failing_or_unknown_model_is_an_error() -> None:
+async def test_a_failing_or_unknown_model_is_an_error_if_it_is_needed() -> None:
+    down = _Rerankers(ServiceError("down"))
+    assert len((await search_reranked(search(rerank_id=""), finding(1), down)).chunks) == 1
+    assert (await search_reranked(search(), finding(0), down)).chunks == ()
     with pytest.raises(ServiceError, match="down"):
-        await RerankedKnowledge(_Inner(1), _Rerankers(ServiceError("down"))).search(search())
+        await search_reranked(search(), finding(1), down)
     with pytest.raises(SettingsError, match="no rerank model 'x'"):
-        await RerankedKnowledge(_Inner(1), _Rerankers([])).search(DatasetSearch("q", (DATASET,), rerank_id="x"))
-
-
-async def test_datasets_and_metadata_come_from_the_inner_knowledge_base() -> None:
-    knowledge = RerankedKnowledge(_Inner(1), _Rerankers([]))
-    assert await knowledge.datasets(["Manuals"]) == {"Manuals": DATASET}
-    assert await knowledge.metadata([DATASET]) == {"crop": {"rice": ["d0"]}}
+        await search_reranked(search(rerank_id="x"), finding(1), down)
