@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +14,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.lenient_values import as_items, as_map
-from ragflow_lg.base.limits import Limit
+from ragflow_lg.base.limits import paused
 from ragflow_lg.base.thinking import AnswerPart, Mark
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.events import AnswerDiscarded, Delta, EngineEvent, MessagePiece
@@ -69,7 +70,7 @@ class RunContext(NodeValues, NodeSteps):
     _message_pieces: list[str] | None = None
     end: dict[str, JsonValue] | None = None
     """The data for ``message_end``, set by a Message."""
-    limit: Limit | None = None
+    limit: asyncio.Timeout | None = None
     """Stops the component when its time is up."""
     finish_reason = ""
     """``length`` or ``content_filter`` if the model's last answer was cut off or blocked, else ``""``."""
@@ -318,7 +319,7 @@ class RunContext(NodeValues, NodeSteps):
             self._turn.write(event, self.write)
             return
         if sink.is_full:
-            with self.limit.paused() if self.limit else nullcontext():
+            with paused(self.limit) if self.limit else nullcontext():
                 await sink.room()
         if self._turn.is_cancelled and not even_if_cancelled:
             raise RunCancelled(self.node.id)

@@ -68,14 +68,13 @@ def _cancelled(program: NodeProgram, ctx: RunContext, cancelled: RunCancelled) -
 
 
 async def _attempt(node: PlanNode, ctx: RunContext, turn: TurnContext) -> dict[str, JsonValue]:
-    limit = ctx.limit = turn.limits.limit(node.timeout_s)
     try:
-        with limit:
+        async with turn.limits.limit(node.timeout_s) as ctx.limit:
             result = await node.spec.run(ctx, node.params)
     except TimeoutError:
         if turn.is_cancelled:
             raise RunCancelled(node.id) from None
-        if limit.is_over and node.timeout_s is not None:
+        if ctx.limit is not None and ctx.limit.expired() and node.timeout_s is not None:
             raise NodeTimeoutError(node.id, node.timeout_s) from None
         raise
     finally:

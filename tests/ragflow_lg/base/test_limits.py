@@ -2,12 +2,12 @@ import asyncio
 
 import pytest
 
-from ragflow_lg.base.limits import Limits
+from ragflow_lg.base.limits import Limits, paused
 
 
 async def sleep_within(limits: Limits, seconds: float | None) -> str:
     try:
-        with limits.limit(seconds):
+        async with limits.limit(seconds):
             await asyncio.sleep(30)
     except TimeoutError:
         return "over"
@@ -52,8 +52,9 @@ async def test_a_cancellation_from_elsewhere_stays_one() -> None:
 async def test_paused_time_does_not_count() -> None:
     limits, loop = Limits(), asyncio.get_running_loop()
     began = loop.time()
-    with pytest.raises(TimeoutError), limits.limit(0.2) as limit:  # noqa: PT012 - the statement after the pause raises
-        with limit.paused():
-            await asyncio.sleep(0.4)
-        await asyncio.sleep(30)
+    with pytest.raises(TimeoutError):  # noqa: PT012 - the statement after the pause raises
+        async with limits.limit(0.2) as limit:
+            with paused(limit):
+                await asyncio.sleep(0.4)
+            await asyncio.sleep(30)
     assert 0.55 < loop.time() - began < 5
