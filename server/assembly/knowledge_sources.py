@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ragflow_lg.adapters.knowledge.joined_knowledge import JoinedKnowledge
+from msgspec.structs import replace
+
 from ragflow_lg.adapters.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_named, require
@@ -130,22 +133,27 @@ class SettingsKnowledge:
         self._settings = settings
         self._workers = workers
         self._http: GuardedHttpClient | None = None
-        self._knowledge_base: Knowledge | None = None
+        self._opened: tuple[Mapping[str, Knowledge], Knowledge] | None = None
         self._embedded: EmbeddedKnowledge | None = None
         self._embedders: ConfiguredEmbedders | None = None
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
-        """Find datasets by name or id."""
-        return await self._get_knowledge().datasets(names_or_ids)
+        """Return datasets by name or id; those with a store of their own first."""
+        own, others = self._stores()
+        known: dict[str, Dataset] = {}
+        for knowledge in own.values():
+            known.update(await knowledge.datasets(names_or_ids))
+        rest = [name for name in names_or_ids if name not in known]
+        return {**(await others.datasets(rest) if rest else {}), **known}
 
     async def list_datasets(self) -> Sequence[DatasetEntry]:
         """Return all datasets; none if the file of the embedded knowledge base does not exist yet."""
         url = self._settings.knowledge.url
-        is_empty = read_server_url(url) is None and not embedded_path(url).exists()
-        if is_empty and not self._settings.knowledge.datasets:
+        if not self._settings.knowledge.datasets and read_server_url(url) is None and not embedded_path(url).exists():
             return ()
-        knowledge = self._get_knowledge()
-        return await knowledge.list_datasets() if isinstance(knowledge, DatasetDirectory) else ()
+        own, others = self._stores()
+        stores = [store for store in (*own.values(), others) if isinstance(store, DatasetDirectory)]
+        return [*chain.from_iterable([await store.list_datasets() for store in stores])]
 
     async def list_documents(self, dataset: Dataset, start: int, count: int) -> tuple[Sequence[DocumentEntry], int]:
         """Return some of the documents of a dataset of the embedded knowledge base, and the number of all."""
@@ -158,22 +166,42 @@ class SettingsKnowledge:
         return await self.embedded().list_chunks(dataset, document, start, count)
 
     async def search(self, search: DatasetSearch) -> SearchResult:
-        """Search datasets."""
-        return await self._get_knowledge().search(search)
+        """Search all stores at once. Their best chunks come first, then the second ones, and so on.
+
+        Scores of different stores have different scales, so they are not compared. If one store fails, the search
+        fails.
+        """
+        groups = self._by_store(search.datasets)
+        if len(groups) == 1:
+            return await groups[0][0].search(search)
+        searches = [store.search(replace(search, datasets=chosen)) for store, chosen in groups]
+        outcomes = await asyncio.gather(*searches, return_exceptions=True)
+        results: list[SearchResult] = []
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            results.append(outcome)
+        rounds = zip_longest(*(result.chunks for result in results))
+        chunks = [chunk for chunk in chain.from_iterable(rounds) if chunk is not None]
+        documents = sorted(chain.from_iterable(result.documents for result in results), key=lambda each: -each.chunks)
+        return SearchResult(tuple(chunks[: search.top_n]), tuple(documents), sum(result.total for result in results))
 
     async def metadata(self, datasets: Sequence[Dataset]) -> Metadata:
         """Return the metadata for all documents."""
-        return await self._get_knowledge().metadata(datasets)
+        merged: dict[str, dict[str, list[str]]] = {}
+        for store, chosen in self._by_store(datasets):
+            for key, values in (await store.metadata(chosen)).items():
+                for value, ids in values.items():
+                    merged.setdefault(key, {}).setdefault(value, []).extend(ids)
+        return merged
 
     async def aclose(self) -> None:
         """Close what was opened."""
-        if isinstance(self._knowledge_base, SupportsClose):
-            await self._knowledge_base.aclose()
-        if self._embedders is not None:
-            await self._embedders.aclose()
-        if self._http is not None:
-            await self._http.aclose()
-        self._knowledge_base = self._embedded = self._embedders = self._http = None
+        stores: list[object] = [*self._opened[0].values(), self._opened[1]] if self._opened is not None else []
+        for each in (*stores, self._embedders, self._http):
+            if isinstance(each, SupportsClose):
+                await each.aclose()
+        self._opened = self._embedded = self._embedders = self._http = None
 
     def embedded(self) -> EmbeddedKnowledge:
         """Return the embedded knowledge base, the only one that can be changed here.
@@ -181,7 +209,7 @@ class SettingsKnowledge:
         Raises:
             SettingsError: If the settings specify a server.
         """
-        self._get_knowledge()
+        self._stores()
         if self._embedded is None:
             raise SettingsError("The datasets are stored on a server ([knowledge] url); change them there.")
         return self._embedded
@@ -228,12 +256,21 @@ class SettingsKnowledge:
             )
         return self._http
 
-    def _get_knowledge(self) -> Knowledge:
-        if self._knowledge_base is None:
+    def _stores(self) -> tuple[Mapping[str, Knowledge], Knowledge]:
+        """Return the datasets with a store of their own, by id, and the store of all others."""
+        if self._opened is None:
             others = self._open(self._settings.knowledge.url)
             own = retriever_datasets(self._settings, self._client, self.embedders, self.rerankers)
-            self._knowledge_base = JoinedKnowledge(own, others) if own else others
-        return self._knowledge_base
+            self._opened = own, others
+        return self._opened
+
+    def _by_store(self, datasets: Sequence[Dataset]) -> list[tuple[Knowledge, tuple[Dataset, ...]]]:
+        """Return the stores with their datasets, in the order in which the datasets name them."""
+        own, others = self._stores()
+        groups: dict[str, list[Dataset]] = {}
+        for dataset in datasets:
+            groups.setdefault(dataset.id if dataset.id in own else "", []).append(dataset)
+        return [(own.get(key, others), tuple(chosen)) for key, chosen in groups.items()]
 
     def _open(self, url: str) -> Knowledge:
         if read_server_url(url) is not None:

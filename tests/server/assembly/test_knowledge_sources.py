@@ -6,11 +6,12 @@ import pytest
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge, embedded_path
-from ragflow_lg.server.settings import load_settings
-from ragflow_lg.services.knowledge import DatasetSearch
+from ragflow_lg.server.settings import Settings, load_settings
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from tests.fakes.elasticsearch import HEADERS
 from tests.fakes.embedded import fill, stored_knowledge
 from tests.fakes.http_server import HttpServer, Route
+from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.harness.rows import each_row
 
 
@@ -111,3 +112,45 @@ async def test_the_settings_choose_a_server(tmp_path: Path) -> None:
                 knowledge.embedded()
         finally:
             await knowledge.aclose()
+
+
+WIKI, NEWS = Dataset("w", "Wiki"), Dataset("ds2", "News")
+
+
+def stores(monkeypatch: pytest.MonkeyPatch, error: str = "") -> tuple[SettingsKnowledge, FakeKnowledge, FakeKnowledge]:
+    wiki = FakeKnowledge(
+        [WIKI], [chunk("w1", "a", dataset="w"), chunk("w2", "b", dataset="w")], {"k": {"v": ["1"]}}, error
+    )
+    others = FakeKnowledge(
+        [NEWS], [chunk("n1", "c", dataset="ds2"), chunk("n2", "d", dataset="ds2")], {"k": {"v": ["2"]}}
+    )
+    knowledge = SettingsKnowledge(Settings())
+    monkeypatch.setattr(knowledge, "_opened", ({"w": wiki}, others))
+    return knowledge, wiki, others
+
+
+async def test_all_stores_know_their_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined, *_ = stores(monkeypatch)
+    assert await joined.datasets(["Wiki", "News", "x"]) == {"Wiki": WIKI, "News": NEWS}
+    assert await joined.metadata([WIKI, NEWS]) == {"k": {"v": ["1", "2"]}}
+
+
+async def test_one_store_is_searched_as_if_it_were_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined, wiki, others = stores(monkeypatch)
+    result = await joined.search(DatasetSearch("q", (WIKI,)))
+    assert [each["chunk_id"] for each in result.chunks] == ["w1", "w2"]
+    assert len(wiki.searches) == 1
+    assert not others.searches
+
+
+async def test_the_results_of_several_stores_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined, *_ = stores(monkeypatch)
+    result = await joined.search(DatasetSearch("q", (NEWS, WIKI), top_n=3))
+    assert [each["chunk_id"] for each in result.chunks] == ["n1", "w1", "n2"]
+    assert result.total == 4
+
+
+async def test_one_failing_store_fails_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined, *_ = stores(monkeypatch, "down")
+    with pytest.raises(ServiceError, match="down"):
+        await joined.search(DatasetSearch("q", (NEWS, WIKI)))

@@ -73,7 +73,7 @@ def test_names_are_unique(tmp_path: Path) -> None:
     sections = "".join(f'[knowledge.datasets.{name}]\nid = "x"\nretriever = "a:b"\n' for name in "ab")
     knowledge = SettingsKnowledge(settings_of(tmp_path, sections))
     with pytest.raises(SettingsError, match="that another one has"):
-        knowledge._get_knowledge()  # pyright: ignore[reportPrivateUsage]
+        knowledge._stores()  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize("names", [["wiki"], ["w"], ["other"]])

@@ -12,6 +12,7 @@ from tests.fakes.elasticsearch import HEADERS, FakeElasticsearch
 from tests.fakes.http_server import Route
 from tests.fakes.services import ScriptedHttp
 from tests.harness.ragflow_index import create_index
+from tests.harness.rows import each_row
 from tests.harness.sample_chunks import chunks_of_tenant
 
 BODY = build_filter_request(Scope(("kb-guide",)), 3)
@@ -62,8 +63,9 @@ FAULTS: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize(("fault", "text"), FAULTS.values(), ids=FAULTS)
+@each_row(("fault", "text"), FAULTS.values())
 async def test_an_invalid_response_is_an_error_with_its_cause(fake: FakeElasticsearch, fault: Any, text: str) -> None:
+    fake.spoil = None
     await create_index(fake.url, "ragflow_t1", [8], chunks_of_tenant("t1"))
     fake.spoil = lambda answer: fault if isinstance(fault, Route) else {**answer, **fault}
     http = GuardedHttpClient(HttpSettings(allow=("127.0.0.1",)))
@@ -75,13 +77,12 @@ async def test_an_invalid_response_is_an_error_with_its_cause(fake: FakeElastics
     await http.aclose()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "allow", "text"),
     [
         ("http://127.0.0.1:1", ("127.0.0.1",), "127.0.0.1"),
         ("http://127.0.0.1:9", (), r"\[http\] allow"),
     ],
-    ids=["down", "not allowed"],
 )
 async def test_an_unreachable_server_is_an_error(url: str, allow: tuple[str, ...], text: str) -> None:
     connection = Connection(ElasticsearchSettings(url), GuardedHttpClient(HttpSettings(allow=allow)))

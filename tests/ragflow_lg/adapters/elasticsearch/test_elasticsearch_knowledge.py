@@ -10,6 +10,7 @@ from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.knowledge import DatasetSearch, SearchResult
 from tests.fakes.knowledge_models import WordEmbedder, WordEmbedders
+from tests.harness.rows import each_row
 from tests.harness.sample_chunks import chunks_of_tenant
 
 
@@ -45,15 +46,15 @@ async def test_scores_follow_the_formula_of_ragflow(knowledge: ElasticsearchKnow
     assert best["positions"] == [[1, 10, 20, 30, 40]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("names", "changes", "expected"),
     [
-        pytest.param(("guide",), {}, {"c1"}, id="one dataset, without disabled chunks"),
-        pytest.param(("guide", "letters"), {}, {"c1", "c6"}, id="two datasets"),
-        pytest.param(("guide", "letters", "other"), {}, {"c1", "c6", "c7"}, id="two tenants"),
-        pytest.param(("guide",), {"document_ids": ("doc-laundry.md",)}, {"c3"}, id="a document without the words"),
-        pytest.param(("guide",), {"document_ids": ()}, set[str](), id="no document"),
-        pytest.param(("guide",), {"document_ids": ("-999",)}, set[str](), id="an unknown document"),
+        (("guide",), {}, {"c1"}),  # without disabled chunks
+        (("guide", "letters"), {}, {"c1", "c6"}),
+        (("guide", "letters", "other"), {}, {"c1", "c6", "c7"}),
+        (("guide",), {"document_ids": ("doc-laundry.md",)}, {"c3"}),  # a document without the words
+        (("guide",), {"document_ids": ()}, set[str]()),
+        (("guide",), {"document_ids": ("-999",)}, set[str]()),
     ],
 )
 async def test_a_search_is_limited_to_its_datasets_and_documents(
@@ -73,11 +74,8 @@ async def test_the_page_rank_is_added(knowledge: ElasticsearchKnowledge) -> None
     assert best["similarity"] == pytest.approx(0.5 * best["term_similarity"] + 0.5 * best["vector_similarity"] + 0.5)
 
 
-async def test_chinese_questions_find_chinese_chunks(knowledge: ElasticsearchKnowledge) -> None:
+async def test_chinese_chunks_and_important_keywords_are_found(knowledge: ElasticsearchKnowledge) -> None:
     assert ids(await search(knowledge, "请问洗衣房在哪里"))[0] == "c5"
-
-
-async def test_important_keywords_are_searched(knowledge: ElasticsearchKnowledge) -> None:
     assert ids(await search(knowledge, "warm"))[0] == "c4"
 
 
@@ -137,7 +135,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("question", HOSTILE, ids=[f"hostile{number}" for number in range(len(HOSTILE))])
+@each_row("question", HOSTILE)
 async def test_questions_cannot_inject_query_syntax(knowledge: ElasticsearchKnowledge, question: str) -> None:
     answer = await search(knowledge, question, similarity_threshold=0.0)
     assert all(chunk["kb_id"] == "kb-guide" for chunk in answer.chunks)
@@ -159,17 +157,11 @@ async def test_the_error_names_a_missing_index(knowledge: ElasticsearchKnowledge
         await knowledge.search(DatasetSearch("bicycle", (unknown,)))
 
 
-@pytest.mark.parametrize(
-    ("changes", "text"),
-    [
-        ({"use_kg": True}, "sets use_kg"),
-        ({"toc_enhance": True}, "sets toc_enhance"),
-        ({"rerank_id": "unknown"}, "no reranker 'unknown'"),
-    ],
-    ids=["use_kg", "toc_enhance", "rerank_id"],
-)
-async def test_unsupported_options_are_rejected(
-    knowledge: ElasticsearchKnowledge, changes: dict[str, Any], text: str
-) -> None:
-    with pytest.raises(SettingsError, match=text):
-        await search(knowledge, "bicycle", **changes)
+async def test_unsupported_options_are_rejected(knowledge: ElasticsearchKnowledge) -> None:
+    for option, value, text in (
+        ("use_kg", True, "sets use_kg"),
+        ("toc_enhance", True, "sets toc_enhance"),
+        ("rerank_id", "unknown", "no reranker 'unknown'"),
+    ):
+        with pytest.raises(SettingsError, match=text):
+            await search(knowledge, "bicycle", **{option: value})
