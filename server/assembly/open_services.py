@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def file_services(settings: Settings, workers: Workers) -> dict[str, Any]:
     """Return ``browsers``, ``reports`` and ``artifacts``. The server has its own."""
-    from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
+    from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowsers
     from ragflow_lg.adapters.folder_artifacts import FolderArtifacts
     from ragflow_lg.adapters.reports.worker_reports import WorkerReports
     from ragflow_lg.services.code import NoArtifacts

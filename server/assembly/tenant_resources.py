@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
+from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowsers
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.server.assembly.open_services import open_mcp_client, tool_policies
 from ragflow_lg.server.assembly.tenant_knowledge import TenantKnowledge

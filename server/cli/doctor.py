@@ -141,7 +141,7 @@ async def probe_sandbox(settings: Settings) -> list[CheckResult]:
 
 def probe_browser(settings: Settings) -> list[CheckResult]:
     """Report which Chromium Browser uses; none if its package is not installed."""
-    from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
+    from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowsers
 
     try:
         require("browser", "Browser")

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
-from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
+from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowsers
 from ragflow_lg.adapters.browser.chromium_process import NAMES
 
 has_chromium = any(map(shutil.which, NAMES))

@@ -23,7 +23,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
 from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
-from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
+from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowsers
 from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
 from ragflow_lg.adapters.code.code_settings import CodeSettings
 from ragflow_lg.adapters.code.sandbox_choice import find_sandbox

@@ -1,19 +1,29 @@
-"""Actions on pages in Chromium."""
+"""Actions on pages in Chromium, and a limited number of browsers for the runs of all tenants."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager, suppress
+from copy import copy
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
-from ragflow_lg.adapters.browser.chromium_process import HEIGHT, ChromiumProcess, reason_of
+from ragflow_lg.adapters.browser.chromium_process import (
+    HEIGHT,
+    ChromiumProcess,
+    check_user,
+    find_chromium,
+    reason_of,
+)
 from ragflow_lg.adapters.browser.chromium_tabs import ChromiumTabs
-from ragflow_lg.adapters.http.address_guard import AddressGuard
+from ragflow_lg.adapters.http.address_guard import AddressGuard, Resolver, resolve_host
+from ragflow_lg.adapters.workers.slots import Slots
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.services.browsers import BrowserAction, PageView
+from ragflow_lg.base.extras import require
+from ragflow_lg.services.browsers import Browser, BrowserAction, PageView
 
 if TYPE_CHECKING:
     from playwright.async_api import Locator, Page
@@ -194,6 +204,56 @@ class ChromiumBrowser:
             downloads,
             screenshot,
         )
+
+
+class ChromiumBrowsers:
+    """The `ragflow_lg.services.browsers.Browsers` that start Chromium.
+
+    ``allow`` lists the internal addresses that pages can reach, as for `AddressGuard`.
+    """
+
+    def __init__(
+        self, settings: BrowserSettings, allow: Iterable[str] = (), *, resolve: Resolver = resolve_host
+    ) -> None:
+        self._settings = settings
+        self._resolve = resolve
+        self._guard = AddressGuard(allow, resolve=resolve)
+        self._slots = Slots(settings.slots, settings.queue, "for a browser")
+
+    def allowing(self, allow: Iterable[str]) -> ChromiumBrowsers:
+        """Return browsers that share these slots, but can reach other internal addresses."""
+        browsers = copy(self)
+        browsers._guard = AddressGuard(allow, resolve=self._resolve)
+        return browsers
+
+    def find(self) -> str:
+        """Return the path of the Chromium that is used.
+
+        Raises:
+            SettingsError: if Browser cannot be used, with the reason.
+        """
+        require("browser", "The component Browser")
+        check_user(self._settings)
+        return find_chromium(self._settings)
+
+    def check(self) -> None:
+        """Check that Chromium can be used."""
+        self.find()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Browser]:
+        """Open a browser as soon as a slot is free.
+
+        Raises:
+            SettingsError: if there is no browser.
+        """
+        self.find()
+        async with self._slots.slot():
+            browser = ChromiumBrowser(self._settings, self._guard)
+            try:
+                yield browser
+            finally:
+                await browser.aclose()
 
 
 def _check(action: BrowserAction) -> None:

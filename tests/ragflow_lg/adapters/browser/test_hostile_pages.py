@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.browser.chromium_browsers import ChromiumBrowsers
+from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowsers
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.browsers import Browser, BrowserAction, PageView
 from tests.fakes.browsers import SMALL, needs_chromium, open_browsers
