@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 from array import array
 from base64 import b64decode, b64encode
@@ -40,6 +41,9 @@ class Embed(Protocol):
         """Return the vectors."""
         ...
 
+
+MARK_S = 3600.0
+"""How long it is known that an entry has been deleted, at least: longer than a process takes to write one."""
 
 CLAIM_S = 1.0
 """Longer than reading and writing an entry take: after that time, the claim of only one process is left."""
@@ -89,9 +93,21 @@ class MemoryShelf:
             entry.update({name: text.replace("\0", "\ufffd") for name, text in texts.items()})
         found = [value for value in entries.values() if FIELD in value and value.get("extraction") != "pending"]
         await self._add_vectors(found)
+        if kept:
+            await self._put_unless_deleted(namespace, kept, entries)
+            return
         async with self._lock:
-            if not kept or await self.store.aget(namespace, kept) is not None:
-                await self.store.abatch([PutOp(namespace, key, value) for key, value in entries.items()])
+            marks = [PutOp(*_deletion_mark(namespace, key), None) for key in entries]
+            await self.store.abatch([*marks, *(PutOp(namespace, key, value) for key, value in entries.items())])
+
+    async def _put_unless_deleted(self, namespace: Namespace, kept: str, entries: Mapping[str, dict[str, Any]]) -> None:
+        """Store entries unless the entry ``kept`` has been deleted, also by another process at the same time."""
+        async with self._lock:
+            if await self.store.aget(namespace, kept) is None:
+                return
+            await self.store.abatch([PutOp(namespace, key, value) for key, value in entries.items()])
+            if await self.store.aget(*_deletion_mark(namespace, kept)) is not None:
+                await self.store.abatch([PutOp(namespace, key, None) for key in entries])
 
     async def claim(self, namespace: Namespace, key: str, since: float, now: float) -> bool:
         """Return whether this process may extract an exchange that was tried last at a time. Only one may."""
@@ -153,6 +169,10 @@ class MemoryShelf:
         forgotten = found[: max(expired, len(found) - self.settings.max_total_entries)]
         for _, _, namespace, key in forgotten:
             await self.delete(namespace, [key])
+        marks = _marks_of(users_prefix(self.settings.id, tenant))
+        found_marks = await self.store.asearch(marks, limit=_MOST)
+        old = [mark for mark in found_marks if mark.updated_at.timestamp() < now - MARK_S]
+        await self.store.abatch([PutOp(marks, mark.key, None) for mark in old])
         return len(forgotten)
 
     async def embed_again(self, tenant: str) -> int:
@@ -174,11 +194,10 @@ class MemoryShelf:
         for start in range(0, len(foreign), _EMBEDDED):
             values = {entry.key: entry.value for entry in foreign[start : start + _EMBEDDED]}
             await self._add_vectors(list(values.values()))
-            async with self._lock:
-                for key, value in values.items():
-                    item = await self.store.aget(namespace, key)
-                    if item is not None and item.value.get(FIELD) == value[FIELD]:
-                        await self.store.aput(namespace, key, {**item.value, VECTOR: value[VECTOR]})
+            for key, value in values.items():
+                item = await self.store.aget(namespace, key)
+                if item is not None and item.value.get(FIELD) == value[FIELD]:
+                    await self._put_unless_deleted(namespace, key, {key: {**item.value, VECTOR: value[VECTOR]}})
         return len(foreign)
 
     async def delete_with_extracted(self, namespace: Namespace, keys: Iterable[str]) -> int:
@@ -201,9 +220,11 @@ class MemoryShelf:
         return deleted
 
     async def delete(self, namespace: Namespace, keys: Iterable[str]) -> None:
-        """Delete entries."""
+        """Delete entries. A mark tells another process that is writing one of them."""
+        wanted = list(keys)
         async with self._lock:
-            await self.store.abatch([PutOp(namespace, key, None) for key in keys])
+            await self.store.abatch([PutOp(*_deletion_mark(namespace, key), {}) for key in wanted])
+            await self.store.abatch([PutOp(namespace, key, None) for key in wanted])
 
     async def users(self, tenant: str) -> list[str]:
         """Return the users about whom something is kept, sorted."""
@@ -251,6 +272,15 @@ class MemoryShelf:
     def _is_expired(self, item: Item, now: float) -> bool:
         days = self.settings.max_age_days
         return days > 0 and created_at(item) < now - days * _DAY_S
+
+
+def _marks_of(namespace: Namespace) -> Namespace:
+    return f"deleted-{namespace[0]}", *namespace[1:3]
+
+
+def _deletion_mark(namespace: Namespace, key: str) -> tuple[Namespace, str]:
+    """Return the place of the mark that an entry has been deleted. It does not name the user."""
+    return _marks_of(namespace), hashlib.sha256("\0".join((*namespace, key)).encode()).hexdigest()
 
 
 def _pack_vector(vector: Sequence[float]) -> bytes:

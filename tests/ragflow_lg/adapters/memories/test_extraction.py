@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.store.base import PutOp
 
 from ragflow_lg.adapters.memories import background_tasks
 from ragflow_lg.adapters.memories.background_tasks import BackgroundTasks
@@ -135,6 +136,32 @@ async def test_what_is_deleted_during_its_extraction_does_not_come_back(
         deleted.set()
         await world.tasks.settle()
         assert await shelf.entries(place) == []
+
+
+async def test_what_another_process_deletes_during_a_write_does_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(f"sqlite:///{tmp_path}/items.db")
+    async with world.opened() as here, world.opened() as there:
+        one, other = here.shelves["m1"], there.shelves["m1"]
+        place = one.namespace("default", "anna")
+        value = {"type": "semantic", "content": "a fact", "user": "anna"}
+        await one.write(place, {"k": value})
+        put = one.store.abatch
+
+        async def delete_first(ops: Any) -> Any:
+            changes = [op for op in ops if isinstance(op, PutOp)]
+            if changes:
+                monkeypatch.undo()
+                await other.delete_user(place)
+            return await put(ops)
+
+        monkeypatch.setattr(one.store, "abatch", delete_first)
+        await one.write(place, {"k": value, "k-1": value}, "k")
+        assert await one.entries(place) == []
+        await one.write(place, {"k": value})
+        await one.write(place, {"k": value, "k-1": value}, "k")
+        assert len(await one.entries(place)) == 2
 
 
 @pytest.mark.parametrize(
