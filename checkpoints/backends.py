@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints.check_result import CheckResult
+from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.checkpoints.store_url import sqlite_path, store_kind
 from ragflow_lg.services.sessions import Durability
@@ -18,6 +19,7 @@ from ragflow_lg.services.sessions import Durability
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ragflow_lg.checkpoints.sql.sql_database import SqlDatabase
     from ragflow_lg.services.encryption import EncryptionKey
     from ragflow_lg.services.services import Clock
 
@@ -46,38 +48,35 @@ async def open_store(
     Raises:
         CheckpointError: if the scheme is unknown or the store cannot be opened.
     """
-    async with _open_plain_store(url, clock, prefix, ttl_s) as store:
-        if keys:
-            from ragflow_lg.checkpoints.encryption.saver_encryption import encrypted_store
+    ring = make_key_ring(keys)
+    async with AsyncExitStack() as stack:
+        kind = store_kind(url)
+        if kind == "redis":
+            require("redis", "A session store in Redis", CheckpointError)
+            from ragflow_lg.checkpoints.redis.redis_store import open_redis_store
 
-            store = encrypted_store(store, keys)
+            store = await stack.enter_async_context(open_redis_store(url, prefix, ttl_s, ring))
+        else:
+            from ragflow_lg.checkpoints.sql.sql_store import open_sql_store
+
+            database = await stack.enter_async_context(_open_database(kind, url, prefix))
+            store = await stack.enter_async_context(open_sql_store(database, ring))
         yield replace(store, durability=durability)
 
 
 @asynccontextmanager
-async def _open_plain_store(url: str, clock: Clock, prefix: str, ttl_s: int) -> AsyncGenerator[Store]:
-    kind = store_kind(url)
-    if kind == "memory":
-        from ragflow_lg.checkpoints.memory.memory_store import memory_store
-
-        yield memory_store()
-    elif kind == "sqlite":
-        from ragflow_lg.checkpoints.sqlite.sqlite_store import open_sqlite_store
-
-        async with open_sqlite_store(sqlite_path(url), clock) as store:
-            yield store
-    elif kind == "postgresql":
+async def _open_database(kind: str, url: str, prefix: str) -> AsyncGenerator[SqlDatabase]:
+    if kind == "postgresql":
         require("postgresql", "A session store in PostgreSQL", CheckpointError)
-        from ragflow_lg.checkpoints.postgresql.postgresql_store import open_postgresql_store
+        from ragflow_lg.checkpoints.sql.postgresql_database import open_database
 
-        async with open_postgresql_store(url, prefix) as store:
-            yield store
-    else:
-        require("redis", "A session store in Redis", CheckpointError)
-        from ragflow_lg.checkpoints.redis.redis_store import open_redis_store
+        async with open_database(url, prefix) as database:
+            yield database
+        return
+    from ragflow_lg.checkpoints.sql.sqlite_file import open_memory, open_sqlite
 
-        async with open_redis_store(url, prefix, ttl_s) as store:
-            yield store
+    async with open_sqlite(sqlite_path(url)) if kind == "sqlite" else aclosing(open_memory()) as file:
+        yield file
 
 
 async def store_exists(url: str, *, prefix: str = "") -> bool:
@@ -93,7 +92,7 @@ async def store_exists(url: str, *, prefix: str = "") -> bool:
         return True
     if kind == "postgresql":
         require("postgresql", "A session store in PostgreSQL", CheckpointError)
-        from ragflow_lg.checkpoints.postgresql.postgresql_database import has_schema
+        from ragflow_lg.checkpoints.sql.postgresql_database import has_schema
 
         return await has_schema(url, prefix)
     require("redis", "A session store in Redis", CheckpointError)
@@ -113,7 +112,7 @@ async def probe_store(url: str, *, ttl_s: int) -> list[CheckResult]:
         advice = "Sessions are lost when the process ends; use sqlite:/// or redis:// to keep them."
         return [CheckResult(True, "sessions are stored in memory", advice)]
     if kind == "sqlite":
-        from ragflow_lg.checkpoints.sqlite.sqlite_probe import describe_missing_file, probe_sqlite
+        from ragflow_lg.checkpoints.sql.sqlite_probe import describe_missing_file, probe_sqlite
 
         path = sqlite_path(url)
         return [result async for result in probe_sqlite(path)] if path.exists() else describe_missing_file(path)

@@ -17,13 +17,13 @@ from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.key_ring import KeyRing, make_key_ring, require_plain
-from ragflow_lg.checkpoints.steps.plain_serializer import check_plain
 from ragflow_lg.checkpoints.store_url import key_prefix, sqlite_path, store_kind
 
 if TYPE_CHECKING:
     from ragflow_lg.services.encryption import EncryptionKey
 
 _ENCRYPTED = "encrypted"
+_PLAIN = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 class ItemStore(BaseStore):
@@ -72,11 +72,11 @@ class ItemStore(BaseStore):
 
     def _seal(self, op: PutOp) -> PutOp:
         try:
-            text = orjson.dumps(check_plain(op.value)).decode()
+            text = orjson.dumps(op.value, option=_PLAIN).decode()
         except (ValueError, TypeError, RecursionError) as error:
             raise CheckpointError(f"The value of {op.key!r:.80} cannot be stored as JSON: {error}") from None
         if self._keys is None:
-            return op
+            return op._replace(value=orjson.loads(text))
         return op._replace(value={_ENCRYPTED: self._keys.encrypt_text(_domain(op.namespace), [op.key], text)})
 
     def _open_result(self, result: Any) -> Any:
@@ -127,7 +127,7 @@ async def _open_inner(url: str, prefix: str) -> AsyncGenerator[tuple[BaseStore, 
     elif kind == "sqlite":
         from langgraph.store.sqlite import AsyncSqliteStore
 
-        from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
+        from ragflow_lg.checkpoints.sql.sqlite_file import open_sqlite
 
         path = sqlite_path(url)
         async with open_sqlite(path), AsyncSqliteStore.from_conn_string(str(path)) as inner:
@@ -140,7 +140,7 @@ async def _open_inner(url: str, prefix: str) -> AsyncGenerator[tuple[BaseStore, 
         from langgraph.store.postgres.aio import AsyncPostgresStore
         from psycopg import Error
 
-        from ragflow_lg.checkpoints.postgresql.postgresql_database import open_database
+        from ragflow_lg.checkpoints.sql.postgresql_database import open_database
 
         async with open_database(url, prefix) as database:
             yield AsyncPostgresStore(database.pool), (Error, OSError)

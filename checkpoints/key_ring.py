@@ -3,15 +3,13 @@
 What is encrypted is bound to its *place*, so that it cannot be read at another one: the session, as the domain of the
 derived key, and everything else as associated data. The first key of the settings encrypts; all of them decrypt.
 
-LangGraph's `EncryptedSerializer` has one key, does not bind a value to its place, and encrypts neither blobs nor
-pending writes of our savers, which are texts already.
+LangGraph's `EncryptedSerializer` has one key, and does not bind a value to its place.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
-import hmac
+import hashlib
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -30,41 +28,36 @@ if TYPE_CHECKING:
     from ragflow_lg.services.encryption import EncryptionKey
 
 
-KEY_ID = r"[A-Za-z0-9_.-]{1,32}"
-_MARK = re.compile(rb"!(" + KEY_ID.encode() + rb")!")
-"""What stands before encrypted data. Nothing else that a store has of a session begins with ``!``: it is JSON, or
-begins with one of `marks`."""
+_MARK = re.compile(rb"!([A-Za-z0-9_.-]{1,32})!")
+"""What stands before encrypted data, with the name of the key.
+
+Nothing else that is stored begins with ``!``: it is JSON or a part of it."""
 
 
-def write_mark(key: str) -> bytes:
-    """Return what stands before data that is encrypted with a key."""
-    return b"!" + key.encode() + b"!"
-
-
-def split_mark(stored: bytes) -> tuple[str, bytes]:
-    """Return the name of the key and the encrypted data; the name is ``""`` for data that is not encrypted."""
-    mark = _MARK.match(stored) if stored[:1] == b"!" else None
-    return (mark[1].decode(), stored[mark.end() :]) if mark else ("", stored)
+def is_encrypted(stored: bytes) -> bool:
+    """Return whether stored data is encrypted."""
+    return stored[:1] == b"!"
 
 
 def require_plain(text: str | bytes) -> None:
     """Raise SessionKeyError if a text is encrypted."""
-    if text[:1] in ("!", b"!"):
-        raise missing_key(split_mark(text[:64].encode() if isinstance(text, str) else text[:64])[0])
+    stored = text[:64].encode() if isinstance(text, str) else text
+    if is_encrypted(stored):
+        raise missing_key(stored)
 
 
-def missing_key(key: str) -> SessionKeyError:
+def missing_key(stored: bytes) -> SessionKeyError:
     """Return the error for data whose key is not in the settings."""
+    mark = _MARK.match(stored)
     return SessionKeyError(
-        f"The data is encrypted with the key {key!r}, which is not among the `encryption_keys` of the settings. Add it"
-        " there; it need not be the first one."
+        f"The data is encrypted with the key {mark[1].decode() if mark else ''!r}, which is not among the"
+        " `encryption_keys` of the settings. Add it there; it need not be the first one."
     )
 
 
 DERIVED_KEYS = 4096
 """For how many sessions derived keys are kept."""
 _NONCE_BYTES = 12
-_NAME_BYTES = 16
 
 
 def make_key_ring(keys: Sequence[EncryptionKey]) -> KeyRing | None:
@@ -108,7 +101,7 @@ class KeyRing:
         """Return encrypted data."""
         nonce = os.urandom(_NONCE_BYTES)
         text = self._derived(self.current, domain).cipher.encrypt(nonce, data, orjson.dumps(place))
-        return write_mark(self.current) + nonce + text
+        return self._mark() + nonce + text
 
     def decrypt(self, domain: str, place: Sequence[str], stored: bytes) -> bytes:
         """Return decrypted data; what is not encrypted is returned as it is.
@@ -116,11 +109,11 @@ class KeyRing:
         Raises:
             SessionKeyError: if the key is missing or is another one, or the data belongs to another place.
         """
-        key, data = split_mark(stored)
-        if not key:
+        if not is_encrypted(stored) or (mark := _MARK.match(stored)) is None:
             return stored
+        key, data = mark[1].decode(), stored[mark.end() :]
         if key not in self._secrets:
-            raise missing_key(key)
+            raise missing_key(stored)
         from cryptography.exceptions import InvalidTag
 
         try:
@@ -132,10 +125,12 @@ class KeyRing:
                 " value in the settings, or the data has been changed."
             ) from None
 
+    def _mark(self) -> bytes:
+        return b"!" + self.current.encode() + b"!"
+
     def encrypt_text(self, domain: str, place: Sequence[str], text: str) -> str:
         """Return an encrypted text as ASCII."""
-        stored = self.encrypt(domain, place, text.encode("utf-8", "surrogatepass"))
-        head = len(write_mark(self.current))
+        stored, head = self.encrypt(domain, place, text.encode("utf-8", "surrogatepass")), len(self._mark())
         return stored[:head].decode() + base64.b64encode(stored[head:]).decode()
 
     def decrypt_text(self, domain: str, place: Sequence[str], stored: str) -> str:
@@ -144,27 +139,18 @@ class KeyRing:
         Raises:
             SessionKeyError: see `decrypt`.
         """
-        if stored[:1] != "!":
-            return stored
-        key, data = split_mark(stored.encode("utf-8", "replace"))
-        if not key:
+        mark = _MARK.match(stored.encode("utf-8", "replace"))
+        if mark is None:
             return stored
         try:
-            encrypted = base64.b64decode(data, validate=True)
-        except binascii.Error:
+            encrypted = base64.b64decode(stored[mark.end() :], validate=True)
+        except ValueError:
             encrypted = b""
-        return self.decrypt(domain, place, write_mark(key) + encrypted).decode("utf-8", "surrogatepass")
+        return self.decrypt(domain, place, mark[0] + encrypted).decode("utf-8", "surrogatepass")
 
-    def hide_name(self, domain: str, name: str) -> str:
-        """Return the name under which a blob is stored: 32 hexadecimal digits that do not show its content."""
-        return self._hide(self.current, domain, name)
-
-    def older_names(self, domain: str, name: str) -> list[str]:
-        """Return the names under which the blob may be stored since other keys, or none, encrypted."""
-        return [*(self._hide(key, domain, name) for key in self._secrets if key != self.current), name]
-
-    def _hide(self, key: str, domain: str, name: str) -> str:
-        return hmac.digest(self._derived(key, domain).name_key, name.encode(), "sha256")[:_NAME_BYTES].hex()
+    def digest(self, domain: str, text: bytes) -> str:
+        """Return the name of a blob: 32 hexadecimal digits that show its content only to those who have the key."""
+        return hashlib.blake2b(text, key=self._derived(self.current, domain).name_key, digest_size=16).hexdigest()
 
     def _derive(self, key: str, domain: str) -> _Derived:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -12,8 +12,8 @@ from redis.asyncio import Redis
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.records.leases import StoredLeases
-from ragflow_lg.checkpoints.sqlite.sqlite_file import SqliteFile
-from ragflow_lg.checkpoints.sqlite.sqlite_saver import SqliteFileSaver
+from ragflow_lg.checkpoints.sql.sql_tables import SqlTables
+from ragflow_lg.checkpoints.sql.sqlite_file import SqliteFile, open_memory
 from ragflow_lg.checkpoints.steps.saver import CanvasSaver
 from ragflow_lg.services.encryption import EncryptionKey
 
@@ -37,14 +37,14 @@ def store_opener(url: str, prefix: str = "", keys: Sequence[EncryptionKey] = ())
 
 
 def _memory_opener(keys: Sequence[EncryptionKey]) -> OpenStore:
-    stores: list[Store] = []
+    opened: list[tuple[AbstractAsyncContextManager[Store], Store]] = []
 
     @asynccontextmanager
     async def open_again() -> AsyncGenerator[Store]:
-        if not stores:
-            async with open_store("memory://", SystemClock(), keys=keys) as store:
-                stores.append(store)
-        yield stores[0]
+        if not opened:
+            context = open_store("memory://", SystemClock(), keys=keys)
+            opened.append((context, await context.__aenter__()))  # the end of the event loop closes it
+        yield opened[0][1]
 
     return open_again
 
@@ -100,10 +100,16 @@ def stored_leases(store: Store) -> StoredLeases:
     return store.leases
 
 
+def memory_saver() -> CanvasSaver:
+    """Create a saver in memory."""
+    return CanvasSaver(SqlTables(open_memory()))
+
+
 def sqlite_file(store: Store) -> SqliteFile:
     """Return the file of a store in SQLite."""
-    assert isinstance(store.saver.inner, SqliteFileSaver)
-    return store.saver.inner._file  # pyright: ignore[reportPrivateUsage] - tests damage the file
+    assert isinstance(store.saver.tables, SqlTables)
+    assert isinstance(store.saver.tables.database, SqliteFile)
+    return store.saver.tables.database
 
 
 def redis_client(url: str) -> Redis:

@@ -1,4 +1,4 @@
-"""What a store knows of a session beside its steps: who plays it, and its runs.
+"""What a store knows of a session beside its steps: who plays it, its runs, and requests to cancel it.
 
-May import `failures`.
+May import `failures` and `key_ring`.
 """

@@ -4,19 +4,17 @@ A lease lasts 30 s and is renewed every 5 s. A runner that cannot renew its leas
 makes the store refuse later writes. If a process on this machine has died, its lease is replaced at once. A server that
 takes over the runs of another one, which has stopped reporting, ends its leases.
 
-The stores compare the token with each write (`ragflow_lg.checkpoints.steps.preconditions`): SQLite in the transaction
-of the write (`ragflow_lg.checkpoints.sqlite.sqlite_saver`), and so does PostgreSQL
-(`ragflow_lg.checkpoints.postgresql.postgresql_database`); Redis in a script
-(`ragflow_lg.checkpoints.redis.redis_sessions`).
+The stores compare the token with each write (`ragflow_lg.checkpoints.steps.thread_tables`): databases in the
+transaction of the write (`ragflow_lg.checkpoints.sql`), Redis in its script.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -42,10 +40,12 @@ class LeaseHolder(Struct, frozen=True):
 class LeaseTable(Protocol):
     """Storage for leases. Each method is atomic."""
 
-    errors: ClassVar[tuple[type[Exception], ...]]
-    """Exceptions that the methods raise when the store fails."""
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Exceptions that the methods raise when the store fails."""
+        ...
 
-    def take(self, session: str, owner: Owner, dead_token: int) -> Awaitable[int | LeaseHolder]:
+    async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
         """Return the new token, or the current holder. A lease whose token is ``dead_token`` is replaced."""
         ...
 
@@ -67,7 +67,7 @@ class LeaseTable(Protocol):
 
 
 class StoredLease:
-    """A lease that belongs to this process."""
+    """A lease that belongs to this process. A task renews it."""
 
     def __init__(self, leases: StoredLeases, session: str, token: int, on_lost: Callable[[], None]) -> None:
         self._leases = leases
@@ -75,48 +75,42 @@ class StoredLease:
         self.token = token
         """The fencing token."""
         self._on_lost = on_lost
-        self._is_lost = self._is_released = False
-        self.renewed_s = asyncio.get_running_loop().time()
-        """When the lease was acquired or last renewed, by the event loop's clock."""
-        self._renewal: asyncio.Task[None] | None = None
+        self._is_lost = False
+        # In a context of its own, without the open transaction of the run.
+        self._renewal = asyncio.create_task(self._renew(), context=Context())
 
     async def is_ours(self) -> bool:
         """Ask the store whether the lease is still ours. If the store fails, assume that it is."""
         with suppress(*self._leases.table.errors, TimeoutError):
-            async with asyncio.timeout(self._leases.renew_s):
-                self._is_lost = self._is_lost or not await self._leases.table.renew(self._session, self.token)
+            self._is_lost = self._is_lost or not await self._renew_once()
         return not self._is_lost
 
     async def release(self) -> None:
         """End the lease."""
-        self._is_released = True
-        self._leases.stop_renewing(self)
-        if self._renewal is not None:
-            self._renewal.cancel()  # not awaited, so that a caller cancelled here does not keep the session
+        self._renewal.cancel()  # not awaited, so that a caller cancelled here does not keep the session
         if not self._is_lost:
             await self._leases.free(self._session, self.token)
 
-    def begin_renewal(self) -> None:
-        """Renew the lease in a task."""
-        self._renewal = asyncio.create_task(self._renew(), context=Context())
+    async def _renew_once(self) -> bool:
+        async with asyncio.timeout(self._leases.renew_s):  # a store may stop answering
+            return await self._leases.table.renew(self._session, self.token)
 
     async def _renew(self) -> None:
         loop = asyncio.get_running_loop()
-        requested_s = loop.time()
-        try:
-            async with asyncio.timeout(self._leases.renew_s):  # a store may stop answering
-                is_ours = await self._leases.table.renew(self._session, self.token)
-        except (*self._leases.table.errors, TimeoutError):
-            is_ours = loop.time() - self.renewed_s < self._leases.lease_s  # the store may recover in time
-        else:
-            self.renewed_s = requested_s
-        if self._is_released:
-            return
-        if is_ours:
-            self._leases.renew_later(self)
-        else:
-            self._is_lost = True
-            self._on_lost()
+        renewed_s = loop.time()
+        while True:
+            await asyncio.sleep(self._leases.renew_s)
+            requested_s = loop.time()
+            try:
+                is_ours = await self._renew_once()
+            except (*self._leases.table.errors, TimeoutError):
+                is_ours = loop.time() - renewed_s < self._leases.lease_s  # the store may recover in time
+            else:
+                renewed_s = requested_s
+            if not is_ours:
+                self._is_lost = True
+                self._on_lost()
+                return
 
 
 class StoredLeases:
@@ -130,9 +124,6 @@ class StoredLeases:
         """Tasks that must finish although no caller is waiting for them."""
         self._unfreed: dict[str, int] = {}
         """The tokens of leases that this process has released, but the store has not ended, by session."""
-        self._due: dict[StoredLease, float] = {}
-        """When leases are to be renewed, the next one first."""
-        self._timer: asyncio.TimerHandle | None = None
 
     async def acquire(self, session: str, on_lost: Callable[[], None]) -> StoredLease:
         """Acquire a session's lease.
@@ -152,41 +143,17 @@ class StoredLeases:
             text = "The session is already running. Wait until its turn ends, or cancel it."
             raise SessionBusyError(text, _describe(result))
         self._unfreed.pop(session, None)
-        lease = StoredLease(self, session, result, on_lost)
-        self.renew_later(lease)
-        return lease
-
-    def renew_later(self, lease: StoredLease) -> None:
-        """Renew a lease after `renew_s`. All leases share a timer."""
-        loop = asyncio.get_running_loop()
-        self._due[lease] = loop.time() + self.renew_s
-        if self._timer is None:
-            self._timer = loop.call_later(self.renew_s, self._begin_renewals, context=Context())
-
-    def stop_renewing(self, lease: StoredLease) -> None:
-        """Do not renew a lease any more."""
-        self._due.pop(lease, None)
-        if not self._due and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _begin_renewals(self) -> None:
-        loop = asyncio.get_running_loop()
-        now, self._timer = loop.time(), None
-        for lease, due_s in list(self._due.items()):
-            if due_s > now:
-                self._timer = loop.call_at(due_s, self._begin_renewals, context=Context())
-                return
-            del self._due[lease]
-            lease.begin_renewal()
+        return StoredLease(self, session, result, on_lost)
 
     async def _take(self, session: str, dead_token: int) -> int | LeaseHolder:
-        attempt = asyncio.ensure_future(self.table.take(session, this_process(), dead_token))
+        attempt = asyncio.create_task(self.table.take(session, this_process(), dead_token))
         try:
             return await asyncio.shield(attempt)
         except asyncio.CancelledError:
             # The store may still grant the lease, although nothing would use it.
-            self._track(asyncio.create_task(self._undo(session, attempt)))
+            undoing = asyncio.create_task(self._undo(session, attempt))
+            self._pending.add(undoing)
+            undoing.add_done_callback(self._pending.discard)
             raise
 
     async def _undo(self, session: str, attempt: asyncio.Future[int | LeaseHolder]) -> None:
@@ -194,10 +161,6 @@ class StoredLeases:
             token = await attempt
             if not isinstance(token, LeaseHolder):
                 await self.free(session, token)
-
-    def _track(self, pending: asyncio.Future[Any]) -> None:
-        self._pending.add(pending)
-        pending.add_done_callback(self._pending.discard)
 
     async def settle(self) -> None:
         """Wait until all abandoned leases have been released. Call this before closing the store."""

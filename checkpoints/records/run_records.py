@@ -1,19 +1,23 @@
-"""Helpers for stores of run records and agent traces."""
+"""Run records and agent traces as stores have them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import orjson
 from msgspec.structs import asdict, replace
 
-from ragflow_lg.base.errors import DamagedSessionError
+from ragflow_lg.base.errors import DamagedSessionError, SessionKeyError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.base.values import join_surrogates, to_json
+from ragflow_lg.checkpoints.key_ring import run_domain
 from ragflow_lg.services.sessions import RunRecord, Trace
+
+if TYPE_CHECKING:
+    from ragflow_lg.checkpoints.key_ring import KeyRing
 
 MAX_TRACES = 100
 """Number of runs per session for which traces are stored; older traces are deleted."""
@@ -21,20 +25,15 @@ MAX_TRACES = 100
 MAX_TIME_MS = 253_402_214_400_000
 """The last day that dates can represent."""
 
+_ENCRYPTED = "encrypted"
+
 
 def hex_session(session: str) -> str:
     """Return the 32 hexadecimal digits that identify a session in the store."""
     return session_of_thread(thread_of_session(session))
 
 
-def normalize_record(record: RunRecord) -> RunRecord:
-    """Return a record as it is stored: with a hexadecimal session and no lone surrogates, which no store accepts."""
-    names = [name for name, value in asdict(record).items() if isinstance(value, str) and not value.isascii()]
-    texts: Any = {name: to_json(getattr(record, name)) for name in names}
-    return replace(record, **{**texts, "session": hex_session(record.session)})
-
-
-def read_record(stored: Mapping[str, Any]) -> RunRecord:
+def check_record(stored: Mapping[str, Any]) -> RunRecord:
     """Return a stored record. A number may stand for a boolean.
 
     Raises:
@@ -50,16 +49,60 @@ def read_record(stored: Mapping[str, Any]) -> RunRecord:
     return record
 
 
-def write_trace(trace: Trace) -> str:
-    """Return a trace as JSON, with surrogates joined."""
-    try:
-        return orjson.dumps(trace).decode()
-    except TypeError:  # a lone surrogate or a long number
-        return join_surrogates(json.dumps(trace, ensure_ascii=False))
+class RecordTexts:
+    """How records and traces are written as texts: with ``keys``, what users and models have written is encrypted.
+
+    Of a record, only the reason of a failure is: it can quote them. Sessions are found and listed by all other fields.
+    """
+
+    def __init__(self, keys: KeyRing | None = None) -> None:
+        self._keys = keys
+
+    def seal(self, record: RunRecord) -> RunRecord:
+        """Return a record to store: with a hexadecimal session and no lone surrogates, which no store accepts."""
+        names = [name for name, value in asdict(record).items() if isinstance(value, str) and not value.isascii()]
+        texts: Any = {name: to_json(getattr(record, name)) for name in names}
+        record = replace(record, **{**texts, "session": hex_session(record.session)})
+        if self._keys is None or not record.reason:
+            return record
+        place = ["reason", record.session]
+        return replace(record, reason=self._keys.encrypt_text(run_domain(record.run_id), place, record.reason))
+
+    def open(self, record: RunRecord) -> RunRecord:
+        """Return a stored record with its reason, or with the reason why that cannot be read: listings must go on."""
+        if self._keys is None:
+            return record
+        try:
+            reason = self._keys.decrypt_text(run_domain(record.run_id), ["reason", record.session], record.reason)
+        except SessionKeyError as error:
+            reason = f"({error})"
+        return replace(record, reason=reason)
+
+    def write_trace(self, run_id: str, kind: str, trace: Trace) -> str:
+        """Return a trace as JSON, with surrogates joined. To RAGFlow, which reads Redis, an encrypted one is empty."""
+        try:
+            text = orjson.dumps(trace).decode()
+        except TypeError:  # a lone surrogate or a long number
+            text = join_surrogates(json.dumps(trace, ensure_ascii=False))
+        if self._keys is None:
+            return text
+        encrypted = self._keys.encrypt_text(run_domain(run_id), [kind], text)
+        return orjson.dumps([{"component_id": "", "trace": [], _ENCRYPTED: encrypted}]).decode()
+
+    def read_trace(self, run_id: str, kind: str, stored: str | bytes | None) -> Trace | None:
+        """Return a stored trace, or None if it is missing or is not one.
+
+        Raises:
+            SessionKeyError: if it cannot be decrypted.
+        """
+        trace = _parse(stored)
+        encrypted = trace[0].get(_ENCRYPTED) if trace else None
+        if self._keys is None or not isinstance(encrypted, str):
+            return trace
+        return _parse(self._keys.decrypt_text(run_domain(run_id), [kind], encrypted))
 
 
-def parse_trace(text: str | bytes | None) -> Trace | None:
-    """Parse a trace. Return None if the text is missing or is not a trace."""
+def _parse(text: str | bytes | None) -> Trace | None:
     try:
         value: Any = json.loads(text) if text is not None else None
     except (ValueError, RecursionError):

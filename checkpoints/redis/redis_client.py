@@ -102,8 +102,3 @@ async def check_server(url: str) -> None:
         ) from error
     if facts.get("cluster_enabled") and not has_failover(url):
         raise CheckpointError("The Redis server is part of a cluster: write redis+cluster://HOST:PORT/NAME.")
-
-
-async def has_json(client: Any) -> bool:
-    """Return whether a server has the commands that LangGraph's Redis checkpointer needs: JSON and search."""
-    return all(await client.execute_command("COMMAND INFO", "JSON.SET", "FT.SEARCH"))

@@ -12,8 +12,7 @@ from redis.exceptions import RedisError
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.checkpoints.failures import plain_reason
-from ragflow_lg.checkpoints.redis.redis_client import START_ADVICE, has_json
-from ragflow_lg.checkpoints.redis.redis_store import FORMATS
+from ragflow_lg.checkpoints.redis.redis_client import START_ADVICE
 from ragflow_lg.checkpoints.redis.redis_url import create_client
 from ragflow_lg.checkpoints.store_url import STORE_URLS, cluster_name, key_prefix
 
@@ -36,7 +35,6 @@ async def probe_redis(url: str, ttl_s: int) -> AsyncIterator[CheckResult]:
         return
     yield CheckResult(True, "the server answers")
     try:
-        yield CheckResult(True, f"checkpoints are {FORMATS['json' if await has_json(client) else 'text']}")
         async for result in _check_server(
             client, key_prefix(url, "ragflow-lg:doctor"), is_cluster=bool(cluster_name(url))
         ):

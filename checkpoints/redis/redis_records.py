@@ -6,9 +6,8 @@ import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
-from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from ragflow_lg.base.errors import DamagedSessionError
@@ -16,12 +15,10 @@ from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.records.run_records import (
     MAX_TIME_MS,
+    RecordTexts,
     hex_session,
-    normalize_record,
-    parse_trace,
-    write_trace,
 )
-from ragflow_lg.checkpoints.redis.redis_client import Command, collect
+from ragflow_lg.checkpoints.redis.redis_client import Command
 from ragflow_lg.checkpoints.redis.redis_sessions import LIST, RedisSessions
 from ragflow_lg.services.sessions import RunRecord, RunStatus, Trace
 
@@ -45,20 +42,20 @@ logger = logging.getLogger(__name__)
 class RedisRecords:
     """Records stored as ``agent:run:{run_id}`` hashes, with one index for each session and one for all sessions."""
 
-    def __init__(self, client: Redis, sessions: RedisSessions, prefix: str) -> None:
-        self._client = cast("Any", client)
+    def __init__(self, sessions: RedisSessions, texts: RecordTexts) -> None:
+        self._client = sessions.client
         self._sessions = sessions
-        self._prefix = prefix
+        self._texts = texts
 
     async def put(self, record: RunRecord) -> None:
         """Store a record in the open transaction, or by itself."""
-        record = normalize_record(record)
-        key, index = f"{self._prefix}agent:run:{record.run_id}", self._index(record.session)
+        record = self._texts.seal(record)
+        key, index = self._sessions.record_key(record.run_id), self._sessions.runs_key(record.session)
         fields = [part for field in _to_hash(record).items() for part in field]
         commands: list[Command] = [
             ("HSET", key, *fields),
             ("ZADD", index, record.started_ms, record.run_id),
-            (LIST, record.session, record.started_ms, self._index("*")),
+            (LIST, record.session, record.started_ms),
         ]
         with translate_errors(RedisError, OSError):
             await self._sessions.write(thread_of_session(record.session), commands)
@@ -66,12 +63,13 @@ class RedisRecords:
     async def get(self, run_id: str) -> RunRecord | None:
         """Return a record."""
         with translate_errors(RedisError, OSError):
-            fields = await self._client.hgetall(f"{self._prefix}agent:run:{run_id}")
-        return _from_hash(run_id, {_text(key): _text(value) for key, value in fields.items()}) if fields else None
+            stored = await self._client.hgetall(self._sessions.record_key(run_id))
+        fields = {_text(key): _text(value) for key, value in stored.items()}
+        return self._texts.open(_from_hash(run_id, fields)) if fields else None
 
     async def of_session(self, session: str) -> AsyncIterator[RunRecord]:
         """Yield a session's records, newest first."""
-        index = self._index(hex_session(session))
+        index = self._sessions.runs_key(hex_session(session))
         async for run_id in self._members(index):
             record = await self.get(run_id)
             if record is None:
@@ -94,19 +92,19 @@ class RedisRecords:
 
     async def delete(self, session: str, run_ids: Sequence[str]) -> None:
         """Delete some of a session's records, with their traces and events."""
-        index = self._index(hex_session(session))
+        index = self._sessions.runs_key(hex_session(session))
         task = hex_session(session)
         events = [f"agent:events{part}:{{}}" for part in ("", "-head", "-read")]
         of_run = ["agent:run:{}", *events, task + "-{}-logs", task + "-{}-nodes"]
         for start in range(0, len(run_ids), PAGE):
             ids = run_ids[start : start + PAGE]
-            keys = [self._prefix + name.format(run_id) for run_id in ids for name in of_run]
+            keys = [self._sessions.prefix + name.format(run_id) for run_id in ids for name in of_run]
             with translate_errors(RedisError, OSError):
                 await self._sessions.write(thread_of_session(session), [("DEL", *keys), ("ZREM", index, *ids)])
 
     async def delete_session(self, session: str) -> None:
         """Delete all of a session's records."""
-        index = self._index(hex_session(session))
+        index = self._sessions.runs_key(hex_session(session))
         with suppress(DamagedSessionError):  # the index is deleted below, whatever it is
             await self.delete(session, [run_id async for run_id in self._members(index)])
         with translate_errors(RedisError, OSError):
@@ -136,9 +134,6 @@ class RedisRecords:
         with translate_errors(RedisError, OSError):
             await self._client.zrem(index, member)
 
-    def _index(self, session: str) -> str:
-        return f"{self._prefix}agent:runs-of-session:{session}"
-
 
 class RedisTraces:
     """Traces stored as JSON under ``{task_id}-{message_id}-logs``.
@@ -148,9 +143,10 @@ class RedisTraces:
     RAGFlow does not read them.
     """
 
-    def __init__(self, client: Redis, prefix: str, ending: str = "logs") -> None:
-        self._client = cast("Any", client)
-        self._prefix = prefix
+    def __init__(self, sessions: RedisSessions, texts: RecordTexts, ending: str = "logs") -> None:
+        self._client = sessions.client
+        self._sessions = sessions
+        self._texts = texts
         self._ending = ending
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
@@ -158,33 +154,27 @@ class RedisTraces:
         tasks = [hex_session(record.session)]
         if self._ending == "logs" and _ID.fullmatch(record.canvas_id):
             tasks.append(record.canvas_id)
-        text = write_trace(trace)
+        text = self._texts.write_trace(record.run_id, self._ending, trace)
         commands = [("SETEX", self._key(task, record.run_id), TRACE_TTL_S, text) for task in tasks]
-        if collect(commands):
-            return
         with translate_errors(RedisError, OSError):
-            async with self._client.pipeline() as pipeline:
-                for command in commands:
-                    pipeline.execute_command(*command)
-                await pipeline.execute()
+            await self._sessions.write(thread_of_session(record.session), commands)
 
     async def get(self, run_id: str) -> Trace | None:
         """Return a run's trace. Its key is derived from the run's record."""
         with translate_errors(RedisError, OSError):
-            session = await self._client.hget(f"{self._prefix}agent:run:{run_id}", "session_id")
-            if session is None:
-                return None
-            return parse_trace(await self._client.get(self._key(session.decode("utf-8", "replace"), run_id)))
+            session = await self._client.hget(self._sessions.record_key(run_id), "session_id")
+            stored = session and await self._client.get(self._key(_text(session), run_id))
+        return self._texts.read_trace(run_id, self._ending, stored)
 
     async def delete_session(self, session: str) -> None:
         """Delete the traces of all recorded runs in a session."""
         session = hex_session(session)
         with translate_errors(RedisError, OSError):
             keys: list[str] = []
-            index = f"{self._prefix}agent:runs-of-session:{session}"
+            index = self._sessions.runs_key(session)
             for run in await _unless_replaced(self._client.zrange(index, 0, -1)) or ():
                 run_id = run.decode("utf-8", "replace")
-                record = f"{self._prefix}agent:run:{run_id}"
+                record = self._sessions.record_key(run_id)
                 canvas = await _unless_replaced(self._client.hget(record, "canvas_id"))
                 tasks = [session, *([canvas.decode("utf-8", "replace")] if canvas else [])]
                 keys += [self._key(task, run_id) for task in tasks]
@@ -192,7 +182,7 @@ class RedisTraces:
                 await self._client.delete(*keys)
 
     def _key(self, task: str, run_id: str) -> str:
-        return f"{self._prefix}{task}-{run_id}-{self._ending}"
+        return f"{self._sessions.prefix}{task}-{run_id}-{self._ending}"
 
 
 async def _unless_replaced(answer: Awaitable[Any]) -> Any:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -14,30 +13,25 @@ from redis.exceptions import RedisError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.base.tasks import SharedTask
 from ragflow_lg.checkpoints.failures import translate_errors
-from ragflow_lg.checkpoints.memory.memory_store import CancelWatch, MemoryCancels
 from ragflow_lg.checkpoints.records.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.records.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, StoredLeases
-from ragflow_lg.checkpoints.records.run_records import hex_session
-from ragflow_lg.checkpoints.redis.redis_client import collect, has_json, open_redis
-from ragflow_lg.checkpoints.redis.redis_documents import KeyNames
+from ragflow_lg.checkpoints.records.local_cancels import LocalCancels
+from ragflow_lg.checkpoints.records.run_records import RecordTexts, hex_session
+from ragflow_lg.checkpoints.redis.redis_client import collect, open_redis
 from ragflow_lg.checkpoints.redis.redis_records import RedisRecords, RedisTraces
-from ragflow_lg.checkpoints.redis.redis_saver import redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
+from ragflow_lg.checkpoints.redis.redis_tables import RedisTables
+from ragflow_lg.checkpoints.steps.saver import CanvasSaver
 from ragflow_lg.checkpoints.store import Store
 from ragflow_lg.checkpoints.store_url import cluster_name, key_prefix
 
-FORMAT = "agent:format"
-"""The key of a store's format."""
-FORMATS = {
-    "json": "JSON documents, which LangGraph's AsyncRedisSaver reads",
-    "text": "texts: the server has no modules for JSON and search",
-}
-"""What the formats of checkpoints are."""
+if TYPE_CHECKING:
+    from ragflow_lg.checkpoints.key_ring import KeyRing
 
+_OPENED = "agent:store"
+"""The key that says that there is a store."""
 REDIS_POLL_S = 0.5
 FLAG_TTL_S = 3600
-
-logger = logging.getLogger(__name__)
 
 
 class RedisCancels:
@@ -46,13 +40,12 @@ class RedisCancels:
     The session is the task id. One connection and one poll serve all sessions in this process.
     """
 
-    def __init__(self, client: Redis, prefix: str, *, has_one_slot: bool = False) -> None:
+    def __init__(self, sessions: RedisSessions, *, has_one_slot: bool = False) -> None:
         """Initialize. With ``has_one_slot``, keys without the prefix are in other slots, and are not read."""
-        self._client = cast("Any", client)
-        self._prefixes = flag_prefixes(prefix, has_one_slot=has_one_slot)
-        self._channel = f"{prefix}agent:cancel"
-        self._local = MemoryCancels()
-        self._watched: list[str] = []
+        self._client = sessions.client
+        self._prefixes = flag_prefixes(sessions.prefix, has_one_slot=has_one_slot)
+        self._channel = f"{sessions.prefix}agent:cancel"
+        self._local = LocalCancels()
         self._listening = SharedTask(self._listen)
 
     async def request(self, session: str) -> None:
@@ -66,23 +59,15 @@ class RedisCancels:
         with translate_errors(RedisError, OSError):
             return bool(await self._client.exists(*cancel_keys(self._prefixes, session)))
 
-    def watch(self, session: str, on_cancel: Callable[[], None]) -> CancelWatch:
+    @asynccontextmanager
+    async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
         """Call ``on_cancel`` once, on the next cancel request.
 
         A flag remains until the session is leased again: the process may die before it has stored the end.
         """
-        return CancelWatch(self, session, on_cancel)
-
-    def begin(self, watch: CancelWatch) -> None:
-        """Begin a block of `watch`."""
-        self._local.begin(watch)
-        self._watched.append(watch.session)
-        self._listening.start()
-
-    async def end(self, watch: CancelWatch) -> None:
-        """End a block of `watch`."""
-        self._watched.remove(watch.session)
-        await self._local.end(watch)
+        async with self._local.watch(session, on_cancel):
+            self._listening.start()
+            yield
 
     async def aclose(self) -> None:
         """Stop listening. Until then, one connection listens also between runs: it takes four trips to open one."""
@@ -113,16 +98,16 @@ class RedisCancels:
             await asyncio.sleep(REDIS_POLL_S)
             return
         if message is not None:
-            await self._local.request(message["data"].decode("utf-8", "replace"))
+            self._local.cancel(message["data"].decode("utf-8", "replace"))
 
     async def _poll(self) -> None:
-        sessions = list(dict.fromkeys(self._watched))
+        sessions = self._local.sessions
         pipeline = self._client.pipeline(transaction=False)
         for session in sessions:
             pipeline.exists(*cancel_keys(self._prefixes, session))
         for session, count in zip(sessions, await pipeline.execute(), strict=True):
             if count:
-                await self._local.request(session)
+                self._local.cancel(session)
 
 
 def flag_prefixes(prefix: str, *, has_one_slot: bool) -> tuple[str, ...]:
@@ -168,23 +153,14 @@ class RedisLeaseTable:
     Each method is a single script or command. `RedisSessions` refuses writes with the token of an earlier lease.
     """
 
-    errors: ClassVar[tuple[type[Exception], ...]] = (RedisError, OSError)
+    errors: tuple[type[Exception], ...] = (RedisError, OSError)
 
-    def __init__(
-        self,
-        client: Redis,
-        sessions: RedisSessions,
-        prefix: str,
-        lease_s: float = LEASE_S,
-        *,
-        has_one_slot: bool = False,
-    ) -> None:
+    def __init__(self, client: Redis, sessions: RedisSessions, *, has_one_slot: bool = False) -> None:
         """Initialize. With ``has_one_slot``, keys without the prefix are in other slots, and are not used."""
         self._client = cast("Any", client)
         self._sessions = sessions
-        self._prefix = prefix
-        self._flags = flag_prefixes(prefix, has_one_slot=has_one_slot)
-        self._lease_ms = int(lease_s * 1000)
+        self._flags = flag_prefixes(sessions.prefix, has_one_slot=has_one_slot)
+        self._lease_ms = int(LEASE_S * 1000)
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
         """Lease a session if it is free or the token of its lease is ``dead_token``."""
@@ -213,7 +189,7 @@ class RedisLeaseTable:
         await self._client.delete(self._counter_key(session))
 
     def _counter_key(self, session: str) -> str:
-        return f"{self._prefix}agent:lease-token:{session}"
+        return f"{self._sessions.prefix}agent:lease-token:{session}"
 
 
 def _holder(token: bytes, holder: bytes) -> LeaseHolder:
@@ -233,11 +209,11 @@ async def has_redis_store(url: str, prefix: str) -> bool:
     """
     async with open_redis(url) as client:
         with translate_errors(RedisError, OSError):
-            return bool(await cast("Any", client).exists(key_prefix(url, prefix) + FORMAT))
+            return bool(await cast("Any", client).exists(key_prefix(url, prefix) + _OPENED))
 
 
 @asynccontextmanager
-async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[Store]:
+async def open_redis_store(url: str, prefix: str, ttl_s: int, keys: KeyRing | None) -> AsyncGenerator[Store]:
     """Open a client and its store.
 
     Raises:
@@ -246,25 +222,14 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int) -> AsyncGenerator[
     prefix, is_cluster = key_prefix(url, prefix), bool(cluster_name(url))
     async with open_redis(url) as client, open_redis(url, LEASE_CONNECTIONS) as lease_client:
         with translate_errors(RedisError, OSError):
-            is_json = await _find_format(client, prefix) == "json"
-        sessions = RedisSessions(client, prefix, ttl_s, has_json=is_json)
-        names = KeyNames(prefix, "" if is_json and not is_cluster else prefix)
-        saver = redis_saver(client, sessions, names)
-        table = RedisLeaseTable(lease_client, sessions, prefix, has_one_slot=is_cluster)
-        leases = StoredLeases(table)
-        cancels = RedisCancels(client, prefix, has_one_slot=is_cluster)
+            await cast("Any", client).set(prefix + _OPENED, "1")
+        sessions, texts = RedisSessions(client, prefix, ttl_s), RecordTexts(keys)
+        leases = StoredLeases(RedisLeaseTable(lease_client, sessions, has_one_slot=is_cluster))
+        cancels = RedisCancels(sessions, has_one_slot=is_cluster)
         try:
-            traces, node_logs = RedisTraces(client, prefix), RedisTraces(client, prefix, "nodes")
-            runs = RedisRecords(client, sessions, prefix)
-            yield Store(saver, leases, runs, cancels, traces, node_logs)
+            traces, node_logs = RedisTraces(sessions, texts), RedisTraces(sessions, texts, "nodes")
+            runs, saver = RedisRecords(sessions, texts), CanvasSaver(RedisTables(sessions), keys)
+            yield Store(saver, leases, runs, cancels, traces, node_logs, keys=keys)
         finally:
             await cancels.aclose()
             await leases.settle()
-
-
-async def _find_format(client: Any, prefix: str) -> str:
-    """Return the format of a store's checkpoints, which is decided when it is opened first."""
-    await client.set(prefix + FORMAT, "json" if await has_json(client) else "text", nx=True)
-    found = (await client.get(prefix + FORMAT)).decode()
-    logger.info("Checkpoints in Redis are %s.", FORMATS.get(found, found))
-    return found

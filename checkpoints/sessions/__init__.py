@@ -1,4 +1,4 @@
-"""Whole sessions: exported, imported, pruned and deleted.
+"""Sessions as a whole: files with exported ones, and deleting old turns.
 
-May import: the modules directly in `checkpoints`, `services`, `base`.
+May import: the modules directly in `checkpoints`, `steps`, `records`, `services`, `base`.
 """

@@ -1,7 +1,7 @@
 """The lines of a file with exported sessions: JSON objects, one a line. Reading them gives data only.
 
-The first line is the header. For each session follow its start, its parts, its checkpoints with their pending writes,
-oldest first, its traces, its runs, oldest first, and its end with the number of lines, so that a cut file is noticed.
+The first line is the header. For each session follow its start, its checkpoints, oldest first, each after the parts it
+uses, the results of steps, its runs, oldest first, and its end with the number of lines, which shows a cut file.
 What a server has of the session may follow: rows of its database, and files.
 """
 
@@ -15,12 +15,12 @@ from typing import Any, BinaryIO, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ragflow_lg.base.errors import DamagedSessionError, SessionFileError
-from ragflow_lg.services.sessions import RunRecord
+from ragflow_lg.base.errors import CheckpointError, DamagedSessionError, SessionFileError
+from ragflow_lg.checkpoints.steps.thread_tables import DAMAGE
+from ragflow_lg.services.sessions import RunRecord, Trace
 
 FORMAT = 1
 """The format of the files. Another one is refused."""
-
 MAX_LINE_BYTES = 600 * 1024 * 1024
 """A part can be as large as the largest value of a session."""
 
@@ -42,41 +42,34 @@ class SessionLine(_Line, frozen=True, tag="session"):
     session: str
 
 
+class StepLine(_Line, frozen=True, tag="step"):
+    """The result of a step inside a node."""
+
+    key: str
+    value: Any
+
+
 class PartLine(_Line, frozen=True, tag="part"):
-    """A long text or the result of a step."""
+    """A long text, under its hash."""
 
     name: str
     text: str
 
 
 class CheckpointLine(_Line, frozen=True, tag="checkpoint"):
-    """A checkpoint as the savers store it."""
+    """A checkpoint. Its text is a `SessionState` as `ragflow_lg.checkpoints.steps.stored_texts` writes values."""
 
     namespace: str
     parent: str
-    checkpoint: dict[str, Any]
-    metadata: dict[str, Any]
+    text: str
 
 
-class WritesLine(_Line, frozen=True, tag="writes"):
-    """The pending writes of one task, which belong to the last checkpoint."""
-
-    task: str
-    writes: list[tuple[str, str | None]]
-
-
-class TraceLine(_Line, frozen=True, tag="trace"):
-    """A run's agent trace, or the log of its nodes."""
+class RunLine(_Line, frozen=True, tag="run"):
+    """The record of a run, its agent trace and the log of its nodes."""
 
     run: RunRecord
-    kind: Literal["trace", "nodes"]
-    trace: list[dict[str, Any]]
-
-
-class RecordLine(_Line, frozen=True, tag="run"):
-    """The record of a run."""
-
-    run: RunRecord
+    trace: Trace | None = None
+    nodes: Trace | None = None
 
 
 class EndLine(_Line, frozen=True, tag="end"):
@@ -102,34 +95,13 @@ class FileLine(_Line, frozen=True, tag="file"):
 
 
 Line: TypeAlias = (
-    HeaderLine
-    | SessionLine
-    | PartLine
-    | CheckpointLine
-    | WritesLine
-    | TraceLine
-    | RecordLine
-    | EndLine
-    | ServerLine
-    | FileLine
+    HeaderLine | SessionLine | StepLine | PartLine | CheckpointLine | RunLine | EndLine | ServerLine | FileLine
 )
 
-_WRONG_DATA = (
-    msgspec.MsgspecError,
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-)
-
-NO_EXPORT = "the file was not written by `ragflow-lg sessions export`"
-
+_WRONG_DATA = (msgspec.MsgspecError, *DAMAGE)
 _SERVER = b'{"line":"server"'
 _PART_BYTES = 1024**2
 """How much of a line is read at a time. Inside a line, ``_SERVER`` cannot occur: JSON has no bare quotes in a text."""
-
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Line)
 
@@ -158,6 +130,10 @@ def at_line(number: int) -> Generator[None]:
         yield
     except (DamagedSessionError, *_WRONG_DATA) as error:
         raise line_error(number, error) from error
+    except CheckpointError as error:
+        if type(error) is CheckpointError and error.__cause__ is None:  # a value that no store can have
+            raise line_error(number, error) from error
+        raise
 
 
 def read_lines(file: BinaryIO) -> Iterator[tuple[int, Line]]:
@@ -169,13 +145,16 @@ def read_lines(file: BinaryIO) -> Iterator[tuple[int, Line]]:
     number = 0
     while text := file.readline(MAX_LINE_BYTES + 1):
         number += 1
-        line = _decode(number, text) if number > 1 else _decode_header(text)
-        if isinstance(line, HeaderLine) and number > 1:
-            raise line_error(number, "it is a second header")
+        if len(text) > MAX_LINE_BYTES:
+            raise line_error(number, f"it is longer than {MAX_LINE_BYTES:,} bytes")
+        if number == 1:
+            _check_header(text)
+            continue
+        with at_line(number):
+            line = _DECODER.decode(text)
         if isinstance(line, HeaderLine):
-            _check_format(line)
-        else:
-            yield number, line
+            raise line_error(number, "it is a second header")
+        yield number, line
     if not number:
         raise line_error(1, "the file is empty")
 
@@ -188,23 +167,12 @@ def has_server_lines(file: BinaryIO) -> bool:
         file.seek(0)
 
 
-def _decode(number: int, text: bytes) -> Line:
-    if len(text) > MAX_LINE_BYTES:
-        raise line_error(number, f"it is longer than {MAX_LINE_BYTES:,} bytes")
-    with at_line(number):
-        return _DECODER.decode(text)
-
-
-def _decode_header(text: bytes) -> HeaderLine:
+def _check_header(text: bytes) -> None:
     try:
-        line = _decode(1, text)
-    except SessionFileError as error:
-        raise line_error(1, NO_EXPORT) from error
-    if not isinstance(line, HeaderLine):
-        raise line_error(1, NO_EXPORT)
-    return line
-
-
-def _check_format(header: HeaderLine) -> None:
+        header = _DECODER.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        header = None
+    if not isinstance(header, HeaderLine):
+        raise line_error(1, "the file was not written by `ragflow-lg sessions export`")
     if header.format != FORMAT:
         raise line_error(1, f"its format {header.format} is not known here; use the version that exported it")

@@ -6,35 +6,26 @@ raise CheckpointError if the store fails, or SessionBusyError if a runner holds 
 
 from __future__ import annotations
 
-import re
 import uuid
-from collections.abc import AsyncIterator, Collection
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ragflow_lg.base.errors import SessionKeyError
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey
+from ragflow_lg.checkpoints.steps.saver import CHECKPOINT, METADATA
+from ragflow_lg.checkpoints.steps.thread_tables import CheckpointKey, translating
 from ragflow_lg.services.sessions import hold_lease
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.steps.saver import CanvasSaver
     from ragflow_lg.checkpoints.store import Store
-    from ragflow_lg.services.sessions import RunRecord, Traces
 
 BATCH = 200
 """Number of checkpoints that are deleted in one transaction."""
 
 _UUID_EPOCH_MS = 12_219_292_800_000
 """Time from the beginning of the Gregorian calendar, from which ids count, to 1970."""
-_PART = re.compile(r"[0-9a-f]{32}")
-
-
-def is_part(name: str) -> bool:
-    """Return whether a name among those of a thread's blobs is one of a blob or step. Redis has another one."""
-    return _PART.fullmatch(name) is not None
 
 
 class PruneLimits(Struct, frozen=True):
@@ -79,27 +70,37 @@ class _Pruning:
         keys = [key async for key in self._saver.list_keys(self._thread)]
         old = [key for key in reversed(keys) if key.checkpoint < first]  # oldest first: the rest is always complete
         runs = await self._old_runs(first)
-        kept = [key for key in keys if key.checkpoint >= first]
-        parts = await self._unused_parts(kept)
-        freed = await self._saver.parts.stored_bytes(self._thread, old, parts)
+        parts = await self._unused_parts([key for key in keys if key.checkpoint >= first])
+        size = sum([len(text) for key in old for _, text in await self._texts_of(key)])
+        with translating("read", self._saver.tables.errors):
+            for start in range(0, len(parts), BATCH):
+                found = await self._saver.tables.find_blobs(self._thread, parts[start : start + BATCH])
+                size += sum(map(len, found.values()))
         if not is_dry_run:
             for start in range(0, len(old), BATCH):
                 await self._saver.erase(old[start : start + BATCH], self._token)
-            await self._saver.parts.erase(self._thread, parts, self._token)
+            await self._saver.values.erase_blobs(self._thread, parts, self._token)
             await self._store.runs.delete(self._session, runs)
-            await self._saver.release_space()
-        return Pruned(len(old), len(parts), len(runs), freed)
+        return Pruned(len(old), len(parts), len(runs), size)
+
+    async def _texts_of(self, key: CheckpointKey) -> list[tuple[str, bytes]]:
+        """Return all texts of a checkpoint as they are stored, with their places."""
+        stored = await self._saver.read_stored(key)
+        if stored is None:
+            return []
+        places = [(CHECKPOINT + key.checkpoint, stored.checkpoint), (METADATA + key.checkpoint, stored.metadata)]
+        return places + [(channel, value) for _, channel, value in stored.writes]
 
     async def _find_first(self, limits: PruneLimits) -> str:
         """Return the id of the first checkpoint to keep, or ``""`` if all are kept."""
         turns, first = 0, ""
-        async with aclosing(cast("Any", self._saver.list_keys(self._thread, ""))) as keys:
-            async for key in keys:
-                is_recent = bool(limits.since_ms) and _time_ms(key.checkpoint) >= limits.since_ms
-                if first and turns >= max(limits.turns, 1) and not is_recent:
-                    return first
-                if await self._saver.source_of(key) == "input":
-                    turns, first = turns + 1, key.checkpoint
+        for key in [key async for key in self._saver.list_keys(self._thread, "")]:
+            is_recent = bool(limits.since_ms) and _time_ms(key.checkpoint) >= limits.since_ms
+            if first and turns >= max(limits.turns, 1) and not is_recent:
+                return first
+            stored = await self._saver.read_stored(key)
+            if stored is not None and (await self._saver.metadata_of(stored)).get("source") == "input":
+                turns, first = turns + 1, key.checkpoint
         return ""
 
     async def _old_runs(self, first: str) -> list[str]:
@@ -111,24 +112,20 @@ class _Pruning:
                 ids.append(record.run_id)
         return ids
 
-    async def _unused_parts(self, kept: Collection[CheckpointKey]) -> list[str]:
+    async def _unused_parts(self, kept: Sequence[CheckpointKey]) -> list[str]:
         """Return the names of the parts that no kept checkpoint uses.
 
         Results of steps inside nodes are kept while the last turn is unfinished; afterwards nothing reads them.
         """
-        names = [name for name in await self._saver.parts.names(self._thread) if is_part(name)]
-        used = await self._saver.parts.of_checkpoints(self._thread, kept)
-        newest: RunRecord | None = await _first(self._store.runs.of_session(self._session))
-        unused = [name for name in names if name not in used]
+        values = self._saver.values
+        blobs, steps = await values.names(self._thread)
+        texts = [text for key in kept for text in await self._texts_of(key)]
+        newest = await anext(aiter(self._store.runs.of_session(self._session)), None)
         if newest is None or newest.status != "succeeded":
-            used = await self._saver.parts.of_steps(self._thread, unused)
-        return [name for name in unused if name not in used]
-
-
-async def _first(records: AsyncIterator[RunRecord]) -> RunRecord | None:
-    async for record in records:
-        return record
-    return None
+            texts += [step async for step in values.steps(self._thread)]
+            steps = []
+        used = await values.blobs_of(self._thread, texts)
+        return [*(name for name in blobs if name not in used), *steps]
 
 
 def _time_ms(checkpoint: str) -> int:
@@ -141,30 +138,9 @@ def _time_ms(checkpoint: str) -> int:
     return ticks // 10_000 - _UUID_EPOCH_MS if stored.version == 6 else 0
 
 
-class Removed(Struct, frozen=True):
-    """What has been deleted."""
-
-    checkpoints: int
-    parts: int
-    """Long texts and results of steps."""
-    runs: int
-    traces: int
-    """Traces of agents and logs of nodes."""
-
-
-async def remove_session(store: Store, session: str) -> Removed:
-    """Delete everything that a store has of a session."""
-    thread = str(thread_of_session(session))
-    checkpoints = [1 async for _ in store.saver.list_keys(thread)]
-    parts = [name for name in await store.saver.parts.names(thread) if is_part(name)]
-    runs = [record.run_id async for record in store.runs.of_session(session)]
-    traces = [1 for run in runs for table in (store.traces, store.node_logs) if await _has_trace(table, run)]
+async def remove_session(store: Store, session: str) -> tuple[int, int]:
+    """Delete everything that a store has of a session. Return how many checkpoints and runs it had."""
+    checkpoints = [key async for key in store.saver.list_keys(thread_of_session(session))]
+    runs = [record async for record in store.runs.of_session(session)]
     await store.delete_session(session)
-    return Removed(len(checkpoints), len(parts), len(runs), len(traces))
-
-
-async def _has_trace(traces: Traces, run_id: str) -> bool:
-    try:
-        return await traces.get(run_id) is not None
-    except SessionKeyError:  # it is deleted without being read
-        return True
+    return len(checkpoints), len(runs)

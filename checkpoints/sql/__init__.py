@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL have in common: records, traces and requests to cancel, in tables.
+"""What SQLite and PostgreSQL have in common: all tables of sessions, and the statements for them.
 
-May import: the modules directly in `checkpoints`, `memory`, `records`, `services`, `base`.
+May import: the modules directly in `checkpoints`, `steps`, `records`, `services`, `base`.
 """

@@ -1,84 +1,68 @@
-"""Run records and agent traces in tables."""
+"""Run records, agent traces, leases and requests to cancel in the tables of a database."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from msgspec.structs import asdict, fields
 
-from ragflow_lg.base.errors import DamagedSessionError
-from ragflow_lg.checkpoints.records.run_records import (
-    MAX_TRACES,
-    hex_session,
-    normalize_record,
-    parse_trace,
-    read_record,
-    write_trace,
-)
+from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
+from ragflow_lg.base.ids import session_of_thread, thread_of_session
+from ragflow_lg.base.tasks import SharedTask
+from ragflow_lg.checkpoints.failures import translate_errors
+from ragflow_lg.checkpoints.records.lease_owner import Owner, parse_owner
+from ragflow_lg.checkpoints.records.leases import LEASE_S, LeaseHolder
+from ragflow_lg.checkpoints.records.local_cancels import LocalCancels
+from ragflow_lg.checkpoints.records.run_records import MAX_TRACES, RecordTexts, check_record, hex_session
+from ragflow_lg.checkpoints.sql.sql_database import SqlDatabase, Statement, marks
 from ragflow_lg.services.sessions import RunRecord, Trace
+
+POLL_S = 0.2
+MAX_PAGE = 512
 
 _COLUMNS = tuple(field.name for field in fields(RunRecord))
 _UPDATES = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS)
 _PUT = (
-    f"INSERT INTO runs ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
-    f" ON CONFLICT (run_id) DO UPDATE SET {_UPDATES}"
+    f"INSERT INTO runs ({', '.join(_COLUMNS)}) VALUES {marks(_COLUMNS)} ON CONFLICT (run_id) DO UPDATE SET {_UPDATES}"
 )
 _PAGE = "WHERE session = ? AND (started_ms, run_id) < (?, ?) ORDER BY started_ms DESC, run_id DESC LIMIT ?"
-MAX_PAGE = 512
 
 logger = logging.getLogger(__name__)
 
 
-Statement: TypeAlias = "tuple[str, Sequence[Any]]"
-"""A statement with question marks for its values."""
-
-
-class SqlTables(Protocol):
-    """The tables of a database. The methods raise CheckpointError if it fails."""
-
-    async def read(self, query: str, values: Sequence[Any] = ()) -> Sequence[Sequence[Any]]:
-        """Return the rows of a query."""
-        ...
-
-    async def write(self, *statements: Statement) -> None:
-        """Execute statements in the open transaction, or by themselves."""
-        ...
-
-
-def marks(values: Sequence[Any]) -> str:
-    """Return as many question marks as there are values, as a list in SQL."""
-    return f"({', '.join('?' * len(values))})"
-
-
 class SqlRecords:
-    """Run records in the ``runs`` table."""
+    """Run records in the ``runs`` table. All methods raise CheckpointError if the database fails."""
 
-    def __init__(self, tables: SqlTables) -> None:
-        self._tables = tables
+    def __init__(self, database: SqlDatabase, texts: RecordTexts) -> None:
+        self._database = database
+        self._texts = texts
 
     async def put(self, record: RunRecord) -> None:
         """Store a record in the open transaction, or by itself."""
-        await self._tables.write((_PUT, list(asdict(normalize_record(record)).values())))
+        values = asdict(self._texts.seal(record))
+        row = [int(value) if isinstance(value, bool) else value for value in values.values()]
+        await self._write(record.session, Statement(_PUT, row))
 
     async def get(self, run_id: str) -> RunRecord | None:
         """Return a record."""
-        async for record in self._select("WHERE run_id = ?", run_id):
-            return record
+        for row in await self._find("WHERE run_id = ?", run_id):
+            return self._read(row)
         return None
 
     async def of_session(self, session: str) -> AsyncIterator[RunRecord]:
         """Yield a session's records, newest first. They are read in pages that grow: most callers need only one."""
         place, size = (1 << 62, ""), 1
         while True:
-            count = 0
-            async for record in self._select(_PAGE, hex_session(session), *place, size):
-                yield record
-                place, count = (record.started_ms, record.run_id), count + 1
-            if count < size:
+            rows = await self._find(_PAGE, hex_session(session), *place, size)
+            for row in rows:
+                yield self._read(row)
+            if len(rows) < size:
                 return
-            size = min(size * 8, MAX_PAGE)
+            place, size = (rows[-1]["started_ms"], rows[-1]["run_id"]), min(size * 8, MAX_PAGE)
 
     async def sessions(self) -> AsyncIterator[RunRecord]:
         """Yield the newest record of every session, newest first. Damaged records are left out."""
@@ -86,7 +70,7 @@ class SqlRecords:
         newest = f"{of_session} ORDER BY started_ms DESC, run_id DESC LIMIT 1"
         for row in await self._find(f"WHERE run_id = ({newest}) ORDER BY started_ms DESC, run_id DESC"):
             try:
-                yield read_record(row)
+                yield self._read(row)
             except DamagedSessionError as error:
                 logger.warning("A session is left out of a listing: %s", error)
 
@@ -94,44 +78,166 @@ class SqlRecords:
         """Delete some of a session's records, with their traces."""
         for start in range(0, len(run_ids), MAX_PAGE):
             page = run_ids[start : start + MAX_PAGE]
-            for table in ("traces", "node_logs", "runs"):
-                query = f"DELETE FROM {table} WHERE session = ? AND run_id IN {marks(page)}"
-                await self._tables.write((query, (hex_session(session), *page)))
+            where = f"WHERE session = ? AND run_id IN {marks(page)}"
+            values = (hex_session(session), *page)
+            deletions = [Statement(f"DELETE FROM {table} {where}", values) for table in ("traces", "runs")]
+            await self._write(session, *deletions)
 
     async def delete_session(self, session: str) -> None:
         """Delete all of a session's records."""
-        await self._tables.write(("DELETE FROM runs WHERE session = ?", (hex_session(session),)))
+        await self._write(session, Statement("DELETE FROM runs WHERE session = ?", (hex_session(session),)))
 
-    async def _select(self, where: str, *values: Any) -> AsyncIterator[RunRecord]:
-        for row in await self._find(where, *values):
-            yield read_record(row)
+    async def _write(self, session: str, *statements: Statement) -> None:
+        with translate_errors(*self._database.errors):
+            await self._database.write_session(session, *statements)
 
     async def _find(self, where: str, *values: Any) -> list[dict[str, Any]]:
-        rows = await self._tables.read(f"SELECT {', '.join(_COLUMNS)} FROM runs {where}", values)
-        return [dict(zip(_COLUMNS, tuple(row), strict=True)) for row in rows]
+        with translate_errors(*self._database.errors):
+            rows = await self._database.read(f"SELECT {', '.join(_COLUMNS)} FROM runs {where}", values)
+        return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
+
+    def _read(self, row: dict[str, Any]) -> RunRecord:
+        return self._texts.open(check_record(row))
 
 
 class SqlTraces:
-    """Agent traces in the ``traces`` table, or logs of nodes in ``node_logs``."""
+    """Traces of one kind in the ``traces`` table. All methods raise CheckpointError if the database fails."""
 
-    def __init__(self, tables: SqlTables, table: Literal["traces", "node_logs"] = "traces") -> None:
-        self._tables = tables
-        self._table = table
+    def __init__(self, database: SqlDatabase, texts: RecordTexts, kind: str) -> None:
+        self._database = database
+        self._texts = texts
+        self._kind = kind
 
     async def put(self, record: RunRecord, trace: Trace) -> None:
         """Store a run's trace and delete the traces of the session's oldest runs, in the open transaction if any."""
-        session = hex_session(record.session)
-        newest = f"SELECT run_id FROM {self._table} WHERE session = ? ORDER BY started_ms DESC, run_id DESC LIMIT ?"
-        row = (record.run_id, session, record.started_ms, write_trace(trace))
-        put = f"INSERT INTO {self._table} VALUES (?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE SET trace = excluded.trace"
-        older = f"DELETE FROM {self._table} WHERE session = ? AND run_id NOT IN ({newest})"
-        await self._tables.write((put, row), (older, (session, session, MAX_TRACES)))
+        place = (hex_session(record.session), self._kind)
+        where = "WHERE session = ? AND kind = ?"
+        row = (record.run_id, *reversed(place), record.started_ms)
+        text = self._texts.write_trace(record.run_id, self._kind, trace)
+        conflict = "ON CONFLICT (run_id, kind) DO UPDATE SET trace = excluded.trace"
+        newest = f"SELECT run_id FROM traces {where} ORDER BY started_ms DESC, run_id DESC LIMIT {MAX_TRACES}"
+        with translate_errors(*self._database.errors):
+            await self._database.write_session(
+                record.session,
+                Statement(f"INSERT INTO traces VALUES (?, ?, ?, ?, ?) {conflict}", (*row, text)),
+                Statement(f"DELETE FROM traces {where} AND run_id NOT IN ({newest})", (*place, *place)),
+            )
 
     async def get(self, run_id: str) -> Trace | None:
         """Return a run's trace."""
-        rows = await self._tables.read(f"SELECT trace FROM {self._table} WHERE run_id = ?", (run_id,))
-        return parse_trace(rows[0][0]) if rows else None
+        query = "SELECT trace FROM traces WHERE run_id = ? AND kind = ?"
+        with translate_errors(*self._database.errors):
+            rows = await self._database.read(query, (run_id, self._kind))
+        return self._texts.read_trace(run_id, self._kind, rows[0][0]) if rows else None
 
     async def delete_session(self, session: str) -> None:
         """Delete a session's traces."""
-        await self._tables.write((f"DELETE FROM {self._table} WHERE session = ?", (hex_session(session),)))
+        deletion = Statement("DELETE FROM traces WHERE session = ? AND kind = ?", (hex_session(session), self._kind))
+        with translate_errors(*self._database.errors):
+            await self._database.write_session(session, deletion)
+
+
+class SqlCancels:
+    """Flags in the ``leases`` table. A single poll every 0.2 s serves all sessions in this process."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+        self._local = LocalCancels()
+        self._polling = SharedTask(self._poll)
+
+    async def request(self, session: str) -> None:
+        """Set the flag; a runner in this process stops immediately."""
+        flag = "INSERT INTO leases VALUES (?, 0, '', 0, 1) ON CONFLICT (thread_id) DO UPDATE SET is_cancelled = 1"
+        with translate_errors(*self._database.errors):
+            await self._database.write_session(session, Statement(flag, (thread_of_session(session),)))
+        self._local.cancel(session)
+
+    async def is_requested(self, session: str) -> bool:
+        """Return whether the flag is set."""
+        return bool(await self._flagged([session]))
+
+    @asynccontextmanager
+    async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
+        """Call ``on_cancel`` once when the flag is set.
+
+        A flag remains until the session is leased again: the process may die before it has stored the end.
+        """
+        async with self._local.watch(session, on_cancel):
+            self._polling.start()
+            yield
+
+    async def aclose(self) -> None:
+        """Stop polling."""
+        await self._polling.aclose()
+
+    async def _poll(self) -> None:
+        while self._local.sessions:
+            await asyncio.sleep(POLL_S)
+            with suppress(CheckpointError):  # the next poll retries
+                for session in await self._flagged(self._local.sessions):
+                    self._local.cancel(session)
+
+    async def _flagged(self, sessions: Sequence[str]) -> list[str]:
+        if not sessions:
+            return []
+        threads = [thread_of_session(session) for session in sessions]
+        query = f"SELECT thread_id FROM leases WHERE is_cancelled <> 0 AND thread_id IN {marks(threads)}"
+        with translate_errors(*self._database.errors):
+            rows = await self._database.read(query, threads)
+        return [session_of_thread(row[0]) for row in rows]
+
+
+class SqlLeaseTable:
+    """Leases that expire according to the clock of the database. Tokens are times in microseconds, and only grow.
+
+    A lease has a flag with requests to cancel, which a new lease clears.
+    """
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+        self._lease_ms = int(LEASE_S * 1000)
+        self.errors = database.errors
+        now = database.now_ms
+        self._take = (
+            f"INSERT INTO leases VALUES (?, {now} * 1000, ?, {now} + ?, 0) ON CONFLICT (thread_id) DO UPDATE SET"
+            " token = CASE WHEN leases.token < excluded.token THEN excluded.token ELSE leases.token + 1 END,"
+            " owner = excluded.owner, expires_ms = excluded.expires_ms, is_cancelled = 0"
+            f" WHERE leases.owner = '' OR leases.token = ? OR leases.expires_ms < {now} RETURNING token"
+        )
+        self._is_held = f"SELECT token, owner FROM leases WHERE thread_id = ? AND owner <> '' AND expires_ms >= {now}"
+        self._renew = f"SET expires_ms = {now} + ?"
+
+    async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
+        """Lease a session if it is free, its lease has expired, or the token of its lease is ``dead_token``."""
+        thread = thread_of_session(session)
+        taking = Statement(self._take, (thread, str(owner), self._lease_ms, dead_token))
+        taken, held = await self._database.commit(thread, [taking, Statement(self._is_held, (thread,))])
+        return int(taken[0][0]) if taken else _holder(held) or LeaseHolder(None, 0)
+
+    async def find(self, session: str) -> LeaseHolder | None:
+        """Return the current holder of a session's lease, or None if the lease has ended or expired."""
+        return _holder(await self._database.read(self._is_held, (thread_of_session(session),)))
+
+    async def renew(self, session: str, token: int) -> bool:
+        """Extend a lease."""
+        thread, update = thread_of_session(session), _update(self._renew, session, token, self._lease_ms)
+        (updated,) = await self._database.commit(thread, [update])
+        return bool(updated)
+
+    async def free(self, session: str, token: int) -> None:
+        """End a lease, in the open transaction if any. Its row keeps the token so that the next token is larger."""
+        await self._database.write_session(session, _update("SET owner = ?", session, token, ""))
+
+    async def forget(self, session: str) -> None:
+        """Delete the row of a session that is not leased."""
+        deletion = "DELETE FROM leases WHERE thread_id = ? AND owner = ''"
+        await self._database.write_session(session, Statement(deletion, (thread_of_session(session),)))
+
+
+def _update(assignment: str, session: str, token: int, value: Any) -> Statement:
+    query = f"UPDATE leases {assignment} WHERE thread_id = ? AND token = ? AND owner <> '' RETURNING 1"
+    return Statement(query, (value, thread_of_session(session), token))
+
+
+def _holder(rows: Sequence[Sequence[Any]]) -> LeaseHolder | None:
+    return LeaseHolder(parse_owner(str(rows[0][1])), int(rows[0][0])) if rows else None

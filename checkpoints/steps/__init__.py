@@ -1,4 +1,4 @@
-"""The steps of a thread between LangGraph and the saver of a backend: buffered, checked, and written with their parts.
+"""The checkpointer of all backends: what LangGraph stores of a thread, as texts with their blobs.
 
-May import `values`, `failures` and `key_ring`.
+May import `failures` and `key_ring`.
 """

@@ -1,4 +1,4 @@
-"""The values of a thread in its store: texts, whose large parts are blobs. Reading and writing them.
+"""The values of a thread in its store: texts, whose large parts are blobs, encrypted if there are keys.
 
 A write contains only the blobs that the thread does not have yet. If the store has lost blobs that this process
 believes to be stored, the write is repeated with all of them.
@@ -7,160 +7,209 @@ believes to be stored, the write is repeated with all of them.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
+from ragflow_lg.checkpoints.key_ring import is_encrypted, missing_key
 from ragflow_lg.checkpoints.steps.channel_values import to_object, to_plain
-from ragflow_lg.checkpoints.steps.preconditions import BLOB_MISSING, NO_LEASE, Blobs, OpenTransaction, Precondition
-from ragflow_lg.checkpoints.steps.saver_errors import SaverErrors
-from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, thread_of
-from ragflow_lg.checkpoints.values.decoding import FindBlobs, decode
-from ragflow_lg.checkpoints.values.encoding import encode
-from ragflow_lg.checkpoints.values.known_blobs import KnownBlobs
-from ragflow_lg.checkpoints.values.marks import blob_digest, find_digests
+from ragflow_lg.checkpoints.steps.stored_texts import blob_digest, decode, encode, find_digests
+from ragflow_lg.checkpoints.steps.thread_tables import (
+    BLOB_MISSING,
+    NO_LEASE,
+    CheckpointKey,
+    Precondition,
+    ThreadTables,
+    describe,
+    thread_of,
+    translating,
+)
 from ragflow_lg.services.sessions import LEASE_TOKEN
 
+if TYPE_CHECKING:
+    from ragflow_lg.checkpoints.key_ring import KeyRing
+
+MAX_THREADS = 256
+"""For how many threads this process remembers which blobs they have. Others are written once more."""
 MAX_COUNTED = 10_000
 """For how many threads written bytes are counted."""
-
-MAX_LAST = 256
-"""For how many channels the last value is kept."""
-
+PAGE = 500
+"""How many blobs are read or deleted at once."""
+_STEP = "step:"
+"""What stands before the key of a step in the name of its result, which is stored like a blob."""
 _TRIES = 3
 
 _T = TypeVar("_T")
-_R = TypeVar("_R")
 
 
-class WrittenBlobs:
-    """The blobs of one write."""
+class Texts:
+    """The texts of one write, and their blobs."""
 
-    def __init__(self) -> None:
+    def __init__(self, values: ThreadValues, thread: str) -> None:
+        self._values = values
+        self._thread = thread
         self.new: dict[str, bytes] = {}
-        self._texts: list[bytes] = []
+        """The blobs that the thread does not have yet, not encrypted."""
+        self.used: set[str] = set()
+        """The names of all blobs of the texts."""
+        self.size = 0
 
-    def add_text(self, text: str) -> str:
-        """Note a text that may refer to blobs, and return it."""
-        self._texts.append(text.encode())
-        return text
-
-    def size(self) -> int:
-        """Return how many bytes all texts and blobs have."""
-        return sum(map(len, self._texts)) + sum(map(len, self.new.values()))
+    def encode(self, channel: str, value: Any) -> bytes:
+        """Return the stored text of a channel's value."""
+        text = encode(to_plain(channel, value), *self._values.blobs_for(self._thread, self.new))
+        self.used.update(find_digests(text))
+        self.size += len(text)
+        return self._values.seal(self._thread, channel, text)
 
     def known(self) -> set[str]:
-        """Return the hashes of blobs that the write refers to but does not contain."""
-        return {
-            digest for text in (*self._texts, *self.new.values()) for digest in find_digests(text)
-        } - self.new.keys()
+        """Return the names of blobs that the write refers to but does not contain."""
+        return self.used.union(*map(find_digests, self.new.values())) - self.new.keys()
 
 
 class ThreadValues:
     """Reads and writes the values of all threads of a store."""
 
-    def __init__(self, blobs: Blobs, errors: SaverErrors, transaction: OpenTransaction) -> None:
-        self.blobs = blobs
-        self.errors = errors
-        self.transaction = transaction
-        self._known = KnownBlobs()
-        self._last: OrderedDict[tuple[str, str], tuple[Any, str]] = OrderedDict()
-        """The last values of channels by thread, with their texts: most steps change only a few channels."""
+    def __init__(self, tables: ThreadTables, keys: KeyRing | None) -> None:
+        self.tables = tables
+        self._keys = keys
+        self._known: OrderedDict[str, set[str]] = OrderedDict()
         self._written: OrderedDict[str, int] = OrderedDict()
 
     def take_written_bytes(self, thread: str) -> int:
         """Return how many bytes this process has written for a thread since it was last asked, before compression."""
         return self._written.pop(thread, 0)
 
-    def _count(self, thread: str, size: int) -> None:
-        self._written[thread] = self._written.pop(thread, 0) + size
-        if len(self._written) > MAX_COUNTED:  # nobody asks
-            self._written.popitem(last=False)
-
     def forget(self, thread: str) -> None:
         """Forget which blobs a thread has."""
-        self._known.forget(thread)
-        for place in [place for place in self._last if place[0] == thread]:
-            del self._last[place]
+        self._known.pop(thread, None)
+
+    def _remember(self, thread: str, names: Iterable[str]) -> None:
+        self._known.setdefault(thread, set()).update(names)
+        self._known.move_to_end(thread)
+        if len(self._known) > MAX_THREADS:
+            self._known.popitem(last=False)
+
+    def blobs_for(self, thread: str, new: dict[str, bytes]) -> Any:
+        """Return the arguments with which `encode` adds the new blobs of a thread."""
+        digest = blob_digest if self._keys is None else partial(self._keys.digest, thread)
+        return self._known.get(thread, set()), new, digest
+
+    def seal(self, thread: str, place: str, text: bytes) -> bytes:
+        """Return a text as it is stored: encrypted if there are keys."""
+        return text if self._keys is None else self._keys.encrypt(thread, [place], text)
+
+    def _open(self, thread: str, place: str, stored: bytes) -> bytes:
+        """Return a stored text.
+
+        Raises:
+            SessionKeyError: if it cannot be decrypted.
+        """
+        if self._keys is None:
+            if is_encrypted(stored):
+                raise missing_key(stored)
+            return stored
+        return self._keys.decrypt(thread, [place], stored)
 
     async def write(
         self,
         config: RunnableConfig,
-        pack: Callable[[WrittenBlobs], _T],
-        put: Callable[[_T], Awaitable[_R]],
+        pack: Callable[[Texts], _T],
+        put: Callable[[_T], Awaitable[None]],
         checkpoint: CheckpointKey | None = None,
-    ) -> _R:
+    ) -> None:
         """Store what ``pack`` returns, with its blobs. ``checkpoint`` must be stored already.
 
         Raises:
             SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
         """
-        thread = thread_of(config)
-        token = config["configurable"].get(LEASE_TOKEN, NO_LEASE)  # pyright: ignore[reportTypedDictNotRequiredAccess] - see `thread_of`
+        thread, token = thread_of(config), config.get("configurable", {}).get(LEASE_TOKEN, NO_LEASE)
         for _ in range(_TRIES):
-            blobs = WrittenBlobs()
-            packed = pack(blobs)
+            texts = Texts(self, thread)
+            packed = pack(texts)
+            new = {name: self.seal(thread, name, text) for name, text in texts.new.items()}
             try:
-                async with self.transaction(Precondition(thread, token, blobs.known(), checkpoint)):
-                    if blobs.new:
-                        await self.blobs.put(thread, blobs.new)
-                    result = await put(packed)
-            except self.errors.kinds as error:
+                async with self.tables.transaction(Precondition(thread, token, texts.known(), checkpoint)):
+                    if new:
+                        await self.tables.put_blobs(thread, new)
+                    await put(packed)
+            except self.tables.errors as error:
                 if BLOB_MISSING not in str(error):
-                    raise self.errors.describe("written", error) from error
+                    raise describe("written", error) from error
                 self.forget(thread)
                 continue
-            self._known.remember(thread, blobs.new)
-            self._count(thread, blobs.size())
-            return result
+            self._remember(thread, new)
+            size = texts.size + sum(map(len, new.values()))
+            self._written[thread] = self._written.pop(thread, 0) + size
+            if len(self._written) > MAX_COUNTED:  # nobody asks
+                self._written.popitem(last=False)
+            return
         raise CheckpointError("The session cannot be written: another process keeps deleting it.")
 
-    def encode(self, channel: str, value: Any, thread: str, blobs: WrittenBlobs) -> str:
-        """Return the text of a channel's value, and add its blobs to the write."""
-        last = self._last.pop((thread, channel), None)
-        if last is None or last[0] is not value:
-            last = value, encode(to_plain(channel, value), self._known.of_thread(thread), blobs.new)
-        self._last[thread, channel] = last
-        if len(self._last) > MAX_LAST:
-            self._last.popitem(last=False)
-        return blobs.add_text(last[1])
-
-    async def decode(self, channel: str, text: Any, thread: str) -> Any:
-        """Return the value of a text, or None.
+    async def decode(self, thread: str, channel: str, stored: bytes) -> Any:
+        """Return the value of a stored text.
 
         Raises:
             CheckpointError: if the store fails, or the text or a blob is damaged.
-            TypeError: if it is not a text.
+            TypeError: if it is no text.
         """
-        if text is None:
-            return None
-        if not isinstance(text, str):
+        if type(stored) is not bytes:
             raise TypeError("a value is not stored as text")
-        return to_object(channel, await decode(text, self._finder(thread)))
+        text = self._open(thread, channel, stored)
+        return to_object(channel, await decode(text, partial(self._find, thread)))
 
-    def _finder(self, thread: str) -> FindBlobs:
-        async def find(digests: Sequence[str]) -> Mapping[str, bytes]:
-            return await self._find(thread, digests)
+    async def _find(self, thread: str, names: Sequence[str]) -> Mapping[str, bytes]:
+        """Return the texts of blobs, and remember that they exist so that they are not written again."""
+        with translating("read", self.tables.errors):
+            blobs = await self.tables.find_blobs(thread, names)
+            texts = {name: self._open(thread, name, stored) for name, stored in blobs.items()}
+        for name, stored in blobs.items():
+            if not is_encrypted(stored) and blob_digest(stored) != name:
+                raise DamagedSessionError(f"A stored value is damaged: part {name} has been changed.")
+        self._remember(thread, texts)
+        return texts
 
-        return find
+    async def blobs_of(self, thread: str, texts: Iterable[tuple[str, bytes]]) -> set[str]:
+        """Return the names of all blobs that stored texts use, each with its place, and those inside these blobs."""
+        opened = [self._open(thread, place, stored) for place, stored in texts]
+        unread = {name for text in opened for name in find_digests(text)}
+        known = set(unread)
+        while unread:
+            batch = [unread.pop() for _ in range(min(PAGE, len(unread)))]
+            inner = {name for text in (await self._find(thread, batch)).values() for name in find_digests(text)}
+            unread |= inner - known
+            known |= inner
+        return known
 
-    async def _find(self, thread: str, digests: Sequence[str]) -> Mapping[str, bytes]:
-        """Read blobs, and remember that they exist so that they are not written again."""
-        with self.errors.translate("read"):
-            blobs = await self.blobs.find(thread, digests)
-        _check_blobs(blobs)
-        self._known.remember(thread, blobs)
-        return blobs
+    async def names(self, thread: str) -> tuple[list[str], list[str]]:
+        """Return the names of a thread's blobs, and those of the results of steps."""
+        with translating("read", self.tables.errors):
+            names = await self.tables.blob_names(thread)
+        steps = [name for name in names if name.startswith(_STEP)]
+        return sorted(set(names) - set(steps)), steps
 
+    async def steps(self, thread: str) -> AsyncIterator[tuple[str, bytes]]:
+        """Yield the names and texts of all results of steps, as they are stored."""
+        _, names = await self.names(thread)
+        for start in range(0, len(names), PAGE):
+            with translating("read", self.tables.errors):
+                found = await self.tables.find_blobs(thread, names[start : start + PAGE])
+            for entry in found.items():
+                yield entry
 
-def _check_blobs(blobs: Mapping[str, bytes]) -> None:
-    """Raise DamagedSessionError if a blob differs from its hash."""
-    for digest, text in blobs.items():
-        if blob_digest(text) != digest:
-            raise DamagedSessionError(f"A stored value is damaged: part {digest} has been changed.")
+    async def erase_blobs(self, thread: str, names: Sequence[str], token: int) -> None:
+        """Delete blobs that nothing uses. Raise SessionBusyError if the lease with this token has been lost.
+
+        All go in one transaction: a blob that stays, but lacks one inside it, could not be read when it is used again.
+        """
+        self.forget(thread)
+        with translating("deleted", self.tables.errors):
+            async with self.tables.transaction(Precondition(thread, token)):
+                for start in range(0, len(names), PAGE):
+                    await self.tables.erase_blobs(thread, names[start : start + PAGE])
 
 
 class StepResults:
@@ -173,20 +222,26 @@ class StepResults:
 
     async def put(self, key: str, value: Any) -> None:
         """Store a result. It is durable when this method returns."""
+        name = _STEP + key
 
-        def pack(blobs: WrittenBlobs) -> str:
-            return self._values.encode("", [value], self._thread, blobs)
+        async def put(packed: bytes) -> None:
+            await self._values.tables.put_blobs(self._thread, {name: packed})
 
-        async def put(packed: str) -> None:
-            await self._values.blobs.put(self._thread, {key: packed.encode()})
-
-        await self._values.write(self._config, pack, put)
+        await self._values.write(self._config, lambda texts: texts.encode(name, [value]), put)
 
     async def find(self, key: str) -> tuple[bool, Any]:
         """Return whether there is a result, and that result."""
-        with self._values.errors.translate_read():
-            blobs = await self._values.blobs.find(self._thread, [key])
-            if key not in blobs:
+        name = _STEP + key
+        with translating("read", self._values.tables.errors):
+            blobs = await self._values.tables.find_blobs(self._thread, [name])
+            if name not in blobs:
                 return False, None
-            (value,) = await self._values.decode("", blobs[key].decode(), self._thread)
+            (value,) = await self._values.decode(self._thread, name, blobs[name])
             return True, value
+
+    async def all(self) -> AsyncIterator[tuple[str, Any]]:
+        """Yield all results with their keys."""
+        async for name, stored in self._values.steps(self._thread):
+            with translating("read", self._values.tables.errors):
+                (value,) = await self._values.decode(self._thread, name, stored)
+            yield name.removeprefix(_STEP), value

@@ -233,7 +233,7 @@ async def _export(
 
 async def _export_session(store: Store, session: str, rows: SessionRows | None, file: IO[bytes]) -> None:
     from ragflow_lg.checkpoints.records.run_records import hex_session
-    from ragflow_lg.checkpoints.sessions.session_export import export_session
+    from ragflow_lg.checkpoints.sessions.session_files import export_session
     from ragflow_lg.checkpoints.sessions.session_lines import encode_line
     from ragflow_lg.server.runs.session_rows import find_ids
 
@@ -249,7 +249,7 @@ async def _export_session(store: Store, session: str, rows: SessionRows | None, 
 
 
 async def _import(store: Store, settings: Settings, checkpoint: str, file: BinaryIO, rights: ImportRights) -> None:
-    from ragflow_lg.checkpoints.sessions.session_import import import_sessions, rehearse_import
+    from ragflow_lg.checkpoints.sessions.session_files import import_sessions, rehearse_import
     from ragflow_lg.checkpoints.sessions.session_lines import has_server_lines
     from ragflow_lg.server.assembly.canvas_openings import describe_openings
 
@@ -267,8 +267,8 @@ async def _import(store: Store, settings: Settings, checkpoint: str, file: Binar
             async with rehearsal as checked, _scratch_store() as scratch:
                 await rehearse_import(store, scratch, file, server_rows=checked)
         async for imported in import_sessions(store, file, replaces=rights.replaces, server_rows=rows):
-            parts = f"{count_of(imported.checkpoints, 'checkpoint')}, {count_of(imported.parts, 'part')}"
-            print_line(f"imported {imported.name or imported.session}: {parts} and {count_of(imported.runs, 'run')}")
+            counts = f"{count_of(imported.checkpoints, 'checkpoint')} and {count_of(imported.runs, 'run')}"
+            print_line(f"imported {imported.name or imported.session}: {counts}")
             count += 1
         for added in dict.fromkeys(rows.added) if rows is not None else ():
             opened = describe_openings(added.dsl, settings)
@@ -296,9 +296,8 @@ async def _delete_found(store: Store, found: Sequence[Selected], rows: SessionRo
     files = await _find_files(store, found, rows) if rows is not None else None
     for selected in found:
         session_id = hex_session(selected.session)
-        removed = await remove_session(store, selected.session)
-        counts = [count_of(removed.checkpoints, "checkpoint"), count_of(removed.parts, "part")]
-        counts += [count_of(removed.runs, "run"), count_of(removed.traces, "trace")]
+        checkpoints, runs = await remove_session(store, selected.session)
+        counts = [count_of(checkpoints, "checkpoint"), count_of(runs, "run")]
         if rows is not None and files is not None:
             await rows.delete(session_id)
             counts.append(count_of(await files.delete_of(session_id), "file"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
-from ragflow_lg.checkpoints.sessions.session_export import export_session
+from ragflow_lg.checkpoints.sessions.session_files import export_session
 from ragflow_lg.checkpoints.sessions.session_lines import encode_line
 from ragflow_lg.server.agents.file_store import FileStore
 from ragflow_lg.server.database.tables import FileRow, MessageRow, SessionRow, VersionRow

@@ -56,11 +56,11 @@ async def test_a_deleted_session_leaves_nothing(tmp_path: Path, redis_url: str) 
             assert await store.node_logs.get("r") == [{"kind": "calls", "trace": [{"node": "a"}]}]
             await store.delete_session("anna")
             if url == redis_url:
-                assert await redis_keys(client, f"{prefix}*") == [f"{prefix}agent:format"]
+                assert await redis_keys(client, f"{prefix}*") == [f"{prefix}agent:store"]
             else:
                 file = sqlite_file(store)
-                for table in ("checkpoints", "writes", "blobs", "leases", "runs", "traces", "node_logs", "cancels"):
-                    assert (await file.rows(f"SELECT count(*) FROM {table}"))[0][0] == 0, table
+                for table in ("session_checkpoints", "session_writes", "session_blobs", "leases", "runs", "traces"):
+                    assert (await file.read(f"SELECT count(*) FROM {table}"))[0][0] == 0, table
             async with hold_lease(store.leases, "anna") as after:
                 assert after > before  # a runner from before the deletion is still refused
             await store.leases.forget("anna")

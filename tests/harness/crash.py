@@ -1,4 +1,4 @@
-"""Kill every canvas of some folders at every point, on SQLite and Redis, with both kinds of durability.
+"""Kill every canvas of some folders at every point, on every store, with both kinds of durability.
 
 ``python -m tests.campaigns crash PATH…`` takes folders and files. ``--durability effects`` tests only one kind, and
 ``--kills 20`` at most so many kills of each canvas, evenly spread over its points.
@@ -16,6 +16,7 @@ from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.sessions import Durability
 from tests.harness.crash_points import Point
 from tests.harness.crash_runs import disturb_all
+from tests.harness.database_servers import server as database_server
 from tests.harness.redis_server import redis_server
 
 
@@ -34,17 +35,18 @@ def main() -> int:
     kills = problems = 0
     settings = Settings()
     paths = [path for name in options.paths for path in _canvases(name)]
-    with redis_server() as url:
+    with redis_server() as redis, database_server("postgresql") as postgresql:
+        stores = {"sqlite": "", "redis": redis, "postgresql": postgresql}
         for path in paths:
             deployment = CanvasFiles(lambda: settings, path, asks_servers=False)
-            for (store, name), durability in product((("", "sqlite"), (url, "redis")), durabilities):
+            for (name, store), durability in product(stores.items(), durabilities):
                 count, differences = disturb_all(
                     path.read_bytes(), store, choose=choose, deployment=deployment, durability=durability
                 )
                 for problem in differences:
                     sys.stdout.write(f"      {problem}\n")
                 result = "FAIL" if differences else "ok  "
-                sys.stdout.write(f"{result}  {name:<6}  {durability:<7}  {path.name}  {count} kills\n")
+                sys.stdout.write(f"{result}  {name:<10}  {durability:<7}  {path.name}  {count} kills\n")
                 sys.stdout.flush()
                 kills, problems = kills + count, problems + len(differences)
     sys.stdout.write(f"{len(paths)} canvases, {kills} kills, {problems} differences\n")

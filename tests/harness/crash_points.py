@@ -9,9 +9,8 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -52,10 +51,6 @@ POINT_KINDS: tuple[PointKind, ...] = get_args(PointKind)
 SAMPLES: Mapping[str, Any] = {"integer": 3, "number": 1.5, "boolean": True, "object": {"a": 1}}
 _PASSIVE = ("region", "region_item")
 """Component kinds whose ``run`` only reads, and is repeated whenever a run continues inside the region."""
-
-
-_written: ContextVar[list[tuple[str, str]]] = ContextVar("written")
-"""The points that the open transaction reaches."""
 
 
 class Point(Struct, frozen=True):
@@ -119,9 +114,9 @@ class _SameIds:
 
 def compile_watched(document: bytes, deployment: Deployment | None, durability: Durability) -> WatchedCanvas:
     """Compile a canvas, and import the modules that every forked process would otherwise import itself."""
-    for name in ("ragflow_lg.checkpoints.sqlite.sqlite_store", "langgraph.checkpoint.redis"):
+    for name in ("sql.sql_store", "sql.sqlite_file", "sql.postgresql_database", "redis.redis_store"):
         with suppress(ImportError):
-            import_module(name)
+            import_module(f"ragflow_lg.checkpoints.{name}")
     log = PointLog()
     compiled = compile_canvas(document, _watch_components(load_catalog(), log), deployment)
     return WatchedCanvas(compiled, log, durability)
@@ -219,37 +214,24 @@ def _watch_run(spec: AnySpec, log: PointLog) -> Any:
 
 
 def _watch_store(store: Store, log: PointLog) -> None:
-    """Make the store report what each transaction has stored, at its end."""
+    """Make the store report what it has stored."""
     saver: Any = store.saver
-    inner, begin = saver.inner, saver.values.transaction
-    put, put_writes, steps = inner.aput, inner.aput_writes, saver.steps
-
-    @asynccontextmanager
-    async def transaction(precondition: Any) -> AsyncGenerator[None]:
-        written: list[tuple[str, str]] = []
-        mark = _written.set(written)
-        try:
-            async with begin(precondition):
-                yield
-        finally:
-            _written.reset(mark)
-        for kind, node in written:
-            log.reach(kind, node)
+    put, put_writes, steps = saver.aput, saver.aput_writes, saver.steps
 
     async def aput(*arguments: Any) -> Any:
-        _written.get().append(("checkpoint", ""))
-        return await put(*arguments)
+        config = await put(*arguments)
+        log.reach("checkpoint", "")
+        return config
 
     async def aput_writes(config: Any, writes: Any, task_id: str, task_path: str = "") -> None:
-        if any(channel in ("outputs", "turn") for channel, _ in writes):
-            _written.get().append(("stored", _node_of(task_path)))
         await put_writes(config, writes, task_id, task_path)
+        if any(channel in ("outputs", "turn") for channel, _ in writes):
+            log.reach("stored", _node_of(task_path))
 
     def watched_steps(config: Any) -> WatchedSteps:
         return WatchedSteps(steps(config), log.reach)
 
-    saver.values.transaction = transaction
-    inner.aput, inner.aput_writes, saver.steps = aput, aput_writes, watched_steps
+    saver.aput, saver.aput_writes, saver.steps = aput, aput_writes, watched_steps
 
 
 def _node_of(task_path: str) -> str:

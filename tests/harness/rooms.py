@@ -26,7 +26,7 @@ class Plan(NamedTuple):
 LIMITS = {
     "ragflow_lg": Plan(16, 9, 62),
     "ragflow_lg.server": Plan(13, 8, 40),
-    "ragflow_lg.checkpoints": Plan(17, 8, 57),
+    "ragflow_lg.checkpoints": Plan(12, 5, 34),
 }
 PACKAGES = ("ragflow_lg", *(f"ragflow_lg.{name}" for name in OUTSIDE))
 

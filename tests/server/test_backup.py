@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from tests.checkpoints.sqlite.test_backup import back_up
+from tests.checkpoints.sql.test_backup import back_up
 from tests.fakes.redis_process import RDB, redis_process
 from tests.harness.database_servers import run_beside
 from tests.server.conftest import create_database

@@ -9,13 +9,13 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError, SessionBusyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store, open_store
-from ragflow_lg.checkpoints.memory.memory_store import MemoryLeaseTable
-from ragflow_lg.checkpoints.records.lease_owner import this_process
+from ragflow_lg.checkpoints.records.lease_owner import Owner, this_process
 from ragflow_lg.checkpoints.records.leases import StoredLeases
-from ragflow_lg.checkpoints.sqlite.sqlite_store import SqliteLeaseTable
+from ragflow_lg.checkpoints.sql.sql_records import SqlLeaseTable
+from ragflow_lg.checkpoints.sql.sql_tables import SqlTables
 from ragflow_lg.services.sessions import with_lease_token
 from tests.fakes.python_process import python_process
-from tests.stores import OpenStore, checkpoint_config, fresh_prefix, put_checkpoint, sqlite_file, stored_leases
+from tests.stores import OpenStore, checkpoint_config, fresh_prefix, put_checkpoint, stored_leases
 
 
 def nothing() -> None:
@@ -73,8 +73,8 @@ async def test_a_stale_runner_cannot_write(reopen_shared: OpenStore) -> None:
         stored_leases(old).renew_s = 0.05
         lease = await old.leases.acquire("anna", lambda: lost.append("anna"))
         table = stored_leases(new).table
-        if isinstance(table, SqliteLeaseTable):
-            await sqlite_file(new).rows("UPDATE leases SET owner = 'other|1|1'")
+        if isinstance(table, SqlLeaseTable) and isinstance(new.saver.tables, SqlTables):
+            await new.saver.tables.database.read("UPDATE leases SET owner = 'other|1|1'")
         new_token = await table.take(_hex("anna"), this_process(), lease.token)
         assert isinstance(new_token, int)
         assert new_token > lease.token
@@ -142,8 +142,16 @@ async def test_an_expired_lease_is_replaced_although_its_process_lives(reopen_sh
         await lease.release()
 
 
-class SilentLeaseTable(MemoryLeaseTable):
-    """A lease table that never answers."""
+class SilentLeaseTable:
+    """A lease table that grants every lease, and then never answers."""
+
+    errors: tuple[type[Exception], ...] = ()
+
+    async def take(self, session: str, owner: Owner, dead_token: int) -> int:
+        return 1
+
+    async def find(self, session: str) -> None:
+        return None
 
     async def renew(self, session: str, token: int) -> bool:
         await asyncio.sleep(3600)
@@ -151,6 +159,9 @@ class SilentLeaseTable(MemoryLeaseTable):
 
     async def free(self, session: str, token: int) -> None:
         await asyncio.sleep(3600)
+
+    async def forget(self, session: str) -> None:
+        pass
 
 
 async def test_a_lease_is_lost_once_if_the_store_stops_answering() -> None:

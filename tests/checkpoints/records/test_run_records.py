@@ -6,11 +6,9 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import Store
-from ragflow_lg.checkpoints.memory.memory_store import MemoryTraces
-from ragflow_lg.checkpoints.records.run_records import MAX_TRACES, parse_trace
+from ragflow_lg.checkpoints.records.run_records import MAX_TRACES, RecordTexts
 from ragflow_lg.checkpoints.sql.sql_records import SqlTraces
-from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
-from ragflow_lg.checkpoints.sqlite.sqlite_transactions import SqliteTables
+from ragflow_lg.checkpoints.sql.sqlite_file import open_sqlite
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.harness.rows import each_row
 from tests.stores import OpenStore
@@ -96,18 +94,17 @@ async def test_invalid_unicode_in_a_trace_is_replaced(reopen: OpenStore) -> None
 
 async def test_only_the_traces_of_the_newest_runs_are_kept(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
-        for traces in (MemoryTraces(), SqlTraces(SqliteTables(file))):
-            for number in range(MAX_TRACES + 2):
-                await traces.put(RunRecord(f"r{number}", "anna", started_ms=number), TRACE)
-            await traces.put(RunRecord("other", "ben"), TRACE)
-            oldest = [await traces.get(f"r{number}") for number in range(4)]
-            assert oldest == [None, None, TRACE, TRACE]
-            assert await traces.get("other") == TRACE
+        traces = SqlTraces(file, RecordTexts(), "trace")
+        for number in range(MAX_TRACES + 2):
+            await traces.put(RunRecord(f"r{number}", "anna", started_ms=number), TRACE)
+        await traces.put(RunRecord("other", "ben"), TRACE)
+        assert [await traces.get(f"r{number}") for number in range(4)] == [None, None, TRACE, TRACE]
+        assert await traces.get("other") == TRACE
 
 
 @each_row("text", [None, "", "{}", "[", "[" * 100_000, '["x", {"trace": 1}]', b"\xff"])
 def test_other_data_is_not_a_trace(text: Any) -> None:
-    assert not parse_trace(text)
+    assert not RecordTexts().read_trace("r", "trace", text)
 
 
 async def test_records_of_a_long_session_are_listed_in_order(reopen: OpenStore) -> None:
@@ -142,8 +139,8 @@ async def test_the_newest_record_is_found_without_reading_the_others(
 
             return call
 
-        if hasattr(runs, "_tables"):
-            monkeypatch.setattr(runs._tables, "read", count_results(runs._tables.read))
+        if hasattr(runs, "_database"):
+            monkeypatch.setattr(runs._database, "read", count_results(runs._database.read))
         else:
             for name in ("zrange", "zrevrange"):
                 monkeypatch.setattr(runs._client, name, count_results(getattr(runs._client, name)))

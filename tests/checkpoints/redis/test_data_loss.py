@@ -107,10 +107,11 @@ async def test_blobs_that_a_snapshot_lacks_are_written_again(tmp_path: Path) -> 
 
         async def lose_sibling() -> None:
             server.request("SAVE")
-            async with asyncio.timeout(10):
-                before = server.request("DBSIZE")
-                while server.request("DBSIZE") == before:  # until the sibling is stored
-                    await asyncio.sleep(0.01)
+            # The sibling's result may be on its way, and be stored just before: then, there is nothing to lose.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(2):
+                    while not server.request("INFO", "persistence")["rdb_changes_since_last_save"]:
+                        await asyncio.sleep(0.01)
             server.kill()
             server.start()
 
@@ -240,18 +241,13 @@ async def _wait_until(condition: Callable[[], Any]) -> None:
             await asyncio.sleep(0.1)
 
 
-@pytest.mark.parametrize("key", ["checkpoint_latest:*LSTEP*", "checkpoint:*LSTEP*"])
-async def test_a_loop_whose_state_is_gone_does_not_begin_again(redis_url: str, key: str) -> None:
+async def test_a_session_whose_checkpoints_are_gone_does_not_begin_again(redis_url: str) -> None:
     prefix = fresh_prefix()
-    canvas = {**loop({"x": text(["ask"], "x"), "ask": form("f")}, count=3), **out("done")}
+    canvas = {**loop({"x": text(["ask"], big("x")), "ask": form("f")}, count=3), **out("done")}
     async with store_opener(redis_url, prefix)() as store, redis_client(redis_url) as client:
         runner = runner_of(canvas, first=["lp"], store=store)
         await play_run(runner.start("s", {"query": "q"}))
         await play_run(runner.resume("s", {"f": "1"}))
-        keys = [
-            name for name in await redis_keys(client, f"{prefix}{key.partition('*')[0]}*") if "__empty__" not in name
-        ]
-        assert keys
-        await client.delete(*keys)
+        await client.delete(*await redis_keys(client, f"{prefix}checkpoints:*"))
         with pytest.raises(CheckpointError, match="has lost a part of this session"):
             await play_run(runner.resume("s", {"f": "2"}))

@@ -32,7 +32,8 @@ async def test_the_error_for_an_unreachable_server_hides_the_password() -> None:
 async def test_a_lease_is_the_hash_of_ragflow_and_expires_by_the_clock_of_the_server(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with redis_client(redis_url) as client:
-        table = RedisLeaseTable(client, RedisSessions(client, prefix, 60), prefix, lease_s=0.3)
+        table = RedisLeaseTable(client, RedisSessions(client, prefix, 60))
+        table._lease_ms = 300  # pyright: ignore[reportPrivateUsage] - shorter than in use
         elsewhere = Owner("another-host", 7, "1")
         first = await table.take(SESSION, elsewhere, 0)
         assert isinstance(first, int)
@@ -58,7 +59,7 @@ async def test_a_lease_is_the_hash_of_ragflow_and_expires_by_the_clock_of_the_se
 async def test_a_server_that_has_lost_its_data_issues_no_token_twice(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with redis_client(redis_url) as client:
-        table = RedisLeaseTable(client, RedisSessions(client, prefix, 60), prefix)
+        table = RedisLeaseTable(client, RedisSessions(client, prefix, 60))
         first = await table.take(SESSION, this_process(), 0)
         await client.delete(*await redis_keys(client, f"{prefix}*"))
         second = await table.take(SESSION, this_process(), 0)
@@ -73,7 +74,7 @@ async def test_a_session_that_ragflow_runs_is_busy(redis_url: str, fields: dict[
         prefix = fresh_prefix()
         await client.hset(f"{prefix}agent:active-session:{SESSION}", mapping=fields)
         with pytest.raises(ConflictError):
-            await StoredLeases(RedisLeaseTable(client, RedisSessions(client, prefix, 60), prefix)).acquire(
+            await StoredLeases(RedisLeaseTable(client, RedisSessions(client, prefix, 60))).acquire(
                 SESSION, lambda: None
             )
-        assert await StoredLeases(RedisLeaseTable(client, RedisSessions(client, prefix, 60), prefix)).holder(SESSION)
+        assert await StoredLeases(RedisLeaseTable(client, RedisSessions(client, prefix, 60))).holder(SESSION)

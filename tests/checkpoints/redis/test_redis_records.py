@@ -5,8 +5,10 @@ from redis.asyncio import Redis
 from redis.typing import EncodableT, FieldT
 
 from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints.records.run_records import RecordTexts
 from ragflow_lg.checkpoints.redis.redis_records import RedisRecords, RedisTraces
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
+from ragflow_lg.checkpoints.redis.redis_store import RedisCancels
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.stores import fresh_prefix, redis_client, redis_keys
 
@@ -16,7 +18,7 @@ SESSION = "0" * 32
 
 def runs_of(client: Redis, prefix: str, ttl_s: int) -> RedisRecords:
     """Return the run records in a server."""
-    return RedisRecords(client, RedisSessions(client, prefix, ttl_s), prefix)
+    return RedisRecords(RedisSessions(client, prefix, ttl_s), RecordTexts())
 
 
 async def test_a_run_is_a_hash_with_the_fields_of_ragflow_and_expires(redis_url: str) -> None:
@@ -56,17 +58,6 @@ async def test_a_hash_of_another_program_is_read(
     assert (record.status, record.reason, record.started_ms, record.ended_ms) == (status, reason, 0, 0)
 
 
-async def test_runs_report_an_unreachable_server() -> None:
-    async with redis_client("redis://127.0.0.1:1") as client:
-        runs = runs_of(client, "", 60)
-        with pytest.raises(CheckpointError, match="The session store failed"):
-            await runs.put(RunRecord("r", "anna"))
-        with pytest.raises(CheckpointError, match="The session store failed"):
-            await runs.get("r")
-        with pytest.raises(CheckpointError, match="The session store failed"):
-            await runs.delete_session("anna")
-
-
 @pytest.mark.parametrize(
     ("canvas_id", "keys"),
     [
@@ -80,7 +71,7 @@ async def test_a_trace_has_the_keys_of_ragflow_for_ten_minutes(redis_url: str, c
     async with redis_client(redis_url) as client:
         record = RunRecord("r1", SESSION, canvas_id=canvas_id)
         await runs_of(client, prefix, 6000).put(record)
-        traces = RedisTraces(client, prefix)
+        traces = RedisTraces(RedisSessions(client, prefix, 60), RecordTexts())
         await traces.put(record, TRACE)
         assert await redis_keys(client, f"{prefix}*-logs") == [prefix + key for key in keys]
         for key in keys:
@@ -96,15 +87,16 @@ async def test_an_expired_trace_does_not_exist(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with redis_client(redis_url) as client:
         await runs_of(client, prefix, 6000).put(RunRecord("r1", SESSION))
-        assert await RedisTraces(client, prefix).get("r1") is None
+        assert await RedisTraces(RedisSessions(client, prefix, 60), RecordTexts()).get("r1") is None
 
 
-async def test_traces_report_an_unreachable_server() -> None:
+async def test_an_unreachable_server_is_reported() -> None:
     async with redis_client("redis://127.0.0.1:1") as client:
-        traces = RedisTraces(client, "")
-        with pytest.raises(CheckpointError, match="The session store failed"):
-            await traces.put(RunRecord("r", "anna"), TRACE)
-        with pytest.raises(CheckpointError, match="The session store failed"):
-            await traces.get("r")
-        with pytest.raises(CheckpointError, match="The session store failed"):
-            await traces.delete_session("anna")
+        runs, traces = runs_of(client, "", 60), RedisTraces(RedisSessions(client, "", 60), RecordTexts())
+        cancels, record = RedisCancels(RedisSessions(client, "", 60)), RunRecord("r", "anna")
+        for calling in (
+            *(runs.put(record), runs.get("r"), runs.delete_session("anna"), cancels.request("anna")),
+            *(traces.put(record, TRACE), traces.get("r"), traces.delete_session("anna")),
+        ):
+            with pytest.raises(CheckpointError, match="The session store failed"):
+                await calling

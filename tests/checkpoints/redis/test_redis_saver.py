@@ -11,18 +11,17 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError, DamagedSessionError
 from ragflow_lg.base.ids import session_of_thread
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.redis.redis_client import has_json, open_redis
-from ragflow_lg.checkpoints.redis.redis_documents import KeyNames
+from ragflow_lg.checkpoints.records.run_records import RecordTexts
+from ragflow_lg.checkpoints.redis.redis_client import open_redis
 from ragflow_lg.checkpoints.redis.redis_records import RedisRecords
-from ragflow_lg.checkpoints.redis.redis_saver import redis_saver
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
+from ragflow_lg.checkpoints.redis.redis_tables import RedisTables
 from ragflow_lg.checkpoints.steps.saver import CanvasSaver
 from ragflow_lg.services.sessions import RunRecord, with_lease_token
 from tests.fakes.python_process import python_process
 from tests.stores import (
     METADATA,
     checkpoint_config,
-    checkpoint_id,
     fresh_prefix,
     put_checkpoint,
     redis_client,
@@ -33,16 +32,16 @@ THREAD = str(uuid.uuid4())
 PLACE = checkpoint_config(THREAD)
 
 
-async def saver_of(client: Redis, prefix: str, ttl_s: int = 60) -> tuple[CanvasSaver, RedisSessions]:
+def saver_of(client: Redis, prefix: str, ttl_s: int = 60) -> tuple[CanvasSaver, RedisSessions]:
     """Create a saver, and the keys that it uses."""
-    sessions = RedisSessions(client, prefix, ttl_s, has_json=await has_json(client))
-    return redis_saver(client, sessions, KeyNames(prefix)), sessions
+    sessions = RedisSessions(client, prefix, ttl_s)
+    return CanvasSaver(RedisTables(sessions)), sessions
 
 
 async def test_a_write_checks_its_token_atomically(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with open_redis(redis_url) as client:
-        saver, sessions = await saver_of(client, prefix)
+        saver, sessions = saver_of(client, prefix)
         lease = sessions.lease_key(session_of_thread(THREAD))
         await client.hset(lease, "token", "1")
         place = with_lease_token(await put_checkpoint(saver, with_lease_token(PLACE, 1)), 1)
@@ -74,7 +73,7 @@ async def test_deleting_an_imported_session_leaves_the_exported_one(valkey_url: 
 async def test_nothing_of_a_rejected_write_is_stored(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with open_redis(redis_url) as client:
-        saver, sessions = await saver_of(client, prefix)
+        saver, sessions = saver_of(client, prefix)
         lease = sessions.lease_key(session_of_thread(THREAD))
         await client.hset(lease, "token", "2")
         with pytest.raises(ConflictError, match="Another runner"):
@@ -85,33 +84,19 @@ async def test_nothing_of_a_rejected_write_is_stored(redis_url: str) -> None:
         assert await redis_keys(client, f"{prefix}*") == []
 
 
-async def test_a_listing_has_several_pages(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragflow_lg.checkpoints.redis.redis_saver.PAGE", 7)
-    prefix = fresh_prefix()
-    async with open_redis(redis_url) as client:
-        saver, _ = await saver_of(client, prefix)
-        places = [await put_checkpoint(saver, PLACE) for _ in range(21)]
-        ids: list[str] = []
-        async for checkpoint in saver.alist(PLACE):
-            if len(ids) == 3:  # a new checkpoint moves the pages of a listing
-                await put_checkpoint(saver, PLACE)
-            ids.append(checkpoint.checkpoint["id"])
-        assert ids == [checkpoint_id(place) for place in reversed(places)]
-
-
 async def test_all_keys_of_a_session_expire_together_and_reading_renews_them(redis_url: str) -> None:
     prefix, thread = fresh_prefix(), str(uuid.uuid4())
     config = checkpoint_config(thread)
 
     async def expiry_times(client: Redis) -> set[int]:
-        keys = await redis_keys(client, f"{prefix}*") + await redis_keys(client, f"write_keys_zset:{thread}*")
-        assert len(keys) >= 9
+        keys = await redis_keys(client, f"{prefix}*")
+        assert len(keys) == 5
         untyped: Any = client
         return {await untyped.pexpiretime(key) for key in keys}
 
     async with open_redis(redis_url) as client:
-        saver, sessions = await saver_of(client, prefix, 3)
-        runs = RedisRecords(client, sessions, prefix)
+        saver, sessions = saver_of(client, prefix, 3)
+        runs = RedisRecords(sessions, RecordTexts())
         await runs.put(RunRecord("r1", session_of_thread(thread), started_ms=1))
         for namespace in ("", "inner"):
             place = await put_checkpoint(saver, checkpoint_config(thread, namespace), {"outputs": {"a": "x" * 9000}})
@@ -131,17 +116,13 @@ async def test_a_session_that_has_lost_a_key_is_reported(redis_url: str) -> None
     prefix, thread = fresh_prefix(), str(uuid.uuid4())
     config = checkpoint_config(thread)
     async with open_redis(redis_url) as client:
-        saver, _ = await saver_of(client, prefix, 600)
-        place = await put_checkpoint(saver, config, {"outputs": {"a": "x" * 9000}})
-        await saver.aput_writes(place, [("outputs", {"a": 1})], "task")
-        keys = await redis_keys(client, f"{prefix}*") + await redis_keys(client, f"write_keys_zset:{thread}*")
-        keys.remove(f"{prefix}checkpoint_order:{thread}")  # it is made again from the others
-        assert len(keys) == 6
+        saver, sessions = saver_of(client, prefix, 600)
+        await put_checkpoint(saver, config, {"outputs": {"a": "x" * 9000}})
         untyped: Any = client
-        for key in keys:
+        for key in (sessions.checkpoints_key(thread), sessions.blobs_key(thread)):
             stored = await untyped.dump(key)
             await client.delete(key)
-            with pytest.raises(CheckpointError, match="has lost a part"):
+            with pytest.raises(CheckpointError, match=r"has lost a part|is missing"):
                 await saver.aget_tuple(config)
             await untyped.restore(key, 0, stored)
         assert await saver.aget_tuple(config) is not None
@@ -149,16 +130,16 @@ async def test_a_session_that_has_lost_a_key_is_reported(redis_url: str) -> None
 
 async def test_a_lost_server_is_reported(redis_url: str) -> None:
     async with open_redis(redis_url) as client:
-        saver, _ = await saver_of(client, fresh_prefix())
-        inner: Any = saver.inner
-        inner._sessions._client = redis_client("redis://127.0.0.1:1")
+        saver, _ = saver_of(client, fresh_prefix())
+        tables: Any = saver.tables
+        tables._sessions.client = redis_client("redis://127.0.0.1:1")
         with pytest.raises(CheckpointError, match="cannot be read"):
             await saver.aget_tuple(PLACE)
 
 
 async def test_thousands_of_blobs_are_written_together(redis_url: str) -> None:
     async with open_redis(redis_url) as client:
-        saver, _ = await saver_of(client, fresh_prefix())
+        saver, _ = saver_of(client, fresh_prefix())
         parts = {f"n{number}": f"{number:05}" * 300 for number in range(9000)}
         await put_checkpoint(saver, PLACE, {"outputs": parts})
         checkpoint = await saver.aget_tuple(PLACE)
@@ -169,18 +150,18 @@ async def test_thousands_of_blobs_are_written_together(redis_url: str) -> None:
 async def test_a_large_text_is_short_in_redis_and_damage_to_it_is_reported(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with open_redis(redis_url) as client:
-        saver, sessions = await saver_of(client, prefix)
+        saver, sessions = saver_of(client, prefix)
         text = "word " * 100_000
         await put_checkpoint(saver, PLACE, {"outputs": {"a": {"b": text}}})
         blobs: dict[bytes, bytes] = await cast("Any", client).hgetall(sessions.blobs_key(THREAD))
         assert max(map(len, blobs.values())) < len(text) / 20
-        checkpoint = await (await saver_of(client, prefix))[0].aget_tuple(PLACE)
+        checkpoint = await saver_of(client, prefix)[0].aget_tuple(PLACE)
         assert checkpoint is not None
         assert checkpoint.checkpoint["channel_values"]["outputs"] == {"a": {"b": text}}
         for name, blob in blobs.items():
             await client.hset(sessions.blobs_key(THREAD), name, blob[:-9])
         with pytest.raises(DamagedSessionError):
-            await (await saver_of(client, prefix))[0].aget_tuple(PLACE)
+            await saver_of(client, prefix)[0].aget_tuple(PLACE)
 
 
 WRITER = """
@@ -209,12 +190,11 @@ asyncio.run(write())
 async def test_a_killed_process_leaves_no_key_without_a_time_to_live(redis_url: str) -> None:
     async with redis_client(redis_url) as client:
         for number in range(4):
-            prefix, earlier = fresh_prefix(), await redis_keys(client, "write_keys_zset:*")
+            prefix = fresh_prefix()
             with python_process(WRITER, redis_url, prefix) as process:
                 assert process.read_line() == "ready"
                 await asyncio.sleep(0.03 * number)
                 process.kill()
-            registries = {*await redis_keys(client, "write_keys_zset:*")} - {*earlier}  # they have no prefix
-            keys = await redis_keys(client, f"{prefix}*") + sorted(registries)
+            keys = await redis_keys(client, f"{prefix}*")
             assert len(keys) > 20
-            assert [key for key in keys if await client.ttl(key) == -1] == [f"{prefix}agent:format"]
+            assert [key for key in keys if await client.ttl(key) == -1] == [f"{prefix}agent:store"]

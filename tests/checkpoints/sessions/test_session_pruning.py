@@ -46,7 +46,7 @@ async def stored(store: Store) -> tuple[int, set[str], list[str]]:
     thread = str(thread_of_session("anna"))
     checkpoints = [key async for key in store.saver.list_keys(thread)]
     records = [record.run_id async for record in store.runs.of_session("anna")]
-    return len(checkpoints), set(await store.saver.parts.names(thread)), records
+    return len(checkpoints), {*await store.saver.tables.blob_names(thread)}, records
 
 
 async def test_the_last_turns_are_kept_and_the_conversation_goes_on(reopen: OpenStore) -> None:
@@ -139,7 +139,7 @@ async def test_a_lost_lease_stops_the_deletion(reopen_shared: OpenStore) -> None
         async with hold_lease(store.leases, "anna") as token:
             for erasing in (
                 store.saver.erase(keys, token - 1),
-                store.saver.parts.erase(thread, sorted(before[1]), token - 1),
+                store.saver.values.erase_blobs(thread, sorted(before[1]), token - 1),
             ):
                 with pytest.raises(SessionBusyError):
                     await erasing
@@ -167,8 +167,8 @@ async def test_an_interrupted_pruning_leaves_a_usable_session(
             return erase
 
         with monkeypatch.context() as patch:
-            for owner in (store.saver, store.saver.parts):
-                patch.setattr(owner, "erase", crash_after_some(owner.erase))
+            patch.setattr(store.saver, "erase", crash_after_some(store.saver.erase))
+            patch.setattr(store.saver.values, "erase_blobs", crash_after_some(store.saver.values.erase_blobs))
             with pytest.raises(CheckpointError, match="crash"):
                 await prune_session(store, "anna", PruneLimits(1))
         assert (await play(runner, question(5))).endswith(question(5))
@@ -180,12 +180,12 @@ async def test_an_interrupted_pruning_leaves_a_usable_session(
 async def test_parts_are_deleted_together_or_not_at_all(
     reopen_shared: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragflow_lg.checkpoints.steps.session_parts._PAGE", 1)
+    monkeypatch.setattr("ragflow_lg.checkpoints.steps.thread_values.PAGE", 1)
     async with reopen_shared() as store:
         await play(runner_on(store, ECHO), *(question(number) for number in range(8)))
         _, before, _ = await stored(store)
-        blobs = store.saver.values.blobs
-        erase, batches = blobs.erase, 0
+        tables = store.saver.tables
+        erase, batches = tables.erase_blobs, 0
 
         async def crash_at_second(thread: str, names: Sequence[str]) -> None:
             nonlocal batches
@@ -195,7 +195,7 @@ async def test_parts_are_deleted_together_or_not_at_all(
             await erase(thread, names)
 
         with monkeypatch.context() as patch:
-            patch.setattr(blobs, "erase", crash_at_second)
+            patch.setattr(tables, "erase_blobs", crash_at_second)
             with pytest.raises(CheckpointError, match="crash"):
                 await prune_session(store, "anna", PruneLimits(2))
         assert (await stored(store))[1] == before
@@ -206,10 +206,10 @@ async def test_a_file_shrinks(tmp_path: Path) -> None:
     async with open_store(f"sqlite:///{path}", SystemClock()) as store:
         queries = [os.urandom(50_000).hex() for _ in range(10)]
         await play(runner_on(store, ECHO), *queries)
-        await store.saver.release_space()
-        before = path.stat().st_size
+    before = path.stat().st_size
+    async with open_store(f"sqlite:///{path}", SystemClock()) as store:
         freed = await prune_session(store, "anna", PruneLimits(1))
-        assert before - path.stat().st_size > freed.bytes * 0.8
+    assert before - path.stat().st_size > freed.bytes * 0.8
 
 
 async def test_redis_keeps_no_keys_of_deleted_turns(redis_url: str) -> None:
@@ -222,9 +222,6 @@ async def test_redis_keeps_no_keys_of_deleted_turns(redis_url: str) -> None:
         await prune_session(store, "anna", PruneLimits(1))
         keys = await redis_keys(client, f"*{prefix}*")
         assert len(keys) == len(one)
-        (registered,) = [key for key in keys if "checkpoint_keys" in key]
-        names: Any = await client.smembers(registered)  # pyright: ignore[reportGeneralTypeIssues] - redis-py
-        assert {name.decode() for name in names} <= {*keys, *await redis_keys(client, "write_keys_zset*")}
 
 
 async def test_pruned_runs_lose_their_traces(reopen: OpenStore) -> None:

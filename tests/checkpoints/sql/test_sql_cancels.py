@@ -2,22 +2,19 @@ import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import pytest
-
-from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.records.run_records import hex_session
-from ragflow_lg.checkpoints.sql.sql_cancels import SqlCancels
-from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
-from ragflow_lg.checkpoints.sqlite.sqlite_transactions import SqliteTables
+from ragflow_lg.checkpoints.sql.sql_records import SqlCancels
+from ragflow_lg.checkpoints.sql.sqlite_file import open_sqlite
 
 
 async def test_one_poll_serves_all_watchers(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file, AsyncExitStack() as watches:
-        cancels, statements, cancellations = SqlCancels(SqliteTables(file)), list[str](), list[int]()
+        cancels, statements, cancellations = SqlCancels(file), list[str](), list[int]()
         await file.do(lambda: file.connection.set_trace_callback(statements.append))
         for number in range(50):
             await watches.enter_async_context(cancels.watch(f"s{number}", lambda n=number: cancellations.append(n)))
-        await file.rows("INSERT INTO cancels VALUES (?), (?)", (hex_session("s3"), hex_session("nobody")))
+        other = SqlCancels(file)
+        for session in ("s3", "nobody"):
+            await other.request(session)
         async with asyncio.timeout(60):
             while not cancellations:
                 await asyncio.sleep(0.01)
@@ -29,7 +26,7 @@ async def test_one_poll_serves_all_watchers(tmp_path: Path) -> None:
 
 async def test_a_flag_remains_at_the_end_which_writes_nothing(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
-        cancels, statements = SqlCancels(SqliteTables(file)), list[str]()
+        cancels, statements = SqlCancels(file), list[str]()
         await file.do(lambda: file.connection.set_trace_callback(statements.append))
         async with cancels.watch("s1", lambda: None):
             statements.clear()
@@ -40,11 +37,3 @@ async def test_a_flag_remains_at_the_end_which_writes_nothing(tmp_path: Path) ->
         assert statements == []
         assert await cancels.is_requested("s1"), "until the session is leased again"
         assert not await cancels.is_requested("s2")
-
-
-async def test_a_failing_store_is_reported(tmp_path: Path) -> None:
-    async with open_sqlite(tmp_path / "s.db") as file:
-        cancels = SqlCancels(SqliteTables(file))
-        await file.rows("DROP TABLE cancels")
-        with pytest.raises(CheckpointError, match="no such table"):
-            await cancels.request("anna")

@@ -6,10 +6,10 @@ import pytest
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.sql.sql_records import SqlRecords, SqlTraces
-from ragflow_lg.checkpoints.sqlite.sqlite_file import open_sqlite
-from ragflow_lg.checkpoints.sqlite.sqlite_transactions import SqliteTables
-from ragflow_lg.services.sessions import RunRecord, Trace, hold_lease
+from ragflow_lg.checkpoints.records.run_records import RecordTexts
+from ragflow_lg.checkpoints.sql.sql_records import SqlCancels, SqlRecords, SqlTraces
+from ragflow_lg.checkpoints.sql.sqlite_file import open_sqlite
+from ragflow_lg.services.sessions import RunRecord, hold_lease
 from tests.stores import checkpoint_config, put_checkpoint
 
 RECORD = RunRecord(
@@ -17,16 +17,17 @@ RECORD = RunRecord(
 )
 
 
-async def test_run_records_report_a_failing_file(tmp_path: Path) -> None:
+async def test_a_failing_file_is_reported(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "s.db") as file:
-        runs = SqlRecords(SqliteTables(file))
-        await file.rows("DROP TABLE runs")
-        with pytest.raises(CheckpointError, match="no such table"):
-            await runs.put(RECORD)
-        with pytest.raises(CheckpointError, match="no such table"):
-            await runs.get("r1")
-        with pytest.raises(CheckpointError, match="no such table"):
-            await runs.delete_session("anna")
+        runs, traces = SqlRecords(file, RecordTexts()), SqlTraces(file, RecordTexts(), "trace")
+        for table in ("runs", "traces", "leases"):
+            await file.read(f"DROP TABLE {table}")
+        for calling in (
+            *(runs.put(RECORD), runs.get("r1"), runs.delete_session("anna"), SqlCancels(file).request("anna")),
+            *(traces.put(RECORD, []), traces.get("r1"), traces.delete_session("anna")),
+        ):
+            with pytest.raises(CheckpointError, match="no such table"):
+                await calling
 
 
 async def test_listings_do_not_block_writes(tmp_path: Path) -> None:
@@ -51,18 +52,3 @@ async def test_listings_do_not_block_writes(tmp_path: Path) -> None:
         await asyncio.gather(*(write(number) for number in range(4)))
         is_over.set()
         await asyncio.gather(*readers)
-
-
-TRACE: Trace = [{"component_id": "a", "trace": [{"tool_name": "ü", "result": {"n": [1, None]}}]}]
-
-
-async def test_traces_report_a_failing_file(tmp_path: Path) -> None:
-    async with open_sqlite(tmp_path / "s.db") as file:
-        traces = SqlTraces(SqliteTables(file))
-        await file.rows("DROP TABLE traces")
-        with pytest.raises(CheckpointError, match="no such table"):
-            await traces.put(RunRecord("r1", "anna"), TRACE)
-        with pytest.raises(CheckpointError, match="no such table"):
-            await traces.get("r1")
-        with pytest.raises(CheckpointError, match="no such table"):
-            await traces.delete_session("anna")

@@ -7,8 +7,15 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.checkpoints import Store
-from ragflow_lg.checkpoints.memory.memory_store import memory_saver
-from tests.stores import METADATA, OpenStore, checkpoint_config, read_checkpoint, store_opener
+from tests.stores import (
+    METADATA,
+    OpenStore,
+    checkpoint_config,
+    memory_saver,
+    read_checkpoint,
+    sqlite_file,
+    store_opener,
+)
 
 
 def test_versions_of_langgraph_are_followed_by_greater_ones() -> None:
@@ -60,9 +67,10 @@ async def test_the_size_of_a_checkpoint_does_not_grow_with_the_number_of_channel
         async with store_opener("memory://")() as store:
             await _put_chain(store, channels, 30)
             keys = [key async for key in store.saver.list_keys("t")]
-            blobs = await store.saver.values.blobs.names("t")
-            inner: Any = store.saver.inner
-            size = await inner.stored_bytes(keys) + await store.saver.values.blobs.stored_bytes("t", blobs)
+            query = "SELECT sum(length(content)) FROM session_blobs"
+            texts = "SELECT sum(length(checkpoint) + length(metadata)) FROM session_checkpoints"
+            rows = [await sqlite_file(store).read(query), await sqlite_file(store).read(texts)]
+            size = sum(row[0][0] for row in rows)
             sizes.append(size / len(keys))
     assert sizes[1] < 2 * sizes[0]
     assert sizes[0] < 4000

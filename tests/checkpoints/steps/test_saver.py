@@ -15,7 +15,7 @@ from langgraph.types import Interrupt, Send
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import Store, open_store
-from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey, checkpoint_key
+from ragflow_lg.checkpoints.steps.thread_tables import CheckpointKey, checkpoint_key
 from ragflow_lg.services.sessions import hold_lease
 from tests.harness.loaded_python import python_command
 from tests.stores import (
@@ -149,15 +149,13 @@ async def test_listings_filter_by_namespace_before_and_metadata(reopen: OpenStor
 async def test_keys_are_listed_newest_first_in_pages_without_reading_values(
     reopen: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ragflow_lg.checkpoints.sqlite.sqlite_saver.PAGE", 2)
-    monkeypatch.setattr("ragflow_lg.checkpoints.redis.redis_saver.PAGE", 2)
     async with reopen() as store:
         written = [
             checkpoint_key(await put_checkpoint(store.saver, checkpoint_config("t", namespace)))
             for namespace in ("", "inner:1", "", "inner:1", "")
         ]
         await put_checkpoint(store.saver, checkpoint_config("other"))
-        monkeypatch.setattr(store.saver.inner, "aget_tuple", None)
+        monkeypatch.setattr(store.saver.tables, "get", None)
         newest_first = written[::-1]
         bound = written[3].checkpoint
 
@@ -286,8 +284,8 @@ async def test_a_damaged_row_is_reported(tmp_path: Path) -> None:
     async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
         id_ = await put_outputs(store, "t", {"a": "x" * 3000})
         file = sqlite_file(store)
-        for damage in ("checkpoint = X'00ff'", "type = 'strange'", "metadata = 'no json'", "checkpoint = X'80'"):
-            await file.rows(f"UPDATE checkpoints SET {damage}")
+        for damage in ("checkpoint = X'00ff'", "metadata = 'no json'", "checkpoint = X'80'"):
+            await file.read(f"UPDATE session_checkpoints SET {damage}")
             with pytest.raises(CheckpointError, match=r"damaged|cannot be read"):
                 await store.saver.aget_tuple(checkpoint_config("t", checkpoint=id_))
             with pytest.raises(CheckpointError, match=r"damaged|cannot be read"):

@@ -7,9 +7,9 @@ from langgraph.types import Command
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.steps.saver_operations import CheckpointKey
+from ragflow_lg.checkpoints.steps.thread_tables import CheckpointKey
 from tests.dsl_compiler.langgraph_app.test_application import NAME, SIZE, application, forms
-from tests.stores import OpenStore, checkpoint_config, put_checkpoint, read_checkpoint
+from tests.stores import OpenStore, checkpoint_config, put_checkpoint, read_checkpoint, sqlite_file
 
 THREAD = "55555555-5555-5555-5555-555555555555"
 
@@ -60,8 +60,7 @@ async def test_saver_operations_keeps_the_newest_checkpoint_which_can_continue(r
 
 async def test_a_failing_store_is_reported(tmp_path: Path) -> None:
     async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
-        inner: Any = store.saver.inner
-        await inner._file.do(lambda: inner.conn.executescript("DROP TABLE writes; DROP TABLE checkpoints"))
+        await sqlite_file(store).read("DROP TABLE session_checkpoints")
         with pytest.raises(CheckpointError, match="cannot be read"):
             await store.saver.adelete_for_runs(["1"])
         with pytest.raises(CheckpointError, match="cannot be deleted"):

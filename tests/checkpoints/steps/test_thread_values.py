@@ -12,14 +12,14 @@ async def test_large_parts_are_stored_once(reopen: OpenStore, monkeypatch: pytes
     big, lists = "x" * 100_000, [["y" * 90] * 20, "z" * 2000]
     async with reopen() as store:
         sizes: list[int] = []
-        blobs = store.saver.values.blobs
-        put_blobs = blobs.put
+        blobs = store.saver.tables
+        put_blobs = blobs.put_blobs
 
         async def count_bytes(thread: str, texts: Mapping[str, bytes]) -> None:
             sizes.append(sum(map(len, texts.values())))
             await put_blobs(thread, texts)
 
-        monkeypatch.setattr(blobs, "put", count_bytes)
+        monkeypatch.setattr(blobs, "put_blobs", count_bytes)
         for step in range(5):
             entry = {"outputs": {"a": {"text": big}, "b": {"step": step, "lists": lists}}}
             await put_checkpoint(store.saver, THREAD, entry)
@@ -41,8 +41,8 @@ async def test_blobs_that_were_read_are_not_written_again(reopen: OpenStore, mon
         async def note_write(thread: str, texts: Mapping[str, bytes]) -> None:
             writes.append(thread)
 
-        blobs = store.saver.values.blobs
-        monkeypatch.setattr(blobs, "put", note_write)
+        blobs = store.saver.tables
+        monkeypatch.setattr(blobs, "put_blobs", note_write)
         await put_outputs(store, "t", checkpoint.checkpoint["channel_values"]["outputs"])
         monkeypatch.undo()
         assert writes == []
@@ -74,3 +74,30 @@ async def test_a_session_that_is_deleted_repeatedly_is_reported(
         monkeypatch.setattr(one.saver.values, "forget", keep_blobs)
         with pytest.raises(CheckpointError, match="keeps deleting it"):
             await put_outputs(one, "t", values)
+
+
+KEY = "0" * 32
+
+
+async def test_results_are_found_by_key_until_their_thread_is_deleted(reopen: OpenStore) -> None:
+    large = {"text": "x" * 5000, "list": list(range(100))}
+    async with reopen() as store:
+        steps = store.saver.steps(checkpoint_config("t"))
+        assert await steps.find(KEY) == (False, None)
+        await steps.put(KEY, large)
+        await steps.put("1" * 32, None)
+    async with reopen() as store:
+        steps = store.saver.steps(checkpoint_config("t"))
+        assert await steps.find(KEY) == (True, large)
+        assert await steps.find("1" * 32) == (True, None)
+        assert await store.saver.steps(checkpoint_config("other")).find(KEY) == (False, None)
+        await store.saver.adelete_thread("t")
+        assert await steps.find(KEY) == (False, None)
+
+
+async def test_a_damaged_result_is_reported(reopen: OpenStore) -> None:
+    async with reopen() as store:
+        await put_outputs(store, "t", {"a": 1})
+        await store.saver.tables.put_blobs("t", {f"step:{KEY}": b'[{"a": 1}'})
+        with pytest.raises(CheckpointError, match="has been changed"):
+            await store.saver.steps(checkpoint_config("t")).find(KEY)

@@ -10,13 +10,13 @@ from typing_extensions import TypedDict
 
 from ragflow_lg.adapters.system_services import InlineFiles
 from ragflow_lg.base.errors import InputRefusedError
-from ragflow_lg.checkpoints.memory.memory_store import memory_saver
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.dsl_compiler.lower import as_application
 from ragflow_lg.services.services import Services
 from tests.fakes.canvas import CATALOG, canvas, node, text
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.rows import each_row
+from tests.stores import memory_saver
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 ECHO = canvas({"Message:Echo": node("Message", {"content": ["{sys.query}!"]})})

@@ -6,12 +6,12 @@ from langgraph.errors import InvalidUpdateError
 from langgraph.types import Command
 
 from ragflow_lg.base.errors import InputRefusedError
-from ragflow_lg.checkpoints.memory.memory_store import memory_saver
 from ragflow_lg.component.state import TurnRecord
 from ragflow_lg.dsl_compiler.langgraph_app.editing import _Turn, validate_edit  # pyright: ignore[reportPrivateUsage] - compared with the engine's
 from tests.dsl_compiler.langgraph_app.test_application import NAME, THREAD, application, forms
 from tests.fakes.canvas import canvas, node, switch, text
 from tests.harness.rows import each_row
+from tests.stores import memory_saver
 
 CHANNELS: dict[str, Any] = dict.fromkeys(("globals", "outputs", "history", "messages", "turn", "query", "branch:to:a"))
 

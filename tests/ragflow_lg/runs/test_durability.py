@@ -138,7 +138,7 @@ async def test_the_result_of_an_effect_is_stored_although_others_still_run(open_
 async def test_the_turn_keeps_its_seed_and_time(open_file: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_file("effects") as store:
         runner = runner_of({**_chain(), **out("{t3@result}")}, store=store, first=["t0"])
-        put = store.saver.inner.aput
+        put = store.saver.aput
         steps: list[int] = []
 
         async def fail(config: Any, checkpoint: Any, metadata: Any, versions: Any) -> Any:
@@ -147,11 +147,11 @@ async def test_the_turn_keeps_its_seed_and_time(open_file: Open, monkeypatch: py
             steps.append(metadata["step"])
             return await put(config, checkpoint, metadata, versions)
 
-        monkeypatch.setattr(store.saver.inner, "aput", fail)
+        monkeypatch.setattr(store.saver, "aput", fail)
         with pytest.raises(CheckpointError, match="disk full"):
             await play_run(runner.start("s", {"query": "q"}))
         before = await runner.state("s")
-        monkeypatch.setattr(store.saver.inner, "aput", put)
+        monkeypatch.setattr(store.saver, "aput", put)
         answer, events = await play_run(runner.continue_("s"))
         after = await runner.state("s")
     assert (answer, "+begin" in events, steps) == ("qx", False, [-1, 0, 1])
@@ -163,9 +163,10 @@ async def test_growing_lists_take_linear_space(tmp_path: Path) -> None:
     """A list grows by an assigner in a Loop, as the history of a session, or in a region that is resumed."""
 
     async def bytes_of(store: Store) -> int:
-        rows = await sqlite_file(store).rows(
-            "SELECT (SELECT sum(length(text)) FROM blobs) + (SELECT sum(length(checkpoint)) FROM checkpoints)"
-            " + (SELECT coalesce(sum(length(value)), 0) FROM writes)"
+        rows = await sqlite_file(store).read(
+            "SELECT (SELECT sum(length(content)) FROM session_blobs)"
+            " + (SELECT sum(length(checkpoint)) FROM session_checkpoints)"
+            " + (SELECT coalesce(sum(length(value)), 0) FROM session_writes)"
         )
         return int(rows[0][0])
 

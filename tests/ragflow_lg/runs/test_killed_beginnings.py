@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio.connection import AbstractConnection
 
 from ragflow_lg.checkpoints import Store
-from ragflow_lg.checkpoints.sqlite.sqlite_saver import SqliteFileSaver
+from ragflow_lg.checkpoints.sql.sql_tables import SqlTables
 from ragflow_lg.runs.runner import newest_run
 from tests.fakes.regions import form, loop, out, play_run, runner_of
 from tests.stores import OpenStore, sqlite_file
@@ -31,7 +31,7 @@ def _kill_at(store: Store, number: int) -> None:
         if count == number:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    if isinstance(store.saver.inner, SqliteFileSaver):
+    if isinstance(store.saver.tables, SqlTables):
         sqlite_file(store).connection.set_trace_callback(reach)
         return
     send: Any = AbstractConnection.send_packed_command  # pyright: ignore[reportUnknownMemberType] - redis-py

@@ -46,7 +46,7 @@ async def test_the_state_is_stored_before_the_last_event(reopen: OpenStore) -> N
 async def test_a_failing_store_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_store("memory://", SystemClock()) as store:
         runner = runner_of(out("x"), store=store)
-        monkeypatch.setattr(store.saver.inner, "aput", FailingPut(store.saver.inner.aput, 2))
+        monkeypatch.setattr(store.saver, "aput", FailingPut(store.saver.aput, 2))
         run = runner.start("s", {"query": "q"})
         with pytest.raises(CheckpointError):
             await play_run(run)
@@ -69,8 +69,8 @@ async def test_a_turn_continues_to_its_end_wherever_storing_it_was_interrupted(
     for fails_at in range(2, 10):  # before the second checkpoint, no turn has begun
         async with open_store("memory://", SystemClock()) as store:
             runner = runner_of({"t": component, **out("text")}, store=store)
-            put = FailingPut(store.saver.inner.aput, fails_at)
-            monkeypatch.setattr(store.saver.inner, "aput", put)
+            put = FailingPut(store.saver.aput, fails_at)
+            monkeypatch.setattr(store.saver, "aput", put)
             with suppress(CheckpointError):
                 await play_run(runner.start("s", {"query": "q"}))
             if not put.has_failed:

@@ -26,13 +26,13 @@ async def _talk(reopen: OpenStore, monkeypatch: pytest.MonkeyPatch) -> AsyncGene
         runner, reads = Runner(CANVAS, fake_services(), store=store), list[str]()
         for number in range(TURNS):
             await play_run(runner.start("s", {"query": str(number)}))
-        read = store.saver.inner.aget_tuple
+        read = store.saver.tables.get
 
-        async def count(config: Any) -> Any:
-            reads.append(config["configurable"].get("checkpoint_id", "newest"))
-            return await read(config)
+        async def count(key: Any) -> Any:
+            reads.append(key.checkpoint or "newest")
+            return await read(key)
 
-        monkeypatch.setattr(store.saver.inner, "aget_tuple", count)
+        monkeypatch.setattr(store.saver.tables, "get", count)
         yield store, runner, reads
 
 
@@ -76,13 +76,13 @@ async def test_an_old_step_in_a_region_is_found_from_its_own_position(
         for number in range(TURNS):
             await play_run(runner.start("s", {"query": str(number)}))
         inner = [info for info in [info async for info in runner.history("s")] if info.region]
-        read = store.saver.inner.aget_tuple
+        read = store.saver.tables.get
 
-        async def count(config: Any) -> Any:
-            reads.append(config["configurable"].get("checkpoint_id", "newest"))
-            return await read(config)
+        async def count(key: Any) -> Any:
+            reads.append(key.checkpoint or "newest")
+            return await read(key)
 
-        monkeypatch.setattr(store.saver.inner, "aget_tuple", count)
+        monkeypatch.setattr(store.saver.tables, "get", count)
         oldest = min(inner, key=lambda info: info.checkpoint)
         await runner.fork("s", "old", oldest.checkpoint)
         assert len(reads) < 10  # however long the session is

@@ -83,7 +83,9 @@ def test_a_damaged_session_does_not_keep_others_from_being_pruned(
         assert invoke("run", tmp_path / "c.json", "x" * 3000, "--session", session, *stored).exit_code == 0
     with sqlite3.connect("s.db") as database:
         thread = thread_of_session("ben")
-        assert database.execute("UPDATE checkpoints SET type = 'zz' WHERE thread_id = ?", (thread,)).rowcount
+        assert database.execute(
+            "UPDATE session_checkpoints SET metadata = 'zz' WHERE thread_id = ?", (thread,)
+        ).rowcount
     result = invoke("sessions", "prune", "--keep-turns", "1", *stored)
     carl, ben, anna = result.stdout.splitlines()
     assert (carl[:14], anna[:14]) == ("carl: deleted ", "anna: deleted ")

@@ -77,7 +77,7 @@ async def test_the_stored_answer_of_an_abandoned_run_has_the_sources_that_its_fo
         collected.feed(Message("Cut"))
         reference: dict[str, Any] = {"chunks": {"0": source}}
         collected.feed(MessageEnd({"reference": reference}))
-        run = EndedRun(head.envelope, "failed", "3 servers died", collected, lease_token=1_000)
+        run = EndedRun(head.envelope, "failed", "3 servers died", collected, lease_token=2**60)
         ending = Ending(
             server.app_state, server.turns.quotas, run, AnswerVoice(run), new_run(run, "hi"), is_taken_over=True
         )

@@ -1,4 +1,0 @@
-"""The SQLite backend: a single file that several processes can use.
-
-May import: the modules directly in `checkpoints`, `services`, `base`.
-"""

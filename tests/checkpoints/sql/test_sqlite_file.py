@@ -1,0 +1,59 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.adapters.system_services import SystemClock
+from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.sql.sqlite_file import open_sqlite
+from tests.stores import checkpoint_config, put_checkpoint
+
+
+async def test_only_the_owner_can_read_a_new_file(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "s.db"
+    async with open_sqlite(path) as file:
+        assert await file.read("SELECT count(*) FROM runs") == [(0,)]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_other_files_and_folders_are_rejected(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("This is not a database." * 100)
+    beneath = tmp_path / "text.db" / "s.db"
+    for path, text in (
+        (tmp_path / "text.db", "not a session store"),
+        (tmp_path, "is a folder"),
+        (beneath, f"'{beneath}' cannot be opened: (Not a directory|File exists). Choose another path."),
+    ):
+        with pytest.raises(CheckpointError, match=text):
+            async with open_sqlite(path):
+                pass
+
+
+@pytest.mark.parametrize("size", [50, 4096])
+async def test_a_truncated_file_is_reported_with_advice(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "s.db"
+    async with open_sqlite(path) as file:
+        await file.read("SELECT 1")
+    os.truncate(path, size)
+    with pytest.raises(CheckpointError, match=r"is damaged: .* \.recover \| sqlite3 NEW\.db"):
+        async with open_sqlite(path):
+            pass
+
+
+async def test_a_file_whose_header_is_overwritten_is_reported_with_advice(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    async with open_sqlite(path) as file:
+        await file.read("SELECT 1")
+    path.write_bytes(b"x" * 100 + path.read_bytes()[100:])
+    with pytest.raises(CheckpointError, match=r"not a session store: .*if it was a session store, restore a backup"):
+        async with open_sqlite(path):
+            pass
+
+
+async def test_a_relative_path_starts_at_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with open_store("sqlite:///sessions.db", SystemClock()) as store:
+        await put_checkpoint(store.saver, checkpoint_config("t"))
+    assert (tmp_path / "sessions.db").is_file()
