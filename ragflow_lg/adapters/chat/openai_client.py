@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from typing import Any, cast
 
 import httpx
 import openai
-from langchain_core.callbacks import AsyncCallbackManager
-from langchain_core.language_models import LanguageModelInput
-from langchain_core.messages import AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
-from langchain_core.runnables import RunnableConfig, ensure_config
 from langchain_openai.chat_models.base import BaseChatOpenAI
 from pydantic import SecretStr
 
@@ -95,31 +90,6 @@ class EndpointChat(BaseChatOpenAI):
     ``ChatOpenAI`` itself renames ``max_tokens``, which other servers do not support, and drops reasoning text. Answers
     are normalized, or a `ValueError` says what is wrong with them.
     """
-
-    async def astream(
-        self,
-        input: LanguageModelInput,
-        config: RunnableConfig | None = None,
-        *,
-        stop: list[str] | None = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[AIMessageChunk]:
-        """Yield the chunks of an answer, and keep none.
-
-        LangChain's method keeps all chunks and joins them at the end, for callbacks. A chunk takes 2 KB even without
-        any text, and joining a million of them would stop the event loop for seconds. It is used only for callbacks.
-        """
-        callbacks = ensure_config(config).get("callbacks")
-        if AsyncCallbackManager.configure(callbacks, self.callbacks, self.verbose).handlers:
-            async with aclosing(cast("Any", super().astream(input, config, stop=stop, **kwargs))) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-            return
-        messages = self._convert_input(input).to_messages()
-        async with aclosing(cast("Any", self._astream(messages, stop=stop, **kwargs))) as generated:
-            async for part in generated:
-                part.message.response_metadata |= part.generation_info or {}
-                yield part.message
 
     def _create_chat_result(
         self, response: dict[str, Any] | openai.BaseModel, generation_info: dict[str, Any] | None = None

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, ParamSpec, TypeVar
-from weakref import WeakValueDictionary
 
 from ragflow_lg.adapters.workers.slots import Slots
 from ragflow_lg.adapters.workers.worker_process import WorkerProcess
-from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.base.worker_tasks import WorkerTask
 
 P = ParamSpec("P")
@@ -30,7 +27,6 @@ class WorkerPool:
         self._memory_bytes = memory_bytes
         self._max_waiting = max_waiting
         self._slots = Slots(self.size, max_waiting, "for a worker process")
-        self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._long: WorkerPool | None = None
         """The processes of long tasks, as many again."""
         self._idle: list[WorkerProcess] = []
@@ -68,21 +64,12 @@ class WorkerPool:
         return await self._long._run_in_process(task, args, kwargs)
 
     async def _run_in_process(self, task: WorkerTask[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
-        async with self._share(), self._slots.slot():
+        async with self._slots.slot():
             process = await self._take_process()
             try:
                 return await process.perform(task, args, kwargs)
             finally:
                 self._keep(process)
-
-    def _share(self) -> AbstractAsyncContextManager[Any]:
-        """Return what keeps one of several tenants from taking all processes for hostile data."""
-        if not (tenant := current_notes().tenant):
-            return nullcontext()
-        share = self._shares.get(tenant)
-        if share is None:
-            share = self._shares[tenant] = asyncio.Semaphore(max(1, self.size - 1))
-        return share
 
     async def _take_process(self) -> WorkerProcess:
         while self._idle:

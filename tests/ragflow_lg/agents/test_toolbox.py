@@ -1,6 +1,5 @@
 import asyncio
 import json
-import time
 from typing import Any
 
 import pytest
@@ -144,14 +143,6 @@ async def test_names_keep_their_numbers_if_a_tool_is_forbidden() -> None:
     policies = ToolPolicies(ToolPermits(("TavilySearch",)))
     turn = await play_agent([Reply("hi")], params, policies=policies)
     assert [tool.name for tool in turn.model.requests[0][1].tools] == ["tavily_search_1"]
-
-
-@pytest.mark.parametrize("text", ["{" * 10_000, '{"query": ' + "[" * 200 + "]" * 200 + "}"])
-async def test_unrepairable_arguments_are_rejected_quickly(text: str) -> None:
-    start = time.process_time()
-    result = await call_result("wikipedia_search_0", text)
-    assert "must be a JSON object" in result
-    assert time.process_time() - start < 5
 
 
 class Foreign(Exception):

@@ -1,7 +1,5 @@
 """Tool calls that a model has written as text."""
 
-from typing import Any
-
 import pytest
 
 from ragflow_lg.agents.written_calls import find_unread_call, read_written_calls
@@ -121,8 +119,3 @@ def test_a_call_needs_a_name_and_an_object() -> None:
     for text in ("<tool_call>[]</tool_call>", '<tool_call>{"arguments": {}}</tool_call>', "<tool_call></tool_call>"):
         assert read_written_calls(text, ["look"]) == ()
         assert find_unread_call(text, ["look"])
-
-
-def test_many_tags_are_read_quickly() -> None:
-    text: Any = "<tool_call>" * 100_000
-    assert read_written_calls(text, ["look"]) == ()

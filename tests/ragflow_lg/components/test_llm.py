@@ -12,7 +12,7 @@ from ragflow_lg.component.events import AnswerDiscarded, Delta, NodeFinished
 from ragflow_lg.components.llm import llm
 from ragflow_lg.models.structured_answer import append_schema
 from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatRequest
-from tests.fakes.prompts import GUIDELINES, head_of
+from tests.fakes.prompts import GUIDELINES
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.rows import each_row
@@ -155,14 +155,6 @@ async def test_thinking_without_an_opening_tag_is_withdrawn_and_shown_as_thinkin
     assert shown == [*thought, ("\n\nYes", "", False), (".", "", False)]
 
 
-async def test_thinking_without_an_opening_tag_is_the_same_whole_and_after_a_retry() -> None:
-    whole = await ask(ScriptedModel([Reply("".join(UNOPENED))]))
-    assert whole.outputs["content"] == "\n\nYes."
-    model = ScriptedModel([Reply(chunks=UNOPENED[:3], error="lost"), Reply(chunks=UNOPENED)])
-    again = await ask(model, {"max_retries": 1, "delay_after_error": 0}, streams_to=("out",))
-    assert again.outputs["content"] == "\n\nYes."
-
-
 @pytest.mark.parametrize("answer", ["<think>hm", "<think>hm</think>", "<think>hm</think>\n ", "hm</think>"])
 async def test_an_answer_that_is_only_thinking_is_an_error_or_said(answer: str) -> None:
     whole = await ask(ScriptedModel([Reply(answer)]))
@@ -197,13 +189,6 @@ async def test_a_failing_model_is_asked_again() -> None:
     assert (await ask(model, {"max_retries": 1})).error == "down"
 
 
-async def test_an_interrupted_stream_preserves_the_shown_text() -> None:
-    model = ScriptedModel([Reply(chunks=["par", "tial <th"], error="lost")])
-    result = await ask(model, streams_to=("out",))
-    assert result.error == "lost"
-    assert result.outputs["content"] == "partial "
-
-
 async def test_a_model_that_is_asked_again_withdraws_what_it_has_shown() -> None:
     model = ScriptedModel([Reply(chunks=["par"], error="lost"), Reply(chunks=["o", "k"])])
     result = await ask(model, {"max_retries": 1, "delay_after_error": 0}, streams_to=("out",))
@@ -212,30 +197,6 @@ async def test_a_model_that_is_asked_again_withdraws_what_it_has_shown() -> None
     model = ScriptedModel([Reply(chunks=["par"], error="lost"), Reply(error="down")])
     result = await ask(model, {"max_retries": 1, "delay_after_error": 0}, streams_to=("out",))
     assert (result.error, result.outputs["content"]) == ("down", "")
-
-
-class Lingering(ScriptedModel):
-    """Streams through an iterator that is no generator."""
-
-    def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
-        return Pieces(["a", "b"])
-
-
-class Pieces:
-    def __init__(self, pieces: list[str]) -> None:
-        self.pieces = pieces
-
-    def __aiter__(self) -> Pieces:
-        return self
-
-    async def __anext__(self) -> ChatDelta:
-        if not self.pieces:
-            raise StopAsyncIteration
-        return ChatDelta(self.pieces.pop(0))
-
-
-async def test_any_iterator_is_a_stream() -> None:
-    assert (await ask(Lingering(), streams_to=("out",))).outputs["content"] == "ab"
 
 
 async def test_an_endless_answer_is_cut_off() -> None:
@@ -335,10 +296,6 @@ class NoModels:
 async def test_a_missing_model_is_the_error_of_the_node() -> None:
     result = await run_component(llm, {"llm_id": "m@P"}, services=fake_services(models=NoModels()))
     assert result.error == "no model 'm@P'"
-
-
-def test_the_schema_in_a_prompt_can_be_recognized() -> None:
-    assert append_schema("S", SCHEMA).startswith("S\n" + head_of("structured_output"))
 
 
 async def test_this_turns_entry_of_the_history_is_omitted() -> None:

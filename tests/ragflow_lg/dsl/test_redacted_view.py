@@ -1,6 +1,5 @@
 import json
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -79,15 +78,6 @@ LARGE: dict[str, Callable[[], Any]] = {
     "map": lambda: {str(i): i for i in range(200_000)},
     "nested": lambda: [["y" * 9_000] * 9] * 9,
 }
-
-
-@pytest.mark.parametrize("kind", LARGE)
-def test_large_values_become_small_quickly(kind: str) -> None:
-    value = LARGE[kind]()
-    began = time.process_time()
-    text_of_view = json.dumps(view(SECRET).value(value))
-    assert len(text_of_view) < 3 * MAX_CHARS
-    assert time.process_time() - began < 1.0
 
 
 def test_deep_values_are_cut() -> None:

@@ -62,11 +62,6 @@ def test_other_text_is_not_held_back() -> None:
     ]
 
 
-def test_hostile_text_takes_linear_time() -> None:
-    stream = CitationFilter(lambda number: False)
-    assert len(stream.feed(" " * 1_000_000 + "[ID:" * 250_000)) > 1_999_000
-
-
 REQUEST = ChatRequest("S", ({"role": "user", "content": "q"},))
 SOURCES = {"chunks": {"61": {"id": "c-rice", "content": "Rice needs water."}}, "doc_aggs": {}}
 

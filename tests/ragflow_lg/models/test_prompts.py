@@ -151,11 +151,6 @@ def test_sections_are_extracted(system: str, rest: str, overrides: dict[str, str
     assert extract_sections(system) == (rest, overrides)
 
 
-def test_extracting_sections_takes_linear_time() -> None:
-    text = "<REFLECTION>" * 100_000
-    assert extract_sections(text) == (text, {})
-
-
 def test_a_request_that_fits_stays_unchanged() -> None:
     messages = [user("a" * 40), assistant("b"), user("c" * 40)]
     assert fit_context("s" * 40, messages, 40) == ("s" * 40, messages)

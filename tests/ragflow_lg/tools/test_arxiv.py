@@ -1,13 +1,10 @@
 from typing import Any
 
-import pytest
-from pydantic import ValidationError
-
 from ragflow_lg.base.foreign_markup import MAX_XML_CHARS
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.tools.arxiv import arxiv
 from tests.fakes.http_server import Route
-from tests.fakes.run import Result, bind, run_component
+from tests.fakes.run import Result, run_component
 from tests.fakes.services import ScriptedHttp
 from tests.fakes.tools import local_service, request_parts, run_search
 from tests.harness.rows import each_row
@@ -73,18 +70,6 @@ async def test_papers_as_text_and_as_rows() -> None:
     assert (http.requests[0].query["max_results"], http.requests[0].query["sortBy"]) == ("12", "relevance")
 
 
-async def test_nothing_found() -> None:
-    result, _ = await search({}, feed())
-    assert (result.error, result.outputs["formalized_content"], result.outputs["json"]) == (None, "", [])
-
-
-async def test_at_most_top_n_papers_are_requested_and_returned() -> None:
-    result, http = await search({"top_n": 2}, feed(*[ENTRY] * 50))
-    assert len(result.outputs["json"]) == 2
-    _, http = await search({"top_n": 10**9}, feed())
-    assert http.requests[0].query["max_results"] == "1000"
-
-
 async def test_an_error_entry_is_an_error() -> None:
     entry = "<entry><id>http://arxiv.org/api/errors#x</id><title>Error</title><summary>bad sort</summary></entry>"
     result, _ = await search({}, feed(entry))
@@ -122,9 +107,3 @@ async def test_lone_surrogates_and_declared_encodings_are_handled() -> None:
         {}, feed(BARE.replace("Bare", "B\ud800re"), head='<?xml version="1.0" encoding="utf-16"?>')
     )
     assert (result.error, result.outputs["json"][0]["title"]) == (None, "B?re")
-
-
-@pytest.mark.parametrize("params", [{"top_n": 0}, {"top_n": "5"}, {"sort_by": "date"}])
-def test_invalid_parameters_are_rejected(params: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        bind(arxiv, params)

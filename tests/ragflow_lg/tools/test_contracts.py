@@ -1,8 +1,6 @@
 """What every tool does with the usual, the rare and the broken answers of its service."""
 
 import json
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,15 +10,12 @@ from msgspec.structs import replace as replace_struct
 from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
 from ragflow_lg.component.tool import SearchOutputs
 from ragflow_lg.server.devtools.mock_llm.rules import MockCall
-from ragflow_lg.services.tool_policies import CrawlerRules
 from tests.fakes.agents import tool_calls
 from tests.fakes.canvas import node
 from tests.fakes.mock_llm import MockLLM, reply
-from tests.fakes.recordings import record, replay
 from tests.fakes.regions import runner_of
 from tests.fakes.run import Result, run_component
-from tests.fakes.services import OneModel, Reply, ScriptedModel
-from tests.fakes.strategy_scripts import replies_of
+from tests.fakes.services import Reply, ScriptedModel
 from tests.fakes.tool_stubs.stub import Fault, ServiceStub
 from tests.harness.rows import each_row
 from tests.ragflow_lg.tools.contracts import CONTRACTS, Contract, service_of
@@ -89,57 +84,11 @@ async def test_an_agent_uses_the_tool(contract: Contract) -> None:
         assert contract.key not in json.dumps(state, default=str)
 
 
-@every_contract
-@pytest.mark.parametrize("strategy", ["react", "plan_and_reflect"])
-async def test_the_other_strategies_use_the_tool_as_well(contract: Contract, strategy: str) -> None:
-    assert contract.spec.tool is not None
-    stub = contract.stub()
-    async with service_of(contract, stub) as (host, services):
-        call_ = {"name": f"{contract.spec.tool.function}_0", "arguments": contract.arguments(host)}
-        model = ScriptedModel(replies_of([{"think": "Look.", "calls": [call_]}, {"answer": "It is so."}], strategy))
-        components = agent_with(contract)
-        components["a"]["obj"]["params"]["strategy"] = strategy
-        services = replace_struct(services, models=OneModel(model))
-        run = runner_of(components, services=services, saver=InMemorySaver()).start("s", {"query": "Tell me."})
-        async for _ in run:
-            pass
-    assert (run.status, run.answer.endswith("It is so.")) == ("succeeded", True)
-    read = [
-        str(message["content"]).replace('\\"', '"') for _, request in model.requests for message in request.messages
-    ]
-    assert any(contract.says in text.replace("\\\\", "\\") for text in read)
-    assert stub.received
-
-
-@every_contract
-async def test_a_recorded_run_of_an_agent_is_played_without_the_service(contract: Contract, tmp_path: Path) -> None:
-    file = tmp_path / "run.jsonl"
-    async with service_of(contract, contract.stub(), crawler=CrawlerRules(False, user_agent="Acme/1")) as (
-        host,
-        services,
-    ):
-        services = replace_struct(services, models=OneModel(model_that_calls(contract, host)))
-        run, events = await record(file, agent_with(contract), services)
-    again, replayed, tape = await replay(file, agent_with(contract))
-    assert (run.status, again.status, tape.problems, tape.unused) == ("succeeded", "succeeded", [], 0)
-    assert replayed == events
-    assert "It is so." in json.dumps(events)
-    assert not contract.key or contract.key not in file.read_text("utf-8")
-
-
 @each_row("contract", [c for c in CONTRACTS if c.nothing])
 async def test_nothing_found_is_no_error(contract: Contract) -> None:
     result = await call(contract, contract.nothing)
     assert result.error is None
     assert contract.says not in text_of(contract, result)
-
-
-@every_contract
-async def test_without_a_query_no_request_is_sent(contract: Contract) -> None:
-    stub = contract.stub()
-    result = await call(contract, " ", stub=stub)
-    assert (result.error, stub.received) == (None, [])
-    assert not result.outputs[contract.output]
 
 
 @each_row("contract", KEYED)
@@ -165,16 +114,6 @@ async def test_a_rate_limit_is_an_error_with_the_pause(contract: Contract) -> No
     result = await call(contract, stub=stub)
     assert result.error
     assert ("It asks clients to wait 1 s." in result.error) == bool(stub.busy.headers)
-
-
-@every_contract
-async def test_a_call_is_repeated_after_a_rate_limit(contract: Contract) -> None:
-    stub = contract.stub()
-    stub.busy = replace(stub.busy, headers={})
-    stub.fault, stub.faults = "busy", 1
-    result = await call(contract, stub=stub, max_retries=1)
-    assert result.error is None
-    assert contract.says in text_of(contract, result)
 
 
 @every_contract

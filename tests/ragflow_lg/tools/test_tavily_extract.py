@@ -65,12 +65,6 @@ async def test_invalid_urls_are_an_error(urls: Any) -> None:
     assert http.requests == []
 
 
-async def test_a_missing_key_is_reported_with_its_setting() -> None:
-    result, _ = await extract({"urls": "http://e"}, key="")
-    assert "TavilyExtract has no API key" in str(result.error)
-    assert "[tools.tavily] api_key" in str(result.error)
-
-
 async def test_a_model_gets_json_and_the_canvas_sets_arguments_that_it_omits() -> None:
     turn = await play_agent(
         [tool_calls(("tavily_extract_0", {"urls": ["http://e/1"], "extract_depth": "advanced"})), Reply("ok")],

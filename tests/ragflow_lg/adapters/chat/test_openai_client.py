@@ -1,15 +1,11 @@
 import json
-import weakref
 from collections.abc import AsyncIterator
-from contextlib import aclosing
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import openai
 import pytest
-from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.messages import HumanMessage
-from langchain_core.outputs import LLMResult
 
 from ragflow_lg.adapters.chat.openai_client import REASONING, EndpointChat, make_chat
 from tests.harness.rows import each_row
@@ -71,22 +67,3 @@ async def test_the_client_does_not_retry() -> None:
     with pytest.raises(openai.InternalServerError):
         await chat_with(httpx.MockTransport(respond)).ainvoke(USER)
     assert len(requests) == 1
-
-
-async def test_chunks_are_kept_only_for_callbacks() -> None:
-    body = "".join(f'data: {{"choices": [{{"index": 0, "delta": {{"content": "{n}"}}}}]}}\n\n' for n in range(3))
-    seen: list[str] = []
-
-    class Listener(AsyncCallbackHandler):
-        async def on_llm_end(self, response: LLMResult, **_: Any) -> None:
-            seen.append(response.generations[0][0].text)
-
-    kept: list[weakref.ref[Any]] = []
-    async with aclosing(cast("Any", streaming(body).astream(USER))) as chunks:
-        async for chunk in chunks:
-            kept.append(weakref.ref(chunk))
-            del chunk
-            assert sum(each() is not None for each in kept) <= 1
-    chunks = [chunk async for chunk in streaming(body).astream(USER, {"callbacks": [Listener()]})]
-    assert [chunk.content for chunk in chunks[:3]] == ["0", "1", "2"]
-    assert (len(kept), seen) == (3, ["012"])

@@ -1,5 +1,4 @@
 import socket
-import time
 
 import pytest
 
@@ -143,9 +142,3 @@ async def test_the_system_resolves_hosts() -> None:
 async def test_socket_files_are_refused() -> None:
     with pytest.raises(ServiceError, match="socket file"):
         await PinnedNetwork(AddressGuard()).connect_unix_socket("/run/docker.sock")
-
-
-async def test_sleep_waits() -> None:
-    start = time.monotonic()
-    await PinnedNetwork(AddressGuard()).sleep(0.02)
-    assert time.monotonic() - start > 0.01

@@ -11,7 +11,6 @@ from ragflow_lg.adapters.workers import worker_process
 from ragflow_lg.adapters.workers.worker_main import NICE
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import ComponentError, ServiceError, WorkLimitError
-from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.base.worker_tasks import WorkerTask
 from tests.fakes import worker_tasks as tasks
 
@@ -106,17 +105,6 @@ async def test_cancelling_kills_the_worker(pool: WorkerPool) -> None:
 
     assert time.monotonic() - begin < 15
     assert {await pool.run(tasks.process_id) for _ in range(3)}
-
-
-async def test_one_tenant_cannot_take_all_processes(pool: WorkerPool) -> None:
-    with use_notes(RequestNotes(tenant="noisy")):
-        crowd = [asyncio.create_task(pool.run(tasks.sleep_long, 20)) for _ in range(10)]
-    await asyncio.sleep(0)
-    async with asyncio.timeout(60):
-        assert await pool.run(tasks.process_id) > 0
-    for task in crowd:
-        task.cancel()
-    await asyncio.gather(*crowd, return_exceptions=True)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="others compare the priorities of all processes")
