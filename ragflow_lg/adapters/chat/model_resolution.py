@@ -15,7 +15,8 @@ from typing import NamedTuple
 from ragflow_lg.adapters.chat.demo_chat import DemoChat
 from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, MakeChat, OpenAIChat
 from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model
-from ragflow_lg.adapters.model_families.families import FAMILIES, FamilyEndpoint, ModelFamily, open_family
+from ragflow_lg.adapters.model_families.families import FAMILIES, open_family
+from ragflow_lg.adapters.model_families.model_family import FamilyEndpoint, ModelFamily
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatModel
 

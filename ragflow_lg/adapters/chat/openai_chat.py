@@ -32,7 +32,7 @@ from ragflow_lg.services.chat import AnswerEnd, ChatAnswer, ChatDelta, ChatReque
 if TYPE_CHECKING:
     import httpx
 
-    from ragflow_lg.adapters.model_families.families import ModelFamily
+    from ragflow_lg.adapters.model_families.model_family import ModelFamily
 
 MakeChat: TypeAlias = Callable[..., Any]
 """A factory of LangChain chat models, called with ``model``, ``base_url``, ``api_key`` and ``timeout_s``."""

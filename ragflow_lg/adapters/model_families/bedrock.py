@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from ragflow_lg.adapters.model_families.claude_options import claude_version, sampling_names, thinking_option
-from ragflow_lg.adapters.model_families.families import (
+from ragflow_lg.adapters.model_families.model_family import (
     FamilyEndpoint,
     ModelFamily,
     create_embeddings,

@@ -10,7 +10,7 @@ import pytest
 
 from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
 from ragflow_lg.adapters.http import answer_limits
-from ragflow_lg.adapters.model_families.families import FamilyEndpoint
+from ragflow_lg.adapters.model_families.model_family import FamilyEndpoint
 from ragflow_lg.base import extras
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.chat import ChatDelta, ChatRequest, Usage

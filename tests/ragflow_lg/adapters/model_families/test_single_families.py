@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
 from ragflow_lg.adapters.model_families.claude_options import thinking_option
-from ragflow_lg.adapters.model_families.families import AnthropicFamily, FamilyEndpoint, GoogleFamily, open_family
+from ragflow_lg.adapters.model_families.families import open_family
+from ragflow_lg.adapters.model_families.model_family import AnthropicFamily, FamilyEndpoint, GoogleFamily
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.chat import ChatRequest
 from tests.fakes.http_server import HttpServer, Route
