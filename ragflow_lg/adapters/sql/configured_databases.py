@@ -200,13 +200,11 @@ class _Batch:
         while pending:
             try:
                 async with open_session(server) as session:
-                    while pending and not session.is_broken:
+                    while pending and not (session.is_broken or session.is_sending):
                         results.append(await self._run_one(session, pending.pop(0)))
                         last = results[-1]
                         if last.columns and not last.rows:
                             return results
-                        if last.has_more or self._too_large == last.error:
-                            break  # the connection is still sending
             except DriverError as error:
                 reason = self._describe(error.original)
                 raise ServiceError(f"Database Connection Failed! {reason}", is_retryable=True) from None
@@ -287,6 +285,7 @@ class _Batch:
             await self._roll_back(session)
             reason = self._describe(error.original)
             return self._failure(statement, self._too_large if _TOO_LARGE in reason else reason)
+        session.is_sending = rows.is_cut
         return self._result(statement, rows)
 
     async def _roll_back(self, session: Session) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
@@ -74,7 +75,7 @@ def rows_of(
     while chunk := fetch(min(chunk_rows, limits.rows + 1 - len(rows))):
         for row in chunk:
             entries = [to_json_value(value) for value in row]
-            size += sum(map(size_of_value, entries))
+            size += len(json.dumps(entries, ensure_ascii=False))
             rows.append(dict(zip(names, entries, strict=True)))
         if size > limits.bytes:
             return Rows(None, [], is_cut=True)
@@ -138,13 +139,3 @@ def _text_of(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         return data.hex()
-
-
-def size_of_value(value: JsonValue) -> int:
-    """Return about how many bytes a value takes."""
-    if isinstance(value, str):
-        return len(value) + 2
-    if isinstance(value, Mapping):
-        entries = cast("Mapping[str, JsonValue]", value)
-        return 2 + sum(len(key) + size_of_value(entry) for key, entry in entries.items())
-    return 2 + sum(map(size_of_value, value)) if isinstance(value, list) else 8

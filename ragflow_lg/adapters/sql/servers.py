@@ -74,6 +74,8 @@ class Session:
         self._connection = connection
         self._driver = driver
         self.is_broken = False
+        self.is_sending = False
+        """Whether the server still sends rows that nobody reads."""
 
     async def run(self, work: Callable[[Connection], T], timeout_s: float) -> T:
         """Run a function with the connection. If it takes too long or is cancelled, the statement is killed.
@@ -97,19 +99,27 @@ class Session:
             return task.result()
 
     async def close(self) -> None:
-        """Close the connection, whatever it is still sending; a statement in a thread closes it when it ends."""
+        """Close the connection, and drop one that is broken or still sending."""
         if not self._server.kind.is_async:
             await asyncio.to_thread(self._connection.close)
             return
         with suppress(DriverError), converting_errors():
             async with asyncio.timeout(KILL_S):
-                await self._connection.invalidate()
+                if self.is_broken or self.is_sending:
+                    await self._connection.invalidate()
                 await self._connection.close()
 
     async def _call(self, work: Callable[[Connection], T]) -> T:
         if self._server.kind.is_async:
             return await self._connection.run_sync(work)
-        return await asyncio.to_thread(work, self._connection)
+        return await asyncio.to_thread(self._work_in_thread, work)
+
+    def _work_in_thread(self, work: Callable[[Connection], T]) -> T:
+        try:
+            return work(self._connection)
+        finally:
+            if self.is_broken:  # nobody waits for it any more, and only this thread may use the connection
+                self._connection.close()
 
     async def _stop(self, task: asyncio.Task[Any]) -> None:
         """Stop the statement in the server, and drop the connection.
@@ -122,7 +132,6 @@ class Session:
                 if kill is not None:
                     await kill(self._server, self._driver)
         if not self._server.kind.is_async:
-            task.add_done_callback(lambda _: _start(self.close()))
             return  # a thread cannot be stopped
         await asyncio.wait({task}, timeout=KILL_S)
         task.cancel()
