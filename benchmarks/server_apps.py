@@ -119,7 +119,7 @@ async def ours(folder: Path, model: Any = None) -> AsyncGenerator[tuple[Any, Any
         open_run_manager(settings, store) as run_manager,
     ):
         app = make_app(AppState(settings, database, store, services_of(model or SlowModel()), run_manager))
-        yield app, app.state.turns.drain, await KeyRepository(database).create("bench", 1)
+        yield app, app.state.turns.playing.drain, await KeyRepository(database).create("bench", 1)
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from functools import cache
@@ -68,14 +67,10 @@ def _start(runner: Runner, session: str) -> Run:
     )
 
 
-async def _published() -> None:
-    """Return at once: what has been read is published."""
-
-
 async def _read(run: Run, count: int = -1, end: str = "killed") -> list[Any]:
     """Read events; after ``count`` of them leave the run, as if its process was killed, or drain or interrupt it."""
     events: list[Any] = []
-    async with aclosing(cast("AsyncGenerator[Any]", run.with_records(_published))) as stream:
+    async with aclosing(run.with_records(publishes=True)) as stream:
         async for event in stream:
             events.append(event)
             if len(events) == count:
@@ -122,7 +117,7 @@ async def _read_rest(run: Run, replay: Continuation, count: int = -1) -> list[An
     """Read the events of a continuation that followers have not received; leave it after ``count`` of its events."""
     events: list[Any] = []
     try:
-        async with aclosing(cast("AsyncGenerator[Any]", run.with_records(_published))) as stream:
+        async with aclosing(run.with_records(publishes=True)) as stream:
             async for event in stream:
                 events += replay.feed(event)
                 count -= 1

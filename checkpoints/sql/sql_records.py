@@ -85,7 +85,9 @@ class SqlRecords:
 
     async def delete_session(self, session: str) -> None:
         """Delete all of a session's records."""
-        await self._write(session, Statement("DELETE FROM runs WHERE session = ?", (hex_session(session),)))
+        name = (hex_session(session),)
+        cancels = "DELETE FROM cancels WHERE session IN (SELECT run_id FROM runs WHERE session = ?)"
+        await self._write(session, Statement(cancels, name), Statement("DELETE FROM runs WHERE session = ?", name))
 
     async def _write(self, session: str, *statements: Statement) -> None:
         with translate_errors(*self._database.errors):

@@ -22,6 +22,10 @@ class RequestNotes(Struct):
     """The id of the API key, not the key itself."""
     session: str = ""
     run: str = ""
+    request_key: str = ""
+    """The hash of its ``Idempotency-Key``, or ``""``."""
+    request_hash: str = ""
+    """The hash of what was sent with that key."""
 
 
 _NOTES: ContextVar[RequestNotes | None] = ContextVar("request_notes", default=None)

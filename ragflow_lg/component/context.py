@@ -23,7 +23,7 @@ from ragflow_lg.component.node_values import NodeValues
 from ragflow_lg.component.plan import find_stored_secrets, make_redacted_view
 from ragflow_lg.component.spec import MessageAlternative
 from ragflow_lg.component.state import TurnRequest
-from ragflow_lg.component.turn_context import NestedTurn, TurnContext
+from ragflow_lg.component.turn_context import NestedVisits, TurnContext
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.field_values import parse_object
 from ragflow_lg.dsl.forms import declared_options, is_file, read_value, stored_files, unwrap_submission
@@ -148,7 +148,7 @@ class RunContext(NodeValues, NodeSteps):
     def nested_turn(self) -> TurnContext:
         """Return the turn context for a canvas that runs inside this node. Its steps belong to this node."""
         steps, place = self._steps()
-        nested = NestedTurn(place, self.begun_calls, self.budget)
+        nested = NestedVisits(place, self.begun_calls, self.budget)
         return TurnContext(self.services, steps=steps, nested=nested, outer=self._turn)
 
     async def check_interruption(self) -> None:

@@ -54,7 +54,7 @@ class Call:
                 asyncio.get_running_loop().call_later(STORE_S, turn.stop)
 
 
-class NestedTurn:
+class NestedVisits:
     """Names the visits of a nested turn, and collects their usage and texts."""
 
     def __init__(self, place: str, begun_calls: BegunCalls, budget: TokenBudget | None = None) -> None:
@@ -119,7 +119,7 @@ class TurnContext(Struct, eq=False):
     outer: TurnContext | None = None
     """The context of the turn that contains this one, for a nested turn."""
     limits: Limits = field(default_factory=Limits)
-    nested: NestedTurn | None = None
+    nested: NestedVisits | None = None
     """For the turn of a canvas that runs inside a node of another canvas."""
     visits: int = 0
     """The number of node executions that have started."""

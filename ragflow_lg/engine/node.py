@@ -23,7 +23,7 @@ from ragflow_lg.component.context import Round, RunContext
 from ragflow_lg.component.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.component.state import TurnRequest
-from ragflow_lg.component.turn_context import NestedTurn, TurnContext
+from ragflow_lg.component.turn_context import NestedVisits, TurnContext
 from ragflow_lg.engine.interrupted_calls import Ask, ask_about_calls, begin_once
 from ragflow_lg.engine.message_preview import preview_messages
 from ragflow_lg.engine.node_attempts import apply_error_policy, attempt, plain_outputs
@@ -127,7 +127,7 @@ async def visit_item(
 
 
 async def _find_stored_visit(
-    turn: TurnContext, inner: NestedTurn, task: str
+    turn: TurnContext, inner: NestedVisits, task: str
 ) -> tuple[dict[str, Any], list[str]] | None:
     """Return a node's result from before a crash, if its canvas runs inside a node of another canvas."""
     if turn.steps is None or not task:
@@ -137,7 +137,7 @@ async def _find_stored_visit(
 
 
 async def _store_visit(
-    turn: TurnContext, inner: NestedTurn, ctx: RunContext, update: Mapping[str, Any], next_names: list[str], text: str
+    turn: TurnContext, inner: NestedVisits, ctx: RunContext, update: Mapping[str, Any], next_names: list[str], text: str
 ) -> None:
     if turn.steps is not None and ctx.task:
         used = {"usage": list(ctx.usage), "tokens": ctx.budget.spent}

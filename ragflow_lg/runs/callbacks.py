@@ -130,73 +130,43 @@ class CallbackDispatcher:
         """Report the end, and wait for the callbacks until the timeout."""
         for queue in self._queues:
             queue.enqueue("on_run_finished", self._run, summary, is_last=True)
-        unstarted = [queue for queue in self._queues if queue.task is None and queue.has_calls]
-        if len(unstarted) == 1 and not any(queue.task for queue in self._queues):
-            await unstarted[0].work()  # nothing else needs to be waited for: a task would only cost time
-            return
-        for queue in unstarted:
-            queue.start()
-        if tasks := [queue.task for queue in self._queues if queue.task is not None]:
+        if tasks := [queue.task for queue in self._queues]:
             await asyncio.wait(tasks, timeout=self._limits.timeout_s)
         for queue in self._queues:
             queue.stop()
 
 
 class _CallbackQueue:
-    """One callback with its queue and its worker task, which starts with the first call."""
+    """One callback with its queue and the task that empties it."""
 
     def __init__(self, callback: RunCallbacks, limits: CallbackLimits, logged_ids: set[int]) -> None:
         self._callback = callback
         self._methods = {name: method for name in _NAMES if _is_overridden(method := getattr(callback, name), name)}
         self._limits = limits
         self._logged_ids = logged_ids
-        self._calls: list[_Call] = []
-        self._wake: asyncio.Event | None = None
-        self._is_closed = False
+        self._calls: asyncio.Queue[_Call | None] = asyncio.Queue()
         self._has_timed_out = False
-        self.task: asyncio.Task[None] | None = None
+        self.task = asyncio.create_task(self._work())
 
     def enqueue(self, name: str, *arguments: Any, is_last: bool = False) -> None:
         """Call a method, unless it is the one of the base class, which does nothing."""
-        if (method := self._methods.get(name)) is not None:
-            if self.task is None and not is_last:
-                self.start()
-            self._add(partial(method, *arguments), is_last=is_last)
-        self._is_closed = self._is_closed or is_last
-        if self._wake is not None:
-            self._wake.set()
-
-    @property
-    def has_calls(self) -> bool:
-        """Whether calls are waiting."""
-        return bool(self._calls)
-
-    def start(self) -> None:
-        """Call the methods in a task from now on."""
-        self._wake = asyncio.Event()
-        self.task = asyncio.create_task(self.work())
-
-    def _add(self, call: _Call, *, is_last: bool) -> None:
-        if len(self._calls) >= self._limits.max_waiting and not is_last:
+        method = self._methods.get(name)
+        if method is not None and self._calls.qsize() >= self._limits.max_waiting and not is_last:
             self._log_once(f"is too slow: more than {self._limits.max_waiting:,} events are queued, some are dropped")
-        elif not self._has_timed_out:
-            self._calls.append(call)
+        elif method is not None:
+            self._calls.put_nowait(partial(method, *arguments))
+        if is_last:
+            self._calls.put_nowait(None)
 
     def stop(self) -> None:
-        if self.task is not None and not self.task.done():
+        if not self.task.done():
             self._log_once(f"did not finish within {self._limits.timeout_s:g} s")
             self.task.cancel()
 
-    async def work(self) -> None:
-        """Call the methods until the end of the run has been reported."""
-        while not self._has_timed_out:
-            while self._calls and not self._has_timed_out:
-                await self._call(self._calls.pop(0))
-            if self._is_closed or self._wake is None:
-                return
-            self._wake.clear()
-            await self._wake.wait()
-        self._calls.clear()
+    async def _work(self) -> None:
+        while (call := await self._calls.get()) is not None:
+            if not self._has_timed_out:
+                await self._call(call)
 
     async def _call(self, call: _Call) -> None:
         limit = asyncio.timeout(self._limits.timeout_s)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
 from ragflow_lg.base.errors import (
@@ -26,14 +27,13 @@ from ragflow_lg.component.events import (
 )
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
+from ragflow_lg.engine.graph_run import GraphTask
 from ragflow_lg.runs.callbacks import RunSummary
 from ragflow_lg.runs.graph_input import Intent, find_graph_input
-from ragflow_lg.runs.graph_task import GraphTask
 from ragflow_lg.runs.pauses import open_pauses
 from ragflow_lg.runs.progress import Progress, read_progress
 from ragflow_lg.runs.run_observer import CallObserver
-from ragflow_lg.runs.run_options import RunOptions
-from ragflow_lg.runs.run_session import EndStatus, RunSession, step_store
+from ragflow_lg.runs.run_session import EndStatus, HeldSession, PlayOptions, step_store
 from ragflow_lg.runs.stored_turn import read_stored_end, thread_config
 from ragflow_lg.runs.wire.answer_text import AnswerText, message_frames
 from ragflow_lg.runs.wire.message_order import MessageOrder
@@ -55,7 +55,7 @@ class Run:
 
     def __init__(
         self,
-        options: RunOptions,
+        options: PlayOptions,
         session: SessionId | str,
         intent: Intent,
         request: TurnRequest,
@@ -95,7 +95,7 @@ class Run:
         joins_nodes = options.store is None or options.store.durability == "effects"
         self._turn = TurnContext(services, self._sink, step_store(canvas, config), joins_nodes=joins_nodes)
         self._observer = CallObserver(canvas.plan, options.callbacks, self.record, options.store)
-        self._session = RunSession(options, session_id, config, self._turn, self._observer)
+        self._session = HeldSession(options, session_id, self.record.run_id, config, self._turn, self._observer)
         self._graph = GraphTask(self._sink)
         self.collected = AnswerText()
         """The text and the sources that the events so far contain, and the form that the turn waits at."""
@@ -193,27 +193,23 @@ class Run:
             invalid. InputRefusedError: if a file in the request cannot be read. RunError: if the engine or the
             checkpointer fails; component failures are reported as events.
         """
-        return cast("AsyncIterator[WireEvent]", self._play(False))
+        return cast("AsyncIterator[WireEvent]", _each(self._play(False)))
 
-    def with_records(
-        self, publish: Callable[[], Awaitable[None]] | None = None
-    ) -> AsyncIterator[WireEvent | AgentRecord]:
-        """Run the turn as in normal iteration, and also yield agent records.
+    def with_records(self, *, publishes: bool = False) -> AsyncGenerator[WireEvent | AgentRecord]:
+        """Run the turn as in normal iteration, and also yield agent records; see `batches`."""
+        return _each(self.batches(publishes=publishes))
 
-        ``publish`` waits until the events that have been yielded are published. No result of a node is stored before
-        the events that led to it.
+    def batches(self, *, publishes: bool = False) -> AsyncGenerator[list[WireEvent | AgentRecord]]:
+        """Run the turn and yield its events and agent records, those together that are there.
+
+        If the caller ``publishes`` each batch before it asks for the next one, no result of a node is stored before the
+        events that led to it.
         """
-        if publish is not None:
-
-            async def publish_all() -> None:
-                await self._sink.handled()
-                await publish()
-
-            self._turn.publish = publish_all
+        if publishes:
+            self._turn.publish = self._sink.handled
         return self._play(True)
 
-    async def _play(self, with_records: bool) -> AsyncIterator[WireEvent | AgentRecord]:
-        """Yield the events. This is a single generator, because each event would pass through every additional one."""
+    async def _play(self, with_records: bool) -> AsyncGenerator[list[WireEvent | AgentRecord]]:
         self._options.running.add(self._graph.control)
         self._began_s = self.services.clock.monotonic()
         inputs = self._request.get("inputs")
@@ -221,14 +217,13 @@ class Run:
         try:
             async with self._session, self._graph:
                 await self._start(message_order)
-                for frame in (frame for event in self.restored_events for frame in message_order.feed(event)):
-                    self.collected.feed(frame)
-                    yield frame
+                yield self._collect(frame for event in self.restored_events for frame in message_order.feed(event))
                 if not self.has_started:
-                    yield self._wait_for_user(message_order)
+                    yield [self._wait_for_user(message_order)]
                     return
                 end: TurnFinished | None = None
                 while events := await self._sink.take():
+                    batch: list[WireEvent | AgentRecord] = []
                     for event in events:
                         if isinstance(event, TurnFinished):
                             end = event  # yielded after it is stored
@@ -236,13 +231,10 @@ class Run:
                         if not isinstance(event, Delta | MessagePiece):  # most events, and only the order needs them
                             self._observe(event)
                         if with_records and isinstance(event, AgentRecord):
-                            yield event
-                        for frame in message_order.feed(event):
-                            self.collected.feed(frame)
-                            yield frame
-                for frame in await self._finish(message_order, end):
-                    self.collected.feed(frame)
-                    yield frame
+                            batch.append(event)
+                        batch += self._collect(message_order.feed(event))
+                    yield batch
+                yield self._collect(await self._finish(message_order, end))
                 self._raise_refusal()
         except RagflowLgError as error:
             self._session.fail(error)
@@ -253,6 +245,14 @@ class Run:
                 self._session.status = "cancelled"
             elapsed_s = self._elapsed_s()
             await self._observer.end(RunSummary(self.status, self.error, elapsed_s, self.usage, self.agents))
+
+    def _collect(self, events: Iterable[WireEvent]) -> list[WireEvent | AgentRecord]:
+        """Return events that are about to be yielded."""
+        batch: list[WireEvent | AgentRecord] = []
+        for event in events:
+            self.collected.feed(event)
+            batch.append(event)
+        return batch
 
     def _raise_refusal(self) -> None:
         if self._intent == "start" and self.status == "failed" and not self.failed_node:
@@ -369,3 +369,12 @@ class Run:
             self.failed_node = event.failed_node
             frames += message_order.report_failure(event)
         return frames
+
+
+async def _each(
+    batches: AsyncGenerator[list[WireEvent | AgentRecord]],
+) -> AsyncGenerator[WireEvent | AgentRecord]:
+    async with aclosing(batches):
+        async for batch in batches:
+            for event in batch:
+                yield event

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext, suppress
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CheckpointError, RagflowLgError, SessionBusyError
 from ragflow_lg.component.events import TurnFinished
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+from ragflow_lg.runs.callbacks import CallbackSet
 from ragflow_lg.runs.run_observer import CallObserver
-from ragflow_lg.runs.run_options import RunOptions
 from ragflow_lg.services.services import Clock
 from ragflow_lg.services.sessions import (
     Lease,
@@ -28,6 +29,27 @@ from ragflow_lg.services.sessions import (
     with_lease_token,
 )
 
+if TYPE_CHECKING:
+    from langgraph.runtime import RunControl
+
+    from ragflow_lg.services.services import Services
+
+
+class PlayOptions(Struct, frozen=True):
+    """What a runner gives to each of its runs."""
+
+    canvas: CompiledCanvas
+    services: Services
+    store: SessionStore | None
+    canvas_id: str
+    model: str
+    event_limit: int
+    callbacks: CallbackSet
+    busy_s: float
+    running: set[RunControl]
+    """The controls of the runs that are being iterated."""
+
+
 EndStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "waiting", "drained"]
 """``running`` until the end; ``waiting`` if an answer is needed; ``drained`` if the run can continue elsewhere."""
 
@@ -38,18 +60,21 @@ _DURABLE_STATUSES = ("succeeded", "waiting", "drained")
 """Statuses whose last checkpoint was stored, which proves that the lease was current."""
 
 
-class RunSession(AbstractAsyncContextManager[None]):
+class HeldSession(AbstractAsyncContextManager[None]):
     """A block that holds the session of a run and, at its end, records how the run has ended.
 
     Without a store, there is nothing to hold.
     """
 
-    def __init__(self, options: RunOptions, id_: str, config: Any, turn: TurnContext, observer: CallObserver) -> None:
+    def __init__(
+        self, options: PlayOptions, id_: str, run_id: str, config: Any, turn: TurnContext, observer: CallObserver
+    ) -> None:
         self._options = options
+        self._run_id = run_id
         self._turn = turn
         self._observer = observer
         self._lease: Lease | None = None
-        self._watch: AbstractAsyncContextManager[None] | None = None
+        self._watches: AsyncExitStack | None = None
         self._ended: RunRecord | None = None
         self.id = id_
         self.config = config
@@ -68,14 +93,18 @@ class RunSession(AbstractAsyncContextManager[None]):
         if store is None:
             return
         clock, busy_s = self._options.services.clock, self._options.busy_s
-        self._lease = lease = await acquire_lease(store.leases, self.id, self.lose, clock, busy_s)
+        lease, has_waited = await acquire_lease(store.leases, self.id, self.lose, clock, busy_s)
+        self._lease = lease
         try:
             self.lease_token = lease.token
             self.config = with_lease_token(self.config, lease.token)
             self._turn.steps = step_store(self._options.canvas, self.config)
             self._observer.hold(partial(store.leased, self.config))
-            self._watch = store.cancels.watch(self.id, self._turn.cancel)
-            await self._watch.__aenter__()
+            self._watches = AsyncExitStack()
+            for name in (self.id, self._run_id):
+                await self._watches.enter_async_context(store.cancels.watch(name, self._turn.cancel))
+            if has_waited and await store.cancels.is_requested(self._run_id):
+                self._turn.cancel()
         except BaseException:
             await self._leave(store, has_failed=True)
             raise
@@ -83,14 +112,14 @@ class RunSession(AbstractAsyncContextManager[None]):
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         """Store the record of the run, which ``error`` has ended if any, and release the session."""
         store = self._options.store
-        if store is None or self._watch is None:
+        if store is None or self._watches is None:
             return
         has_failed = True
         try:
             try:
                 await self._close(store, error)
             finally:
-                await self._watch.__aexit__(None, None, None)
+                await self._watches.aclose()
             has_failed = error is not None
         finally:
             await self._leave(store, has_failed=has_failed)
@@ -193,18 +222,19 @@ class RunSession(AbstractAsyncContextManager[None]):
 
 async def acquire_lease(
     leases: Leases, session: str, on_lost: Callable[[], None], clock: Clock, busy_s: float
-) -> Lease:
-    """Acquire a session's lease, retrying for ``busy_s`` seconds.
+) -> tuple[Lease, bool]:
+    """Acquire a session's lease, retrying for ``busy_s`` seconds. Return it, and whether it was not free at once.
 
     Clients receive the end of a turn slightly before its lease is released.
     """
-    deadline = clock.monotonic() + busy_s
+    deadline, has_waited = clock.monotonic() + busy_s, False
     while True:
         try:
-            return await leases.acquire(session, on_lost)
+            return await leases.acquire(session, on_lost), has_waited
         except SessionBusyError:
             if clock.monotonic() >= deadline:
                 raise
+            has_waited = True
             await asyncio.sleep(BUSY_POLL_S)
 
 

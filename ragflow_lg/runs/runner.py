@@ -19,7 +19,7 @@ from ragflow_lg.runs.graph_input import Intent
 from ragflow_lg.runs.pauses import Pause, assigned_globals, open_pauses
 from ragflow_lg.runs.progress import Progress, read_progress
 from ragflow_lg.runs.run import Run
-from ragflow_lg.runs.run_options import RunOptions
+from ragflow_lg.runs.run_session import PlayOptions
 from ragflow_lg.runs.stored_steps import CheckpointInfo, StoredSteps, list_checkpoints
 from ragflow_lg.runs.stored_turn import check_canvas, thread_config
 from ragflow_lg.runs.stored_variables import Moment, read_moment
@@ -78,7 +78,7 @@ class Runner:
         self._store = store
         self._leases = store.leases if store is not None else None
         self._checkpointer = saver
-        self._options = RunOptions(
+        self._options = PlayOptions(
             self._canvas,
             services,
             store,

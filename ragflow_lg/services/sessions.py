@@ -134,13 +134,14 @@ class Runs(Protocol):
 
 
 class Cancels(Protocol):
-    """Cancellation requests for a session's turn, from any process.
+    """Cancellation requests for a session's turn, or for the run with an id, from any process.
 
-    RAGFlow's key ``{task_id}-cancel`` is supported; the task id is the session id.
+    RAGFlow's key ``{task_id}-cancel`` is supported; the task id is the session id. A request for a run remains, for
+    whoever begins or continues the run.
     """
 
     async def request(self, session: str) -> None:
-        """Request that the session's current run be stopped."""
+        """Request that the session's current run, or the run with this id, be stopped."""
         ...
 
     async def is_requested(self, session: str) -> bool:

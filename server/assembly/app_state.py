@@ -19,7 +19,7 @@ from ragflow_lg.server.assembly.run_callbacks import open_callbacks
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
 from ragflow_lg.server.database.database import Database, open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.streaming.open_journal import open_journal
+from ragflow_lg.server.streaming.open_journal import ALIVE_S, open_journal
 from ragflow_lg.server.streaming.run_manager import ARRIVAL_S, BEATS, RunManager
 
 if TYPE_CHECKING:
@@ -116,16 +116,13 @@ async def open_run_manager(settings: Settings, store: Store, *, has_queue: bool 
     """
     section = settings.server
     url = section.journal.get_secret_value() or settings.checkpoints
-    prefix, silence_s = settings.checkpoint_prefix, section.replica_silence_s
-    if has_queue:
-        silence_s = settings.queue.silence_s  # so that a run is continued as soon as its ticket is claimed
+    prefix = settings.checkpoint_prefix
+    silence_s = settings.queue.silence_s if has_queue else ALIVE_S  # a run is continued when its message is claimed
     async with open_journal(
         url, prefix=prefix, retention_s=section.events_kept_s, alive_s=silence_s, keys=store.keys
     ) as journal:
         arrival_s = QUEUE_ARRIVAL_S if has_queue else ARRIVAL_S
-        run_manager = RunManager(
-            journal, store.cancels, arrival_s=arrival_s, heartbeat_s=silence_s / BEATS, has_queue=has_queue
-        )
+        run_manager = RunManager(journal, arrival_s=arrival_s, heartbeat_s=silence_s / BEATS, has_queue=has_queue)
         try:
             yield run_manager
         finally:

@@ -20,7 +20,7 @@ from ragflow_lg.server.cli.options import Checkpoint, Output, SettingsFile
 from ragflow_lg.server.cli.server_database import open_server_database
 from ragflow_lg.server.cli.session_store import no_session, with_store
 from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
-from ragflow_lg.server.runs.import_rights import ImportRights
+from ragflow_lg.server.runs.session_rows import ImportRights
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store

@@ -190,6 +190,21 @@ class RunRepository(TenantRepository):
         runs = select(RunRow).where(RunRow.tenant == self._tenant, RunRow.session_id == session_id)
         return await self._database.first(runs.order_by(RunRow.start_ms.desc(), RunRow.id.desc()).limit(1))
 
+    async def open_ids(self, session_id: str) -> list[str]:
+        """Return the ids of the runs in a session that have not ended according to the database."""
+        runs = select(RunRow.id).where(RunRow.tenant == self._tenant, RunRow.session_id == session_id)
+        return await self._database.all(runs.where(RunRow.status.in_(("running", "drained"))))
+
+    async def of_request(self, key: str) -> RunRow | None:
+        """Return the run that a request with this key has begun, or None."""
+        runs = select(RunRow).where(RunRow.tenant == self._tenant, RunRow.request_key == key)
+        return await self._database.first(runs)
+
+    async def free_request(self, run_id: str) -> None:
+        """Let another run begin with the key of a run."""
+        selection = update(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id)
+        await self._database.execute(selection.values(request_key=None))
+
     async def find(self, agent_id: str, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
         """Return a page of an agent's runs, newest first, and the total number across all pages.
 

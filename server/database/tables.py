@@ -17,6 +17,7 @@ from ragflow_lg.server.database.text_types import EncryptedText, LargeText, Line
 
 ID_CHARS = 32
 TENANT_CHARS = 64
+HASH_CHARS = 64
 TITLE_CHARS = 255
 KEY_AGENTS_CHARS = 1024
 CRON_CHARS = 128
@@ -159,6 +160,7 @@ class RunRow(Row):
     __table_args__ = (
         Index(None, "tenant", "session_id", "start_ms"),
         Index(None, "tenant", "agent_id", "start_ms"),
+        UniqueConstraint("tenant", "request_key"),
     )
 
     id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
@@ -177,6 +179,12 @@ class RunRow(Row):
     """Token of the lease under which the run ended; 0 before then."""
     page_key: Mapped[str] = mapped_column(LineText(ID_CHARS), default="")
     """Id of the key of the embedded page that began the run, or ``""``."""
+    request_key: Mapped[str | None] = mapped_column(LineText(HASH_CHARS), default=None)
+    """The hash of the ``Idempotency-Key`` of the request that began the run, if it had one."""
+    request_hash: Mapped[str] = mapped_column(LineText(HASH_CHARS), default="")
+    """The hash of that request."""
+    restarts: Mapped[int] = mapped_column(Integer, default=0)
+    """How often a server has continued the run after its own restart."""
 
 
 class PauseTimeoutRow(Row):

@@ -39,7 +39,7 @@ class Expiry(Struct, frozen=True):
 NEVER = Expiry(0, "")
 
 
-class AgentRuns:
+class AgentSessions:
     """One agent's sessions and runs."""
 
     def __init__(self, app_state: AppState, turns: Turns, agent: AgentRow) -> None:
@@ -124,7 +124,7 @@ class AgentRuns:
             if not is_last:
                 return "answered"
             return "cancelled" if newest is not None and newest.status == "cancelled" else "waiting"
-        if await self._turns.is_played(run.id):
+        if await self._turns.playing.is_played(run.id):
             return "running"
         fresh = await RunRepository(self._app_state.database, self._agent.tenant).get(run.id)
         if fresh is not None and fresh.status != run.status:

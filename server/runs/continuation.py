@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.run import Run
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.streaming.event_codec import StreamEvent
-    from ragflow_lg.server.streaming.run_task import Publish
 
 NEVER_BEGAN = "The server stopped before it had stored the request: nothing has run. Start the run again."
 
@@ -61,7 +60,7 @@ class EndedRun:
     def interrupt(self) -> None:
         """Do nothing: the run ends at once."""
 
-    async def with_records(self, publish: Publish | None = None) -> AsyncGenerator[StreamEvent]:
+    async def batches(self, *, publishes: bool = False) -> AsyncGenerator[list[StreamEvent]]:
         """Raise the error that followers receive, if any."""
         if self.error:
             raise StreamAbandonedError(self.error)

@@ -61,7 +61,7 @@ class PauseTimeouts(DueTasks[PauseTimeoutRow]):
         run, newest = await runs.get(row.run_id), await runs.newest(row.session_id)
         if agent is None or run is None or newest is None:
             return ""
-        if newest.id != run.id and newest.status == "running" and await self._turns.is_played(newest.id):
+        if newest.id != run.id and newest.status == "running" and await self._turns.playing.is_played(newest.id):
             return None  # a client has been faster, and its answer may still wait in the queue
         control = RunControl(self._app_state, self._turns, agent, CONTINUE)
         reason = CANCELLED

@@ -28,30 +28,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming.event_codec import StreamEvent
 
 
-class GrowingText:
-    """A text that is joined only when it is read: appending to a string of megabytes would copy it each time."""
-
-    def __init__(self, text: str = "") -> None:
-        """Initialize with the beginning of the text."""
-        self._pieces = [text]
-        self._length = len(text)
-
-    def __len__(self) -> int:
-        return self._length
-
-    @property
-    def text(self) -> str:
-        """The text so far."""
-        if len(self._pieces) > 1:
-            self._pieces = ["".join(self._pieces)]
-        return self._pieces[0]
-
-    def append(self, text: str) -> None:
-        """Add a piece."""
-        self._pieces.append(text)
-        self._length += len(text)
-
-
 _TEXT = (Message, MessageEnd, MessageReset)
 _LAST = (WorkflowFinished, UserInputs)
 
@@ -64,12 +40,15 @@ class ReplayFilter:
 
     A continuation first repeats the events of stored node executions that followers do not know completely (see
     `missing_events`), and then runs unfinished nodes again. What followers have received is dropped, execution by
-    execution. If a Message turns out differently, because the model answered differently, the first one is ended where
-    it stopped and the new one is sent in full. So is one that had ended, if its model has to answer again.
+    execution. If a Message turns out differently, because the model thought or answered differently, the first one is
+    ended where it stopped and the new one is sent in full. So is one that had ended, if its model has to answer again.
     """
 
-    def __init__(self, events: Sequence[StreamEvent], plan: Plan) -> None:
-        """Initialize the filter with the events that followers have received, from the beginning of the run."""
+    def __init__(self, events: Sequence[StreamEvent], plan: Plan, *, is_restart: bool = False) -> None:
+        """Initialize the filter with the events that followers have received, from the beginning of the run.
+
+        With ``is_restart``, they have lost what they had, and receive the stored executions again.
+        """
         self._plan = plan
         self._started: Counter[Visit] = Counter()
         """What followers have received of each execution. In a cycle, a node is executed repeatedly at one place."""
@@ -80,24 +59,22 @@ class ReplayFilter:
         """The Messages that have ended."""
         self._open = ""
         """The Message that has not ended."""
-        self.has_begun = False
+        self.has_begun = is_restart
         """Whether any node had started."""
         self._has_finished = False
         """Whether followers have the last event, and only the end of the run is missing."""
-        self._is_whole = False
+        self._is_whole = is_restart
         """Whether the events begin with the turn."""
         self._executions: Counter[str] = Counter()
         """How often followers have received the start of each node."""
-        self._texts: dict[tuple[str, int], GrowingText] = {}
+        self._texts: dict[tuple[str, int], list[str]] = {}
         """The last texts that followers have of each execution of a Message, in the order of the answer."""
         self._growing: tuple[str, int] | None = None
         """The execution whose text has not ended."""
-        self._unrepeated = GrowingText()
-        """The open Message's text, of which the continuation has repeated the first `_repeated_chars`."""
-        self._repeated_chars = 0
-        self._repeated_text = GrowingText()
-        """What the continuation has repeated."""
-        self._skips_thought = False
+        self._open_text: list[str] | None = None
+        """The text of the open Message, until the continuation repeats it."""
+        self._repetition: _Repetition | None = None
+        """The text that the continuation repeats."""
         self._held: list[StreamEvent] = []
         """Events that wait for the end of the open Message, since the text of another one has come first."""
         for event in events:
@@ -121,13 +98,12 @@ class ReplayFilter:
             nodes = self._plan.nodes
             self._newest -= {one for one in self._newest if one[0] == place and node in nodes[one[1]].targets}
         elif isinstance(event, Message) and not event.audio_binary:
-            self._open = event.visit
-            self._unrepeated.append(_marked_text(event))
+            self._open, self._open_text = event.visit, self._open_text or []
+            self._open_text.append(_marked_text(event))
         elif isinstance(event, MessageReset):
-            self._open = event.visit
-            self._unrepeated = GrowingText(_reset_text(event))
+            self._open, self._open_text = event.visit, [_reset_text(event)]
         elif isinstance(event, MessageEnd):
-            self._unrepeated, self._open = GrowingText(), ""
+            self._open, self._open_text = "", None
             self._ended[event.visit] += 1
 
     def _forget_cycles(self) -> None:
@@ -163,7 +139,7 @@ class ReplayFilter:
     @property
     def answer(self) -> str:
         """The text of all Messages without thinking, as followers have received it."""
-        return join_surrogates(_visible_text("".join(text.text for text in self._texts.values())))
+        return join_surrogates(_visible_text("".join("".join(text) for text in self._texts.values())))
 
     def feed(self, event: StreamEvent) -> Sequence[StreamEvent]:
         """Return the events to send for an event from the continuation."""
@@ -181,7 +157,6 @@ class ReplayFilter:
         is_end = isinstance(event, _LAST)
         if (isinstance(event, WireNodeFinished) and name_visit(*_visit_of(event)) == self._open) or is_end:
             self._open, held, self._held = "", self._held, []
-            self._repeated_text = GrowingText()
             return (*held, event) if is_end else (event, *held)
         if isinstance(event, WireNodeStarted | WireNodeFinished):
             name = name_visit(*_visit_of(event))
@@ -208,7 +183,7 @@ class ReplayFilter:
                 self._growing = execution
                 self._texts.pop(execution, None)
             text = _marked_text(event) if isinstance(event, Message) else _reset_text(event)
-            self._texts.setdefault(execution, GrowingText()).append(text)
+            self._texts.setdefault(execution, []).append(text)
 
     def _execution(self, visit: str) -> tuple[str, int]:
         return visit, self._executions[visit]
@@ -225,69 +200,73 @@ class ReplayFilter:
         if not isinstance(event, _TEXT):
             return (event,)
         if event.visit == self._open:
-            is_repeating = self._repeated_chars < len(self._unrepeated) or self._skips_thought
-            return self._skip_repetition(event) if is_repeating else (event,)
-        return self._repeat_ended(event) if self._ended[event.visit] > 0 else (event,)
+            if self._open_text is not None:
+                self._repetition, self._open_text = _Repetition("".join(self._open_text), has_ended=False), None
+        elif self._ended[event.visit] > 0 and self._repetition is None:
+            sent = self._texts.get(self._execution(event.visit), ())
+            self._repetition = _Repetition("".join(sent), has_ended=True)
+            self._ended[event.visit] -= 1
+        return (event,) if self._repetition is None else self._repeat(event, self._repetition)
 
-    def _repeat_ended(self, event: Message | MessageEnd | MessageReset) -> Sequence[StreamEvent]:
-        """Drop the text of a Message that had ended, unless it turns out differently: then send it at its end."""
-        if isinstance(event, Message):
-            self._repeated_text.append(_marked_text(event))
-            return ()
+    def _repeat(self, event: Message | MessageEnd | MessageReset, repetition: _Repetition) -> Sequence[StreamEvent]:
+        """Drop the part of a Message's text that followers have. If it turns out differently, send it in full."""
+        has_ended = repetition.has_ended
         if isinstance(event, MessageReset):
-            self._repeated_text = GrowingText(_reset_text(event))
+            self._repetition = None
+            if not has_ended:
+                return (event,)  # it says itself what has been sent
+            self._repetition = repetition = _Repetition(repetition.sent, has_ended=True)
+        elif isinstance(event, MessageEnd):
+            self._repetition = None
+            if repetition.is_whole:
+                return () if has_ended else (event,)
+            return (*self._replace(event.visit, repetition), event)
+        text = _marked_text(event) if isinstance(event, Message) else _reset_text(event)
+        if repetition.add(text):
             return ()
-        self._ended[event.visit] -= 1
-        text, self._repeated_text = self._repeated_text.text, GrowingText()
-        sent = self._texts.get(self._execution(event.visit), GrowingText()).text
-        return () if _visible_text(text) == _visible_text(sent) else self._replace(text, event)
+        self._repetition = None
+        if not has_ended and text.startswith(repetition.rest):
+            return tuple(_frames(text[len(repetition.rest) :], event.visit))
+        return self._replace(event.visit, repetition)
 
-    def _replace(self, text: str, end: MessageEnd) -> Sequence[StreamEvent]:
-        """Return a text instead of the one that followers have, with its end."""
-        self._texts.pop(self._execution(end.visit), None)
-        return (*_frames(text, end.visit), end)
+    def _replace(self, visit: str, repetition: _Repetition) -> Sequence[StreamEvent]:
+        """Return a text instead of the one that followers have, which ends where it has stopped."""
+        mark = (Message("", end_to_think=True, visit=visit),) if _is_thinking(repetition.sent) else ()
+        end = () if repetition.has_ended else (*mark, MessageEnd(visit=visit))
+        self._texts.pop(self._execution(visit), None)
+        return (*end, *_frames(repetition.text, visit))
 
-    def _skip_repetition(self, event: StreamEvent) -> Sequence[StreamEvent]:
-        """Drop the part of a Message's text that has already been sent."""
-        if isinstance(event, MessageEnd | MessageReset):  # a reset says itself what has been sent
-            rest, repeated = self._unrepeated.text[self._repeated_chars :], self._repeated_text.text
-            self._expect("")
-            self._repeated_text, self._skips_thought = GrowingText(), False
-            if isinstance(event, MessageReset) or _visible_text(repeated + rest) == _visible_text(repeated):
-                return (event,)
-            return (*self._end_open(), *self._replace(repeated, event))
-        if not isinstance(event, Message):
-            return (event,)
-        text = _marked_text(event)
-        if self._skips_thought:
-            self._skips_thought = _ANSWER not in text
-            return ()
-        if self._unrepeated.text.startswith(text, self._repeated_chars):
-            self._repeated_chars += len(text)
-            self._repeated_text.append(text)
-            return ()
-        sent, repeated = self._unrepeated.text[self._repeated_chars :], self._repeated_text.text
-        self._expect("")
-        if text.startswith(sent):
-            return tuple(_frames(text[len(sent) :], self._open))
-        if _is_thinking(repeated):
-            # The model thinks something else: only the answer counts.
-            _, mark, rest = sent.partition(_ANSWER)
-            self._expect(rest)
-            self._repeated_text = GrowingText(repeated[: repeated.rindex(_THINK)])
-            self._skips_thought = _ANSWER not in text
-            return () if mark else (Message("", end_to_think=True, visit=self._open),)
-        # The answer is the new text.
-        return (*self._end_open(), *_frames(repeated + text, self._open))
 
-    def _end_open(self) -> Sequence[StreamEvent]:
-        """End the text of the open Message where it has stopped."""
-        sent = self._texts.get(self._execution(self._open), GrowingText()).text
-        mark = (Message("", end_to_think=True, visit=self._open),) if _is_thinking(sent) else ()
-        return (*mark, MessageEnd(visit=self._open))
+class _Repetition:
+    """A text of a Message that followers have, while it is produced again."""
 
-    def _expect(self, text: str) -> None:
-        self._unrepeated, self._repeated_chars = GrowingText(text), 0
+    def __init__(self, sent: str, *, has_ended: bool) -> None:
+        self.sent = sent
+        self.has_ended = has_ended
+        self._pieces: list[str] = []
+        self._same_chars = 0
+
+    @property
+    def text(self) -> str:
+        """What has been produced again."""
+        return "".join(self._pieces)
+
+    @property
+    def rest(self) -> str:
+        """What has not been produced again."""
+        return self.sent[self._same_chars :]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing."""
+        return self._same_chars == len(self.sent)
+
+    def add(self, text: str) -> bool:
+        """Add a piece. Return whether followers have it."""
+        self._pieces.append(text)
+        is_same = self.sent.startswith(text, self._same_chars)
+        self._same_chars += len(text) if is_same else 0
+        return is_same
 
 
 def _visit_of(event: WireNodeStarted | WireNodeFinished) -> Visit:
@@ -309,7 +288,7 @@ def _is_thinking(text: str) -> bool:
 def _visible_text(text: str) -> str:
     """Return a text without thinking sections."""
     first, *sections = text.split(_THINK)
-    return first + "".join(section.partition(_ANSWER)[2] for section in sections)
+    return first.replace(_ANSWER, "") + "".join(section.partition(_ANSWER)[2] for section in sections)
 
 
 def _frames(text: str, visit: str) -> Iterator[Message]:

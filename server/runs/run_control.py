@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, ConflictError, QuotaError, RequestError
+from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.base.values import to_text
 from ragflow_lg.checkpoints.sessions.session_pruning import prune_session
 from ragflow_lg.runs.begin_check import check_begin
@@ -20,12 +21,10 @@ from ragflow_lg.runs.runner import abandon, newest_run
 from ragflow_lg.server.agents.retention import delete_session
 from ragflow_lg.server.database.tables import RunRow, SessionRow
 from ragflow_lg.server.observability.logs import audit
-from ragflow_lg.server.runs.agent_runs import AgentRuns, busy_error
+from ragflow_lg.server.runs.agent_runs import AgentSessions, busy_error
 from ragflow_lg.server.runs.continuation import NEVER_BEGAN
-from ragflow_lg.server.runs.session_copies import copy_messages, copy_session, messages_before
 from ragflow_lg.server.runs.stored_sessions import fork_session
-from ragflow_lg.server.runs.turn_requests import question_text
-from ragflow_lg.server.runs.turn_session import TurnSession
+from ragflow_lg.server.runs.turn_session import TurnSession, copy_messages, copy_session, messages_before, question_text
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.sessions.session_pruning import Pruned, PruneLimits
@@ -37,8 +36,11 @@ if TYPE_CHECKING:
     from ragflow_lg.server.runs.turns import Turn, Turns
     from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
+FORKED = "forked"
+"""The status of a run that represents a fork of an unfinished turn: nothing continues it by itself."""
 
-class RunControl(AgentRuns):
+
+class RunControl(AgentSessions):
     """Begins, answers, continues, repeats, forks and stops one agent's runs."""
 
     def __init__(
@@ -201,7 +203,7 @@ class RunControl(AgentRuns):
             agent_id=self._agent.id,
             version_id=version.id,
             session_id=target,
-            status="drained" if record.status == "running" else record.status,
+            status=FORKED if record.status == "running" else record.status,
             error=record.reason,
             start_ms=record.started_ms,
             end_ms=record.started_ms,
@@ -222,7 +224,7 @@ class RunControl(AgentRuns):
         newest = await newest_run(self._app_state.store, run.session_id)
         if newest is None or newest.run_id != run.id:
             was_waiting, run = run.status == "waiting", await self.fork(run)
-            if was_waiting and run.status == "drained":
+            if was_waiting and run.status == FORKED:
                 run = await self._continue_to_form(run)
         session, state = await self.session(run.session_id), await self.state(run)
         if state == "waiting":
@@ -240,11 +242,10 @@ class RunControl(AgentRuns):
     async def cancel(self, run: RunRow) -> None:
         """Stop a run, wherever it is running. A waiting run is abandoned, and a finished one is left unchanged."""
         state = await self.state(run)
-        if state == "running":
-            if not await self._turns.cancel_run(self._agent.tenant, run.id):
-                await self._app_state.store.cancels.request(run.session_id)
-        elif state == "interrupted":  # for the process that takes it over
-            await self._app_state.store.cancels.request(run.session_id)
+        if state == "running" and await self._turns.playing.cancel(self._agent.tenant, run.id):
+            return
+        if state in ("running", "interrupted"):  # for the process that takes it over
+            await self._app_state.store.cancels.request(run.id)
         elif state == "waiting":
             session = await self.session(run.session_id)
             canvas = await self._turns.canvases.compile_version(self._agent, session.version_id)
@@ -331,7 +332,8 @@ class RunControl(AgentRuns):
 
     async def _continue_to_form(self, run: RunRow) -> RunRow:
         """Continue a fork up to the form at which the original run was waiting."""
-        turn = await self.continue_(run)
+        with use_notes(RequestNotes(tenant=self._agent.tenant)):  # the next run answers the request
+            turn = await self.continue_(run)
         async with aclosing(turn.events()) as events:
             async for _ in events:
                 pass

@@ -1,10 +1,10 @@
-"""Stores a run in the database when it ends."""
+"""Stores a run in the database when it ends, with what its voice has used."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -12,18 +12,23 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import DatabaseError, RagflowLgError
 from ragflow_lg.runs.run import Run
+from ragflow_lg.runs.speaker import Speaker
 from ragflow_lg.server.database.stored_reference import add_sources, empty_reference, write_reference
 from ragflow_lg.server.database.turn_writer import ClosedRow, write_turn
 
 if TYPE_CHECKING:
+    from ragflow_lg.component.plan import Plan
     from ragflow_lg.server.agents.quotas import Quotas
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.runs.continuation import Continuation, EndedRun
-    from ragflow_lg.server.runs.run_voice import AnswerVoice
+    from ragflow_lg.server.streaming.event_codec import StreamEvent
     from ragflow_lg.server.streaming.new_run import NewRun
 
 PAUSES_S = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """How long to wait before the end of a run is stored again: longer than a database takes to restart."""
+
+DEFAULT_MODEL = "env.tts_id"
+"""The variable of a canvas that names the model of all its Messages."""
 
 logger = logging.getLogger(__name__)
 
@@ -32,18 +37,37 @@ def do_not_release() -> None:
     """Do nothing: the run holds nothing in this process."""
 
 
+def spoken_messages(plan: Plan) -> dict[str, str]:
+    """Return the ids of the models of the Messages that are spoken, by node."""
+    default = plan.globals.get(DEFAULT_MODEL)
+    spoken = {id_: plan.nodes[id_].params for id_ in plan.messages if id_ in plan.nodes}
+    return {
+        str(id_): str(getattr(params, "tts_id", "") or default or "")
+        for id_, params in spoken.items()
+        if getattr(params, "auto_play", False)
+    }
+
+
 class Ending(Struct, eq=False):
     """What the end of a run needs."""
 
     app_state: AppState
     quotas: Quotas
     run: Run | EndedRun
-    voice: AnswerVoice
     new: NewRun
     is_taken_over: bool
     """Whether another process started the run and may have stored part of it."""
     replay: Continuation | None = None
     free_slot: Callable[[], None] = do_not_release
+    speaker: Speaker | None = None
+    """The voice of the run, if its canvas has Messages that are spoken and the settings have a model for that."""
+
+    def open_voice(self, publish: Callable[[StreamEvent], Awaitable[None]]) -> Speaker | None:
+        """Return the voice, or None."""
+        if isinstance(self.run, Run) and self.run.services.speech.can_speak:
+            models = spoken_messages(self.run.plan)
+            self.speaker = Speaker(self.run.services.speech, models, publish) if models else None
+        return self.speaker
 
     async def store(self, has_begun: bool, is_interrupted: bool) -> None:
         """Store the end of the run, and release what it holds. The run does not fail if the database does.
@@ -51,7 +75,8 @@ class Ending(Struct, eq=False):
         A run that is stopped by force is cancelled. If it ``is_interrupted``, it may go on in another process.
         What the run has stored in a session that was deleted before it began is deleted as well.
         """
-        self.run.usage = self.run.usage.plus(self.voice.usage)
+        if self.speaker is not None:
+            self.run.usage = self.run.usage.plus(self.speaker.usage)
         try:
             had_begun = self.replay is not None and self.replay.has_begun
             has_failed = self.is_taken_over and self.run.status == "failed"

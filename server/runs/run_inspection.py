@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
 
-class RunInspection:
+class Inspector:
     """Reads what one agent's runs have stored. Values are shown without secrets and within limits."""
 
     def __init__(self, app_state: AppState, turns: Turns, agent: AgentRow) -> None:

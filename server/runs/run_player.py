@@ -1,4 +1,4 @@
-"""Starts the runs of the queue, or continues what other processes have left of them."""
+"""Starts runs, or continues what other processes have left of them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.checkpoints.records.lease_owner import parse_owner
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.progress import Progress
+from ragflow_lg.runs.runner import newest_run
 from ragflow_lg.runs.wire.answer_text import AnswerText
-from ragflow_lg.runs.wire.wire_events import UserInputs, WorkflowFinished
+from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WorkflowFinished
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.runs.continuation import Continuation, EndedRun, play_new
 from ragflow_lg.server.runs.due_tasks import is_passing
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
-from ragflow_lg.server.runs.server_queue import run_owners
-from ragflow_lg.server.streaming.journal import QUEUED
+from ragflow_lg.server.streaming.journal import QUEUED, RunHead
 from ragflow_lg.server.streaming.new_run import NewRun, decode_run
 from ragflow_lg.services.sessions import hold_lease
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import RunRow
     from ragflow_lg.server.runs.turns import Turns
     from ragflow_lg.server.streaming.event_codec import RunEnd
-    from ragflow_lg.server.streaming.journal import RunHead
     from ragflow_lg.server.streaming.run_queue import RunQueue
 
 FREE_S = 60.0
@@ -45,8 +44,9 @@ FREE_S = 60.0
 FREE_LOOK_S = 0.1
 PAUSE_S = 0.5
 """How long a worker waits before it gives a run back that it could not play."""
-PATIENCE_S = 60.0
-"""How long a run that a worker cannot play is left to workers of other versions."""
+
+LEFT = "left"
+"""The player of a run that an earlier process of this server has left."""
 
 UNPLAYABLE = (
     "The run cannot be played: its session or agent has been deleted, or it cannot be continued. "
@@ -58,14 +58,13 @@ logger = logging.getLogger(__name__)
 
 
 class RunPlayer:
-    """Plays the runs of the queue."""
+    """Plays the runs of the queue, and those that an earlier process has left."""
 
-    def __init__(self, app_state: AppState, queue: RunQueue, turns: Turns) -> None:
+    def __init__(self, app_state: AppState, turns: Turns, queue: RunQueue | None = None) -> None:
         self._app_state = app_state
         self._queue = queue
         self._turns = turns
-        self._failures: dict[str, float] = {}
-        """When this process first failed to play a run that is still in the queue."""
+        self._playing = turns.playing
 
     async def play(self, run_id: str) -> bool:
         """Play a run. Return whether it is over; if not, another worker continues it.
@@ -73,42 +72,65 @@ class RunPlayer:
         Raises:
             StreamError: If Redis fails.
         """
-        if (data := await self._queue.read(run_id)) is None:
+        if self._queue is None or (data := await self._queue.read(run_id)) is None:
             return True
         with use_notes(RequestNotes(run=run_id)):
-            is_over = await self._play_data(run_id, data)
-            if is_over:
-                self._failures.pop(run_id, None)
-            return is_over
+            return await self._play_data(run_id, data)
 
     async def _play_data(self, run_id: str, data: bytes) -> bool:
         try:
             new = decode_run(data, run_id, self._app_state.store.keys)
         except StreamError as error:
-            return await self._leave_to_others(run_id, f"{error}. Upgrade the workers before the servers.")
+            return await self._refuse(run_id, f"{error}. Servers and workers must have the same version.")
         with use_notes(RequestNotes(run=run_id, session=new.envelope.session_id, tenant=new.tenant)):
             try:
                 is_over = await self._play(new)
             except RagflowLgError as error:
                 if isinstance(error, CompileError | RequestError | SettingsError) and not is_passing(error):
-                    return await self._leave_to_others(run_id, str(error))
+                    return await self._refuse(run_id, str(error))
                 logger.warning("run %s could not be played here: %s", run_id, error)
                 await asyncio.sleep(PAUSE_S)
                 return False
             if is_over:
-                await self._queue.forget(run_id, run_owners(self._app_state.settings, new.tenant, new.page_key))
+                await self._playing.forget(run_id, new.tenant, new.page_key)
             return is_over
 
-    async def _leave_to_others(self, run_id: str, error: str) -> bool:
-        """Return a run to the queue, for a worker of another version; end it if none has played it for a while."""
-        now, run_manager = time.monotonic(), self._app_state.run_manager
-        self._failures = {id_: since for id_, since in self._failures.items() if now - since < 2 * PATIENCE_S}
-        since = self._failures.setdefault(run_id, now)
-        logger.error("run %s cannot be played here: %s", run_id, error)
+    async def can_restart(self, row: RunRow) -> bool:
+        """Return whether a run that an earlier process of this server has left can be continued. Wait for its session.
+
+        Only its row and what the session store has are left of it: without a step, nothing is known of the request.
+
+        Raises:
+            RagflowLgError: If that cannot be found out, or the session does not become free.
+        """
+        await self._wait_until_free(row.session_id)
+        fresh = await RunRepository(self._app_state.database, row.tenant).get(row.id)
+        newest = await newest_run(self._app_state.store, row.session_id)
+        is_left = fresh is not None and fresh.status in ("running", "drained")
+        return (
+            is_left and not self._app_state.run_manager.has(row.id) and newest is not None and newest.run_id == row.id
+        )
+
+    async def restart(self, row: RunRow) -> None:
+        """Continue such a run to its end. Followers of the earlier process cannot go on where they were.
+
+        Raises:
+            RagflowLgError: If that is not possible.
+        """
+        envelope = Envelope(row.id, row.start_ms // 1000, row.session_id, row.session_id)
+        asked = (row.asked or None, row.start_ms)
+        new = NewRun(envelope, row.tenant, row.agent_id, "continue", {}, *asked, page_key=row.page_key)
+        head = RunHead(envelope, LEFT, row.tenant, takeovers=row.restarts)
+        with use_notes(RequestNotes(run=row.id, session=row.session_id, tenant=row.tenant)):
+            await self._app_state.run_manager.journal.begin(head, is_elsewhere=True)
+            await self._start(new, head, has_died=True)
+            await self._app_state.run_manager.wait(row.id)
+
+    async def _refuse(self, run_id: str, error: str) -> bool:
+        """End a run that cannot be played, unless another process plays it. Return whether it is over."""
+        run_manager = self._app_state.run_manager
+        logger.error("run %s cannot be played: %s", run_id, error)
         try:
-            if now - since < PATIENCE_S:
-                await asyncio.sleep(PAUSE_S)
-                return False
             head, end = await run_manager.head(run_id), await run_manager.read_end(run_id)
             if await self._is_elsewhere(head, end):
                 await asyncio.sleep(PAUSE_S)
@@ -116,12 +138,11 @@ class RunPlayer:
             row = await RunRepository(self._app_state.database, head.owner).get(run_id)
             if end is None or end.is_interruption:
                 new = NewRun(head.envelope, head.owner, "")
-                await self._turns.end_unplayed(new, head.player, "failed", f"No worker can play the run: {error}")
-            page_key = row.page_key if row is not None else ""
-            await self._queue.forget(run_id, run_owners(self._app_state.settings, head.owner, page_key))
+                await self._playing.end_unplayed(new, head.player, "failed", f"The run cannot be played: {error}")
+            await self._playing.forget(run_id, head.owner, row.page_key if row is not None else "")
         except StreamUnknownError as failure:  # its stream has expired, which also named its owner
             logger.warning("run %s is removed: %s", run_id, failure)
-            await self._queue.forget(run_id, [])
+            await self._playing.forget(run_id, "")
         except RagflowLgError as failure:
             logger.warning("run %s cannot be ended: %s", run_id, failure)
             await asyncio.sleep(PAUSE_S)
@@ -176,10 +197,9 @@ class RunPlayer:
             return await self._abandon(new, head, takeovers)
         if not is_new:
             await self._wait_until_free(session.id)
-        record = await app_state.store.runs.get(run_id)  # stored with the first step
-        has_leased = record is not None or (not is_new and await app_state.run_manager.has_events(run_id))
-        if has_leased and await app_state.store.cancels.is_requested(session.id):
+        if await app_state.store.cancels.is_requested(run_id):
             return await self._end(new, head, "cancelled", "")
+        record = await app_state.store.runs.get(run_id)  # stored with the first step
         runner, replay = await self._turns.runner(agent, session, is_page=bool(new.page_key)), None
         if record is None:
             run, progress = play_new(runner, new), Progress(runner.plan)
@@ -187,9 +207,10 @@ class RunPlayer:
             progress = await runner.progress(session.id)
             run = runner.take_over(session.id, head.envelope, progress)
         if not is_new or record is not None:
-            replay_filter = ReplayFilter(await app_state.run_manager.events_so_far(run_id), progress.plan)
+            events = await app_state.run_manager.events_so_far(run_id)
+            replay_filter = ReplayFilter(events, progress.plan, is_restart=head.player == LEFT)
             replay = Continuation(run, replay_filter, progress)
-        await self._turns.start_run(run, new, previous=head.player, takeovers=takeovers, replay=replay)
+        await self._playing.start(run, new, previous=head.player, takeovers=takeovers, replay=replay)
         if not is_new:
             owner = parse_owner(head.process)
             reason = "has not reported" if has_died else "has stopped"
@@ -232,7 +253,7 @@ class RunPlayer:
     ) -> None:
         """End a run that is not played any more."""
         run = EndedRun(head.envelope, status, error, answer, lease_token)
-        await self._turns.start_run(run, new, previous=head.player, takeovers=head.takeovers)
+        await self._playing.start(run, new, previous=head.player, takeovers=head.takeovers)
 
     async def _wait_until_free(self, session_id: str) -> None:
         """Wait until no run has leased a session.

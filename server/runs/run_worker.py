@@ -35,7 +35,7 @@ class QueueWorker:
         self._queue = queue
         self._turns = turns
         self._concurrency = concurrency
-        self._player = RunPlayer(app_state, queue, turns)
+        self._player = RunPlayer(app_state, turns, queue)
         self._playing: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
 
@@ -57,7 +57,7 @@ class QueueWorker:
     async def drain(self) -> None:
         """Stop taking runs, and stop the current ones where others can continue them."""
         self._stopping.set()
-        await self._turns.drain()
+        await self._turns.playing.drain()
         await asyncio.gather(*self._playing)
 
     async def _take(self) -> None:

@@ -18,7 +18,7 @@ from ragflow_lg.server.database.session_repository import RunRepository, Session
 from ragflow_lg.server.database.tables import AgentRow, ScheduleRow
 from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.runs.due_tasks import DueTasks, is_passing
-from ragflow_lg.server.runs.turn_requests import hash_request, question_text
+from ragflow_lg.server.runs.turn_session import hash_request, question_text
 from ragflow_lg.server.streaming.run_task import CONTINUE
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ NEVER_MS = 2**62
 logger = logging.getLogger(__name__)
 
 
-class ScheduleRuns(DueTasks[ScheduleRow]):
+class ScheduleStarts(DueTasks[ScheduleRow]):
     """Starts the turns of schedules that are due."""
 
     name = "schedule"
@@ -50,7 +50,7 @@ class ScheduleRuns(DueTasks[ScheduleRow]):
                     await ScheduleRepository(self._database, row.tenant).delete(row.id)
                     return
                 run = await RunRepository(self._database, row.tenant).get(row.run_id)
-                if run is not None and await self._turns.is_lost(run):
+                if run is not None and await self._turns.playing.is_lost(run):
                     await SessionRepository(self._database, row.tenant).delete(agent.id, run.session_id)
                     run = None
                 if run is None:

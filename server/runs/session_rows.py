@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import orjson
+from msgspec import Struct
 from sqlalchemy import BigInteger, TypeDecorator, select
 
 from ragflow_lg.adapters.system_services import SystemClock
@@ -36,13 +37,26 @@ from ragflow_lg.server.database.tables import (
     SessionRow,
     VersionRow,
 )
-from ragflow_lg.server.runs.import_rights import ImportRights
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
     from sqlalchemy.types import TypeEngine
 
     from ragflow_lg.server.database.database import Database
+
+
+class ImportRights(Struct, frozen=True):
+    """What an import may do."""
+
+    tenant: str = ""
+    """Who gets imported rows, whatever they name. Without it, a server's only tenant, but only its own rows."""
+    replaces: bool = False
+    """Whether sessions replace those that are there."""
+    has_agents: bool = False
+    """Whether missing agents and versions are imported as well."""
+    max_bytes: int = 0
+    """The size of the file: none of its sessions can have stored more."""
+
 
 MAX_IDS = 1_000_000
 """How many ids of files are looked for in a session."""

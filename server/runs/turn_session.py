@@ -1,13 +1,22 @@
-"""The session of a turn."""
+"""The session of a turn, and what a user sent for it: as readable text, and as a hash."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Required
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple, Required, cast
 
 from typing_extensions import TypedDict
 
-from ragflow_lg.server.database.tables import MessageRow, RunRow, SessionRow, VersionRow
+from ragflow_lg.base.values import to_text
+from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, RunRow, SessionRow, VersionRow
+
+if TYPE_CHECKING:
+    from ragflow_lg.component.state import TurnRequest
+    from ragflow_lg.server.database.tables import VersionRow
+NAME_CHARS = 250
+"""How much of the first question is used as a session's name."""
 
 
 class TurnSession(NamedTuple):
@@ -48,3 +57,68 @@ class SessionFields(TypedDict, total=False):
     has_prologue: bool
     conversation: str
     visitor: str
+
+
+def hash_request(request: TurnRequest) -> str:
+    """Return a hash of what a user sent."""
+    parts = [request.get(key) for key in ("query", "inputs", "files", "payload")]
+    return sha256(json.dumps(parts, default=repr).encode()).hexdigest()
+
+
+def question_text(request: TurnRequest) -> str:
+    """Return the user's input as readable text: the query, or else one line for each field in a form."""
+    query = request.get("query")
+    if query:
+        return to_text(query)
+    lines: list[str] = []
+    for name, field in (request.get("inputs") or {}).items():
+        value: Any = cast("Mapping[str, Any]", field).get("value") if isinstance(field, dict) else field
+        lines.append(f"{name}: {to_text(value)}")
+    return "\n".join(lines)
+
+
+def copy_session(session: SessionRow, id_: str, name: str, version: VersionRow | None, now_ms: int) -> SessionRow:
+    """Return a copy of a session under a new id, which may have another name and use another version."""
+    return SessionRow(
+        id=id_,
+        agent_id=session.agent_id,
+        version_id=version.id if version is not None else session.version_id,
+        user_id=session.user_id,
+        exp_user_id=session.exp_user_id,
+        name=(name or session.name)[: min(NAME_CHARS, TITLE_CHARS)],
+        source="workflow"
+        if session.source in ("schedule", "webhook")
+        else session.source,  # a copy is used by a person
+        create_ms=now_ms,
+        update_ms=now_ms,
+    )
+
+
+def copy_messages(messages: Sequence[MessageRow], session_id: str) -> list[MessageRow]:
+    """Return copies of messages, numbered from 0, for another session."""
+    return [
+        MessageRow(
+            session_id=session_id,
+            number=number,
+            role=row.role,
+            content=row.content,
+            run_id=row.run_id,
+            reference=row.reference,
+            create_ms=row.create_ms,
+        )
+        for number, row in enumerate(messages)
+    ]
+
+
+def messages_before(messages: Sequence[MessageRow], users: int, *, is_open: bool) -> list[MessageRow]:
+    """Return the messages up to the user's ``users``-th one, without the answer if that turn is still open."""
+    rows: list[MessageRow] = []
+    for row in messages:
+        if row.role == "user":
+            if not users:
+                break
+            users -= 1
+        elif is_open and not users and any(one.role == "user" for one in rows):
+            break
+        rows.append(row)
+    return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import nullcontext, suppress
@@ -9,34 +10,36 @@ from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import Unpack
 
-from ragflow_lg.base.errors import RagflowLgError, RequestError, StreamError, StreamUnknownError
+from ragflow_lg.base.errors import DatabaseError, RagflowLgError, RequestError, StreamError, StreamUnknownError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.runner import Runner
+from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.agents.quotas import Quotas
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
 from ragflow_lg.server.runs.agent_canvases import AgentCanvases
-from ragflow_lg.server.runs.played_runs import PlayedRuns
+from ragflow_lg.server.runs.playing import Playing
 from ragflow_lg.server.runs.run_end import do_not_release
-from ragflow_lg.server.runs.turn_requests import hash_request, question_text
-from ragflow_lg.server.runs.turn_session import SessionFields, TurnSession
-from ragflow_lg.server.streaming.new_run import NewRun
+from ragflow_lg.server.runs.turn_session import NAME_CHARS, SessionFields, TurnSession, hash_request, question_text
+from ragflow_lg.server.streaming.new_run import NewRun, encode_run
 from ragflow_lg.server.streaming.run_manager import each_event
 from ragflow_lg.services.chat import Usage
 
 if TYPE_CHECKING:
     from ragflow_lg.component.state import TurnRequest
-    from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
+    from ragflow_lg.runs.wire.wire_events import WireEvent
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.streaming.journal import RunHead
     from ragflow_lg.server.streaming.run_manager import EventPage
+    from ragflow_lg.server.streaming.run_queue import RunQueue
     from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
-NAME_CHARS = 250
-"""How much of the first question is used as a session's name."""
+LOST_MS = 10_000
+"""After this time, a run of which nothing is known but its row has been lost with its server."""
+LOOK_S = 0.05
 
 
 class Turn:
@@ -54,7 +57,7 @@ class Turn:
         """Return the status and the error of the run, which has ended."""
         if self._run is not None and self._run.status != "drained":  # otherwise, another process has ended it
             return self._run.status, self._run.error or ""
-        return await self._turns.result(self._tenant, self.envelope.message_id)
+        return await self._turns.playing.result(self._tenant, self.envelope.message_id)
 
     def events(self, after: int = 0) -> AsyncGenerator[tuple[int, WireEvent]]:
         """Yield the events after number ``after``, each with its number. After the last one, the turn is stored.
@@ -68,11 +71,11 @@ class Turn:
 
     def pages(self, after: int = 0) -> AsyncGenerator[EventPage[WireEvent]]:
         """Yield the events like `events`, those together that are there."""
-        pages = self._turns.pages(self.envelope.message_id, after, has_records=False)
+        pages = self._turns.playing.pages(self.envelope.message_id, after, has_records=False)
         return cast("AsyncGenerator[EventPage[WireEvent]]", pages)
 
 
-class Turns(PlayedRuns):
+class Turns:
     """All tenants' turns in one process."""
 
     def __init__(self, app_state: AppState, slots: RunSlots | None = None, quotas: Quotas | None = None) -> None:
@@ -80,10 +83,12 @@ class Turns(PlayedRuns):
 
         ``quotas`` default to those in the settings.
         """
-        super().__init__(app_state)
+        self._app_state = app_state
+        self._queue = app_state.queue
         self._slots = slots or RunSlots(sys.maxsize)
         self.canvases = AgentCanvases(app_state)
         self.quotas = quotas or Quotas(app_state)
+        self.playing = Playing(app_state, self.quotas)
 
     async def new_session(self, agent: AgentRow, version: VersionRow, **fields: Unpack[SessionFields]) -> TurnSession:
         """Return a new session that begins with earlier messages, or with the canvas's prologue.
@@ -145,6 +150,8 @@ class Turns(PlayedRuns):
         Raises:
             CompileError: If the canvas has errors.
         """
+        if (repeated := await self.find_repeated(agent.tenant)) is not None:
+            return repeated
         newest, request_hash, row = None, hash_request(request), session.row
         if not session.is_new:
             runs = RunRepository(self._app_state.database, agent.tenant)
@@ -156,9 +163,33 @@ class Turns(PlayedRuns):
         runner = await self.runner(agent, row, session.version, is_page=bool(page_key))
         run = runner.start(row.id, request, ignores_unknown=True)
         question = question_text(request)
-        if newest is not None and newest.asked == question and await self.is_lost(newest):
+        if newest is not None and newest.asked == question and await self.playing.is_lost(newest):
             await RunRepository(self._app_state.database, agent.tenant).forget_question(newest.id)
         return await self.play(agent, session, run, question, policy, request_hash, page_key)
+
+    async def find_repeated(self, tenant: str) -> Turn | None:
+        """Return the turn that an earlier request with the same ``Idempotency-Key`` has begun, if there is one.
+
+        The row of a run names the key, and is stored before anything of the run happens.
+
+        Raises:
+            RequestError: If that request was another one.
+        """
+        notes, runs = current_notes(), RunRepository(self._app_state.database, tenant)
+        while notes.request_key and (row := await runs.of_request(notes.request_key)) is not None:
+            if row.request_hash != notes.request_hash:
+                message = "Another request was sent with this Idempotency-Key. Send each request with a new key."
+                raise RequestError(message, 101, status=422, reason="idempotency-key-reused")
+            if row.status not in ("running", "refused") or not await self.playing.is_lost(row):
+                with suppress(StreamUnknownError):
+                    return self.rejoin(tenant, await self.playing.head(tenant, row.id))
+                if row.status != "running":
+                    return Turn(Envelope(row.id, row.start_ms // 1000, row.session_id, row.session_id), self, tenant)
+            if row.status == "refused" or self._app_state.now_ms() - row.start_ms > LOST_MS:
+                await runs.free_request(row.id)  # nothing has run
+                return None
+            await asyncio.sleep(LOOK_S)  # the first request is about to begin the run
+        return None
 
     def rejoin(self, tenant: str, head: RunHead) -> Turn:
         """Return the turn of a run whose client asks for the rest of the events."""
@@ -227,9 +258,8 @@ class Turns(PlayedRuns):
             return await self._start(run, new, session, release)
         except BaseException:  # also a cancellation must free the place
             release()
-            if self._orders is not None:
-                with suppress(StreamError):  # a place without a run is free again soon
-                    await self._orders.forget(run_id, agent.tenant, page_key)
+            with suppress(StreamError):  # a place without a run is free again soon
+                await self.playing.forget(run_id, agent.tenant, page_key)
             raise
 
     async def _start(self, run: Run, new: NewRun, session: TurnSession, release: Callable[[], None]) -> Turn:
@@ -243,14 +273,22 @@ class Turns(PlayedRuns):
             "page_key": new.page_key,
         }
         row = RunRow(**values)
-        row.asked = new.question or ""
-        async with self.quotas.room(new.tenant, "sessions") if session.is_new else nullcontext():
-            await self.quotas.begin_turn(new.tenant, new.page_key, *session.new_rows, row)
+        row.asked, notes = new.question or "", current_notes()
+        row.request_key, row.request_hash = notes.request_key or None, notes.request_hash
         try:
-            if self._orders is not None:
-                await self._orders.put(new)
+            async with self.quotas.room(new.tenant, "sessions") if session.is_new else nullcontext():
+                await self.quotas.begin_turn(new.tenant, new.page_key, *session.new_rows, row)
+        except DatabaseError:
+            if (repeated := await self.find_repeated(new.tenant)) is None:
+                raise
+            release()
+            await self.playing.forget(row.id, new.tenant, new.page_key)
+            return repeated
+        try:
+            if self._queue is not None:
+                await self._put(self._queue, new)
                 return Turn(run.envelope, self, new.tenant)
-            await self.start_run(run, new, free_slot=release)
+            await self.playing.start(run, new, free_slot=release)
         except RagflowLgError as error:
             status = "failed" if isinstance(error, StreamError) else "refused"
             runs = RunRepository(self._app_state.database, new.tenant)
@@ -260,10 +298,22 @@ class Turns(PlayedRuns):
 
     async def _find_place(self, tenant: str, page_key: str, input_chars: int, run_id: str) -> Callable[[], None]:
         """Acquire a slot in this process, or a place in the queue. Return what gives the slot back."""
-        if self._orders is None:
+        if self._queue is None:
             return await self.acquire_slot(tenant, page_key, input_chars, run_id)
-        await self._orders.reserve(run_id, tenant, page_key)
+        await self._queue.reserve(run_id, self.playing.owners(tenant, page_key), self._app_state.now_ms())
         return do_not_release
+
+    async def _put(self, queue: RunQueue, new: NewRun) -> None:
+        """Hand a run over. Its events come from the process that plays it.
+
+        Raises:
+            RequestError: If the request contains a value that JSON cannot express.
+            StreamError: If Redis fails, or the server is shutting down.
+        """
+        data, owners = encode_run(new, self._app_state.store.keys), self.playing.owners(new.tenant, new.page_key)
+        self._app_state.run_manager.require_open()
+        await queue.put(new.envelope.message_id, data, owners, self._app_state.now_ms())
+        await self._app_state.run_manager.order(new.envelope, new.tenant, new.request_hash, new.policy)
 
     async def acquire_slot(
         self, tenant: str, page_key: str = "", input_chars: int = 0, run_id: str = ""
@@ -287,9 +337,9 @@ class Turns(PlayedRuns):
         Raises:
             StreamError: If the queue fails.
         """
-        if not run_id or self._orders is None:
+        if not run_id or self._queue is None:
             return self._slots.position(run_id) if run_id else 0
-        return await self._orders.line.position(run_id)
+        return await self._queue.position(run_id)
 
     def count_runs(self, tenant: str) -> int:
         """Return the number of a tenant's runs in this process."""
@@ -309,7 +359,7 @@ class Turns(PlayedRuns):
                 return None if is_over else head
         except StreamUnknownError:
             return None
-        return head if self._orders is not None and await self._orders.line.has(row.id) else None
+        return head if await self.playing.is_queued(row.id) else None
 
 
 def _check_user(field: str, user: str) -> str:

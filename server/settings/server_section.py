@@ -130,8 +130,6 @@ class ServerSection(Section):
     """
     heartbeat_s: Annotated[float, Field(ge=0, le=3600)] = 15.0
     """After this time without an event, a comment is sent so that proxies do not close the stream; 0 for never."""
-    replica_silence_s: Annotated[float, Field(ge=0.3, le=3600)] = 3.0
-    """Without a queue, a replica that has been silent for this long is considered dead. Its runs can be continued."""
     header_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
     """How long a client may take to send the request headers."""
     body_timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0

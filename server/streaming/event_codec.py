@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -82,14 +81,6 @@ class RunEnd(Struct, frozen=True):
     event = "end"
 
 
-SmallEvent: TypeAlias = Message | WireNodeStarted
-"""An event that takes little more memory than its texts, and is never changed."""
-
-EntryData: TypeAlias = bytes | SmallEvent
-"""An event as a journal keeps it."""
-
-_SMALL_BYTES = 96
-
 _KINDS: tuple[Any, ...] = (
     AgentRecord,
     Message,
@@ -129,23 +120,6 @@ def to_json_bytes(value: Any) -> bytes:
 def encode_entry(entry: StreamEvent | RunEnd) -> bytes:
     """Encode an event or a run's end."""
     return to_json_bytes((entry.event, entry))
-
-
-def keep_entry(event: StreamEvent) -> EntryData:
-    """Return an event as a journal in memory keeps it: encoded, unless it is small.
-
-    Followers get small events as they are. The values in others may take many times the memory of their text.
-    """
-    return event if isinstance(event, Message | WireNodeStarted) else encode_entry(event)
-
-
-def count_bytes(data: EntryData) -> int:
-    """Return how much memory the data of an entry takes."""
-    if isinstance(data, bytes):
-        return len(data)
-    if isinstance(data, Message):
-        return _SMALL_BYTES + sys.getsizeof(data.content) + len(data.audio_binary)
-    return _SMALL_BYTES + sys.getsizeof(data.component_name)
 
 
 def decode_entry(data: bytes) -> StreamEvent | RunEnd:

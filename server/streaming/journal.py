@@ -11,19 +11,19 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import StreamGapError, StreamUnknownError
 from ragflow_lg.runs.wire.wire_events import Envelope
-from ragflow_lg.server.streaming.event_codec import EntryData, RunEnd, StreamEvent, count_bytes, decode_entry
+from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, decode_entry
 
 
 class Entry(NamedTuple):
     """One entry in a journal. ``id`` counts from 1 in each run."""
 
     id: int
-    data: EntryData
+    data: bytes
 
     @property
     def size(self) -> int:
         """How many bytes the entry counts for."""
-        return count_bytes(self.data)
+        return len(self.data)
 
     @property
     def event(self) -> StreamEvent | RunEnd:
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
         Raises:
             StreamError: If the data has another form.
         """
-        return decode_entry(self.data) if isinstance(self.data, bytes) else self.data
+        return decode_entry(self.data)
 
 
 class Bounds(Struct, frozen=True):
@@ -133,11 +133,6 @@ def first_page(entries: Iterable[Entry]) -> list[Entry]:
     return page
 
 
-PACE_S = 0.005
-"""Entries that arrive within this time after readers were woken are read together, because socket writes are expensive.
-"""
-
-
 class Feed:
     """A window with a bell that rings after additions, or after ``quiet_s`` without any.
 
@@ -152,21 +147,12 @@ class Feed:
         """How often entries were added. Get it before looking at the window."""
         self._quiet_s = quiet_s
         self._waiters: list[asyncio.Future[bool]] = []
-        self._rung_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._pace: asyncio.TimerHandle | None = None
 
-    def ring(self, *, is_last: bool = False) -> None:
-        """Wake all waiting readers because there are new entries: soon, or at once if they are the last ones."""
+    def ring(self) -> None:
+        """Wake all waiting readers because there are new entries."""
         self.additions += 1
-        if not self._waiters or (self._pace is not None and not is_last):
-            return
-        loop = asyncio.get_running_loop()
-        early_s = self._rung_s + PACE_S - loop.time()
-        if is_last or early_s <= 0:
-            self._ring(True)
-        else:
-            self._pace = loop.call_later(early_s, self._ring, True)
+        self._ring(True)
 
     async def wait(self, additions: int) -> bool:
         """Wait until there have been more additions. Return False after ``quiet_s`` without any."""
@@ -185,10 +171,6 @@ class Feed:
         self._ring(False)
 
     def _ring(self, is_news: bool) -> None:
-        if self._pace is not None:
-            self._pace.cancel()
-            self._pace, is_news = None, True
-        self._rung_s = asyncio.get_running_loop().time()
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -216,7 +198,7 @@ class RunHead(Struct, frozen=True):
     player: str
     """Id of the run manager executing the run."""
     owner: str = ""
-    """Who can follow the run, as in `RunSpec`. Stored without being interpreted."""
+    """Who can follow the run, as in `PlaySpec`. Stored without being interpreted."""
     process: str = ""
     """The run manager's process, as in the leases of its sessions."""
     request_hash: str = ""
@@ -234,8 +216,6 @@ class RunHead(Struct, frozen=True):
 
 class Journal(Protocol):
     """Run events, each stored as an entry. Entries are numbered from 1 in each run.
-
-    A journal that other processes read gets bytes only.
 
     A run's entries are written in order by one run manager. A journal is bounded: a long run's oldest entries are
     dropped, and a finished run is removed after `retention_s`. All methods raise StreamError if the journal fails.
@@ -262,7 +242,7 @@ class Journal(Protocol):
         """
         ...
 
-    async def append(self, run_id: str, data: Sequence[EntryData], *, is_last: bool = False) -> None:
+    async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
         """Add entries. ``is_last`` closes the run. Returns once every reader can see them."""
         ...
 
@@ -290,10 +270,6 @@ class Journal(Protocol):
 
         A report is valid for `alive_s`. Repeat it well within that time.
         """
-        ...
-
-    async def report(self, player: str) -> None:
-        """Report only that a run manager is alive."""
         ...
 
     async def retire(self, player: str) -> None:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 
 from ragflow_lg.base.errors import StreamError
-from ragflow_lg.server.streaming.event_codec import EntryData
 from ragflow_lg.server.streaming.journal import (
     MAX_RUN,
     QUIET_S,
@@ -23,12 +22,16 @@ from ragflow_lg.server.streaming.journal import (
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_OWNER_BYTES = 64 * 1024 * 1024
+RESTART_EVENTS = 1_000_000
+"""More events than any run has."""
 
 
 class _Run(Feed):
-    def __init__(self, head: RunHead, bounds: Bounds, quiet_s: float) -> None:
-        super().__init__(Window(bounds), quiet_s)
+    def __init__(self, head: RunHead, bounds: Bounds, quiet_s: float, first: int) -> None:
+        super().__init__(Window(bounds, first), quiet_s)
         self.head = head
+        self.first = first
+        """The number before the first event."""
         self.is_over_limit = False
         """Whether it was removed because the runs of its owner had too many bytes."""
         self.is_read = False
@@ -78,13 +81,19 @@ class MemoryJournal:
         """Create a run's stream."""
         if head.run_id in self._runs:
             raise StreamError(f"Run {head.run_id} already exists.")
-        self._runs[head.run_id] = _Run(head, self._max_run, self._quiet_s)
+        # An earlier process may have begun the run: the numbers that its followers have must not name other events.
+        first = (head.takeovers + 1) * RESTART_EVENTS if is_elsewhere else 0
+        self._runs[head.run_id] = _Run(head, self._max_run, self._quiet_s, first)
 
     async def claim(self, head: RunHead, previous: str) -> bool:
-        """Return False, since no other process can have started a run."""
-        return False
+        """Make ``head.player`` the run manager of a run of an earlier process."""
+        run = self._find(head.run_id)
+        if run.head.player != previous:
+            return False
+        run.head = head
+        return True
 
-    async def append(self, run_id: str, data: Sequence[EntryData], *, is_last: bool = False) -> None:
+    async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
         """Add entries."""
         run = self._find(run_id)
         window = run.window
@@ -95,7 +104,7 @@ class MemoryJournal:
             run.end_s = self._monotonic()
             self._finished_runs[run_id] = run
         self._shrink(run)
-        run.ring(is_last=is_last)
+        run.ring()
 
     async def head(self, run_id: str) -> RunHead | None:
         """Return a run's head."""
@@ -111,6 +120,7 @@ class MemoryJournal:
     async def read(self, run_id: str, after: int) -> AsyncGenerator[Sequence[Entry]]:
         """Yield the entries and wait for more."""
         run = self._find(run_id)
+        after = after or run.first
         while True:
             additions = run.additions
             if run.is_over_limit:
@@ -136,9 +146,6 @@ class MemoryJournal:
             if run.end_s > until:
                 return
             self._forget(run_id)
-
-    async def report(self, player: str) -> None:
-        """Do nothing, since no other process reads here."""
 
     async def retire(self, player: str) -> None:
         """Do nothing, since no other process reads here."""
@@ -206,4 +213,4 @@ class MemoryJournal:
         self._finished_runs.pop(run_id, None)
         self._count(run, -run.window.bytes)
         run.is_dropped = True
-        run.ring(is_last=True)
+        run.ring()

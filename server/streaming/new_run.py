@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct, field
@@ -10,6 +10,16 @@ from msgspec import Struct, field
 from ragflow_lg.base.errors import RequestError, SessionKeyError, StreamError
 from ragflow_lg.checkpoints.key_ring import KeyRing, require_plain, run_domain
 from ragflow_lg.runs.wire.wire_events import Envelope
+
+
+class Owner(NamedTuple):
+    """Someone who may have a limited number of runs in the queue and in play."""
+
+    kind: str
+    """What a refusal calls it."""
+    id: str
+    limit: int
+    """0 for any number."""
 
 
 class NewRun(Struct, frozen=True, omit_defaults=True):

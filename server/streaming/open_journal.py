@@ -15,6 +15,7 @@ from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 TIMEOUT_S = 3.0
 """Timeout for one Redis command; longer than the journal's own blocking reads."""
 ALIVE_S = 3.0
+MAX_CONNECTIONS = 16
 
 
 @asynccontextmanager
@@ -47,19 +48,21 @@ async def open_journal(
             await journal.aclose()
         return
     require("redis", "An event journal in Redis", StreamError)
-    from redis.asyncio import Redis
+    from redis.asyncio import BlockingConnectionPool, Redis
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
 
-    from ragflow_lg.checkpoints.redis.redis_url import create_client
+    from ragflow_lg.checkpoints.redis.managed_connections import ManagedPool
+    from ragflow_lg.checkpoints.redis.redis_url import Pools, create_client
     from ragflow_lg.server.streaming.redis_journal import RedisJournal
 
     # The journal itself retries: it waits longer and knows which commands may be repeated.
     retry = Retry(NoBackoff(), 0)
-    client = create_client(url, Redis, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry)
+    pools = Pools(BlockingConnectionPool, ManagedPool, {"max_connections": MAX_CONNECTIONS, "timeout": None})
+    client = create_client(url, Redis, pools, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry)
     prefix = key_prefix(url, prefix)
     async with client:
-        journal = RedisJournal(client, prefix, retention_s=retention_s, alive_s=alive_s, timeout_s=TIMEOUT_S, keys=keys)
+        journal = RedisJournal(client, prefix, retention_s=retention_s, alive_s=alive_s, keys=keys)
         try:
             yield journal
         finally:

@@ -6,16 +6,22 @@ lost, and a returning reader continues after the last number it has seen, so tha
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import msgspec
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from ragflow_lg.base.errors import SessionKeyError, StreamError
-from ragflow_lg.base.packed_bytes import LARGE_BYTES, is_packed, pack, unpack
+from ragflow_lg.base.tasks import SharedTask
+from ragflow_lg.checkpoints.failures import plain_reason
 from ragflow_lg.checkpoints.key_ring import KeyRing, require_plain, run_domain
-from ragflow_lg.server.streaming.event_codec import EntryData, encode_entry
 from ragflow_lg.server.streaming.journal import (
     MAX_RUN,
     PAGE,
@@ -31,8 +37,6 @@ from ragflow_lg.server.streaming.journal import (
     gap_error,
     unknown_run,
 )
-from ragflow_lg.server.streaming.redis_commands import RedisCommands
-from ragflow_lg.server.streaming.redis_tail import RedisTail, parse_entry
 
 RECENT = Bounds(512, 256 * 1024)
 """The entries that a process caches for each run it executes or has followers for. Slower readers use Redis."""
@@ -42,10 +46,12 @@ FOLLOWED_INTERVALS = 3
 """How many times ``alive_s`` a report about followers is valid."""
 PATIENCE_S = 5.0
 """How long new events wait for a Redis server that does not respond."""
-MAX_ENTRY_BYTES = 512 * 1024 * 1024
-"""No event is larger: values that are larger cannot be stored."""
 ASK_S = 3.0
 """How long all other commands wait, since a client is waiting for the reply."""
+PAUSE_S = 0.02
+MAX_PAUSE_S = 0.5
+_PASSING = (RedisConnectionError, RedisTimeoutError, OSError)
+
 _SEND = """
 local head = redis.call('GET', KEYS[2])
 if head and cjson.decode(head).player ~= ARGV[1] then return 0 end
@@ -73,6 +79,8 @@ return 1
 
 _HEAD = msgspec.json.Decoder(RunHead)
 
+logger = logging.getLogger(__name__)
+
 
 class RedisJournal:
     """A journal with one stream per run, ``{prefix}agent:events:{run}``, and keys for its head, player and followers.
@@ -92,7 +100,6 @@ class RedisJournal:
         patience_s: float = PATIENCE_S,
         ask_s: float = ASK_S,
         quiet_s: float = QUIET_S,
-        timeout_s: float = 0.0,
         keys: KeyRing | None = None,
     ) -> None:
         """Initialize the journal.
@@ -106,7 +113,6 @@ class RedisJournal:
             patience_s: How long new events wait for Redis.
             ask_s: How long other commands wait for Redis.
             quiet_s: How long a reader waits before it receives an empty page.
-            timeout_s: The client's timeout for a command.
             keys: Encrypts the entries.
         """
         self._client = cast("Any", client)
@@ -125,7 +131,6 @@ class RedisJournal:
         """Our own runs whose last entries Redis may have stored or not."""
         self._players: dict[str, str] = {}
         """The run managers executing our own runs, by run."""
-        self._commands = RedisCommands(timeout_s=timeout_s)
         self._keys = keys
         self._tail = RedisTail(client, self._stream_key, self._parse)
 
@@ -136,10 +141,9 @@ class RedisJournal:
 
     async def begin(self, head: RunHead, *, is_elsewhere: bool = False) -> None:
         """Create a run's stream."""
-        # NX is not used because the same command is sent again if the reply is lost.
-        await self._ask(
-            lambda: self._client.set(self._head_key(head.run_id), msgspec.json.encode(head), px=self._ttl_ms)
-        )
+        # The process that writes the stream may have been faster than the one that has ordered it.
+        key, data = self._head_key(head.run_id), msgspec.json.encode(head)
+        await self._ask(lambda: self._client.set(key, data, px=self._ttl_ms, nx=is_elsewhere))
         if is_elsewhere:
             return
         self._players[head.run_id], self._writing[head.run_id] = head.player, Extent(self._max_run)
@@ -162,14 +166,14 @@ class RedisJournal:
         last, count = await self.tail(run_id), await self._ask(lambda: self._client.xlen(self._stream_key(run_id)))
         return Extent(self._max_run, last.id if last is not None else 0, count)
 
-    async def append(self, run_id: str, data: Sequence[EntryData], *, is_last: bool = False) -> None:
+    async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
         """Add entries and trim the oldest ones in one round trip."""
         try:
             if run_id in self._unsure:  # a reader would wait for a number that no entry has
                 self._writing[run_id] = stored = await self._stored_extent(run_id)
                 self._feeds[run_id].window = Window(self._recent, stored.last)
             self._unsure.add(run_id)
-            await self._append(run_id, data, is_last=is_last)
+            await self._append(run_id, data)
             self._unsure.discard(run_id)
         finally:
             if is_last:
@@ -178,7 +182,7 @@ class RedisJournal:
                 if not self._feeds[run_id].readers:
                     del self._feeds[run_id]
 
-    async def _append(self, run_id: str, data: Sequence[EntryData], *, is_last: bool) -> None:
+    async def _append(self, run_id: str, data: Sequence[bytes]) -> None:
         extent, feed = self._writing[run_id], self._feeds[run_id]
         entries = [Entry(number, each) for number, each in enumerate(data, extent.last + 1)]
         for entry in entries:
@@ -186,37 +190,30 @@ class RedisJournal:
         if not await self._ask(lambda: self._send(run_id, entries, extent.first), self._patience_s):
             raise StreamError(f"Another server has taken over run {run_id}; this one is no longer running it.")
         feed.window.add(entries)
-        feed.ring(is_last=is_last)
+        feed.ring()
 
     async def _send(self, run_id: str, entries: Sequence[Entry], first: int) -> bool:
         """Add entries. Return False if another run manager has claimed the run."""
         keys = (self._stream_key(run_id), self._head_key(run_id))
         begin = entries[0].id if entries else 0
-        data = [await self._store(run_id, entry) for entry in entries]
+        data = [self._store(run_id, entry) for entry in entries]
         return bool(await self._client.eval(_SEND, 2, *keys, self._players[run_id], self._ttl_ms, first, begin, *data))
 
-    async def _store(self, run_id: str, entry: Entry) -> bytes:
-        """Return the data of an entry as it is stored: compressed if it is large, and encrypted if there are keys."""
-        data = entry.data if isinstance(entry.data, bytes) else encode_entry(entry.data)
-        if len(data) >= LARGE_BYTES:
-            data = pack(data)
+    def _store(self, run_id: str, entry: Entry) -> bytes:
+        """Return the data of an entry as it is stored: encrypted if there are keys."""
         if self._keys is None:
-            return data
-        return self._keys.encrypt(run_domain(run_id), ["event", str(entry.id)], data)
+            return entry.data
+        return self._keys.encrypt(run_domain(run_id), ["event", str(entry.id)], entry.data)
 
-    async def _parse(self, run_id: str, reply: Any) -> Entry:
+    def _parse(self, run_id: str, reply: Any) -> Entry:
         number, data = parse_entry(reply)
         try:
             if self._keys is None:
                 require_plain(data)
             else:
                 data = self._keys.decrypt(run_domain(run_id), ["event", str(number)], data)
-            if is_packed(data):
-                data = unpack(data, MAX_ENTRY_BYTES)
         except SessionKeyError as error:
             raise StreamError(f"The events of run {run_id} cannot be read. {error}") from error
-        except ValueError as error:
-            raise StreamError(f"An event of run {run_id} is damaged: {error}.") from error
         return Entry(number, data)
 
     async def head(self, run_id: str) -> RunHead | None:
@@ -232,7 +229,7 @@ class RedisJournal:
     async def tail(self, run_id: str) -> Entry | None:
         """Return the newest entry."""
         entries = await self._ask(lambda: self._client.xrevrange(self._stream_key(run_id), count=1))
-        return await self._parse(run_id, entries[0]) if entries else None
+        return self._parse(run_id, entries[0]) if entries else None
 
     async def read(self, run_id: str, after: int) -> AsyncGenerator[Sequence[Entry]]:
         """Yield the entries and wait for more."""
@@ -282,7 +279,7 @@ class RedisJournal:
         replies = await self._ask(
             lambda: self._client.xrange(self._stream_key(run_id), min=f"{after + 1}-0", count=PAGE.entries)
         )
-        entries = [await self._parse(run_id, each) for each in replies]
+        entries = [self._parse(run_id, each) for each in replies]
         if entries and entries[0].id != after + 1:
             raise gap_error(run_id, after, entries[0].id)
         return first_page(entries)
@@ -304,11 +301,6 @@ class RedisJournal:
                 await together.execute()
 
         await self._ask(send)
-
-    async def report(self, player: str) -> None:
-        """Report only that a run manager is alive."""
-        key, alive_ms = self._player_key(player), int(self._alive_s * 1000)
-        await self._ask(lambda: self._client.set(key, "x", px=alive_ms))
 
     async def retire(self, player: str) -> None:
         """Report that a run manager has stopped."""
@@ -344,7 +336,26 @@ class RedisJournal:
         await self._tail.aclose()
 
     async def _ask(self, call: Callable[[], Awaitable[Any]], patience_s: float = 0.0) -> Any:
-        return await self._commands.ask(call, patience_s or self._ask_s)
+        """Run a command, and run it again while Redis does not respond.
+
+        Raises:
+            StreamError: If Redis refuses the command, or has not answered for too long.
+        """
+        failure: Exception = TimeoutError()
+        pause_s = PAUSE_S
+        try:
+            async with asyncio.timeout(patience_s or self._ask_s):
+                while True:
+                    try:
+                        return await call()
+                    except _PASSING as error:
+                        failure = error
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(pause_s * 2, MAX_PAUSE_S)
+        except TimeoutError:
+            raise _failed(failure) from failure
+        except RedisError as error:
+            raise _failed(error) from error
 
     @property
     def _ttl_ms(self) -> int:
@@ -364,3 +375,74 @@ class RedisJournal:
 
     def _read_key(self, run_id: str) -> str:
         return f"{self._prefix}agent:events-read:{run_id}"
+
+
+def _failed(error: Exception) -> StreamError:
+    logger.warning("event journal failed: %s", error)
+    return StreamError(f"The event journal failed: {plain_reason(error)}")
+
+
+BLOCK_MS = 100
+"""How long one read blocks. Entries for a newly added run are delayed by at most this long."""
+
+
+class RedisTail:
+    """Copies new entries of streams into their feeds."""
+
+    def __init__(self, client: Redis, key_of: Callable[[str], str], parse: Callable[[str, Any], Entry]) -> None:
+        """``parse`` converts an entry of a run as Redis returns it."""
+        self._client = cast("Any", client)
+        self._key_of = key_of
+        self._parse = parse
+        self._feeds: dict[str, Feed] = {}
+        self._task = SharedTask(self._listen)
+
+    def join(self, run_id: str, feed: Feed) -> None:
+        """Update a feed from now on."""
+        self._feeds[run_id] = feed
+        self._task.start()
+
+    def leave(self, run_id: str) -> None:
+        """Stop updating a feed."""
+        self._feeds.pop(run_id, None)
+
+    async def aclose(self) -> None:
+        """Stop listening."""
+        self._feeds.clear()
+        await self._task.aclose()
+
+    async def _listen(self) -> None:
+        while self._feeds:
+            try:
+                await self._read()
+            except (RedisError, OSError, StreamError):
+                # After a quiet period readers query Redis themselves and report the error.
+                await asyncio.sleep(MAX_PAUSE_S)
+
+    async def _read(self) -> None:
+        feeds = {self._key_of(run_id).encode(): (run_id, feed) for run_id, feed in self._feeds.items()}
+        places = {key: f"{feed.window.last}-0" for key, (_, feed) in feeds.items()}
+        answer: Any = await self._client.xread(places, count=PAGE.entries, block=BLOCK_MS)
+        for key, replies in _pairs(answer):
+            run_id, feed = feeds[key]
+            feed.window.add([self._parse(run_id, each) for each in replies])
+            feed.ring()
+
+
+def _pairs(answer: Any) -> list[tuple[bytes, list[Any]]]:
+    """Return each stream's key and entries. With RESP3, the reply is a map with the entries one level deeper."""
+    if isinstance(answer, dict):
+        streams = cast("dict[bytes, list[list[Any]]]", answer)
+        return [(key, [entry for part in parts for entry in part]) for key, parts in streams.items()]
+    return list(answer or ())
+
+
+def parse_entry(reply: Any) -> tuple[int, bytes]:
+    """Return the number and the data of an entry, as Redis returns it.
+
+    Raises:
+        StreamError: If the journal did not write it.
+    """
+    with suppress(ValueError, LookupError, AttributeError, TypeError):
+        return int(reply[0].partition(b"-")[0]), reply[1][b"e"]
+    raise StreamError("An entry in Redis was not written by the journal.")

@@ -25,8 +25,7 @@ from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, revive_error
 from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead, unknown_run
-from ragflow_lg.server.streaming.run_task import RunSpec, RunTask, interruption_error
-from ragflow_lg.services.sessions import Cancels
+from ragflow_lg.server.streaming.run_task import PlaySpec, RunTask, interruption_error
 
 ARRIVAL_S = 30.0
 HEARTBEAT_S = 0.5
@@ -64,7 +63,6 @@ class RunManager:
     def __init__(
         self,
         journal: Journal,
-        cancels: Cancels | None = None,
         *,
         arrival_s: float = ARRIVAL_S,
         heartbeat_s: float = HEARTBEAT_S,
@@ -74,14 +72,12 @@ class RunManager:
 
         Args:
             journal: Where events are stored.
-            cancels: The session store's cancel requests, used to cancel runs in other processes.
             arrival_s: How long a run's first follower may take to arrive.
             heartbeat_s: Interval between reports to the journal; a sixth of the journal's `alive_s`.
             has_queue: Whether a queue decides which process plays a run. ``wait`` of `pages` then asks the queue about
                 runs that have been quiet for long; it alone looks for dead processes.
         """
         self.journal = journal
-        self._cancels = cancels
         self._arrival_s = arrival_s
         self._heartbeat_s = heartbeat_s
         self._has_queue = has_queue
@@ -108,15 +104,14 @@ class RunManager:
         """Number of runs in this process."""
         return len(self._tasks)
 
-    async def start(self, spec: RunSpec) -> str:
+    async def start(self, spec: PlaySpec) -> str:
         """Start a run and return its id, RAGFlow's ``message_id``. Followers receive its events and its end.
 
         Raises:
             StreamError: If the journal refuses the run or the manager is draining. The run has then not begun.
         """
         run_id = spec.run.envelope.message_id
-        if self.is_draining:
-            raise StreamError("This server is shutting down and does not start new runs. Send the request again.")
+        self.require_open()
         if run_id in self._tasks:
             raise StreamError(f"Run {run_id} is already running.")
         await self._live()
@@ -132,14 +127,18 @@ class RunManager:
         self._tasks.pop(task.head.run_id, None)
         task.start_result.cancel()
 
+    def require_open(self) -> None:
+        """Raise a StreamError if the manager is draining."""
+        if self.is_draining:
+            raise StreamError("This server is shutting down and does not start new runs. Send the request again.")
+
     async def order(self, envelope: Envelope, owner: str, request_hash: str, policy: str = "") -> None:
         """Create the stream of a run that waits for a worker. Followers can come before it is played.
 
         Raises:
             StreamError: If the journal refuses the run, or the manager is draining.
         """
-        if self.is_draining:
-            raise StreamError("This server is shutting down and does not start new runs. Send the request again.")
+        self.require_open()
         await self._live()
         head = RunHead(envelope, QUEUED, owner, request_hash=request_hash, policy=policy)
         await self.journal.begin(head, is_elsewhere=True)
@@ -303,33 +302,16 @@ class RunManager:
             await self.journal.note_read(run_id)
         return True
 
-    async def cancel(self, run_id: str) -> bool:
-        """Cancel a run, wherever it is running. Return whether there was one to cancel.
+    def cancel(self, run_id: str) -> bool:
+        """Cancel a run of this process. Return whether there is one that has not ended.
 
         Followers receive the resulting events, as with `ragflow_lg.runs.run.Run.cancel`.
         """
-        if (task := self._tasks.get(run_id)) is not None and not task.is_over:
-            task.run.cancel()
-            if self._cancels is not None:  # for the process that takes the run over if this one dies meanwhile
-                await self._cancels.request(task.head.envelope.session_id)
-            return True
-        try:
-            head = await self.head(run_id)
-            if await self.read_end(run_id) is not None or not await self.is_alive(head.player):
-                return False
-        except StreamUnknownError:
+        task = self._tasks.get(run_id)
+        if task is None or task.is_over:
             return False
-        if self._cancels is None or head.player == self.player:
-            return False
-        await self._cancels.request(head.envelope.session_id)
+        task.run.cancel()
         return True
-
-    def cancel_session(self, session_id: str) -> bool:
-        """Cancel a session's runs in this process. Return whether any had begun and thus occupied the session."""
-        tasks = [task for task in self._tasks.values() if task.head.envelope.session_id == session_id]
-        for task in tasks:
-            task.run.cancel()
-        return any(task.has_begun and not task.is_over for task in tasks)
 
     async def drain(self, patience_s: float = DRAIN_S, handover_s: float = math.inf) -> None:
         """Refuse new runs, and stop every run at the end of its superstep so that it can be continued elsewhere.
@@ -430,7 +412,7 @@ class RunManager:
             await asyncio.sleep(self._heartbeat_s)
             beat += 1
             with suppress(StreamError):  # a failed report is repeated soon; callers that need the journal get the error
-                await (self._report() if beat % BEATS == 0 else self.journal.report(self.player))
+                await (self._report() if beat % BEATS == 0 else self.journal.heartbeat(self.player, (), ()))
 
 
 async def each_event(pages: AsyncGenerator[EventPage[Event]]) -> AsyncGenerator[tuple[int, Event]]:

@@ -21,6 +21,7 @@ from ragflow_lg.base.errors import BusyError, CheckpointError, QuotaError, Setti
 from ragflow_lg.checkpoints.failures import plain_reason
 from ragflow_lg.checkpoints.redis.redis_client import create_waiting_client
 from ragflow_lg.checkpoints.store_url import REDIS_SCHEMES, key_prefix, redact_url
+from ragflow_lg.server.streaming.new_run import Owner
 
 GROUP = "workers"
 REPORTS = 5
@@ -41,16 +42,6 @@ _RUN_ID = re.compile(rb"[0-9A-Za-z_-]{1,64}")
 _T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
-
-
-class Owner(NamedTuple):
-    """Someone who may have a limited number of runs in the queue and in play."""
-
-    kind: str
-    """What a refusal calls it."""
-    id: str
-    limit: int
-    """0 for any number."""
 
 
 class Delivery(NamedTuple):

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import math
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -21,8 +21,7 @@ from ragflow_lg.base.errors import (
     StreamInterruptedError,
 )
 from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WorkflowFinished
-from ragflow_lg.server.streaming.backlog import Backlog
-from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, encode_entry, keep_entry, store_error
+from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, encode_entry, store_error
 from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead
 
 LAST_S = 1.0
@@ -31,8 +30,6 @@ LAST_S = 1.0
 _log = logging.getLogger(__name__)
 
 _GRACE = re.compile(r"grace:([0-9]{1,6}(?:\.[0-9]{1,3})?)")
-
-Publish: TypeAlias = "Callable[[], Awaitable[None]]"
 
 
 class DisconnectPolicy(Struct, frozen=True):
@@ -98,8 +95,8 @@ class Playable(Protocol):
         """Stop without waiting for models; the turn can be continued elsewhere."""
         ...
 
-    def with_records(self, publish: Publish | None = None) -> AsyncIterator[StreamEvent]:
-        """Run the turn and yield its events; see `ragflow_lg.runs.run.Run.with_records`."""
+    def batches(self, *, publishes: bool = False) -> AsyncGenerator[list[StreamEvent]]:
+        """Run the turn and yield its events; see `ragflow_lg.runs.run.Run.batches`."""
         ...
 
 
@@ -151,7 +148,7 @@ async def do_nothing(has_begun: bool, is_interrupted: bool) -> None:
     """Store nothing."""
 
 
-class RunSpec(Struct, frozen=True):
+class PlaySpec(Struct, frozen=True):
     """A run to start, and what is known about it."""
 
     run: Playable
@@ -174,7 +171,7 @@ class RunSpec(Struct, frozen=True):
 class RunTask:
     """A run with the task that executes it and the number of its followers in this process."""
 
-    def __init__(self, spec: RunSpec, head: RunHead, journal: Journal, *, arrival_s: float, away_s: float) -> None:
+    def __init__(self, spec: PlaySpec, head: RunHead, journal: Journal, *, arrival_s: float, away_s: float) -> None:
         """Create the task.
 
         Args:
@@ -190,8 +187,10 @@ class RunTask:
         self._journal = journal
         self._arrival_s = arrival_s
         self._away_s = away_s
-        self._backlog: Backlog | None = None
-        """The events that a journal of several processes has not stored yet."""
+        self._writing = asyncio.Lock()
+        """Keeps what the run and its voice publish in order."""
+        self._failure: StreamError | None = None
+        """The failure of the journal."""
         self._followers = 0
         self._watching: asyncio.TimerHandle | asyncio.Task[None] | None = None
         """What cancels the run if nobody follows it."""
@@ -237,19 +236,15 @@ class RunTask:
             return
         if not self.start_result.done():
             self.start_result.set_result(None)
-        if self._journal.is_shared:
-            self._backlog = Backlog(self._journal, self.head.run_id, self._cut)
         if not self._followers:
             self._watch_after(max(self._arrival_s, self._spec.policy.grace_s))
-        raised = await self._read_all()
-        failure = await self._backlog.finish() if self._backlog is not None else None
-        end = self._build_end(raised, failure)
+        end = self._build_end(await self._read_all())
         try:
-            await self._spec.on_finished(self.has_begun, failure is not None or end.is_interruption)
+            await self._spec.on_finished(self.has_begun, end.is_interruption)
         finally:
             self.is_over = True
             with suppress(StreamError, TimeoutError):  # followers get the journal's error when they read
-                async with asyncio.timeout(None if failure is None else LAST_S):
+                async with asyncio.timeout(None if self._failure is None else LAST_S):
                     await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
 
     async def _open(self) -> None:
@@ -265,14 +260,14 @@ class RunTask:
         end = RunEnd("drained", store_error(interruption_error(run_id)), self._spec.previous)
         await self._journal.append(run_id, [encode_entry(end)])
 
-    def _build_end(self, raised: BaseException | None, failure: StreamError | None) -> RunEnd:
+    def _build_end(self, raised: BaseException | None) -> RunEnd:
         status = self.run.status
-        error: RagflowLgError | None = failure
-        is_cut = isinstance(raised, asyncio.CancelledError)
+        error: RagflowLgError | None = None
+        is_cut = isinstance(raised, asyncio.CancelledError) or self._failure is not None
         is_cut = is_cut or (self._is_stopped and status in ("running", "cancelled"))
-        if failure is None and (is_cut or status == "drained"):
+        if is_cut or status == "drained":
             status, error = "drained", interruption_error(self.head.run_id)
-        elif failure is None and raised is not None:
+        elif raised is not None:
             error = raised if isinstance(raised, RagflowLgError) else RunError(f"{type(raised).__name__}: {raised}")
             if raised is not error:
                 _log.error("Run %s failed.", self.head.run_id, exc_info=raised)
@@ -299,35 +294,44 @@ class RunTask:
         return asyncio.CancelledError() if self._is_stopped else None
 
     async def _read(self) -> None:
-        publish = self._backlog.wait_until_written if self._backlog is not None else None
-        events = cast("AsyncGenerator[StreamEvent]", self.run.with_records(publish))
-        replay = self._spec.replay
+        batches, replay = self.run.batches(publishes=self._journal.is_shared), self._spec.replay
         voice = self._spec.open_voice(self._publish)
         try:
-            async with aclosing(events):
-                async for event in events:
-                    for each in replay.feed(event) if replay is not None else (event,):
-                        if voice is not None and isinstance(each, WorkflowFinished | UserInputs):
-                            await voice.finish(each)
-                        await self._publish(each)
-                        if voice is not None:
-                            voice.hear(each)
+            async with aclosing(batches):
+                async for batch in batches:
+                    events: list[StreamEvent] = []
+                    for event in batch:
+                        for new in replay.feed(event) if replay is not None else (event,):
+                            if voice is not None and isinstance(new, WorkflowFinished | UserInputs):
+                                await self._publish_spoken(voice, events)
+                                await voice.finish(new)
+                                events = []
+                            events.append(new)
+                    await self._publish_spoken(voice, events)
         except ConflictError as error:
             if replay is None:
                 raise
-            for event in replay.complete(error):
-                await self._publish(event)
+            await self._publish(*replay.complete(error))
         finally:
             if voice is not None:
                 await voice.aclose()
 
-    async def _publish(self, event: StreamEvent) -> None:
+    async def _publish_spoken(self, voice: Voice | None, events: Sequence[StreamEvent]) -> None:
+        await self._publish(*events)
+        if voice is not None:
+            for event in events:
+                voice.hear(event)
+
+    async def _publish(self, *events: StreamEvent) -> None:
+        if not events:
+            return
         self.has_begun = True
-        data = keep_entry(event)
-        if self._backlog is None:
-            await self._journal.append(self.head.run_id, (data,))
-        else:
-            await self._backlog.add(data)
+        async with self._writing:
+            try:
+                await self._journal.append(self.head.run_id, [encode_entry(event) for event in events])
+            except StreamError as error:
+                self._failure = error
+                raise
 
     def _watch_after(self, patience_s: float) -> None:
         """Cancel the run if it has no followers for so long, and the policy does not let it run to the end."""

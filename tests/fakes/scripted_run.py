@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from ragflow_lg.runs.wire.wire_events import Envelope, Message
@@ -38,7 +38,7 @@ class ScriptedRun:
     def interrupt(self) -> None:
         self.drain()
 
-    async def with_records(self, publish: Any = None) -> AsyncIterator[Any]:
+    async def batches(self, *, publishes: bool = False) -> AsyncGenerator[list[Any]]:
         try:
             for step in self._script:
                 if isinstance(step, asyncio.Event):
@@ -50,7 +50,7 @@ class ScriptedRun:
                     raise step
                 if not isinstance(step, asyncio.Event):
                     self.event_count += 1
-                    yield step
+                    yield [step]
             self.status = self._end
         finally:
             self.is_closed = True

@@ -24,7 +24,6 @@ Place = Literal["worker", "server", "alone"]
 """Which process ends: a worker, the server of some workers, or a server that plays its runs itself."""
 
 MORE_SETTINGS = """
-replica_silence_s = 0.7
 run_wait_s = 0
 [limits]
 takeovers = 10

@@ -98,7 +98,7 @@ async def play_over_http(case: Case, folder: Path) -> list[list[Any]]:
             key = await KeyRepository(database).create("tenant", 1)
             opened = open_socket("127.0.0.1", 0)
             async with (
-                start_server(app, opened, app.state.turns.drain, 5) as url,
+                start_server(app, opened, app.state.turns.playing.drain, 5) as url,
                 httpx.AsyncClient(base_url=f"{url}/api/v1", headers={"Authorization": key}, timeout=LIMIT_S) as client,
             ):
                 agent = (await client.post("/agents", json={"title": "Case", "dsl": case.data["dsl"]})).json()

@@ -24,7 +24,6 @@ checkpoint_prefix = "{prefix}"
 base_url = "{base_url}"
 [server]
 database = "sqlite:///{folder}/server.db"
-replica_silence_s = {silence_s}
 [limits]
 takeovers = {takeovers}
 """
@@ -89,7 +88,6 @@ async def replicas(
             prefix=fresh_prefix(),
             base_url=base_url,
             folder=folder,
-            silence_s=silence_s,
             takeovers=takeovers,
         )
         + more

@@ -30,7 +30,7 @@ from ragflow_lg.server.http.native.native_routing import (
 )
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
-from ragflow_lg.server.runs.run_inspection import RunInspection
+from ragflow_lg.server.runs.run_inspection import Inspector
 
 if TYPE_CHECKING:
     from ragflow_lg.component.events import ModelCalled
@@ -230,12 +230,12 @@ component_router = make_native_router("inspection")
 MAX_NAME_CHARS = 255
 
 
-def build_inspection(request: Request, agent: Agent) -> RunInspection:
+def build_inspection(request: Request, agent: Agent) -> Inspector:
     """Create the inspection for the agent."""
-    return RunInspection(get_app_state(request), get_turns(request), agent)
+    return Inspector(get_app_state(request), get_turns(request), agent)
 
 
-Inspection = Annotated[RunInspection, Depends(build_inspection)]
+Inspection = Annotated[Inspector, Depends(build_inspection)]
 
 
 @router.get("/sessions/{session_id}/history/{checkpoint}", summary="Show a step")

@@ -6,7 +6,7 @@ Every event has a number from which a client can resume.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from fastapi import Depends, Query
@@ -15,7 +15,7 @@ from pydantic import AfterValidator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ragflow_lg.base.errors import RagflowLgError, RequestError, SettingsError
+from ragflow_lg.base.errors import RagflowLgError, RequestError, SettingsError, StreamUnknownError
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.server.agents.agent_versions import stored_trial
 from ragflow_lg.server.database.tables import AgentRow
@@ -24,6 +24,7 @@ from ragflow_lg.server.http.native.native_routing import Agent
 from ragflow_lg.server.http.native.problem_details import PREFIX, describe_problems, to_problem
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import EventStream, await_while_connected, begin_stream
+from ragflow_lg.server.http.shared.request_keys import RequestKey
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.streaming.run_task import CONTINUE, parse_policy
@@ -180,9 +181,9 @@ class EventResponder(Struct, frozen=True):
             policy = CONTINUE
         control = RunControl(get_app_state(request), get_turns(request), self.agent, policy)
         if self.mode == "stream":
-            frames = self._begin_frames(control, start(control))
+            frames = self._begin_frames(control, self._begin(control, start))
             return await begin_stream(request, frames, refuse_frames, notice=queue_frame)
-        turn = await start(control)
+        turn = await self._begin(control, start)
         run_id = turn.envelope.message_id
         if self.mode == "background":
             app_state = get_app_state(request)
@@ -190,8 +191,13 @@ class EventResponder(Struct, frozen=True):
             run = await control.run(run_id)
             headers = {"Location": f"{PREFIX}/agents/{self.agent.id}/runs/{run_id}"}
             return respond_json(await build_run_answer(control, run), 202, headers)
-        await await_while_connected(request, _await_end(get_turns(request).follow(run_id)))
+        with suppress(StreamUnknownError):  # the run of an earlier request may have ended long ago
+            await await_while_connected(request, _await_end(get_turns(request).playing.follow(run_id)))
         return respond_json(await load_run_answer(control, run_id))
+
+    async def _begin(self, control: RunControl, start: Callable[[RunControl], Awaitable[Turn]]) -> Turn:
+        """Start a run, unless the request has started one before."""
+        return await get_turns(self.request).find_repeated(self.agent.tenant) or await start(control)
 
     async def _begin_frames(self, control: RunControl, begun: Awaitable[Turn]) -> AsyncGenerator[bytes]:
         run = await control.run((await begun).envelope.message_id)
@@ -199,14 +205,19 @@ class EventResponder(Struct, frozen=True):
 
 
 def make_responder(
-    request: Request, agent: Agent, mode: Mode = "wait", on_disconnect: OnDisconnect = "", records: Records = False
+    request: Request,
+    agent: Agent,
+    mode: Mode = "wait",
+    on_disconnect: OnDisconnect = "",
+    records: Records = False,
+    _: RequestKey = None,
 ) -> EventResponder:
     """Create the responder for a request that sets a mode."""
     return EventResponder(request, agent, mode, on_disconnect, records)
 
 
 def make_stream_responder(
-    request: Request, agent: Agent, on_disconnect: OnDisconnect = "", records: Records = False
+    request: Request, agent: Agent, on_disconnect: OnDisconnect = "", records: Records = False, _: RequestKey = None
 ) -> EventResponder:
     """Create the responder for a request that streams."""
     return EventResponder(request, agent, "stream", on_disconnect, records)
@@ -270,7 +281,7 @@ async def _begin_frames(
     request: Request, control: RunControl, run: RunRow, after: int, *, has_records: bool
 ) -> AsyncGenerator[bytes]:
     """Wait for the first event of a run after number ``after``, and return the frames from there on."""
-    pages = get_turns(request).pages(run.id, after, has_records=has_records)
+    pages = get_turns(request).playing.pages(run.id, after, has_records=has_records)
     try:
         first: EventPage[StreamEvent] | None = await anext(pages, None)
     except BaseException:

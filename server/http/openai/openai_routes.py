@@ -36,7 +36,7 @@ from ragflow_lg.server.runs.turn_session import SessionFields, TurnSession
 from ragflow_lg.server.streaming.sse import OPENAI_DONE, openai_frame
 
 if TYPE_CHECKING:
-    from ragflow_lg.runs.wire.wire_events import WireEvent
+    from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
     from ragflow_lg.server.database.tables import AgentRow
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.server.streaming.run_manager import EventPage
@@ -180,7 +180,7 @@ async def run_openai_turn(
     if body.stream:
         return await begin_stream(request, _begin_chunks(begun, builder), builder.refuse)
     turn = await begun
-    builder.created = turn.envelope.created_at
+    builder.begin(turn.envelope)
     return await await_while_connected(request, _collect(turn, turn.events(), builder))
 
 
@@ -191,7 +191,7 @@ async def _begin_chunks(begun: Coroutine[Any, Any, Turn], builder: _ResponseBuil
         RagflowLgError: if the turn is refused.
     """
     turn = await begun
-    builder.created = turn.envelope.created_at
+    builder.begin(turn.envelope)
     pages = turn.pages()
     first = await anext(pages, None)  # an early refusal must not start a stream
     return _stream_chunks(first, pages, turn, builder)
@@ -343,6 +343,10 @@ class _ResponseBuilder:
         """The form that the turn waits at."""
         self.end = "stop"
         """Why the last answer of a model ended."""
+
+    def begin(self, envelope: Envelope) -> None:
+        """Note the turn that answers the request. An earlier request may have begun it."""
+        self._id, self.created = envelope.session_id, envelope.created_at
 
     def note_end(self, event: WireEvent) -> None:
         """Keep why a model's answer ended."""

@@ -151,7 +151,7 @@ async def complete_of_agent(
 async def cancel_task(task_id: str, request: Request, caller: Authenticated) -> Literal[True]:
     """Cancel a session's turn. Unknown sessions and other tenants' sessions are ignored."""
     if await SessionRepository(get_app_state(request).database, caller.tenant).get(task_id) is not None:
-        await get_turns(request).cancel(task_id, caller.tenant)
+        await get_turns(request).playing.cancel_session(task_id, caller.tenant)
     return True
 
 
@@ -237,7 +237,7 @@ async def follow_turn(turn: Turn) -> Turn:
 async def rejoin_run(request: Request, caller: ApiCaller, agent: AgentRow, run_id: str) -> tuple[Turn, Forwarding]:
     """Return the turn of a run to resume, and which of its events the client receives."""
     turns = get_turns(request)
-    head = await turns.head(caller.tenant, run_id)
+    head = await turns.playing.head(caller.tenant, run_id)
     notes = current_notes()
     notes.run, notes.session = run_id, head.envelope.session_id
     session = require_own(caller, await load_session(request, agent, head.envelope.session_id))

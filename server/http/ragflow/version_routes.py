@@ -89,7 +89,7 @@ async def cancel_agent(agent_id: str, body: CancelBody, request: Request, caller
     agent, session_id = await load_agent(request, caller, agent_id), body.session_id or body.task_id
     if not session_id:
         raise RequestError("`session_id` is required.", 101)
-    await get_turns(request).cancel((await load_session(request, agent, session_id)).id, agent.tenant)
+    await get_turns(request).playing.cancel_session((await load_session(request, agent, session_id)).id, agent.tenant)
     return True
 
 

@@ -17,6 +17,7 @@ from ragflow_lg.base.request_notes import RequestNotes, current_notes
 from ragflow_lg.base.tasks import end_task
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.http.shared.request_bodies import parse_flag
+from ragflow_lg.server.http.shared.request_keys import RequestKey
 from ragflow_lg.server.streaming.run_task import DisconnectPolicy, parse_policy
 from ragflow_lg.server.streaming.sse import HEARTBEAT, SSE_HEADERS, parse_event_position, queue_comment
 
@@ -106,6 +107,7 @@ def read_options(
             "Default: the server's settings.",
         ),
     ] = None,
+    _: RequestKey = None,
 ) -> StreamOptions:
     """Read what a request says about its stream.
 

@@ -4,7 +4,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.begun_calls import BegunCalls
 from ragflow_lg.component.events import Delta, EngineEvent, EventSink
 from ragflow_lg.component.node_steps import MemorySteps
-from ragflow_lg.component.turn_context import NestedTurn, TurnContext
+from ragflow_lg.component.turn_context import NestedVisits, TurnContext
 from ragflow_lg.services.chat import Usage
 from tests.fakes.services import fake_services
 
@@ -28,7 +28,7 @@ def test_a_cancelled_turn_is_marked() -> None:
 
 def test_a_visit_has_the_same_name_in_every_process() -> None:
     def names(salt: str) -> list[str]:
-        inner = NestedTurn("call", BegunCalls(MemorySteps(), ""))
+        inner = NestedVisits("call", BegunCalls(MemorySteps(), ""))
         inner.number_round(f"it:{salt}1|__round__:{salt}2", 4)
         return [
             inner.name_visit(f"a:{salt}0"),
@@ -42,7 +42,7 @@ def test_a_visit_has_the_same_name_in_every_process() -> None:
 
 
 def test_a_restored_visit_counts_and_repeats_its_text() -> None:
-    inner = NestedTurn("", BegunCalls(MemorySteps(), ""))
+    inner = NestedVisits("", BegunCalls(MemorySteps(), ""))
     inner.record(Usage(calls=1), "")
     stored: dict[str, Any] = {
         "update": {"outputs": {}},

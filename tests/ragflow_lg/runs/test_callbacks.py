@@ -2,7 +2,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -11,7 +11,6 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import AgentRecord, NodeFinished, NodeStarted
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.callbacks import (
-    CallbackDispatcher,
     CallbackLimits,
     CallbackSet,
     RunCallbacks,
@@ -100,22 +99,6 @@ async def test_every_method_is_optional() -> None:
         pass
 
     await play(NoCallbacks())
-
-
-async def test_methods_that_are_not_overridden_cost_no_task() -> None:
-    class End(RunCallbacks):
-        statuses: ClassVar[list[str]] = []
-
-        async def on_run_finished(self, run: RunInfo, summary: RunSummary) -> None:
-            self.statuses.append(summary.status)
-
-    tasks = len(asyncio.all_tasks())
-    run = RunInfo("r", "s", "c", "start", 0.0, PLAN)
-    dispatcher = CallbackDispatcher([End()], run, QUICK, set())
-    dispatcher.event(NodeStarted(NodeId("a"), 0.0))
-    assert len(asyncio.all_tasks()) == tasks
-    await dispatcher.close(RunSummary("succeeded", None, 0.0, NO_USAGE, AgentMetrics()))
-    assert End.statuses == ["succeeded"]
 
 
 async def test_an_exception_does_not_affect_the_run_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

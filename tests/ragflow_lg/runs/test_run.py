@@ -91,8 +91,10 @@ async def test_a_result_is_stored_after_its_events_are_published(reopen: OpenSto
         seen: list[str] = []
 
         async def read() -> None:
-            async for event in run.with_records(is_open.wait):  # pyright: ignore[reportArgumentType]
-                seen.append(event.event)
+            async for batch in run.batches(publishes=True):
+                seen.extend(event.event for event in batch)
+                if "node_finished" in seen:
+                    await is_open.wait()
 
         reading = asyncio.create_task(read())
         async with asyncio.timeout(10):

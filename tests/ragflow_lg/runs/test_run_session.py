@@ -63,6 +63,29 @@ async def test_another_process_can_cancel_a_run_and_the_turn_can_continue(reopen
         assert (await play_run(runner.start("s", {"query": "again"})))[0] == "the rest"
 
 
+async def test_a_run_that_waits_for_its_session_is_cancelled_without_the_run_that_has_it(
+    reopen_shared: OpenStore,
+) -> None:
+    """The request named the session: it stopped the other run, and was cleared with the next lease."""
+    async with reopen_shared() as store, reopen_shared() as other:
+        runner = runner_of({"a": text([], "A")}, store=store, busy_s=10)
+        is_stopped = False
+
+        def stop() -> None:
+            nonlocal is_stopped
+            is_stopped = True
+
+        async with hold_lease(other.leases, "s"), other.cancels.watch("s", stop):
+            run = runner.start("s", {"query": "q"})
+            waiting = asyncio.create_task(play_run(run))
+            await asyncio.sleep(0.1)
+            await other.cancels.request(run.envelope.message_id)
+            await asyncio.sleep(1)
+            assert not is_stopped
+        await waiting
+        assert run.status == "cancelled"
+
+
 async def test_a_run_waits_for_the_lease_of_the_previous_turn(reopen: OpenStore) -> None:
     async with reopen() as store, reopen() as other:
         runner = runner_of({"a": text([], "A")}, store=store, busy_s=5)

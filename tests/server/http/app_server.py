@@ -110,7 +110,7 @@ async def start_app(
         key = await KeyRepository(database).create("tenant", 1)
         async with (
             start_server(
-                app, open_socket("127.0.0.1", 0), app.state.turns.drain, 5, section=settings.server
+                app, open_socket("127.0.0.1", 0), app.state.turns.playing.drain, 5, section=settings.server
             ) as address,
             httpx.AsyncClient(
                 base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=60

@@ -30,7 +30,7 @@ async def open_here(stack: AsyncExitStack) -> httpx.AsyncClient:
     state = await stack.enter_async_context(open_app_state(load_settings(Path("ragflow-lg.toml")), model="demo"))
     app = make_app(state)
     key = await KeyRepository(state.database).create("default", int(SystemClock().now()))
-    running = start_server(app, open_socket("127.0.0.1", 0), app.state.turns.drain, 5)
+    running = start_server(app, open_socket("127.0.0.1", 0), app.state.turns.playing.drain, 5)
     url = await stack.enter_async_context(running)
     headers = {"Authorization": f"Bearer {key}"}
     return await stack.enter_async_context(httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers, timeout=20))

@@ -115,13 +115,6 @@ def test_thinking_is_not_sent_again() -> None:
     assert filter_events(sent, more) == pieces("bye")
 
 
-def test_other_thoughts_are_not_sent_either() -> None:
-    sent = [*FIRST_EVENTS, node_started("Message:0"), THINK, *pieces("Hm"), ANSWER, *pieces("Good")]
-    more = [node_started("Message:0"), THINK, *pieces("Well"), ANSWER, *pieces("Goodbye")]
-    assert filter_events(sent, more) == pieces("bye")
-    assert filter_events(sent[:-2], more) == [ANSWER, *pieces("Goodbye")]
-
-
 def test_the_answer_is_the_text_that_followers_have() -> None:
     sent = [*FIRST_EVENTS, node_started("Message:0"), *pieces("Good")]
     replay_filter = ReplayFilter(sent, PLAN)

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.database.tables import MessageRow
 from ragflow_lg.server.runs.continuation import NEVER_BEGAN
 from ragflow_lg.server.runs.run_control import wrap_answers
-from ragflow_lg.server.runs.session_copies import messages_before
+from ragflow_lg.server.runs.turn_session import messages_before
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.first_key import read_first_key
 from tests.harness.loaded_python import python_command
@@ -96,9 +97,14 @@ async def test_a_pause_outlives_the_server(tmp_path: Path) -> None:
         assert [row["content"] for row in messages] == ["hi", "Which size?", "size: 42", "Size 42"]
 
 
-async def test_a_run_of_a_killed_server_is_continued_without_repeating_finished_nodes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_server_continues_its_runs_after_its_restart_without_repeating_finished_nodes(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     async with MockLLM([reply("first"), reply("never", delay_s=60), reply("second")]) as model:
-        (tmp_path / "ragflow-lg.toml").write_text(f'[providers.Mock]\nbase_url = "{model.base_url}"\n')
+        (tmp_path / "ragflow-lg.toml").write_text(
+            f'[server]\ndrain_s = 0.1\n[providers.Mock]\nbase_url = "{model.base_url}"\n'
+        )
         async with start_server(tmp_path) as server:
             path = f"/native/v1/agents/{await create_agent(server, CHAIN)}"
             async with server.client(path) as client:
@@ -106,17 +112,20 @@ async def test_a_run_of_a_killed_server_is_continued_without_repeating_finished_
                 async with asyncio.timeout(30):
                     while len(model.requests) < 2:
                         await asyncio.sleep(0.01)
-                await server.end(signal.SIGKILL)
+                await server.end(number)
         async with start_server(tmp_path, server.key) as again, again.client(path) as client:
-            assert (await client.get(f"/runs/{run['id']}")).json()["status"] == "interrupted"
-            messages = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
-            assert [row["content"] for row in messages] == ["hi"]
-            answer = await client.post(f"/runs/{run['id']}/continue?mode=stream")
-            last = frames(answer.text)[-1][2]["run"]
-            assert (last["status"], last["answer"], last["parent_run_id"]) == ("succeeded", "second", run["id"])
+            async with asyncio.timeout(60):
+                while (await client.get(f"/runs/{run['id']}")).json()["status"] != "succeeded":
+                    await asyncio.sleep(0.1)
+            whole = await client.get(f"/runs/{run['id']}/events")
+            last = frames(whole.text)[-1][2]["run"]
+            assert (last["id"], last["status"], last["answer"]) == (run["id"], "succeeded", "second")
+            assert [name for _, name, _ in frames(whole.text)].count("node_finished") == 4
             messages = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
             assert [row["content"] for row in messages] == ["hi", "second"]
             assert len(model.requests) == 3
+            old = await client.get(f"/runs/{run['id']}/events", headers={"Last-Event-ID": f"{run['id']}:3"})
+            assert problem(old) == (410, "events-gone")
 
 
 async def test_a_run_never_began_if_its_server_was_killed_before_it_stored_the_request(tmp_path: Path) -> None:
@@ -151,7 +160,7 @@ async def test_a_client_continues_on_another_replica_when_its_own_is_killed(tmp_
     async with MockLLM([slow, reply("again")]) as model:
         (tmp_path / "ragflow-lg.toml").write_text(
             f'checkpoints = "{redis_url}"\ncheckpoint_prefix = "{fresh_prefix()}"\n'
-            f'[server]\nreplica_silence_s = 1.0\n[providers.Mock]\nbase_url = "{model.base_url}"\n'
+            f'[providers.Mock]\nbase_url = "{model.base_url}"\n'
         )
         async with AsyncExitStack() as stack:
             one = await stack.enter_async_context(start_server(tmp_path))

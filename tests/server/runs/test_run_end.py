@@ -14,7 +14,6 @@ from ragflow_lg.server.database.stored_reference import read_reference
 from ragflow_lg.server.database.tables import RunRow
 from ragflow_lg.server.runs.continuation import EndedRun
 from ragflow_lg.server.runs.run_end import Ending
-from ragflow_lg.server.runs.run_voice import AnswerVoice
 from ragflow_lg.server.runs.turn_session import TurnSession
 from ragflow_lg.server.streaming.new_run import NewRun
 from tests.server.http.app_server import ECHO, start_app
@@ -78,9 +77,7 @@ async def test_the_stored_answer_of_an_abandoned_run_has_the_sources_that_its_fo
         reference: dict[str, Any] = {"chunks": {"0": source}}
         collected.feed(MessageEnd({"reference": reference}))
         run = EndedRun(head.envelope, "failed", "3 servers died", collected, lease_token=2**60)
-        ending = Ending(
-            server.app_state, server.turns.quotas, run, AnswerVoice(run), new_run(run, "hi"), is_taken_over=True
-        )
+        ending = Ending(server.app_state, server.turns.quotas, run, new_run(run, "hi"), is_taken_over=True)
         await ending.store(has_begun=True, is_interrupted=False)
         sessions = SessionRepository(server.app_state.database, "tenant")
         session = head.envelope.session_id
@@ -100,7 +97,7 @@ async def test_a_turn_is_stored_if_its_process_died_after_the_last_event(tmp_pat
         await RunRepository(database, "tenant").add(row)
         run = EndedRun(Envelope("r", 1, session, session), "succeeded", "")
         replay: Any = SimpleNamespace(has_begun=True, answer="You said hi")
-        place = (server.app_state, server.turns.quotas, run, AnswerVoice(run), new_run(run, "hi"))
+        place = (server.app_state, server.turns.quotas, run, new_run(run, "hi"))
         await Ending(*place, is_taken_over=True, replay=replay).store(has_begun=False, is_interrupted=False)
         messages = (await SessionRepository(database, "tenant").messages([session]))[session]
         assert [message.content for message in messages[1:]] == ["hi", "You said hi"]
@@ -115,7 +112,7 @@ async def test_a_run_that_was_stopped_by_force_is_not_stored_as_cancelled(tmp_pa
             row = RunRow(id=run_id, agent_id=agent_id, version_id="", session_id=session, start_ms=1)
             await RunRepository(database, "tenant").add(row)
             run = EndedRun(Envelope(run_id, 1, session, session), "cancelled", "")
-            place = (server.app_state, server.turns.quotas, run, AnswerVoice(run), new_run(run, None), False)
+            place = (server.app_state, server.turns.quotas, run, new_run(run, None), False)
             await Ending(*place).store(has_begun=True, is_interrupted=is_interrupted)
             stored = await RunRepository(database, "tenant").get(run_id)
             assert stored is not None

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import AsyncMock
 
@@ -20,15 +19,15 @@ from ragflow_lg.server.database.tables import RunRow
 from ragflow_lg.server.runs import run_player, run_worker
 from ragflow_lg.server.runs.run_player import RunPlayer
 from ragflow_lg.server.runs.run_worker import QueueWorker
-from ragflow_lg.server.runs.server_queue import ServerQueue
-from ragflow_lg.server.streaming.new_run import NewRun, decode_run, encode_run
-from ragflow_lg.server.streaming.run_queue import Owner, open_queue
+from ragflow_lg.server.streaming.journal import QUEUED
+from ragflow_lg.server.streaming.new_run import NewRun, Owner, decode_run, encode_run
+from ragflow_lg.server.streaming.run_queue import open_queue
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import RunRecord
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, AppServer, start_app
 from tests.server.replicas import TWO_MESSAGES
-from tests.stores import OpenStore, fresh_prefix
+from tests.stores import fresh_prefix
 
 RUN = "f" * 32
 
@@ -73,7 +72,8 @@ async def queued_run(
         await server.app_state.run_manager.order(envelope, "tenant", "")
         line = Line(data or encode_run(NewRun(envelope, "tenant", agent_id, "start", {"query": "hi"})))
         queue: Any = line
-        yield server, line, RunPlayer(server.app_state, queue, server.turns)
+        server.turns.playing._queue = queue
+        yield server, line, RunPlayer(server.app_state, server.turns, queue)
 
 
 async def stored(server: AppServer) -> tuple[str, str]:
@@ -88,14 +88,15 @@ async def test_a_cancelled_run_has_ended_although_its_server_dies_before_it_leav
 ) -> None:
     """It had left the queue first: its followers waited for a worker, and the run seemed to be interrupted."""
     async with queued_run(tmp_path, redis_url) as (server, line, player):
-        server.turns._orders = ServerQueue(server.app_state, cast("Any", Dying(b"")))
+        server.turns.playing._queue = cast("Any", Dying(b""))
         if has_expired:
             journal: Any = server.app_state.run_manager.journal
             await journal._client.delete(journal._head_key(RUN))
         with pytest.raises(StreamError, match="died"):
-            await server.turns.cancel_run("tenant", RUN)
+            await server.turns.playing.cancel("tenant", RUN)
+        server.turns.playing._queue = cast("Any", line)
         assert await stored(server) == ("cancelled", "")
-        assert [event async for event in server.turns.follow(RUN)] == []
+        assert [event async for event in server.turns.playing.follow(RUN)] == []
         assert await player.play(RUN)
         assert (line.data, await stored(server)) == (None, ("cancelled", ""))
 
@@ -103,44 +104,34 @@ async def test_a_cancelled_run_has_ended_although_its_server_dies_before_it_leav
 async def test_a_run_that_a_worker_has_begun_is_not_ended_by_another_process(tmp_path: Path, redis_url: str) -> None:
     async with queued_run(tmp_path, redis_url) as (server, _, player):
         assert await player.play(RUN)
-        server.turns._orders = ServerQueue(server.app_state, cast("Any", Dying(b"")))
-        assert not await server.turns.cancel_run("tenant", RUN)
+        server.turns.playing._queue = cast("Any", Dying(b""))
+        await server.turns.playing.cancel("tenant", RUN)
         assert await stored(server) == ("succeeded", "")
 
 
-async def test_an_order_that_nobody_can_read_is_left_to_others_and_then_refused(
-    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("what", ["data", "policy", "canvas"])
+async def test_a_run_that_cannot_be_played_is_refused(
+    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
-    async with queued_run(tmp_path, redis_url, b'{"intent": "dream"}') as (server, line, player):
-        for _ in range(2):
-            assert not await player.play(RUN)
-        assert await stored(server) == ("running", "")
-        monkeypatch.setattr(run_player, "PATIENCE_S", 0.0)
+    async with queued_run(tmp_path, redis_url) as (server, line, player):
+        assert line.data is not None
+        if what == "canvas":
+            monkeypatch.setattr(server.turns, "runner", AsyncMock(side_effect=CompileError([])))
+        else:
+            later = encode_run(structs.replace(decode_run(line.data), policy="later"))
+            line.data = later if what == "policy" else b'{"intent": "dream"}'
         assert await player.play(RUN)
-        assert line.data is None
         status, error = await stored(server)
-        assert (status, "Upgrade the workers" in error) == ("refused", True)
-        with pytest.raises(StreamAbandonedError, match="No worker can play the run"):
-            async for _ in server.turns.follow(RUN):
+        assert (line.data, status, "cannot be played" in error) == (None, "refused", True)
+        with pytest.raises(StreamAbandonedError, match="The run cannot be played"):
+            async for _ in server.turns.playing.follow(RUN):
                 pass
-
-
-async def test_an_order_that_waits_for_a_while_before_it_is_refused_is_not_repeated_at_once(
-    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses = AsyncMock()
-    async with queued_run(tmp_path, redis_url, b"?") as (_, _, player):
-        monkeypatch.setattr(run_player, "asyncio", SimpleNamespace(sleep=pauses))
-        assert not await player.play(RUN)
-        pauses.assert_awaited_once_with(run_player.PAUSE_S)
 
 
 async def test_a_failure_that_passes_never_ends_a_run(
     tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
-    monkeypatch.setattr(run_player, "PATIENCE_S", 0.0)
     async with queued_run(tmp_path, redis_url) as (server, line, player):
         with monkeypatch.context() as failing:
             failing.setattr(server.turns, "runner", AsyncMock(side_effect=StreamError("Redis is away.")))
@@ -150,32 +141,6 @@ async def test_a_failure_that_passes_never_ends_a_run(
         assert (line.data, await stored(server)) == (None, ("succeeded", ""))
 
 
-async def test_a_run_of_a_canvas_that_no_worker_can_compile_is_refused(
-    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
-    async with queued_run(tmp_path, redis_url) as (server, line, player):
-        error = AsyncMock(side_effect=CompileError([]))
-        monkeypatch.setattr(server.turns, "runner", error)
-        assert not await player.play(RUN)
-        assert await stored(server) == ("running", "")
-        monkeypatch.setattr(run_player, "PATIENCE_S", 0.0)
-        assert await player.play(RUN)
-        assert (line.data, (await stored(server))[0]) == (None, "refused")
-
-
-async def test_a_run_with_a_policy_of_a_newer_version_is_left_to_others_and_then_refused(
-    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
-    monkeypatch.setattr(run_player, "PATIENCE_S", 0.0)
-    async with queued_run(tmp_path, redis_url) as (server, line, player):
-        assert line.data is not None
-        line.data = encode_run(structs.replace(decode_run(line.data), policy="later"))
-        assert await player.play(RUN)
-        assert (line.data, (await stored(server))[0]) == (None, "refused")
-
-
 async def test_a_run_whose_client_was_refused_is_not_played(tmp_path: Path, redis_url: str) -> None:
     async with queued_run(tmp_path, redis_url) as (server, line, player):
         await RunRepository(server.app_state.database, "tenant").end(RUN, "failed", "Redis is away.", Usage(), 1)
@@ -183,7 +148,7 @@ async def test_a_run_whose_client_was_refused_is_not_played(tmp_path: Path, redi
         assert line.data is None
         assert await server.app_state.store.runs.get(RUN) is None
         with pytest.raises(StreamAbandonedError):
-            async for _ in server.turns.follow(RUN):
+            async for _ in server.turns.playing.follow(RUN):
                 pass
 
 
@@ -200,7 +165,7 @@ async def test_a_run_whose_stream_has_expired_goes_on_where_its_worker_stopped(t
         await server.app_state.run_manager.order(envelope, "tenant", "")
         line = Line(encode_run(NewRun(envelope, "tenant", agent_id, "start", {"query": "hi"})))
         queue: Any = line
-        playing = asyncio.create_task(RunPlayer(server.app_state, queue, server.turns).play(RUN))
+        playing = asyncio.create_task(RunPlayer(server.app_state, server.turns, queue).play(RUN))
         while len(server.model.requests) < 2:
             await asyncio.sleep(0.01)
         await server.app_state.run_manager.drain(handover_s=0)
@@ -211,8 +176,9 @@ async def test_a_run_whose_stream_has_expired_goes_on_where_its_worker_stopped(t
         assert keys
         await client.delete(*keys)
     async with start_app(tmp_path, [Reply("second")], **options) as server:
+        server.turns.playing._queue = queue
         queue = cast("Any", line)
-        assert await RunPlayer(server.app_state, queue, server.turns).play(RUN)
+        assert await RunPlayer(server.app_state, server.turns, queue).play(RUN)
         assert (line.data, await stored(server)) == (None, ("succeeded", ""))
         assert len(server.model.requests) == 1
 
@@ -234,13 +200,13 @@ async def test_a_run_whose_end_was_lost_with_redis_goes_on(
         journal, texts = server.app_state.run_manager.journal, list[str]()
 
         async def follow() -> None:
-            async for _, event in server.turns.follow(RUN):
+            async for _, event in server.turns.playing.follow(RUN):
                 texts.extend([event.content] if isinstance(event, Message) else [])
 
         with monkeypatch.context() as failing:
             failing.setattr(journal, "append", AsyncMock(side_effect=StreamError("Redis is away.")))
             assert not await player.play(RUN)
-        server.turns._orders = ServerQueue(server.app_state, cast("Any", line))
+        server.turns.playing._queue = cast("Any", line)
         following = asyncio.create_task(follow())
         async with asyncio.timeout(60):
             assert await player.play(RUN)
@@ -256,7 +222,7 @@ async def test_a_run_that_its_worker_has_lost_is_given_back(
     async with queued_run(tmp_path, redis_url) as (server, _, player):
         run_manager = server.app_state.run_manager
         head = structs.replace(await run_manager.head(RUN), player="another")
-        await run_manager.journal.begin(head, is_elsewhere=True)
+        assert await run_manager.journal.claim(head, QUEUED)
         await run_manager.journal.heartbeat("another", [], [])
         assert not await player.play(RUN)
         assert await stored(server) == ("running", "")
@@ -266,7 +232,7 @@ async def leave(server: AppServer) -> Envelope:
     """Claim the run as a process that then dies."""
     run_manager = server.app_state.run_manager
     head = structs.replace(await run_manager.head(RUN), player="dead", process="host/1|42|7")
-    await run_manager.journal.begin(head, is_elsewhere=True)
+    assert await run_manager.journal.claim(head, QUEUED)
     return head.envelope
 
 
@@ -283,12 +249,12 @@ async def test_a_run_that_died_before_its_first_step_is_started_again(
 
 async def test_a_run_that_died_before_its_first_step_can_be_cancelled(tmp_path: Path, redis_url: str) -> None:
     """The request was accepted, but the next worker played the run."""
-    async with queued_run(tmp_path, redis_url) as (server, line, player):
+    options: dict[str, Any] = {"checkpoints": f"sqlite:///{tmp_path}/sessions.db"}
+    async with queued_run(tmp_path, redis_url, **options) as (server, line, player):
         await leave(server)
-        server.turns._orders = ServerQueue(server.app_state, cast("Any", line))
-        assert await server.turns.cancel_run("tenant", RUN)
-        assert [event async for event in server.turns.follow(RUN)] == []
+        assert await server.turns.playing.cancel("tenant", RUN)
         assert await player.play(RUN)
+        assert [event async for event in server.turns.playing.follow(RUN)] == []
         assert (line.data, await stored(server)) == (None, ("cancelled", ""))
 
 
@@ -296,7 +262,6 @@ async def test_an_order_that_this_worker_cannot_read_is_not_ended_while_another_
     tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
-    monkeypatch.setattr(run_player, "PATIENCE_S", 0.0)
     async with queued_run(tmp_path, redis_url, b"?", page_key="page") as (server, line, player):
         await leave(server)
         await server.app_state.run_manager.journal.heartbeat("dead", [], [])
@@ -312,9 +277,8 @@ async def test_an_order_that_this_worker_cannot_read_is_not_ended_while_another_
 
 
 async def test_an_order_that_nobody_can_read_is_removed_when_its_stream_has_expired(
-    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, redis_url: str
 ) -> None:
-    monkeypatch.setattr(run_player, "PATIENCE_S", 0.0)
     async with queued_run(tmp_path, redis_url, b"?") as (server, line, player):
         journal: Any = server.app_state.run_manager.journal
         await journal._client.delete(journal._head_key(RUN))
@@ -342,7 +306,7 @@ async def test_a_run_that_is_cancelled_before_its_takeover_is_not_continued(tmp_
     async with queued_run(tmp_path, redis_url, **options) as (server, _, player):
         envelope, store = await leave(server), server.app_state.store
         await store.runs.put(RunRecord(RUN, envelope.session_id, envelope.session_id, "", ""))
-        await store.cancels.request(envelope.session_id)
+        await store.cancels.request(RUN)
         assert await player.play(RUN)
         assert await stored(server) == ("cancelled", "")
 
@@ -404,28 +368,9 @@ async def test_a_worker_goes_on_after_an_answer_of_the_queue_that_it_does_not_un
             return answer
 
         monkeypatch.setattr(queue, "take", take)
+        server.turns.playing._queue = queue
         async with QueueWorker(server.app_state, queue, server.turns, 1).working(), asyncio.timeout(30):
             while await queue.has(RUN):
                 await asyncio.sleep(0.01)
         assert (await stored(server))[0] == "succeeded"
     assert "no run can be taken: What?" in caplog.messages
-
-
-async def test_a_request_to_cancel_is_repeated_until_the_run_has_its_session(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reopen_shared: OpenStore
-) -> None:
-    """The process that plays it leases the session a moment later, which clears earlier requests."""
-    async with start_app(tmp_path) as server, reopen_shared() as store:
-        run_manager = server.app_state.run_manager
-        run_id = (await server.ask(await server.agent(ECHO)))["data"]["message_id"]
-        session = (await run_manager.head(run_id)).envelope.session_id
-        monkeypatch.setattr(server.turns, "_app_state", structs.replace(server.app_state, store=store))
-        monkeypatch.setattr(run_manager, "is_played", AsyncMock(return_value=True))
-        monkeypatch.setattr(run_manager, "cancel", AsyncMock(return_value=True))
-        cancelling = asyncio.create_task(server.turns.cancel_run("tenant", run_id))
-        while not await store.cancels.is_requested(session):
-            await asyncio.sleep(0.01)
-        lease = await store.leases.acquire(session, lambda: None)
-        assert await cancelling
-        assert await store.cancels.is_requested(session)
-        await lease.release()

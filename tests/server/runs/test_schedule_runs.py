@@ -20,7 +20,7 @@ from ragflow_lg.server.database.schedule_repository import ScheduleRepository, c
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import RunRow, ScheduleRow, SessionRow
 from ragflow_lg.server.runs.due_tasks import CLAIM_MS, DueTasks, looking_for_due_rows
-from ragflow_lg.server.runs.schedule_runs import ScheduleRuns
+from ragflow_lg.server.runs.schedule_runs import ScheduleStarts
 from ragflow_lg.server.settings.limits_section import QuotasSection
 from ragflow_lg.services.sessions import RunRecord
 from tests.server.database.rows import schedule
@@ -71,7 +71,7 @@ async def scheduled(folder: Path, cron: str = "* * * * *", **options: Any) -> As
     async with start_app(folder, **options) as server:
         agent_id, time = await server.agent(ECHO), Time()
         await add(server, agent_id, cron)
-        yield server, agent_id, ScheduleRuns(server.app_state, server.turns, time), time
+        yield server, agent_id, ScheduleStarts(server.app_state, server.turns, time), time
 
 
 async def test_each_time_starts_a_turn_in_a_new_session(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ async def test_one_of_two_servers_starts_each_turn(tmp_path: Path, database_url:
         agents = [await one.agent(ECHO, f"Agent {number}") for number in range(4)]
         for agent_id in agents:
             await add(one, agent_id)
-        servers = [ScheduleRuns(server.app_state, server.turns, time) for server in (one, other, one, other)]
+        servers = [ScheduleStarts(server.app_state, server.turns, time) for server in (one, other, one, other)]
         for _ in range(2):
             time.ms += MINUTE_MS
             await asyncio.gather(*map(start_due, servers))
@@ -238,7 +238,7 @@ async def test_schedules_of_a_deleted_agent_go(tmp_path: Path) -> None:
 async def test_a_server_that_stops_starts_nothing(tmp_path: Path) -> None:
     async with scheduled(tmp_path) as (server, agent_id, runs, time):
         time.ms += MINUTE_MS
-        await server.turns.drain()
+        await server.turns.playing.drain()
         assert await runs.look() is False
         assert (await read(server, agent_id)).run_id == ""
 
@@ -247,7 +247,7 @@ async def test_a_running_server_looks_by_itself(tmp_path: Path) -> None:
     async with scheduled(tmp_path) as (server, agent_id, _, time):
         async with server.app_state.database.writing() as db:
             await db.execute(update(ScheduleRow).values(due_ms=0))
-        async with looking_for_due_rows(ScheduleRuns(server.app_state, server.turns)), asyncio.timeout(10):
+        async with looking_for_due_rows(ScheduleStarts(server.app_state, server.turns)), asyncio.timeout(10):
             while not (await read(server, agent_id)).last_run_id:
                 await asyncio.sleep(0.01)
         assert time.ms == START_MS

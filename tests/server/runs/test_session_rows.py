@@ -16,8 +16,7 @@ from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.checkpoints.sessions.session_lines import FileLine, ServerLine
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.runs.import_rights import ImportRights
-from ragflow_lg.server.runs.session_rows import SessionRows
+from ragflow_lg.server.runs.session_rows import ImportRights, SessionRows
 from tests.server.cli.command import Completed, call
 from tests.server.http.app_server import FORM, canvas, start_app
 

@@ -1,6 +1,5 @@
 import asyncio
 import math
-import threading
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -16,12 +15,11 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, RunRow
 from ragflow_lg.server.database.turn_writer import write_turn
-from ragflow_lg.server.runs import agent_canvases
-from ragflow_lg.server.runs.turn_requests import hash_request, question_text
-from ragflow_lg.server.runs.turn_session import TurnSession
+from ragflow_lg.server.runs.turn_session import TurnSession, hash_request, question_text
 from ragflow_lg.server.runs.turns import Turns
 from ragflow_lg.server.streaming.journal import RunHead
-from ragflow_lg.server.streaming.run_queue import Owner, open_queue
+from ragflow_lg.server.streaming.new_run import Owner
+from ragflow_lg.server.streaming.run_queue import open_queue
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
 from tests.stores import fresh_prefix
@@ -45,17 +43,6 @@ async def test_a_turn_is_stored_although_nobody_follows_it(tmp_path: Path) -> No
         run = await RunRepository(server.app_state.database, "tenant").get(turn.envelope.message_id)
         assert run is not None
         assert (run.status, run.session_id, run.end_ms >= run.start_ms) == ("succeeded", session_id, True)
-
-
-async def test_the_code_of_turns_is_loaded_in_a_thread_before_the_first_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads: list[threading.Thread] = []
-    monkeypatch.setattr(agent_canvases, "load_turn_code", lambda: threads.append(threading.current_thread()))
-    async with start_app(tmp_path, [Reply("Hello")]) as server:
-        await server.ask(await server.agent({**MODEL, "not_compiled_before": True}))
-    assert threads
-    assert threading.main_thread() not in threads
 
 
 async def test_what_the_settings_lack_is_logged_before_the_first_turn(
@@ -133,7 +120,7 @@ async def test_a_request_that_is_repeated_after_its_run_was_stopped_is_played_ag
         stopped = (await server.turns.begin(agent, TurnSession(session), {"query": "hi"})).envelope.message_id
         while not server.model.requests:
             await asyncio.sleep(0.01)
-        assert await server.turns.cancel_run("tenant", stopped)
+        assert await server.turns.playing.cancel("tenant", stopped)
         assert await server.app_state.run_manager.wait(stopped) == "cancelled"
         turn = await server.turns.begin(agent, TurnSession(session), {"query": "hi"})
         assert [event.event async for _, event in turn.events()][-1] == "workflow_finished"
@@ -209,7 +196,7 @@ async def test_a_server_that_stops_waits_for_models_if_nobody_continues_its_runs
         with monkeypatch.context() as patched:
             patched.setattr(server.app_state.run_manager, "drain", drain)
             for queue in (None, Mock()):
-                await Turns(replace(server.app_state, queue=queue)).drain()
+                await Turns(replace(server.app_state, queue=queue)).playing.drain()
     assert [call.kwargs["handover_s"] for call in drain.await_args_list] == [math.inf, 0.25]
 
 

@@ -11,7 +11,6 @@ from redis.backoff import NoBackoff
 
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.runs.wire.wire_events import Envelope
-from ragflow_lg.server.streaming.event_codec import EntryData
 from ragflow_lg.server.streaming.journal import MAX_RUN, Bounds, Journal, RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.redis_journal import RedisJournal
@@ -32,7 +31,7 @@ class GatedJournal(MemoryJournal):
         self.sizes: list[int] = []
         self.is_broken = False
 
-    async def append(self, run_id: str, data: Sequence[EntryData], *, is_last: bool = False) -> None:
+    async def append(self, run_id: str, data: Sequence[bytes], *, is_last: bool = False) -> None:
         await self.gate.wait()
         if self.is_broken:
             raise StreamError("The event journal failed: gone.")
@@ -79,7 +78,7 @@ async def read(journal: Journal, run_id: str, after: int, count: int) -> list[tu
     entries: list[tuple[int, bytes]] = []
     async with aclosing(journal.read(run_id, after)) as pages:
         async for page in pages:
-            entries += [(entry.id, entry.data) for entry in page if isinstance(entry.data, bytes)]
+            entries += [(entry.id, entry.data) for entry in page]
             if len(entries) >= count:
                 return entries
     return entries

@@ -34,12 +34,10 @@ from ragflow_lg.server.streaming.event_codec import (
     StoredError,
     decode_entry,
     encode_entry,
-    keep_entry,
     revive_error,
     store_error,
     to_json_bytes,
 )
-from ragflow_lg.server.streaming.journal import Entry
 from ragflow_lg.services.agent_metrics import AgentMetrics, ToolMetrics
 from ragflow_lg.services.chat import Usage
 from tests.harness.rows import each_row
@@ -71,14 +69,6 @@ def test_a_decoded_event_equals_the_encoded_one(event: Any) -> None:
     assert type(back) is type(event)
     if not isinstance(back, RunEnd):
         assert (back.event, back.data()) == (event.event, event.data())
-
-
-def test_a_journal_keeps_small_events_as_they_are_and_counts_their_texts() -> None:
-    kept = [keep_entry(event) for event in EVENTS]
-    assert [data for data in kept if not isinstance(data, bytes)] == [EVENTS[2], EVENTS[4], EVENTS[5]]
-    assert all(Entry(1, data).event == event for data, event in zip(kept, EVENTS, strict=True))
-    assert Entry(1, b"123").size == 3
-    assert Entry(1, Message("x" * 1000, audio_binary="00" * 500)).size > 2000
 
 
 DAMAGED = [

@@ -2,7 +2,6 @@ import asyncio
 
 import pytest
 
-from ragflow_lg.server.streaming import journal
 from ragflow_lg.server.streaming.journal import (
     PAGE,
     Bounds,
@@ -39,35 +38,6 @@ async def test_an_addition_wakes_all_readers_that_had_not_seen_it() -> None:
     assert await feed.wait(old)
     assert not await feed.wait(feed.additions)  # a quiet period
     assert not await feed.wait(feed.additions)  # and another one
-
-
-async def test_additions_that_follow_each_other_wake_readers_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "PACE_S", pace_s := 0.3)  # a busy machine needs some of it between two additions
-    feed, pages, loop = Feed(Window(Bounds(100, 100)), 60), list[list[int]](), asyncio.get_running_loop()
-
-    async def read() -> None:
-        while feed.window.last < 9:
-            additions = feed.additions
-            if page := feed.window.page(pages[-1][-1] if pages else 0):
-                pages.append([entry.id for entry in page])
-            else:
-                await feed.wait(additions)
-
-    reading = asyncio.create_task(read())
-    await asyncio.sleep(0)
-    began = loop.time()
-    for number in range(1, 9):
-        feed.window.add([Entry(number, b"x")])
-        feed.ring()
-        await asyncio.sleep(0)
-    while pages[-1][-1] < 8:
-        await asyncio.sleep(0.001)
-    assert pages == [[1], [2, 3, 4, 5, 6, 7, 8]]
-    assert loop.time() - began >= pace_s * 0.9
-    feed.window.add([Entry(9, b"x")])
-    feed.ring(is_last=True)
-    async with asyncio.timeout(60):
-        await reading
 
 
 def entries(*numbers: int, size: int = 10) -> list[Entry]:

@@ -10,8 +10,7 @@ from redis.backoff import NoBackoff
 
 from ragflow_lg.base.errors import StreamError, StreamUnknownError
 from ragflow_lg.checkpoints.key_ring import make_key_ring
-from ragflow_lg.server.streaming.journal import Bounds, Entry
-from ragflow_lg.server.streaming.redis_commands import RedisCommands
+from ragflow_lg.server.streaming.journal import Bounds
 from ragflow_lg.server.streaming.redis_journal import RedisJournal
 from ragflow_lg.services.encryption import EncryptionKey
 from tests.fakes.cut_proxy import cut_proxy
@@ -113,24 +112,6 @@ async def test_foreign_data_in_redis_is_reported(redis_url: str, content: dict[A
             await journal.tail("a")
 
 
-async def test_large_events_are_short_in_redis_and_whole_for_every_reader(redis_url: str) -> None:
-    prefix, large = fresh_prefix(), b'["node_finished", "' + b"word " * 200_000 + b'"]'
-    async with (
-        redis_journal(redis_url, prefix) as writer,
-        redis_journal(redis_url, prefix) as reader,
-        connect(redis_url) as client,
-    ):
-        await writer.begin(head("a"))
-        await writer.append("a", [b"1", large])
-        assert await client.memory_usage(f"{prefix}agent:events:a") < len(large) / 20
-        for journal in (writer, reader):
-            assert await read(journal, "a", 0, 2) == [(1, b"1"), (2, large)]
-        assert ((await reader.tail("a")) or Entry(0, b"")).data == large
-        await client.xadd(f"{prefix}agent:events:a", {"e": b"\0zdata"}, id="3-0")
-        with pytest.raises(StreamError, match="An event of run a is damaged"):
-            await reader.tail("a")
-
-
 async def test_a_run_deleted_from_redis_is_reported(redis_url: str) -> None:
     prefix = fresh_prefix()
     async with redis_journal(redis_url, prefix, Bounds(2, 1 << 20)) as journal, connect(redis_url) as client:
@@ -167,9 +148,9 @@ async def test_a_process_that_dies_while_it_claims_a_run_leaves_it_to_others(
     async with open_replica() as old, open_replica() as dying, open_replica() as late:
         await old.begin(head("a"))
         await old.append("a", [b"1"])
-        ask, left = RedisCommands.ask, commands
+        ask, left = RedisJournal._ask, commands  # pyright: ignore[reportPrivateUsage]
 
-        async def ask_some(self: RedisCommands, call: Any, patience_s: float) -> Any:
+        async def ask_some(self: RedisJournal, call: Any, patience_s: float = 0.0) -> Any:
             nonlocal left
             if left == 0:
                 raise asyncio.CancelledError
@@ -177,7 +158,7 @@ async def test_a_process_that_dies_while_it_claims_a_run_leaves_it_to_others(
             return await ask(self, call, patience_s)
 
         with monkeypatch.context() as patch, suppress(asyncio.CancelledError):
-            patch.setattr(RedisCommands, "ask", ask_some)
+            patch.setattr(RedisJournal, "_ask", ask_some)
             await dying.claim(replace(head("a"), player="dying"), "run_manager")
         player = ((await late.head("a")) or head("a")).player
         assert await late.claim(replace(head("a"), player="late"), player)

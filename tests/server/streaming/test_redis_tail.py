@@ -1,7 +1,7 @@
 import pytest
 
 from ragflow_lg.base.errors import StreamError
-from ragflow_lg.server.streaming.redis_tail import parse_entry
+from ragflow_lg.server.streaming.redis_journal import parse_entry
 from tests.harness.rows import each_row
 from tests.server.streaming.journals import OpenJournal, head, read
 

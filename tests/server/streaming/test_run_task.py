@@ -1,11 +1,11 @@
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 
-from ragflow_lg.base.errors import RunCancelled, RunError, SettingsError, StreamError
-from ragflow_lg.server.streaming.backlog import MAX_BACKLOG
+from ragflow_lg.base.errors import RunError, SettingsError, StreamError
 from ragflow_lg.server.streaming.event_codec import RunEnd
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
@@ -13,7 +13,7 @@ from ragflow_lg.server.streaming.run_task import (
     CANCEL,
     CONTINUE,
     DisconnectPolicy,
-    RunSpec,
+    PlaySpec,
     RunTask,
     parse_policy,
 )
@@ -30,20 +30,7 @@ class SharedJournal(GatedJournal):
 
 def play(run: ScriptedRun, journal: MemoryJournal) -> RunTask:
     head = RunHead(run.envelope, "run_manager")
-    return RunTask(RunSpec(run, CONTINUE), head, journal, arrival_s=1, away_s=1)
-
-
-async def test_a_slow_journal_delays_the_run_and_gets_waiting_events_together() -> None:
-    journal, run = SharedJournal(), ScriptedRun(words(1000))
-    task = play(run, journal)
-    await task.start_result
-    await asyncio.sleep(0.02)
-    assert run.event_count <= 2 * MAX_BACKLOG + 2
-    journal.gate.set()
-    await task.task
-    assert run.event_count == 1000
-    assert sum(journal.sizes) == 1001
-    assert len(journal.sizes) < 20
+    return RunTask(PlaySpec(run, CONTINUE), head, journal, arrival_s=1, away_s=1)
 
 
 @pytest.mark.parametrize("kind", [GatedJournal, SharedJournal])
@@ -96,49 +83,28 @@ def test_any_other_text_is_refused(text: str) -> None:
     assert len(str(raised.value)) < 150
 
 
-async def test_a_run_learns_that_a_journal_has_failed_to_store_its_events() -> None:
+async def test_a_run_waits_until_a_shared_journal_has_its_events_and_learns_if_it_fails() -> None:
     class PublishingRun(ScriptedRun):
-        error: BaseException | None = None
+        count = 0
+        publishes = False
 
-        async def with_records(self, publish: Any = None) -> AsyncIterator[Any]:
-            yield words(1)[0]
-            waiting = asyncio.create_task(publish())
-            try:
-                yield words(1)[0]
-                await asyncio.sleep(60)
-            finally:
-                (self.error,) = await asyncio.gather(waiting, return_exceptions=True)
+        async def batches(self, *, publishes: bool = False) -> AsyncGenerator[list[Any]]:
+            self.publishes = publishes
+            async with aclosing(super().batches()) as batches:
+                async for batch in batches:
+                    yield batch
+                    self.count += 1
 
-    journal, run = SharedJournal(), PublishingRun([])
-    journal.is_broken = True
-    task = play(run, journal)
-    await task.start_result
-    journal.gate.set()
-    async with asyncio.timeout(60):
-        await task.task
-    assert isinstance(run.error, RunCancelled)
-
-
-async def test_a_run_waits_until_a_shared_journal_has_its_events() -> None:
-    class PublishingRun(ScriptedRun):
-        is_published = False
-
-        async def with_records(self, publish: Any = None) -> AsyncIterator[Any]:
-            yield words(1)[0]
-            waiting = asyncio.create_task(publish())
-            yield words(1)[0]
-            await waiting
-            self.is_published = True
-            self.status = "succeeded"
-
-    journal, run = SharedJournal(), PublishingRun([])
+    journal, run = SharedJournal(), PublishingRun(words(3))
     task = play(run, journal)
     await task.start_result
     await asyncio.sleep(0.02)
-    assert not run.is_published
+    assert (run.publishes, run.count) == (True, 0)
+    journal.is_broken = True
     journal.gate.set()
-    await task.task
-    assert run.is_published
+    async with asyncio.timeout(60):
+        await task.task
+    assert (run.is_closed, run.count) == (True, 0)
 
 
 @pytest.mark.parametrize(("script", "has_begun"), [(words(2), True), ([RunError("broken")], False)])
@@ -152,7 +118,7 @@ async def test_the_end_of_a_run_is_stored_once_before_followers_learn_of_it(scri
         stored.append((has_begun, tail is not None and isinstance(tail.event, RunEnd)))
 
     head = RunHead(run.envelope, "run_manager")
-    await RunTask(RunSpec(run, on_finished=store), head, journal, arrival_s=1, away_s=1).task
+    await RunTask(PlaySpec(run, on_finished=store), head, journal, arrival_s=1, away_s=1).task
     assert stored == [(has_begun, False)]
     tail = await journal.tail(run.envelope.message_id)
     assert tail is not None

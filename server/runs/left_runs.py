@@ -1,0 +1,64 @@
+"""Continues the runs that an earlier process of this server has left. With a queue, the workers do that."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select, update
+
+from ragflow_lg.base.errors import RagflowLgError
+from ragflow_lg.base.tasks import end_task
+from ragflow_lg.server.database.tables import RunRow
+from ragflow_lg.server.runs.run_player import RunPlayer
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.assembly.app_state import AppState
+    from ragflow_lg.server.runs.turns import Turns
+
+KEPT_MS = 24 * 3_600_000
+"""An older run is continued only if somebody asks for it."""
+AT_ONCE = 20
+
+logger = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def continuing_left_runs(app_state: AppState, turns: Turns) -> AsyncGenerator[None]:
+    """Continue the runs during the block, unless their events or their queue are shared with other processes."""
+    if app_state.queue is not None or app_state.run_manager.journal.is_shared:
+        yield
+        return
+    continuing = asyncio.create_task(continue_left_runs(app_state, turns), name="continue the runs that were left")
+    try:
+        yield
+    finally:
+        await end_task(continuing)
+
+
+async def continue_left_runs(app_state: AppState, turns: Turns) -> None:
+    """Continue the runs and wait for their ends."""
+    database, now_ms, places = app_state.database, app_state.now_ms(), asyncio.Semaphore(AT_ONCE)
+    player = RunPlayer(app_state, turns)
+
+    async def continue_one(row: RunRow) -> None:
+        async with places:
+            claim = update(RunRow).where(RunRow.id == row.id, RunRow.restarts == row.restarts)
+            try:
+                if await player.can_restart(row) and await database.execute(claim.values(restarts=row.restarts + 1)):
+                    await player.restart(row)
+            except RagflowLgError as error:
+                logger.warning("run %s is not continued: %s", row.id, error)
+
+    is_left = RunRow.status.in_(("running", "drained"))
+    try:
+        rows = await database.all(select(RunRow).where(is_left, RunRow.start_ms.between(now_ms - KEPT_MS, now_ms)))
+    except RagflowLgError as error:
+        logger.warning("the runs that were left are not continued: %s", error)
+        return
+    async with asyncio.TaskGroup() as tasks:
+        for row in rows:
+            tasks.create_task(continue_one(row))

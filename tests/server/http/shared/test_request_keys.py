@@ -1,0 +1,105 @@
+"""A request that is sent again with its `Idempotency-Key` is answered by the run of the first one."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from ragflow_lg.server.database.session_repository import RunRepository
+from ragflow_lg.server.database.tables import RunRow
+from ragflow_lg.server.runs import turns
+from tests.fakes.services import Reply
+from tests.server.http.app_server import FORM, MODEL, AppServer, canvas, start_app
+from tests.stores import fresh_prefix
+
+KEY = {"Idempotency-Key": "one"}
+OPEN = {"auth_type": "none", "allow_anonymous": True}
+HOOK = {"mode": "Webhook", "methods": ["POST"], "execution_mode": "Streaming", "security": OPEN}
+WEBHOOK = canvas(
+    ("begin", "Begin", HOOK, ["LLM:0"]),
+    ("LLM:0", "LLM", {"llm_id": "m@Mock", "prompts": [{"role": "user", "content": "hi"}]}, ["Message:0"]),
+    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
+)
+
+
+async def count_runs(server: AppServer, agent_id: str) -> int:
+    return (await RunRepository(server.app_state.database, "tenant").find(agent_id, "", 1, 50))[1]
+
+
+def routes(agent_id: str) -> dict[str, tuple[str, dict[str, Any]]]:
+    return {
+        "ragflow": ("/api/v1/agents/chat/completions", {"agent_id": agent_id, "query": "hi", "stream": False}),
+        "ragflow-stream": ("/api/v1/agents/chat/completions", {"agent_id": agent_id, "query": "hi", "stream": True}),
+        "openai": ("/v1/chat/completions", {"model": agent_id, "messages": [{"role": "user", "content": "hi"}]}),
+        "native": (f"/native/v1/agents/{agent_id}/runs", {"query": "hi"}),
+        "native-stream": (f"/native/v1/agents/{agent_id}/runs/stream", {"query": "hi"}),
+        "webhook": (f"/api/v1/agents/{agent_id}/webhook", {"query": "hi"}),
+    }
+
+
+@pytest.mark.parametrize("route", routes(""))
+async def test_a_request_that_is_repeated_with_its_key_begins_no_second_run(tmp_path: Path, route: str) -> None:
+    async with start_app(tmp_path, [Reply("Hello"), Reply("Again")]) as server:
+        agent_id = await server.agent(WEBHOOK if route == "webhook" else MODEL)
+        path, body = routes(agent_id)[route]
+        answers = [await server.client.post(server.url + path, json=body, headers=KEY) for _ in range(3)]
+        assert all(answer.status_code == 200 for answer in answers), answers[-1].text
+        assert "Hello" in answers[0].text
+        assert len({answer.text for answer in answers}) == 1
+        assert (await count_runs(server, agent_id), len(server.model.requests)) == (1, 1)
+        other = await server.client.post(server.url + path, json={**body, "user_id": "other"}, headers=KEY)
+        assert "Another request was sent with this Idempotency-Key" in other.text
+        assert route != "native" or other.status_code == 422
+        again = await server.client.post(server.url + path, json=body, headers={"Idempotency-Key": "two"})
+        assert "Again" in again.text
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+async def test_requests_with_one_key_at_once_follow_one_run(tmp_path: Path, redis_url: str, is_shared: bool) -> None:
+    options: dict[str, Any] = {"sections": {"checkpoint_prefix": fresh_prefix()}}
+    if is_shared:
+        options["journal"] = SecretStr(redis_url)
+    async with start_app(tmp_path, [Reply(chunks=["Hel", "lo"], pause_s=0.2)], **options) as server:
+        agent_id = await server.agent(MODEL)
+        async with start_app(tmp_path, **options) as second:
+            path, body = routes(agent_id)["native"]
+            others = [second if is_shared else server] * 2
+            auth = {"Authorization": f"Bearer {server.key}", **KEY}
+            asked = [each.client.post(each.url + path, json=body, headers=auth) for each in (server, *others)]
+            answers = [answer.json() for answer in await asyncio.gather(*asked)]
+            assert {answer["answer"] for answer in answers} == {"Hello"}
+            assert len({answer["id"] for answer in answers}) == 1
+            assert await count_runs(server, agent_id) == 1
+
+
+async def test_a_form_that_is_answered_again_with_the_key_is_answered_once(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        path = f"{server.url}/native/v1/agents/{await server.agent(FORM)}/runs"
+        run = (await server.client.post(path, json={})).json()
+        answers: dict[str, Any] = {"fields": {"size": 3}}
+        first, again = [
+            (await server.client.post(f"{path}/{run['id']}/resume", json=answers, headers=KEY)).json() for _ in range(2)
+        ]
+        assert (first["status"], first["answer"]) == ("succeeded", "Size 3")
+        assert again == first
+
+
+async def test_a_run_that_was_lost_before_it_began_frees_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LOST_MS", 200)
+    async with start_app(tmp_path, [Reply("Hello")]) as server:
+        path, body = routes(await server.agent(MODEL))["native"]
+        session = (await server.client.post(server.url + path, json=body, headers=KEY)).json()["session_id"]
+        runs = RunRepository(server.app_state.database, "tenant")
+        begun = await runs.newest(session)
+        assert begun is not None
+        await runs.free_request(begun.id)
+        lost = RunRow(id="lost", agent_id=begun.agent_id, version_id="v", session_id=session)
+        lost.start_ms, lost.request_key = server.app_state.now_ms(), begun.request_key
+        lost.request_hash = begun.request_hash
+        await runs.add(lost)
+        answer = (await server.client.post(server.url + path, json=body, headers=KEY)).json()
+        assert answer["id"] not in ("lost", begun.id)
