@@ -31,8 +31,7 @@ from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.tables import MessageRow
 from ragflow_lg.server.http.app import make_app
-from ragflow_lg.server.http.edge.uvicorn_server import open_socket
-from ragflow_lg.server.http.edge.uvicorn_server import run, start_server
+from ragflow_lg.server.http.edge.uvicorn_server import open_socket, run, start_server
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.server_section import ServerSection
 from ragflow_lg.services.chat import ChatDelta, ChatRequest

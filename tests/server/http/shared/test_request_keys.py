@@ -63,7 +63,7 @@ async def test_requests_with_one_key_at_once_follow_one_run(tmp_path: Path, redi
         options["journal"] = SecretStr(redis_url)
     async with start_app(tmp_path, [Reply(chunks=["Hel", "lo"], pause_s=0.2)], **options) as server:
         agent_id = await server.agent(MODEL)
-        async with start_app(tmp_path, **options) as second:
+        async with start_app(tmp_path, [Reply(chunks=["Hel", "lo"], pause_s=0.2)], **options) as second:
             path, body = routes(agent_id)["native"]
             others = [second if is_shared else server] * 2
             auth = {"Authorization": f"Bearer {server.key}", **KEY}
