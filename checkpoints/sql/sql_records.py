@@ -86,7 +86,8 @@ class SqlRecords:
     async def delete_session(self, session: str) -> None:
         """Delete all of a session's records."""
         name = (hex_session(session),)
-        cancels = "DELETE FROM cancels WHERE session IN (SELECT run_id FROM runs WHERE session = ?)"
+        of_runs = "replace(thread_id, '-', '') IN (SELECT run_id FROM runs WHERE session = ?)"
+        cancels = f"DELETE FROM leases WHERE is_cancelled <> 0 AND {of_runs}"
         await self._write(session, Statement(cancels, name), Statement("DELETE FROM runs WHERE session = ?", name))
 
     async def _write(self, session: str, *statements: Statement) -> None:
@@ -140,7 +141,7 @@ class SqlTraces:
 
 
 class SqlCancels:
-    """Flags in the ``leases`` table. A single poll every 0.2 s serves all sessions in this process."""
+    """Flags of sessions and runs in the ``leases`` table. A single poll every 0.2 s serves all in this process."""
 
     def __init__(self, database: SqlDatabase) -> None:
         self._database = database
