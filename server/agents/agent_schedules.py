@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.agent_versions import find_version
-from ragflow_lg.server.database.schedule_repository import ScheduleRepository
+from ragflow_lg.server.database.due_rows import ScheduleRepository
 from ragflow_lg.server.database.tables import CRON_CHARS, TIME_ZONE_CHARS, ScheduleRow
 from ragflow_lg.server.observability.logs import audit
 

@@ -76,7 +76,7 @@ def add(
 @schedules.command("list")
 def list_(tenant: Tenant = "default", settings: SettingsFile = None) -> None:
     """List the schedules of a tenant, with their next times."""
-    from ragflow_lg.server.database.schedule_repository import ScheduleRepository
+    from ragflow_lg.server.database.due_rows import ScheduleRepository
 
     async def show(database: Database, _: Settings) -> None:
         repository, page = ScheduleRepository(database, tenant), 1

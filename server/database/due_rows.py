@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import ColumnElement, inspect, select, update
+from sqlalchemy import ColumnElement, delete, inspect, select, update
 
-from ragflow_lg.server.database.tables import PauseTimeoutRow, ScheduleRow
+from ragflow_lg.server.database.database import Database, TenantRepository
+from ragflow_lg.server.database.tables import AgentRow, PauseTimeoutRow, RunRow, ScheduleRow
 
 if TYPE_CHECKING:
-    from ragflow_lg.server.database.database import Database
+    from sqlalchemy.ext.asyncio import AsyncSession
 
 DueRow = TypeVar("DueRow", ScheduleRow, PauseTimeoutRow)
 
@@ -25,15 +26,92 @@ async def find_due_rows(database: Database, table: type[DueRow], now_ms: int, li
 
 async def change_due_row(database: Database, row: ScheduleRow | PauseTimeoutRow, **values: Any) -> bool:
     """Change a row, also in memory, unless another process has changed it since it was read."""
-    if not await database.execute(update(type(row)).where(*as_read(row)).values(values)):
+    if not await database.execute(update(type(row)).where(*_as_read(row)).values(values)):
         return False
     for name, value in values.items():
         setattr(row, name, value)
     return True
 
 
-def as_read(row: ScheduleRow | PauseTimeoutRow) -> list[ColumnElement[bool]]:
+def _as_read(row: ScheduleRow | PauseTimeoutRow) -> list[ColumnElement[bool]]:
     """Return the conditions that select a row if nobody has changed it since it was read."""
     table = type(row)
     (key,) = inspect(table).primary_key
     return [key == getattr(row, key.name), table.due_ms == row.due_ms, table.run_id == row.run_id]
+
+
+async def write_pause_timeout(db: AsyncSession, run: RunRow, now_ms: int, default_s: int) -> None:
+    """Store until when a session waits, in the transaction that stores the end of its run.
+
+    ``default_s`` is for agents that say nothing.
+    """
+    await db.execute(delete(PauseTimeoutRow).where(PauseTimeoutRow.session_id == run.session_id))
+    agent = await db.scalar(select(AgentRow).where(AgentRow.tenant == run.tenant, AgentRow.id == run.agent_id))
+    if agent is None:
+        return
+    if timeout_s := default_s if agent.pause_timeout_s is None else agent.pause_timeout_s:
+        expire_ms = now_ms + timeout_s * 1000
+        row = PauseTimeoutRow(session_id=run.session_id, agent_id=agent.id, run_id=run.id)
+        row.tenant, row.expire_ms, row.due_ms = run.tenant, expire_ms, expire_ms
+        db.add(row)
+
+
+async def find_expiry(database: Database, tenant: str, session_id: str) -> int:
+    """Return until when a session that waits for an answer does so, in epoch milliseconds; 0 for ever."""
+    selection = select(PauseTimeoutRow.expire_ms).where(
+        PauseTimeoutRow.tenant == tenant, PauseTimeoutRow.session_id == session_id
+    )
+    return await database.first(selection) or 0
+
+
+async def delete_expired(database: Database, row: PauseTimeoutRow, error: str = "") -> None:
+    """Delete the row that this process has claimed, and store the ``error`` of its run, if there is one.
+
+    Nothing happens if the session waits for something else by now.
+    """
+    async with database.writing() as db:
+        await db.execute(delete(PauseTimeoutRow).where(*_as_read(row)))
+        if error:
+            of_run = update(RunRow).where(RunRow.tenant == row.tenant, RunRow.id == row.run_id)
+            await db.execute(of_run.values(error=error))
+
+
+class ScheduleRepository(TenantRepository):
+    """One tenant's schedules."""
+
+    async def add(self, row: ScheduleRow) -> None:
+        """Store a new schedule."""
+        row.tenant = self._tenant
+        await self._database.add(row)
+
+    async def list(self, agent_id: str, page: int, page_size: int) -> list[ScheduleRow]:
+        """Return a page of the schedules of an agent, or of all agents for ``""``, oldest first."""
+        statement = select(ScheduleRow).where(ScheduleRow.tenant == self._tenant)
+        if agent_id:
+            statement = statement.where(ScheduleRow.agent_id == agent_id)
+        ordered = statement.order_by(ScheduleRow.create_ms, ScheduleRow.id)
+        return await self._database.all(ordered.limit(page_size).offset((page - 1) * page_size))
+
+    async def delete(self, schedule_id: str, agent_id: str = "") -> bool:
+        """Delete a schedule, of an agent if one is given. Return whether it existed."""
+        selection = delete(ScheduleRow).where(ScheduleRow.tenant == self._tenant, ScheduleRow.id == schedule_id)
+        if agent_id:
+            selection = selection.where(ScheduleRow.agent_id == agent_id)
+        return await self._database.execute(selection) > 0
+
+
+async def claim(database: Database, row: ScheduleRow, until_ms: int, run_id: str) -> bool:
+    """Claim a schedule that is due, to start a run under an id. Return False if another process has claimed it.
+
+    The claim ends at ``until_ms``. A run that a process before has tried to start keeps its id.
+    """
+    return await change_due_row(database, row, due_ms=until_ms, run_id=row.run_id or run_id)
+
+
+async def set_next(database: Database, row: ScheduleRow, due_ms: int, error: str) -> bool:
+    """Set the next start of a claimed schedule, after its run has started or was refused with an error.
+
+    Return False if it is no longer claimed by this process, or has been deleted.
+    """
+    last_run_id = row.last_run_id if error else row.run_id
+    return await change_due_row(database, row, due_ms=due_ms, run_id="", last_run_id=last_run_id, error=error)

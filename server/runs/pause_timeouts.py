@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from ragflow_lg.base.errors import AnswerError, QuotaError, RagflowLgError, RequestError, SessionBusyError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.due_rows import change_due_row
-from ragflow_lg.server.database.pause_repository import delete_expired
+from ragflow_lg.server.database.due_rows import change_due_row, delete_expired
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import PauseTimeoutRow
 from ragflow_lg.server.observability.logs import audit

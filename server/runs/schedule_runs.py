@@ -13,7 +13,7 @@ from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.agents.agent_schedules import find_times
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim, set_next
+from ragflow_lg.server.database.due_rows import ScheduleRepository, claim, set_next
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, ScheduleRow
 from ragflow_lg.server.observability.logs import audit

@@ -12,7 +12,7 @@ from ragflow_lg.runs.begin_check import check_begin
 from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule, delete_schedule, find_next_times
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.schedule_repository import ScheduleRepository
+from ragflow_lg.server.database.due_rows import ScheduleRepository
 from ragflow_lg.server.database.tables import CRON_CHARS, TIME_ZONE_CHARS, ScheduleRow
 from ragflow_lg.server.http.native.native_requests import Body, Inputs, Line, NoBoolean, Text, Version
 from ragflow_lg.server.http.native.native_responses import build_answer

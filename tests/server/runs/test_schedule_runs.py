@@ -15,8 +15,7 @@ from sqlalchemy import update
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.due_rows import find_due_rows
-from ragflow_lg.server.database.schedule_repository import ScheduleRepository, claim
+from ragflow_lg.server.database.due_rows import ScheduleRepository, claim, find_due_rows
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import RunRow, ScheduleRow, SessionRow
 from ragflow_lg.server.runs.due_tasks import CLAIM_MS, DueTasks, looking_for_due_rows
