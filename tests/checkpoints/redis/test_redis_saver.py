@@ -56,10 +56,10 @@ async def test_a_write_checks_its_token_atomically(redis_url: str) -> None:
         assert checkpoint.pending_writes == [("task", "outputs", {"a": 1})]
 
 
-async def test_deleting_an_imported_session_leaves_the_exported_one(valkey_url: str) -> None:
+async def test_deleting_a_session_leaves_the_same_one_of_another_deployment(redis_url: str) -> None:
     checkpoint, prefixes = empty_checkpoint(), (fresh_prefix(), fresh_prefix())
     async with AsyncExitStack() as stack:
-        opened = [open_store(valkey_url, SystemClock(), prefix=prefix) for prefix in prefixes]
+        opened = [open_store(redis_url, SystemClock(), prefix=prefix) for prefix in prefixes]
         one, other = [(await stack.enter_async_context(store)).saver for store in opened]
         for saver in (one, other):
             place = await saver.aput(PLACE, checkpoint, METADATA, {})
