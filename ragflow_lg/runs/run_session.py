@@ -56,6 +56,10 @@ EndStatus: TypeAlias = Literal["running", "succeeded", "failed", "cancelled", "w
 BUSY_POLL_S = 0.05
 """The interval between attempts to acquire a busy session."""
 
+AWAY_S = 3.0
+"""How long the end of a run waits for a store that has failed. What is left to do then goes on beside it."""
+_EXITING: set[asyncio.Task[None]] = set()
+
 _DURABLE_STATUSES = ("succeeded", "waiting", "drained")
 """Statuses whose last checkpoint was stored, which proves that the lease was current."""
 
@@ -106,20 +110,35 @@ class HeldSession(AbstractAsyncContextManager[None]):
             if has_waited and await store.cancels.is_requested(self._run_id):
                 self._turn.cancel()
         except BaseException:
+            if self._watches is not None:
+                await self._watches.aclose()
             await self._leave(store, has_failed=True)
             raise
 
     async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Store the record of the run, which ``error`` has ended if any, and release the session."""
+        """Store the record of the run, which ``error`` has ended if any, and release the session.
+
+        If the store has failed, it may be away: each command would wait for it as long as the one that has failed.
+        """
         store = self._options.store
         if store is None or self._watches is None:
             return
+        if not isinstance(error, CheckpointError):
+            await self._exit(store, self._watches, error)
+            return
+        exiting = asyncio.create_task(self._exit(store, self._watches, error))
+        _EXITING.add(exiting)
+        exiting.add_done_callback(_EXITING.discard)
+        if (await asyncio.wait([exiting], timeout=AWAY_S))[0]:
+            exiting.result()
+
+    async def _exit(self, store: SessionStore, watches: AsyncExitStack, error: BaseException | None) -> None:
         has_failed = True
         try:
             try:
                 await self._close(store, error)
             finally:
-                await self._watches.aclose()
+                await watches.aclose()
             has_failed = error is not None
         finally:
             await self._leave(store, has_failed=has_failed)

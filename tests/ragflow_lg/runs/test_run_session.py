@@ -13,6 +13,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.records.lease_owner import this_process
+from ragflow_lg.runs import run_session
 from ragflow_lg.runs.run_session import EndStatus, ended_record
 from ragflow_lg.runs.runner import newest_run
 from ragflow_lg.services.sessions import RunRecord, RunStatus, hold_lease
@@ -84,6 +85,29 @@ async def test_a_run_that_waits_for_its_session_is_cancelled_without_the_run_tha
             assert not is_stopped
         await waiting
         assert run.status == "cancelled"
+
+
+async def test_a_run_does_not_wait_for_each_command_of_a_store_that_is_away(
+    monkeypatch: pytest.MonkeyPatch, reopen: OpenStore
+) -> None:
+    async def fail(*_: Any) -> Any:
+        raise CheckpointError("The session store failed: it cannot be reached.")
+
+    async def wait_and_fail(*_: Any) -> Any:
+        await asyncio.sleep(2)
+        await fail()
+
+    monkeypatch.setattr(run_session, "AWAY_S", 0.1)
+    async with reopen() as store:
+        run = runner_of({"a": text([], "A")}, store=store).start("s", {"query": "q"})
+        monkeypatch.setattr(store.saver, "aput", fail)
+        monkeypatch.setattr(type(store), "newest_checkpoint", wait_and_fail)
+        began_s = time.monotonic()
+        with pytest.raises(CheckpointError, match="cannot be reached"):
+            await play_run(run)
+        assert time.monotonic() - began_s < 1.9
+        await asyncio.wait(run_session._EXITING)  # pyright: ignore[reportPrivateUsage]
+        assert run.status == "failed"
 
 
 async def test_a_run_waits_for_the_lease_of_the_previous_turn(reopen: OpenStore) -> None:
