@@ -78,7 +78,7 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
         if not found.is_working:
             raise SettingsError(found.description)
         code = settings.code
-        app = sandbox_app(chosen, workers, key=code.key_text(), code_bytes=code.code_bytes)
+        app = sandbox_app(chosen, key=code.key_text(), code_bytes=code.code_bytes)
         async with start_server(app, listener, drain, 0.0) as url:
             print_line(url)
             print_note(f"Programs run in {found.description}.")

@@ -5,30 +5,24 @@ Source of the contract: RAGFlow's ``agent/sandbox/executor_manager``. A program 
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import secrets
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 from msgspec import Struct
+from pydantic import Base64Str, BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from ragflow_lg.adapters.code.http_sandbox import SERVICE_LANGUAGES, write_error, write_reply
-from ragflow_lg.base.errors import ForeignJsonError, RagflowLgError, RequestError
-from ragflow_lg.base.foreign_json import read_foreign_json
-from ragflow_lg.base.json_scanner import JsonLimits
-from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.errors import RagflowLgError, RequestError
+from ragflow_lg.server.http.shared.request_bodies import LimitedBody, read_body
 from ragflow_lg.services.code import CodeRequest, CodeSandbox, Language
-from ragflow_lg.services.workers import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.types import ASGIApp
 
 _LANGUAGES: dict[str, Language] = {name: language for language, name in SERVICE_LANGUAGES.items()}
@@ -38,13 +32,20 @@ BODY_TIMEOUT_S = 30.0
 """How long a request may take to arrive."""
 
 
+class _Program(BaseModel):
+    """The body of ``POST /run``: a program in UTF-8 as base64."""
+
+    language: Literal["python", "nodejs"] = "python"
+    code_b64: Base64Str
+    arguments: dict[str, Any] | None = None
+
+
 class _Service(Struct, frozen=True):
     """The routes. ``key`` is required from clients, unless it is ``""``."""
 
     sandbox: CodeSandbox
     key: str
     max_body_bytes: int
-    workers: Workers
 
     async def health(self, request: Request) -> Response:
         """Return that programs can run: the service does not start otherwise."""
@@ -58,69 +59,40 @@ class _Service(Struct, frozen=True):
             return _json({"detail": "Web pages cannot run programs."}, 403)
         begun = time.monotonic()
         try:
-            code_request = _read_request(await self._read_json(request))
+            code_request = await self._read_request(request)
         except RequestError as error:
-            return _json({"detail": str(error)}, error.status)
+            return _json({"detail": str(error)}, error.status if error.status in (408, 413) else _UNPROCESSABLE)
         try:
             result = await self.sandbox.run(code_request)
         except RagflowLgError as error:
             return _json(write_error(error, _milliseconds(begun)))
         return _json(write_reply(result, _milliseconds(begun)))
 
-    async def _read_json(self, request: Request) -> JsonValue:
-        body = await self._read_body(request)
+    async def _read_request(self, request: Request) -> CodeRequest:
+        """Read the body of ``POST /run``.
+
+        Raises:
+            RequestError: if it is malformed, too large or too slow.
+        """
+        body = LimitedBody(request.receive, request.scope, self.max_body_bytes, BODY_TIMEOUT_S, "for programs")
         try:
-            return await self.workers.run(read_foreign_json, body, JsonLimits(self.max_body_bytes))
-        except ForeignJsonError as error:
-            raise RequestError(f"The body is not JSON that can be used: it {error}.", status=_UNPROCESSABLE) from None
-
-    async def _read_body(self, request: Request) -> bytes:
-        body = bytearray()
-        try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
-                async for piece in request.stream():
-                    body += piece
-                    if len(body) > self.max_body_bytes:
-                        raise RequestError(f"The request has more than {self.max_body_bytes:,} bytes.", status=413)
-        except TimeoutError:
-            raise RequestError("The request took too long to arrive.", status=408) from None
-        return bytes(body)
+            program = _Program.model_validate(await read_body(Request(request.scope, body.receive)))
+        except ValidationError as error:
+            faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+            raise RequestError("; ".join(faults)) from None
+        return CodeRequest(_LANGUAGES[program.language], program.code_b64, program.arguments or {})
 
 
-def sandbox_app(sandbox: CodeSandbox, workers: Workers, *, key: str = "", code_bytes: int) -> ASGIApp:
+def sandbox_app(sandbox: CodeSandbox, *, key: str = "", code_bytes: int) -> ASGIApp:
     """Return the application. ``code_bytes`` is the largest program, which a request contains as base64."""
-    service = _Service(sandbox, key, 2 * code_bytes + 65_536, workers)
-    routes: list[tuple[str, Callable[[Request], Any], list[str]]] = [
-        ("/", service.health, ["GET"]),
-        ("/healthz", service.health, ["GET"]),
-        ("/run", service.run, ["POST"]),
-    ]
-    return Starlette(routes=[Route(path, handler, methods=methods) for path, handler, methods in routes])
-
-
-def _read_request(value: JsonValue) -> CodeRequest:
-    """Read the body of ``POST /run``.
-
-    Raises:
-        RequestError: if it is malformed.
-    """
-    if not isinstance(value, dict):
-        raise RequestError("The body must be a JSON object.", status=_UNPROCESSABLE)
-    fields: dict[str, Any] = value
-    language = _LANGUAGES.get(str(fields.get("language", "python")))
-    if language is None:
-        raise RequestError(f"language must be one of: {', '.join(_LANGUAGES)}.", status=_UNPROCESSABLE)
-    arguments: Any = fields.get("arguments") or {}
-    if not isinstance(arguments, dict):
-        raise RequestError("arguments must be an object.", status=_UNPROCESSABLE)
-    encoded: Any = fields.get("code_b64")
-    if not isinstance(encoded, str):
-        raise RequestError("code_b64 is missing: a program in UTF-8 as base64.", status=_UNPROCESSABLE)
-    try:
-        code = base64.b64decode(encoded, validate=True).decode("utf-8")
-    except ValueError as error:
-        raise RequestError(f"code_b64 must be a program in UTF-8 as base64: {error}.", status=_UNPROCESSABLE) from None
-    return CodeRequest(language, code, cast("dict[str, JsonValue]", arguments))
+    service = _Service(sandbox, key, 2 * code_bytes + 65_536)
+    return Starlette(
+        routes=[
+            Route("/", service.health, methods=["GET"]),
+            Route("/healthz", service.health, methods=["GET"]),
+            Route("/run", service.run, methods=["POST"]),
+        ]
+    )
 
 
 def _has_key(request: Request, key: str) -> bool:

@@ -36,11 +36,20 @@ class LimitedBody:
     Nothing is read if its declared length exceeds the limit.
     """
 
-    def __init__(self, receive: Receive, scope: Scope, max_bytes: int, timeout_s: float) -> None:
+    def __init__(
+        self,
+        receive: Receive,
+        scope: Scope,
+        max_bytes: int,
+        timeout_s: float,
+        setting: str = "max_body_bytes in [server]",
+    ) -> None:
+        """Initialize. ``setting`` is what a refusal names."""
         length = Headers(scope=scope).get("content-length", "")
         self._receive = receive
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
+        self._setting = setting
         self._deadline = asyncio.get_running_loop().time() + timeout_s
         self._declared_bytes = int(length[:20]) if length.isdecimal() else 0
         self._read_bytes = 0
@@ -67,7 +76,7 @@ class LimitedBody:
 
     def _check(self, size: int) -> None:
         if size > self._max_bytes:
-            text = f"The body is larger than {self._max_bytes:,} bytes, the limit max_body_bytes in [server]."
+            text = f"The body is larger than {self._max_bytes:,} bytes, the limit {self._setting}."
             raise RequestError(text, 413, status=413)
 
 
