@@ -59,8 +59,7 @@ from ragflow_lg.server.http.ragflow import (
     version_routes,
 )
 from ragflow_lg.server.http.ragflow_ui import account_routes
-from ragflow_lg.server.http.ragflow_ui.front_end_files import FrontEndFiles, check_build
-from ragflow_lg.server.http.ragflow_ui.missing_routes import refuse_missing
+from ragflow_lg.server.http.ragflow_ui.front_end import FrontEndFiles, check_build, refuse_missing
 from ragflow_lg.server.http.shared.auth import VISITOR_HEADER, get_app_state, get_operations
 from ragflow_lg.server.http.shared.responses import respond_error, respond_json, to_request_error
 from ragflow_lg.server.http.webhooks import webhook_routes

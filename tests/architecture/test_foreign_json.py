@@ -50,7 +50,7 @@ OUR_OWN = (
     *("server/database/stored_reference.py", "server/http/ragflow/agent_routes.py"),
     *("server/http/ragflow/debug_routes.py", "server/http/ragflow/session_routes.py"),
     *("server/http/ragflow/version_routes.py", "server/http/shared/responses.py"),
-    *("server/observability/logs.py", "server/page/run_file/session_record.py", "server/runs/schedule_runs.py"),
+    *("server/observability/logs.py", "server/page/run_file.py", "server/runs/schedule_runs.py"),
     "server/runs/session_rows.py",
 )
 """Files and folders that read what the project, its operator or its developer has written."""

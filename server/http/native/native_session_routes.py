@@ -37,8 +37,7 @@ from ragflow_lg.server.http.native.native_routing import Agent, Control, Page, P
 from ragflow_lg.server.http.native.problem_details import describe_problems
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.http.shared.event_stream import await_while_connected
-from ragflow_lg.server.page.run_file import SessionReader, build_run_file
-from ragflow_lg.server.page.run_file.session_record import MAX_RUNS
+from ragflow_lg.server.page.run_file import MAX_RUNS, SessionReader, build_run_file
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState

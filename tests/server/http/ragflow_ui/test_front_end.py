@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.http.ragflow_ui.front_end_files import RESERVED, check_build
-from ragflow_lg.server.http.ragflow_ui.missing_routes import OLDER_REASONS, REASONS, SHARED_AREAS
+from ragflow_lg.server.http.ragflow_ui.front_end import OLDER_REASONS, REASONS, RESERVED, SHARED_AREAS, check_build
 from tests.server.http.app_server import ECHO, start_app
 from tests.server.http.ragflow_ui.ui_server import PAGE, SCRIPT, start_ui
 

@@ -1,4 +1,7 @@
 import json
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +12,10 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.dsl.redacted_view import RedactedView
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.runs.runner import Runner
+from ragflow_lg.server import page
 from ragflow_lg.server.assembly.library import load_canvas
-from ragflow_lg.server.page.run_file import SessionReader, session_record
-from ragflow_lg.server.page.run_file.session_record import LEFT_OUT, SharedValues
+from ragflow_lg.server.page import run_file
+from ragflow_lg.server.page.run_file import LEFT_OUT, SessionReader, SharedValues, join_scripts
 from tests.fakes.services import fake_services
 from tests.server.http.app_server import ECHO, FORM
 
@@ -81,7 +85,7 @@ async def test_long_values_are_cut_and_counted() -> None:
 
 
 async def test_old_steps_are_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_record, "MAX_STEPS", 4)
+    monkeypatch.setattr(run_file, "MAX_STEPS", 4)
     shown = await record(ECHO, "one", "two")
     assert shown["steps_left_out"] > 0
     assert value(shown, -1, "outputs", "Message:0", "content") == "You said two"
@@ -99,3 +103,50 @@ def test_values_are_stored_once_up_to_a_size() -> None:
     assert values.values[2] == LEFT_OUT
     assert values.cut == 1
     assert values.values[values.add("z", "password")] == "***"
+
+
+SCRIPTS = Path(page.__file__).parent / "js"
+
+
+def write(folder: Path, **modules: str) -> Path:
+    (folder / "js").mkdir()
+    for name, text in modules.items():
+        (folder / "js" / f"{name}.js").write_text(text)
+    return folder / "js" / "main.js"
+
+
+def test_modules_run_once_and_share_what_they_export(tmp_path: Path) -> None:
+    main = write(
+        tmp_path,
+        main='import whole, { a as b, add } from "./one.js";\nimport {\n  two,\n} from "./two.js";\n'
+        "console.log(JSON.stringify([whole, b, add(1), two]));\n",
+        one="export const a = 1;\nexport async function later() {}\nexport class C {}\n"
+        'export function add(n) { return n + a; }\nconst d = "whole";export{d as default,C as K};\n',
+        two='import { a } from "./one.js";\nexport const two = a + 1;\n',
+    )
+    script = join_scripts(main)
+    assert script == join_scripts(main)
+    assert script.count("async function later") == 1
+    if node := shutil.which("node"):
+        shown = subprocess.run([node, "-e", script], capture_output=True, text=True, check=True).stdout
+        assert json.loads(shown) == ["whole", 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('export * from "./one.js";', "cannot be joined"),
+        ('import * as one from "./one.js";', "cannot be joined"),
+        ("export default 1;", "cannot be joined"),
+        ('import { a } from "./main.js";', "imports itself"),
+    ],
+)
+def test_other_forms_and_circles_are_refused(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        join_scripts(write(tmp_path, main=f'{text}\nimport {{ a }} from "./one.js";\n', one="export const a = 1;\n"))
+
+
+@pytest.mark.parametrize("name", ["main", "run_file"])
+def test_the_page_can_be_joined(name: str) -> None:
+    script = join_scripts(SCRIPTS / f"{name}.js")
+    assert script.count('modules["vendor/preact.js"] = ') == 1
