@@ -83,10 +83,8 @@ async def write_event_frames(
     error: dict[str, Any] | None = None
     try:
         yield retry_frame(RETRY_S) + (_write_page(run_id, session_id, page) if page else b"")
-        del page
         async for page in pages:
             yield _write_page(run_id, session_id, page)
-            del page
     except RagflowLgError as failure:
         error = to_problem(failure).model_dump()
     finally:

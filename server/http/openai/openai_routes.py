@@ -300,28 +300,22 @@ async def _stream_chunks(
     turn: Turn,
     builder: _ResponseBuilder,
 ) -> AsyncGenerator[bytes]:
-    body = b""
     try:
         async with aclosing(pages):
             while page is not None:
-                body = b"".join(builder.build_event(event) for _, event in page)
-                if page.is_last:
-                    break
-                del page  # nothing needs it while the next one is awaited
-                yield body
-                body = b""
+                yield b"".join(builder.build_event(event) for _, event in page)
                 page = await anext(pages, None)
         status, failure = await turn.result()
         error = (failure or "The run failed.") if status == "failed" else ""
     except RagflowLgError as failure:
         error = str(failure)
     if error:
-        body += builder.build_error(error)
+        yield builder.build_error(error)
     reason, end = (
         ("waiting_for_user", {"waiting_for_user": form.data()}) if (form := builder.form) else (builder.end, {})
     )
     last = builder.build_chunk({"content": "", **end}, reason, builder.estimate_usage("".join(builder.texts)))
-    yield body + last + OPENAI_DONE
+    yield last + OPENAI_DONE
 
 
 _ANSWERING = ("LLM", "Agent")

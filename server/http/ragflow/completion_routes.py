@@ -352,7 +352,6 @@ class CompletionResponder(Struct, frozen=True):
                         if frame is not None and number > position.after
                     )
                     yield body
-                    del body, built, page  # nothing needs them while the next ones are awaited
                     page = await anext(pages, None)
             if self.forwarding == "page" and not frames.has_ended:
                 yield ragflow_frame(build_error_frame(PAGE_FAILURE))
