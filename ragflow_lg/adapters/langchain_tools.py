@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from ragflow_lg.adapters.knowledge.retriever_knowledge import chunk_of_document
+from ragflow_lg.adapters.knowledge.document_chunks import chunk_of_document
 from ragflow_lg.base.errors import ComponentError, RagflowLgError, ServiceError, SettingsError, foreign_line
 from ragflow_lg.base.values import JsonValue, to_json, to_text
 from ragflow_lg.component.decorator import RunContext

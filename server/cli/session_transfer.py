@@ -20,12 +20,11 @@ from ragflow_lg.server.cli.options import Checkpoint, Output, SettingsFile
 from ragflow_lg.server.cli.server_database import open_server_database
 from ragflow_lg.server.cli.session_store import no_session, with_store
 from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
-from ragflow_lg.server.runs.session_rows import ImportRights
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
     from ragflow_lg.server.runs.session_files import SessionFiles
-    from ragflow_lg.server.runs.session_rows import SessionRows
+    from ragflow_lg.server.runs.session_rows import ImportRights, SessionRows
     from ragflow_lg.server.runs.stored_sessions import Selected
     from ragflow_lg.server.settings import Settings
 
@@ -103,6 +102,8 @@ def import_(
     with _open_input(file) as content:
 
         async def work(store: Store, config: Settings) -> None:
+            from ragflow_lg.server.runs.session_rows import ImportRights
+
             await _import(store, config, checkpoint, content, ImportRights(tenant, replaces, with_agents))
 
         with_store(settings, checkpoint, work, may_create=True)

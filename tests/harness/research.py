@@ -230,7 +230,6 @@ async def main() -> None:
                 f"| {title} | {sum(s.is_answered for s in scores)} of {count} | {sum(s.is_cited for s in scores)} "
                 f"| {sum(s.rounds for s in scores) / count:.1f} | {sum(s.calls for s in scores) / count:.1f} |\n"
             )
-        knowledge.close()
 
 
 if __name__ == "__main__":

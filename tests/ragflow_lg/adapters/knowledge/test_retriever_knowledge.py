@@ -5,14 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
-from ragflow_lg.adapters.knowledge.retriever_knowledge import (
+from ragflow_lg.adapters.knowledge.document_chunks import (
     MAX_CONTENT_CHARS,
     MAX_FIELD_CHARS,
     MAX_POSITIONS,
-    RetrieverKnowledge,
-    RetrieverSettings,
     chunk_of_document,
 )
+from ragflow_lg.adapters.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.values import to_json
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
