@@ -11,7 +11,7 @@ import orjson
 from msgspec import Struct, field
 
 from ragflow_lg.adapters.ragflow_api import remote_agents, remote_sessions
-from ragflow_lg.adapters.ragflow_api.answer_values import as_map, is_id, read_text
+from ragflow_lg.adapters.ragflow_api.api_client import as_map, is_id, read_text
 from ragflow_lg.base.errors import CompileError, ServiceError
 from ragflow_lg.dsl_compiler.canvas_format import format_canvas
 from ragflow_lg.server.migration.agent_files import build_agent_file, choose_name, hash_text

@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from ragflow_lg.adapters.ragflow_api.answer_values import as_map, as_rows
-from ragflow_lg.adapters.ragflow_api.api_client import ApiAddress, RagflowApi
+from ragflow_lg.adapters.ragflow_api.api_client import ApiAddress, RagflowApi, as_map, as_rows
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.services.http import HttpClient

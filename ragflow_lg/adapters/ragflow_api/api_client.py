@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -11,10 +12,10 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.ragflow_api.answer_values import as_list, as_map, as_rows, read_text
 from ragflow_lg.base.errors import ForeignJsonError, RefusalError, ServiceError, foreign_line
-from ragflow_lg.base.json_scanner import JsonLimits, check_json
-from ragflow_lg.base.values import JsonValue
+from ragflow_lg.base.json_scanner import JsonLimits, check_json, parse_foreign_json
+from ragflow_lg.base.lenient_values import as_list
+from ragflow_lg.base.values import JsonValue, join_surrogates, to_text
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 
 Method = Literal["GET", "POST", "PUT"]
@@ -37,6 +38,12 @@ MAX_DIGITS = 18
 
 _MAX_DETAIL_CHARS = 300
 _BUSY = frozenset([429, 502, 503, 504])
+
+
+ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""The form of ids that are used in addresses and names of files."""
+
+MAX_TEXT_CHARS = 4_000_000
 
 
 class ApiAddress(Struct, frozen=True):
@@ -213,3 +220,44 @@ def _asked_wait(headers: Mapping[str, str], default_s: float) -> float:
         return default_s
     aware_until, aware_now = (time if time.tzinfo else time.replace(tzinfo=UTC) for time in (until, now))
     return min(max((aware_until - aware_now).total_seconds(), 0.0), MAX_WAIT_S)
+
+
+def as_map(value: Any) -> dict[str, Any]:
+    """Return an object with its text keys, or an empty one for anything else."""
+    if not isinstance(value, Mapping):
+        return {}
+    return {key: entry for key, entry in cast("Mapping[Any, Any]", value).items() if isinstance(key, str)}
+
+
+def as_rows(value: Any) -> list[dict[str, Any]]:
+    """Return the objects in a list; other entries are left out."""
+    return [as_map(entry) for entry in as_list(value) if isinstance(entry, Mapping)]
+
+
+def read_text(row: Mapping[str, Any], *names: str, max_chars: int = MAX_TEXT_CHARS) -> str:
+    """Return the first of some fields that is not empty, as text without unpaired surrogates and NUL."""
+    value = next((row[name] for name in names if row.get(name) not in (None, "")), "")
+    return join_surrogates(to_text(value)[:max_chars].replace("\x00", ""))
+
+
+def read_number(row: Mapping[str, Any], name: str) -> int:
+    """Return a field as a whole number; 0 for anything else, or if it does not fit into 64 bits."""
+    value = row.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return int(value) if abs(value) < 2**63 else 0
+
+
+def read_object(value: Any) -> dict[str, Any]:
+    """Return an object that may be written as JSON text, or an empty one."""
+    if isinstance(value, str) and len(value) <= MAX_TEXT_CHARS:
+        try:
+            value = parse_foreign_json(value)
+        except ForeignJsonError:
+            return {}
+    return as_map(value)
+
+
+def is_id(value: str) -> bool:
+    """Return whether a text can be used as an id in addresses and names of files."""
+    return ID.fullmatch(value) is not None

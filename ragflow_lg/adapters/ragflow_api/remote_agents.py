@@ -13,8 +13,15 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.ragflow_api.answer_values import as_map, as_rows, is_id, read_number, read_object, read_text
-from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi
+from ragflow_lg.adapters.ragflow_api.api_client import (
+    RagflowApi,
+    as_map,
+    as_rows,
+    is_id,
+    read_number,
+    read_object,
+    read_text,
+)
 from ragflow_lg.base.errors import RefusalError, ServiceError
 
 MAX_AGENTS = 5_000

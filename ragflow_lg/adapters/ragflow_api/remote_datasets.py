@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.ragflow_api.answer_values import as_list, as_map, is_id, read_number, read_text
-from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi
+from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi, as_map, is_id, read_number, read_text
+from ragflow_lg.base.lenient_values import as_list
 
 MAX_DATASETS = 2_000
 MAX_DOCUMENTS = 50_000

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.ragflow_api.answer_values import (
-    as_list,
+from ragflow_lg.adapters.ragflow_api.api_client import (
+    RagflowApi,
     as_map,
     as_rows,
     is_id,
@@ -22,8 +22,8 @@ from ragflow_lg.adapters.ragflow_api.answer_values import (
     read_object,
     read_text,
 )
-from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi
 from ragflow_lg.base.errors import RefusalError
+from ragflow_lg.base.lenient_values import as_list
 
 MAX_SESSIONS = 50_000
 """Maximum number of sessions of an agent."""
