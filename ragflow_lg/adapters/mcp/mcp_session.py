@@ -265,6 +265,8 @@ class McpSession:
                 return str(error)
             case McpError():
                 return _ENDED if error.error.code == CONNECTION_CLOSED else error.error.message
+            case anyio.ClosedResourceError() | anyio.BrokenResourceError() | BrokenPipeError() | ConnectionResetError():
+                return _ENDED  # a process that ends at once may close its input before the first message is written
             case ValidationError():
                 return "The server's response does not conform to the protocol."
             case httpx.HTTPStatusError():

@@ -29,7 +29,6 @@ async def test_a_research_answers_and_cites_every_question(title: str, tmp_path:
     way, options = WAYS[title]
     knowledge = open_corpus(tmp_path / "atlas.db")
     scores = [await answer(way, question, knowledge, **options) for question in QUESTIONS]
-    knowledge.close()
     assert all(score.is_answered and score.is_cited for score in scores)
     assert all(score.rounds >= question["hops"] for score, question in zip(scores, QUESTIONS, strict=True))
 
@@ -37,5 +36,4 @@ async def test_a_research_answers_and_cites_every_question(title: str, tmp_path:
 async def test_one_search_is_not_enough(tmp_path: Path) -> None:
     knowledge = open_corpus(tmp_path / "atlas.db")
     scores = [await answer("retrieval", question, knowledge) for question in QUESTIONS]
-    knowledge.close()
     assert sum(score.is_answered for score in scores) <= 2
