@@ -79,7 +79,7 @@ async def test_writers_and_readers_get_an_error_if_redis_stays_away(redis_url: s
     async with AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(cut_proxy(redis_url))
         here = await stack.enter_async_context(redis_journal(redis_url, prefix))
-        there = await stack.enter_async_context(redis_journal(proxy.url, prefix, patience_s=0.15, quiet_s=0.05))
+        there = await stack.enter_async_context(redis_journal(proxy.url, prefix, patience_s=1, quiet_s=0.05))
         await here.begin(head("a"))
         await here.append("a", [b"1"])
         await there.begin(head("b"))
