@@ -17,7 +17,7 @@ FRESH := --clear
 endif
 endif
 
-.PHONY: run serve test test-all services lint lint-code lint-page lint-prose format site bench schema audit sbom clean
+.PHONY: run serve test test-all services lint lint-page lint-prose format site bench schema audit sbom
 
 # The environment of `make test` holds everything, so `make run` uses it if it exists.
 run: $(if $(wildcard $(VENV)/.ok),$(VENV)/.ok,$(VENV)/.run)
@@ -87,15 +87,14 @@ site: $(VENV)/.ok
 	@cd .cache/documentation && $(CURDIR)/$(BIN)/python -m zensical build --strict # it fills a folder .cache of its own
 	@echo "Open .cache/documentation/site/index.html"
 
-lint: lint-code lint-page lint-prose
-
-lint-code: $(VENV)/.ok
+lint: $(VENV)/.ok
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.harness.rooms
 	$(BIN)/codespell
+	@$(MAKE) --no-print-directory lint-page lint-prose
 
 # The types and rules of the page's modules. The libraries get the types of their packages.
 PAGE_TOOLS := .cache/page_tools
@@ -156,6 +155,3 @@ $(VENV)/.ok: pyproject.toml constraints.txt
 	@$(PY) .ci/set_up.py $(FRESH) $(VENV) dev
 	@$(BIN)/python -m compileall -q ragflow_lg checkpoints dsl_compiler server # the first command is quick as well
 	@touch $@
-
-clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage

@@ -50,22 +50,23 @@ def fan_out(width: int) -> Any:
     return builder.compile()
 
 
-def conditional_chain(length: int) -> Any:
-    """Return ``length`` nodes that each choose the next one with ``Command``."""
-    builder = StateGraph(State)
+class LoopState(State, total=False):
+    """A state with the number of the round."""
 
-    def choose(name: str, following: str) -> Any:
-        async def node(state: State) -> Command[Any]:
-            return Command(update={"outputs": {name: {"_next": [following]}}}, goto=following)
+    n: int
 
-        return node
 
-    for i in range(length):
-        following = f"s{i + 1}" if i + 1 < length else "end"
-        builder.add_node(f"s{i}", choose(f"s{i}", following), destinations=(following, f"out{i}"))
-        builder.add_node(f"out{i}", _constant(f"out{i}"))
-    builder.add_node("end", _constant("end"))
-    builder.add_node("begin", _constant("begin"))
-    builder.add_edge(START, "begin")
-    builder.add_edge("begin", "s0")
-    return builder.compile()
+def loop(rounds: int) -> Any:
+    """Return the loop as a LangGraph subgraph whose only node loops back to itself."""
+
+    async def body(state: LoopState) -> Command[Any]:
+        n = state.get("n", 0) + 1
+        return Command(update={"outputs": {"inc": {"n": n}}, "n": n}, goto=["body"] if n < rounds else [])
+
+    inner = StateGraph(LoopState)
+    inner.add_node("body", body, destinations=("body",))
+    inner.add_edge(START, "body")
+    outer = StateGraph(LoopState)
+    outer.add_node("loop", inner.compile())
+    outer.add_edge(START, "loop")
+    return outer.compile()

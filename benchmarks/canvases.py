@@ -33,18 +33,6 @@ def fan_out(width: int) -> dict[str, Any]:
     return document({"begin": component("Begin", {}, ids), **nodes, "join": _transform([])})
 
 
-def conditional_chain(length: int) -> dict[str, Any]:
-    """Return Begin and ``length`` Switches, each with a case that continues the chain and a default that leaves it."""
-    condition = {"items": [{"cpn_id": "sys.query", "operator": "not empty"}]}
-    nodes: dict[str, Any] = {}
-    for i in range(length):
-        target = f"s{i + 1}" if i + 1 < length else "end"
-        params = {"conditions": [{**condition, "to": [target]}], "end_cpn_ids": [f"out{i}"]}
-        nodes[f"s{i}"] = component("Switch", params, [target, f"out{i}"])
-        nodes[f"out{i}"] = _transform([])
-    return document({"begin": component("Begin", {}, ["s0"]), **nodes, "end": _transform([])})
-
-
 def streaming(model: str = "") -> dict[str, Any]:
     """Return Begin, an LLM and a Message that streams its answer."""
     nodes = {
@@ -53,3 +41,29 @@ def streaming(model: str = "") -> dict[str, Any]:
         "message": component("Message", {"content": ["> {llm@content}"]}, []),
     }
     return document(nodes)
+
+
+def _counting_loop(name: str, rounds: int) -> dict[str, Any]:
+    params = {
+        "loop_variables": [{"variable": "n", "input_mode": "constant", "type": "number", "value": 0}],
+        "loop_termination_condition": [{"variable": f"{name}@n", "operator": "≥", "value": rounds}],
+        "maximum_loop_count": rounds + 1,
+    }
+    return component("Loop", params, [])
+
+
+def _increment(variable: str, downstream: list[str], parent: str) -> dict[str, Any]:
+    change = {"variable": variable, "operator": "+=", "parameter": 1}
+    return {**component("VariableAssigner", {"variables": [change]}, downstream), "parent_id": parent}
+
+
+def loop(rounds: int) -> dict[str, Any]:
+    """Return a Loop that counts, with one node per round."""
+    return document(
+        {
+            "begin": component("Begin", {}, ["lp"]),
+            "lp": _counting_loop("lp", rounds),
+            "li": {**component("LoopItem", {}, ["inc"]), "parent_id": "lp"},
+            "inc": _increment("lp@n", [], "lp"),
+        }
+    )

@@ -21,7 +21,7 @@ import orjson
 from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
-from benchmarks import by_hand, canvases, regions
+from benchmarks import by_hand, canvases
 from benchmarks.model_services import services_of
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.catalog import load_catalog
@@ -103,7 +103,7 @@ class _FastModel:
 
 WORKLOADS: dict[str, tuple[Any, Callable[[], Any]]] = {
     "chain of 100": (canvases.chain(100), lambda: by_hand.chain(100)),
-    "loop of 200": (regions.loop(200), lambda: regions.loop_by_hand(200)),
+    "loop of 200": (canvases.loop(200), lambda: by_hand.loop(200)),
     "model, message": (canvases.streaming(), _turn_by_hand),
 }
 

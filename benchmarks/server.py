@@ -1,6 +1,6 @@
 """Compare the HTTP server with a minimal server for the same graph: ``python -m benchmarks.server [PART…]``.
 
-The parts are ``turn``, ``first`` (how soon the first event comes) and ``memory`` (of open streams); by default, all.
+The parts are ``turn`` and ``first`` (how soon the first event comes); by default, both.
 """
 
 from __future__ import annotations
@@ -30,9 +30,6 @@ ROUNDS = 5
 OPEN = 100
 STARTS = 60
 STARTS_PER_S = 10.0
-BURST = 100
-WARM_STREAMS, OPEN_STREAMS = 50, 400
-SETTLE_S = 2.0
 COMPLETIONS = "/api/v1/agents/chat/completions"
 _LEAVING = {"X-RAGFlow-On-Disconnect": "cancel"}
 """Ends the run when its client disconnects, so that the number of open runs stays constant."""
@@ -49,11 +46,6 @@ class Server(Struct):
         """Return the process's CPU time."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def rss_mb(self) -> float:
-        """Return the process's resident memory."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
     async def agent(self, document: dict[str, Any], title: str) -> str:
         """Create an agent and return its id."""
@@ -158,19 +150,6 @@ async def _first_events() -> None:
             _print_times("10 starts a second, 100 runs open", await asyncio.gather(*times))
             for task in streams:
                 task.cancel()
-        for which, label in (("ours", "ragflow-lg"), ("theirs", "by hand, our saver")):
-            async with start_server(which, Path(name)) as server:
-                path, body = "/chat", {"query": "q"}
-                if which == "ours":
-                    path, agent = COMPLETIONS, await server.agent(canvas(), "Chain")
-                    body = {"agent_id": agent, "query": "q", "stream": True}
-                streams = []
-                await first_event(server, body, streams, path)
-                start = time.perf_counter()
-                times = [first_event(server, body, streams, path) for _ in range(BURST)]
-                _print_times(f"a burst of 100, {label}", await asyncio.gather(*times))
-                ends = sorted((end - start) * 1000 for end in (await asyncio.gather(*streams))[1:])
-                print(f"  ends: median {statistics.median(ends):.0f} ms, last {ends[-1]:.0f} ms")
 
 
 def _print_times(name: str, times: Sequence[float]) -> None:
@@ -179,29 +158,7 @@ def _print_times(name: str, times: Sequence[float]) -> None:
     print(f"first event, {name}: median {statistics.median(ordered):.0f} ms, P99 {p99:.0f} ms")
 
 
-async def _memory() -> None:
-    for which, label in (("idle", "ragflow-lg"), ("theirs-idle", "by hand, our saver")):
-        with tempfile.TemporaryDirectory() as name:
-            async with start_server(which, Path(name)) as server:
-                path, body = "/chat", {"query": "q"}
-                if which == "idle":
-                    path, agent = COMPLETIONS, await server.agent(canvases.streaming(), "Idle")
-                    body = {"agent_id": agent, "query": "q", "stream": True}
-                streams: list[Any] = []
-                for _ in range(WARM_STREAMS):
-                    await first_event(server, body, streams, path)
-                await asyncio.sleep(SETTLE_S)
-                before_mb = server.rss_mb()
-                for _ in range(OPEN_STREAMS):
-                    await first_event(server, body, streams, path)
-                await asyncio.sleep(SETTLE_S)
-                used_kb = (server.rss_mb() - before_mb) * 1000 / OPEN_STREAMS
-                print(f"memory of an open stream, {label}: {used_kb:.0f} kB, measured on {OPEN_STREAMS} quiet ones")
-                for task in streams:
-                    task.cancel()
-
-
-PARTS = {"turn": _compare, "first": _first_events, "memory": _memory}
+PARTS = {"turn": _compare, "first": _first_events}
 
 
 async def _main(parts: Sequence[str]) -> None:

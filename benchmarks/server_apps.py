@@ -1,7 +1,6 @@
 """A server to measure: ``python -m benchmarks.server_apps WHICH FOLDER`` prints its URL and a key.
 
-``ours`` is our application; ``theirs`` and ``bare`` are written by hand. In ``idle`` and ``theirs-idle``, streams are
-quiet after their first event.
+``ours`` is our application; ``theirs`` and ``bare`` are written by hand.
 """
 
 from __future__ import annotations
@@ -39,8 +38,6 @@ from ragflow_lg.services.chat import ChatDelta, ChatRequest
 NODES = 3
 PIECES = 1200
 PIECE_S = 0.1
-IDLE_S = 600.0
-"""So that open streams are quiet while their memory is measured."""
 
 
 class SlowModel:
@@ -51,9 +48,6 @@ class SlowModel:
     has_tools = False
     has_schemas = False
 
-    def __init__(self, piece_s: float = PIECE_S) -> None:
-        self._piece_s = piece_s
-
     async def complete(self, request: ChatRequest) -> str:
         """Return an empty answer."""
         return ""
@@ -62,7 +56,7 @@ class SlowModel:
         """Yield a piece at regular intervals."""
         for number in range(PIECES):
             yield ChatDelta(f"word{number} ")
-            await asyncio.sleep(self._piece_s)
+            await asyncio.sleep(PIECE_S)
 
 
 def canvas() -> dict[str, Any]:
@@ -88,36 +82,18 @@ def graph_by_hand() -> Any:
     return builder
 
 
-def idle_graph_by_hand() -> Any:
-    """Return a builder for a graph whose second node is quiet for long."""
-
-    async def begin(state: State) -> State:
-        return {"outputs": {"begin": {"result": "hello q"}}}
-
-    async def wait(state: State) -> State:
-        await asyncio.sleep(IDLE_S)
-        return {"outputs": {"wait": {"result": "hello q"}}}
-
-    builder = StateGraph(State)
-    builder.add_node("begin", begin)
-    builder.add_node("wait", wait)
-    builder.add_edge(START, "begin")
-    builder.add_edge("begin", "wait")
-    return builder
-
-
 @asynccontextmanager
-async def ours(folder: Path, model: Any = None) -> AsyncGenerator[tuple[Any, Any, str]]:
+async def ours(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
     """Yield our application, the function that drains it, and an API key; the default model is a slow one."""
     checkpoints = f"sqlite:///{folder}/ours-checkpoints.db"
-    section = ServerSection(database=SecretStr(f"sqlite:///{folder}/ours.db"), events_kept_s=20)
+    section = ServerSection(database=SecretStr(f"sqlite:///{folder}/ours.db"))
     settings = Settings(checkpoints=checkpoints, server=section)
     async with (
         open_database(section.database.get_secret_value()) as database,
         open_store(checkpoints, SystemClock()) as store,
         open_run_manager(settings, store) as run_manager,
     ):
-        app = make_app(AppState(settings, database, store, services_of(model or SlowModel()), run_manager))
+        app = make_app(AppState(settings, database, store, services_of(SlowModel()), run_manager))
         yield app, app.state.turns.playing.drain, await KeyRepository(database).create("bench", 1)
 
 
@@ -140,8 +116,7 @@ async def by_hand(which: str, folder: Path) -> AsyncGenerator[tuple[Any, Any, st
     It stores checkpoints with our saver (``theirs``) or with LangGraph's (``bare``).
     """
     async with open_database(f"sqlite:///{folder}/{which}.db") as database, _open_saver(which, folder) as saver:
-        builder = idle_graph_by_hand() if which.endswith("idle") else graph_by_hand()
-        graph = builder.compile(checkpointer=saver)
+        graph = graph_by_hand().compile(checkpointer=saver)
         app = FastAPI()
 
         async def write(session: str, number: int, role: str, content: str) -> None:
@@ -171,10 +146,7 @@ async def by_hand(which: str, folder: Path) -> AsyncGenerator[tuple[Any, Any, st
 
 
 async def _serve(which: str, folder: Path) -> None:
-    if which in ("theirs", "theirs-idle", "bare"):
-        opened = by_hand(which, folder)
-    else:
-        opened = ours(folder, SlowModel(IDLE_S) if which == "idle" else None)
+    opened = ours(folder) if which == "ours" else by_hand(which, folder)
     async with opened as (app, drain, key), start_server(app, open_socket("127.0.0.1", 0), drain, 1) as url:
         sys.stdout.write(f"{url} {key}\n")
         sys.stdout.flush()

@@ -127,7 +127,6 @@ async def open_runner(
     settings = load_settings(None)
     canvas = library.load_canvas(source, settings, asks_servers=not replay, compat=compat)
     store = open_store(checkpoint, SystemClock(), **settings.store_options)
-    limit = settings.run.event_limit
     with open_recording(
         record, replay, plan=canvas.plan, secrets=settings.secrets, sources=[library.read_content(source)]
     ) as recording:
@@ -136,4 +135,4 @@ async def open_runner(
             store as session_store,
             open_services(settings, model=model, recording=recording) as services,
         ):
-            yield Runner(canvas, services, store=session_store, event_limit=limit, callbacks=(*callbacks, *more))
+            yield Runner(canvas, services, store=session_store, callbacks=(*callbacks, *more))

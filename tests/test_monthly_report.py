@@ -136,7 +136,6 @@ base_url = "{llm.base_url}"
 [memories.people]
 [code]
 bubblewrap = "{require_bubblewrap()}"
-artifact_days = 1
 """
         async with replicas(tmp_path, redis_url, llm.base_url, 1, more=more) as servers:
             first = servers[0]

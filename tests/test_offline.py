@@ -224,7 +224,7 @@ replies = [{ text = "It said ${last}" }]
     with mock_llm(tmp_path, rules) as url:
         settings = settings_file(tmp_path, url)
         command = f"[mcp.s]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([*TINY, 'well'])}\n"
-        settings.write_text(f"{settings.read_text()}\n{command}initialize_timeout_s = 30\n")
+        settings.write_text(f"{settings.read_text()}\n{command}")
         recorded = invoke("run", canvas, "question", "--settings", settings, "--record", tape)
     assert recorded.exit_code == 0, recorded.stderr
     assert 'It said {"a": 1}' in answer(frames(recorded))

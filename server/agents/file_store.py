@@ -19,7 +19,6 @@ from ragflow_lg.adapters.local_files import inline_document
 from ragflow_lg.adapters.system_services import INLINE_KEYS, inline_bytes, inline_content
 from ragflow_lg.base.errors import RequestError, ServiceError, SessionKeyError
 from ragflow_lg.checkpoints.key_ring import require_plain
-from ragflow_lg.server.agents.quotas import find_limits
 from ragflow_lg.server.database.file_repository import FileQuery, FileRepository
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
 from ragflow_lg.services.services import FileContent
@@ -62,6 +61,17 @@ _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{
 _UNKNOWN_TYPE = "application/octet-stream"
 _ENCRYPTED = b"ragflow-lg\0encrypted\0"
 """What is before the content of an encrypted file."""
+
+
+FILE_LIMITS = {
+    "max_files": 10_000,
+    "max_bytes": 1024**3,
+    "max_page_files": 1_000,
+    "max_page_bytes": 256 * 1024**2,
+    "max_visitor_files": 100,
+    "max_visitor_bytes": 32 * 1024**2,
+}
+"""How much each tenant, each key of embedded pages and each of its visitors may store."""
 
 
 class FileStore(Struct, frozen=True):
@@ -244,19 +254,8 @@ def _remove(path: Path) -> None:
 
 def file_store(app_state: AppState, tenant: str) -> FileStore:
     """Return a tenant's file store."""
-    limits = find_limits(app_state.settings, tenant)
-    section, pages = app_state.settings.server, app_state.settings.quotas.pages
     return FileStore(
-        section.files,
-        app_state.database,
-        tenant,
-        limits.files,
-        limits.file_bytes,
-        pages.files,
-        pages.file_bytes,
-        pages.visitor_files,
-        pages.visitor_file_bytes,
-        app_state.store.keys,
+        app_state.settings.server.files, app_state.database, tenant, **FILE_LIMITS, keys=app_state.store.keys
     )
 
 

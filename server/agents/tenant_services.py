@@ -31,6 +31,8 @@ _FILE_ADDRESS = re.compile(
 )
 """The addresses of files in RAGFlow's API."""
 _DAY_MS = 24 * 3600 * 1000
+ARTIFACT_DAYS = 7
+"""How long the server keeps the files of programs."""
 
 
 class TenantArtifacts(Struct, frozen=True):
@@ -46,14 +48,14 @@ class TenantArtifacts(Struct, frozen=True):
     """Whether the visitor begins the runs, so that they read only what it may read."""
 
     async def store(self, artifact: Artifact, *, has_text: bool = True) -> StoredArtifact:
-        """Store an artifact as a file of the agent, for the number of days in the settings.
+        """Store an artifact as a file of the agent, for `ARTIFACT_DAYS`.
 
         Raises:
             QuotaError: If the tenant or the visitor has too many files or too many bytes.
             ServiceError: If the file cannot be written.
         """
         now = self.app_state.now_ms()
-        expire_ms = now + int(self.app_state.settings.code.artifact_days * _DAY_MS)
+        expire_ms = now + ARTIFACT_DAYS * _DAY_MS
         row = await self.files.save(
             self.app_state.new_id(),
             artifact.name,

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
 
+EVENTS_KEPT_S = 300.0
+"""How long a finished run's events are stored."""
+
 QUEUE_ARRIVAL_S = 5.0
 """How long the first follower of a run may take to arrive. Its clients have been waiting since it was queued."""
 
@@ -119,7 +122,7 @@ async def open_run_manager(settings: Settings, store: Store, *, has_queue: bool 
     prefix = settings.checkpoint_prefix
     silence_s = settings.queue.silence_s if has_queue else ALIVE_S  # a run is continued when its message is claimed
     async with open_journal(
-        url, prefix=prefix, retention_s=section.events_kept_s, alive_s=silence_s, keys=store.keys
+        url, prefix=prefix, retention_s=EVENTS_KEPT_S, alive_s=silence_s, keys=store.keys
     ) as journal:
         arrival_s = QUEUE_ARRIVAL_S if has_queue else ARRIVAL_S
         run_manager = RunManager(journal, arrival_s=arrival_s, heartbeat_s=silence_s / BEATS, has_queue=has_queue)

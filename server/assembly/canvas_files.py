@@ -80,7 +80,7 @@ class CanvasFiles:
     @property
     def compatibility(self) -> Compatibility:
         """The behaviours of RAGFlow that apply unless a canvas chooses others."""
-        return self._note("compatibility", self._compatibility or self._settings().compat.compatibility)
+        return self._note("compatibility", self._compatibility or self._settings().compatibility)
 
     def _note(self, rule: str, value: _T) -> _T:
         self._rules[rule] = value

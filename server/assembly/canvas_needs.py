@@ -16,7 +16,7 @@ from ragflow_lg.base.extras import require
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.spec import Requirement
 from ragflow_lg.dsl_compiler import extend_pointer
-from ragflow_lg.server.assembly.tenant_settings import describe_unshared_dataset, find_section, is_named
+from ragflow_lg.server.assembly.tenant_settings import describe_unshared_dataset, find_rights
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,6 +161,7 @@ class _Checks:
         from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 
         self._settings = settings
+        self._rights = find_rights(settings, settings.tenant, "") if settings.tenant else None
         self._models = ConfiguredModels(settings.chat_settings())
         self._tools = settings.tool_settings
         self.by_kind: dict[str, Callable[[str], tuple[str, str]]] = {
@@ -190,20 +191,24 @@ class _Checks:
 
     def _check_dataset(self, name: str) -> str:
         """Check a dataset of the embedded knowledge base. Servers are not asked."""
-        shared = self._shared_datasets()
+        rights = self._rights
+
+        def may_use(names: tuple[str, str]) -> bool:
+            return rights is None or any(rights.has_key("datasets", each) for each in names)
+
         if own := _find_retriever(self._settings, name):
-            is_shared = shared is None or any(is_named(each, shared) for each in own)
+            is_shared = may_use(own)
             return "" if is_shared else describe_unshared_dataset(self._settings.tenant, name)
         try:
             if self._settings.knowledge.url.startswith(("ragflow+", "elasticsearch+")):
-                return "" if shared is None or shared else describe_unshared_dataset(self._settings.tenant, name)
+                return "" if rights is None or rights.keys else describe_unshared_dataset(self._settings.tenant, name)
             dataset = _find_dataset(self._settings, name)
             require("knowledge", "A local dataset")  # first, so that a dataset can be created
         except RagflowLgError as error:
             return str(error)
-        if dataset is not None and (shared is None or any(is_named(each, shared) for each in dataset)):
+        if dataset is not None and may_use(dataset):
             return ""
-        if shared is not None:
+        if rights is not None:
             return describe_unshared_dataset(self._settings.tenant, name)
         label = name[:200] if name.isprintable() else repr(name[:200])
         create = f"ragflow-lg kb create NAME --id {shlex.quote(label)}"
@@ -212,20 +217,13 @@ class _Checks:
             "NAME`, or set [knowledge] url to the RAGFlow server that has it."
         )
 
-    def _shared_datasets(self) -> tuple[str, ...] | None:
-        """Return the patterns for the datasets of the tenant to which the settings are restricted; None for all."""
-        tenant = self._settings.tenant
-        section = find_section(self._settings, tenant, "") if tenant else None
-        return None if section is None else section.datasets
-
     def _check_reranker(self, rerank_id: str) -> str:
         from ragflow_lg.adapters.knowledge.rerankers import find_reranker
 
         url = self._settings.knowledge.url
         if url.startswith("ragflow+"):
             return ""  # RAGFlow itself reranks
-        section = find_section(self._settings, tenant, "") if (tenant := self._settings.tenant) else None
-        is_shared = section is None or is_named(rerank_id, section.rerankers)
+        is_shared = self._rights is None or self._rights.has_model(rerank_id)
         if is_shared and self._settings.known_reranker(rerank_id):
             return ""
         try:

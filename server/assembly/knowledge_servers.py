@@ -71,7 +71,7 @@ def open_knowledge_server(
     if url is None:
         raise SettingsError(f"[knowledge] url is not a server URL: use {KINDS}.")
     if url.kind == "ragflow":
-        return _ragflow(url.address, section.key_text(), section.timeout_s, http)
+        return _ragflow(url.address, section.key_text(), http)
     require("elasticsearch", "Elasticsearch ([knowledge] url)")
     from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
     from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
@@ -81,9 +81,9 @@ def open_knowledge_server(
     api = read_server_url(section.ragflow_url, "[knowledge] ragflow_url")
     if section.ragflow_url and (api is None or api.kind != "ragflow"):
         raise SettingsError("[knowledge] ragflow_url is not a RAGFlow URL: use ragflow+https://HOST.")
-    directory = _ragflow(api.address, section.ragflow_key(), section.timeout_s, http) if api is not None else None
+    directory = _ragflow(api.address, section.ragflow_key(), http) if api is not None else None
     return ElasticsearchKnowledge(
-        Connection(ElasticsearchSettings(url.address, section.key_text(), section.timeout_s), http),
+        Connection(ElasticsearchSettings(url.address, section.key_text()), http),
         datasets,
         embedders,
         rerankers=rerankers,
@@ -94,10 +94,10 @@ def open_knowledge_server(
     )
 
 
-def _ragflow(address: str, api_key: str, timeout_s: float, http: HttpClient) -> Knowledge:
+def _ragflow(address: str, api_key: str, http: HttpClient) -> Knowledge:
     from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge
 
-    return RagflowApiKnowledge(address, api_key, http, timeout_s=timeout_s)
+    return RagflowApiKnowledge(address, api_key, http)
 
 
 def _tokenizer(name: str) -> Tokenizer:

@@ -67,7 +67,7 @@ def retriever_datasets(
         opener = (
             partial(_import, name, section) if section.retriever else partial(_index, name, section, http, embedders)
         )
-        retriever = RetrieverSettings(dataset, opener, section.metadata, section.timeout_s, settings.secrets)
+        retriever = RetrieverSettings(dataset, opener, section.metadata, secrets=settings.secrets)
         datasets[dataset.id] = RetrieverKnowledge(retriever, rerankers())
     return datasets
 
@@ -107,7 +107,7 @@ def _index(
     from ragflow_lg.adapters.elasticsearch.connection import ElasticsearchSettings
     from ragflow_lg.adapters.elasticsearch.store_retriever import IndexSettings, open_index
 
-    server = ElasticsearchSettings(_server(name, section).address, section.key_text(), section.timeout_s)
+    server = ElasticsearchSettings(_server(name, section).address, section.key_text())
     settings = IndexSettings(server, section.index, section.text_field, section.vector_field, section.strategy)
     embedder = None if section.strategy == "keywords" else embedders().embedder(section.embedding_model)
     return open_index(settings, http(), embedder)
@@ -250,9 +250,7 @@ class SettingsKnowledge:
             endpoints = [endpoint_host(address) for address in addresses]
             hosts = (*endpoints, *(url.host for url in urls if url is not None), *index_hosts(settings))
             self._http = GuardedHttpClient(
-                HttpSettings(
-                    (*http.allow, *hosts), http.timeout_s, max(http.max_response_bytes, 256 * 1024**2), http.concurrency
-                )
+                HttpSettings((*http.allow, *hosts), http.timeout_s, max(http.max_response_bytes, 256 * 1024**2))
             )
         return self._http
 

@@ -51,7 +51,7 @@ def tool_policies(settings: Settings, clock: Clock) -> ToolPolicies:
     if agents.cache_tools:
         from ragflow_lg.adapters.system_services import MemoryResultCache
 
-        cache = MemoryResultCache(agents.cache_tools, clock, max_bytes=agents.cache_max_bytes)
+        cache = MemoryResultCache(agents.cache_tools, clock)
     return ToolPolicies(settings.permits, tuple(_guard(name) for name in agents.guards), cache)
 
 
@@ -89,7 +89,7 @@ def _open_workers(settings: Settings) -> WorkerPool:
     from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 
     limits = settings.limits
-    return WorkerPool(limits.workers, limits.worker_memory_bytes, limits.worker_queue)
+    return WorkerPool(limits.workers, limits.worker_memory_bytes)
 
 
 @asynccontextmanager

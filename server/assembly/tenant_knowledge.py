@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.assembly.tenant_settings import describe_unshared_dataset, is_named
+from ragflow_lg.server.assembly.tenant_settings import Rights, describe_unshared_dataset
 from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetDirectory,
@@ -20,9 +19,6 @@ from ragflow_lg.services.knowledge import (
     SearchResult,
 )
 
-if TYPE_CHECKING:
-    from ragflow_lg.server.settings.limits_section import TenantSection
-
 
 class TenantKnowledge:
     """A `ragflow_lg.services.knowledge.Knowledge` that finds only a tenant's datasets.
@@ -30,10 +26,10 @@ class TenantKnowledge:
     Other tenants' datasets look like missing ones.
     """
 
-    def __init__(self, knowledge: Knowledge, tenant: str, section: TenantSection) -> None:
+    def __init__(self, knowledge: Knowledge, tenant: str, rights: Rights) -> None:
         self._knowledge = knowledge
         self._tenant = tenant
-        self._section = section
+        self._rights = rights
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
         """Find datasets by name or id.
@@ -78,10 +74,10 @@ class TenantKnowledge:
             SettingsError: if the tenant may not use a dataset or the rerank model.
         """
         self._check(search.datasets)
-        if search.rerank_id and not is_named(search.rerank_id, self._section.rerankers):
+        if search.rerank_id and not self._rights.has_model(search.rerank_id):
             raise SettingsError(
                 f"The tenant {self._tenant!r} may not use the rerank model {search.rerank_id[:200]!r}. "
-                f'Add it to rerankers of [tenants."{self._tenant}"].'
+                f'Add it to models of [tenants."{self._tenant}"].'
             )
         return await self._knowledge.search(search)
 
@@ -102,4 +98,4 @@ class TenantKnowledge:
                 raise SettingsError(f"The tenant {self._tenant!r} has no dataset {dataset.name[:200]!r}.")
 
     def _is_shared(self, dataset: Dataset) -> bool:
-        return is_named(dataset.id, self._section.datasets) or is_named(dataset.name, self._section.datasets)
+        return any(self._rights.has_key("datasets", name) for name in (dataset.id, dataset.name))

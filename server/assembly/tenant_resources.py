@@ -11,7 +11,7 @@ from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowsers
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.server.assembly.open_services import open_mcp_client, tool_policies
 from ragflow_lg.server.assembly.tenant_knowledge import TenantKnowledge
-from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT, find_section, restrict_settings
+from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT, find_rights, restrict_settings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -39,8 +39,8 @@ class TenantResources:
     def settings(self, tenant: str) -> Settings:
         """Return the settings without what a tenant may not use."""
         if tenant not in self._restricted_settings:
-            section = find_section(self._settings, tenant, self._only_tenant)
-            restricted = self._settings if section is None else restrict_settings(self._settings, tenant, section)
+            rights = find_rights(self._settings, tenant, self._only_tenant)
+            restricted = self._settings if rights is None else restrict_settings(self._settings, tenant, rights)
             self._restricted_settings[tenant] = restricted
         return self._restricted_settings[tenant]
 
@@ -57,8 +57,8 @@ class TenantResources:
         self._close.clear()
 
     def _restrict(self, tenant: str) -> Services:
-        section = find_section(self._settings, tenant, self._only_tenant)
-        if section is None:
+        rights = find_rights(self._settings, tenant, self._only_tenant)
+        if rights is None:
             return self._with_memories(tenant)
         from ragflow_lg.adapters.http.http_client import GuardedHttpClient
         from ragflow_lg.adapters.mcp.mcp_servers import McpServers
@@ -88,7 +88,7 @@ class TenantResources:
             mailer=mailer,
             speech=restrict_speech(base.speech, settings),
             memories=restrict_memories(base.memories, settings, tenant, models, base.workers),
-            knowledge=None if base.knowledge is None else TenantKnowledge(base.knowledge, tenant, section),
+            knowledge=None if base.knowledge is None else TenantKnowledge(base.knowledge, tenant, rights),
         )
 
     def _with_memories(self, tenant: str) -> Services:

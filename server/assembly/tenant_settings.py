@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
-    from ragflow_lg.server.settings.limits_section import TenantSection
 
 DEFAULT_TENANT = "default"
 """The tenant of the first key. What the settings describe belongs to it, unless it has a section of its own."""
@@ -19,7 +18,29 @@ OTHERS = "*"
 _T = TypeVar("_T")
 
 
-def find_section(settings: Settings, tenant: str, only_tenant: str) -> TenantSection | None:
+class Rights(NamedTuple):
+    """What a tenant may use of the settings, as names or patterns."""
+
+    models: tuple[str, ...]
+    keys: tuple[str, ...]
+    default_model: str = ""
+
+    def has_model(self, name: str) -> bool:
+        """Return whether the tenant may use a provider, or a model by its id or its provider."""
+        names = {name.lower(), name.lower().rpartition("@")[2]}
+        return any(fnmatchcase(each, pattern.lower()) for each in names for pattern in self.models)
+
+    def has_key(self, section: str, name: str) -> bool:
+        """Return whether the tenant may use an entry of a section."""
+        ignore = str.lower if section == "tools" else str  # the names of tools have no case
+        return any(fnmatchcase(ignore(f"{section}.{name}"), ignore(pattern)) for pattern in self.keys)
+
+    def select(self, section: str, entries: Mapping[str, _T]) -> dict[str, _T]:
+        """Return the entries of a section that the tenant may use."""
+        return {name: entry for name, entry in entries.items() if self.has_key(section, name)}
+
+
+def find_rights(settings: Settings, tenant: str, only_tenant: str) -> Rights | None:
     """Return what a tenant may use, or None if it may use everything that the settings describe.
 
     ``only_tenant`` is the server's only tenant, or ``""`` if there are several: nothing is shared unless the settings
@@ -27,34 +48,38 @@ def find_section(settings: Settings, tenant: str, only_tenant: str) -> TenantSec
     """
     from ragflow_lg.server.settings.limits_section import TenantSection
 
+    owns_all = tenant in (DEFAULT_TENANT, only_tenant)
     section = settings.tenants.get(tenant)
-    if section is None and tenant not in (DEFAULT_TENANT, only_tenant):
-        return settings.tenants.get(OTHERS) or TenantSection()
-    return section
+    if section is None:
+        if owns_all:
+            return None
+        section = settings.tenants.get(OTHERS) or TenantSection()
+    others = ("*",) if owns_all else ()
+    models = others if section.models is None else section.models
+    return Rights(models, others if section.keys is None else section.keys, section.default_model)
 
 
-def restrict_settings(settings: Settings, tenant: str, section: TenantSection) -> Settings:
+def restrict_settings(settings: Settings, tenant: str, rights: Rights) -> Settings:
     """Return a copy of the settings without what a tenant may not use."""
-    tools = {name: tool for name, tool in settings.tools.items() if is_named(name.lower(), _lower(section.tools))}
-    providers = _select(settings.providers, section.providers, has_case=False)
+    sql, email, http = settings.sql, settings.email, settings.http
     copy = settings.model_copy(
         update={
-            "default_model": section.default_model or settings.default_model,
-            "providers": providers,
-            "tools": tools,
+            "default_model": rights.default_model or settings.default_model,
+            "providers": {name: each for name, each in settings.providers.items() if rights.has_model(name)},
+            "tools": rights.select("tools", settings.tools),
             "embeddings": {},
-            "rerankers": _select(settings.rerankers, section.rerankers),
-            "memories": _select(settings.memories, section.memories),
-            "speech": _select(settings.speech, section.speech),
-            "transcription": settings.transcription if section.transcription else None,
-            "mcp": _select(settings.mcp, section.mcp),
-            "sql": settings.sql.model_copy(update={"connections": _select(settings.sql.connections, section.sql)}),
-            "email": settings.email.model_copy(update={"servers": _select(settings.email.servers, section.email)}),
-            "canvases": _select(settings.canvases, section.canvases),
-            "http": settings.http.model_copy(update={"allow": section.http_allow}),
+            "rerankers": {id_: each for id_, each in settings.rerankers.items() if rights.has_model(id_)},
+            "memories": rights.select("memories", settings.memories),
+            "speech": {id_: each for id_, each in settings.speech.items() if rights.has_model(id_)},
+            "transcription": settings.transcription if "transcription" in rights.keys or "*" in rights.keys else None,
+            "mcp": rights.select("mcp", settings.mcp),
+            "sql": sql.model_copy(update={"connections": rights.select("sql", sql.connections)}),
+            "email": email.model_copy(update={"servers": rights.select("email", email.servers)}),
+            "canvases": rights.select("canvases", settings.canvases),
+            "http": http if rights.has_key("http", "allow") else http.model_copy(update={"allow": ()}),
         }
     )
-    copy.restrict_providers(tenant, _lower(section.providers))
+    copy.restrict_providers(tenant, rights.models)
     return copy
 
 
@@ -62,20 +87,5 @@ def describe_unshared_dataset(tenant: str, name: str) -> str:
     """Return the text about a dataset that a tenant may not use. Those of others look like missing ones."""
     return (
         f"The tenant {tenant!r} has no dataset {name[:200]!r}. "
-        f'Datasets are shared by name or id in datasets of [tenants."{tenant}"].'
+        f'Datasets are shared as datasets.NAME in keys of [tenants."{tenant}"].'
     )
-
-
-def is_named(name: str, patterns: Sequence[str]) -> bool:
-    """Return whether a name is among the patterns."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _select(sections: Mapping[str, _T], patterns: Sequence[str], *, has_case: bool = True) -> dict[str, _T]:
-    if has_case:
-        return {name: section for name, section in sections.items() if is_named(name, patterns)}
-    return {name: section for name, section in sections.items() if is_named(name.lower(), _lower(patterns))}
-
-
-def _lower(patterns: Sequence[str]) -> tuple[str, ...]:
-    return tuple(pattern.lower() for pattern in patterns)

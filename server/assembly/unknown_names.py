@@ -7,7 +7,6 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from ragflow_lg.adapters.knowledge.model_endpoint import find_model_id
 from ragflow_lg.adapters.known_providers import PROVIDERS, provider_of_model
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.server.assembly.library import catalog
@@ -44,35 +43,25 @@ def _find_tools(settings: Settings) -> list[CheckResult]:
 
 def _find_unshared(settings: Settings) -> list[CheckResult]:
     """Return the names in ``[tenants.NAME]`` that the settings do not describe. Datasets are not in the settings."""
-    known: dict[str, Collection[str]] = {
-        "providers": (*settings.providers, *PROVIDERS),
-        "rerankers": settings.rerankers,
-        "speech": settings.speech,
-        "memories": settings.memories,
-        "mcp": settings.mcp,
-        "sql": settings.sql.connections,
-        "email": settings.email.servers,
-        "tools": settings.tools,
-        "canvases": settings.canvases,
-    }
+    parts = {"mcp": settings.mcp, "sql": settings.sql.connections, "email": settings.email.servers}
+    parts |= {"tools": settings.tools, "memories": settings.memories, "canvases": settings.canvases}
+    keys = [f"{section}.{name}" for section, entries in parts.items() for name in entries]
+    known = {"models": [*settings.providers, *PROVIDERS, *settings.rerankers, *settings.speech]}
+    known["keys"] = [*keys, "http.allow", "transcription"]
     results: list[CheckResult] = []
     for tenant, section in settings.tenants.items():
         for field, names in known.items():
-            for name in getattr(section, field):
-                if not _is_known(field, name, names):
+            for name in getattr(section, field) or ():
+                if not _is_known(name, names):
                     what = f'{field} of [tenants."{tenant}"] names {name!r}, which is nowhere'
                     results.append(CheckResult(False, what, _advise(name, names)))
     return results
 
 
-def _is_known(field: str, name: str, known: Collection[str]) -> bool:
-    if any(character in name for character in "*?["):  # a pattern may be for what comes later
-        return True
-    if field in ("providers", "tools"):
-        return name.lower() in {each.lower() for each in known}
-    if field == "rerankers":  # a canvas appends the provider, and known providers need no section
-        return bool(find_model_id(name, known) or provider_of_model(name))
-    return name in known
+def _is_known(name: str, known: Collection[str]) -> bool:
+    if any(character in name for character in "*?[") or name.startswith("datasets."):
+        return True  # a pattern may be for what comes later
+    return name.lower() in {each.lower() for each in known} or provider_of_model(name) is not None
 
 
 def _advise(name: str, known: Collection[str]) -> str:

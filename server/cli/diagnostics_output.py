@@ -136,10 +136,10 @@ def _fix_file(path: Path, diagnostics: Sequence[Diagnostic]) -> bool:
 
 
 def _restrict(settings: Settings, tenant: str) -> Settings:
-    from ragflow_lg.server.assembly.tenant_settings import find_section, restrict_settings
+    from ragflow_lg.server.assembly.tenant_settings import find_rights, restrict_settings
 
-    section = find_section(settings, tenant, "") if tenant else None
-    return settings if section is None else restrict_settings(settings, tenant, section)
+    rights = find_rights(settings, tenant, "") if tenant else None
+    return settings if rights is None else restrict_settings(settings, tenant, rights)
 
 
 def expand_paths(paths: Iterable[Path]) -> Iterable[Path]:

@@ -299,8 +299,7 @@ async def open_runner(
         if before is not None:
             await before(store)
         async with open_callbacks(settings) as callbacks:
-            limit = settings.run.event_limit
-            options: Any = {"canvas_id": canvas_id, "model": model, "event_limit": limit, "callbacks": callbacks}
+            options: Any = {"canvas_id": canvas_id, "model": model, "callbacks": callbacks}
             yield Runner(canvas, services, store=store, **options), store
 
 

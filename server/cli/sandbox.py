@@ -72,13 +72,13 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
         """Wait for nothing: the programs that are running end with the server."""
 
     limits = settings.limits
-    pool = WorkerPool(limits.workers, limits.worker_memory_bytes, limits.worker_queue)
+    pool = WorkerPool(limits.workers, limits.worker_memory_bytes)
     async with aclosing(pool) as workers, open_sandbox(settings, workers, is_local=True) as chosen:
         found = await chosen.find()
         if not found.is_working:
             raise SettingsError(found.description)
         code = settings.code
-        app = sandbox_app(chosen, key=code.key_text(), code_bytes=code.code_bytes)
+        app = sandbox_app(chosen, key=code.key_text(), code_bytes=code.settings.limits.code_bytes)
         async with start_server(app, listener, drain, 0.0) as url:
             print_line(url)
             print_note(f"Programs run in {found.description}.")

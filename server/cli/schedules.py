@@ -52,19 +52,13 @@ def add(
     Example: ragflow-lg schedules add "News agent" "0 9 * * MON" --time-zone Europe/Berlin --query "What is new?"
     """
     from ragflow_lg.adapters.system_services import RandomIds
-    from ragflow_lg.base.errors import QuotaError
     from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule, find_next_times, format_times
-    from ragflow_lg.server.agents.quotas import find_limits
     from ragflow_lg.server.cli.server_database import find_agent
-    from ragflow_lg.server.database.usage_repository import UsageRepository
 
     new = NewSchedule(cron, time_zone, query, {}, name[:250], version)
 
     async def store(database: Database, config: Settings) -> None:
         row_agent = await find_agent(database, tenant, agent)
-        limit = find_limits(config, tenant).schedules
-        if limit and await UsageRepository(database, tenant).count("schedules") >= limit:
-            raise QuotaError("schedules", limit, "tenant", "Delete schedules that are not needed.")
         row = await create_schedule(database, row_agent, RandomIds().run_id(), new, _now_ms())
         print_line(row.id)
         times = format_times(find_next_times(row, _now_ms()), row.time_zone)

@@ -1,42 +1,30 @@
-"""What a tenant uses: turns, tokens and costs by day, and the number of its agents, versions and sessions."""
+"""What a tenant uses: turns, tokens and costs by day."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, select
 from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.database.database import TenantRepository
-from ragflow_lg.server.database.tables import AgentRow, FileRow, Row, ScheduleRow, SessionRow, UsageRow, VersionRow
+from ragflow_lg.server.database.tables import Row, UsageRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 DAY_MS = 24 * 3600 * 1000
-DailyQuota: TypeAlias = Literal["turns_day", "tokens_day", "cost_day"]
-StoredQuota: TypeAlias = Literal["agents", "versions", "sessions", "checkpoint_bytes", "schedules"]
 
 
-class DailyLimits(Struct, frozen=True):
-    """The limits for one day of a tenant, or of a key of embedded pages; 0 for none."""
+class DailyLimit(Struct, frozen=True):
+    """How many tokens a tenant, or a key of embedded pages, may use on one day; 0 for any number."""
 
-    turns: int = 0
     tokens: int = 0
-    cost: float = 0.0
     page_key: str = ""
     """Id of the key, or ``""`` for the tenant."""
-
-    def used_up(self, usage: DayUsage) -> DailyQuota | None:
-        """Return the quota that is used up, or None."""
-        if 0 < self.turns <= usage.turns:
-            return "turns_day"
-        if 0 < self.tokens <= usage.tokens:
-            return "tokens_day"
-        return "cost_day" if 0 < self.cost <= usage.cost else None
 
 
 class DayUsage(Struct, frozen=True):
@@ -47,20 +35,13 @@ class DayUsage(Struct, frozen=True):
     cost: float = 0.0
 
 
-class UsedUp(Struct, frozen=True):
-    """A daily quota that has no room for another turn."""
-
-    quota: DailyQuota
-    limits: DailyLimits
-
-
 class UsageRepository(TenantRepository):
     """One tenant's usage. It is stored in the database, so it holds for all replicas and after restarts."""
 
-    async def begin_turn(self, limits: Sequence[DailyLimits], now_ms: int, *rows: Row) -> UsedUp | None:
+    async def begin_turn(self, limits: Sequence[DailyLimit], now_ms: int, *rows: Row) -> DailyLimit | None:
         """Count a turn within all limits, and store its run and what else begins with it, in one transaction.
 
-        Return the quota that is used up, in which case nothing is stored.
+        Return the limit that is used up, in which case nothing is stored.
         """
         for row in rows:
             row.tenant = self._tenant
@@ -72,12 +53,12 @@ class UsageRepository(TenantRepository):
             # Another replica has just counted the first turn of the day. If it has stored this run, this fails again.
             return await self._begin_turn(limits, now_ms, rows)
 
-    async def _begin_turn(self, limits: Sequence[DailyLimits], now_ms: int, rows: Sequence[Row]) -> UsedUp | None:
+    async def _begin_turn(self, limits: Sequence[DailyLimit], now_ms: int, rows: Sequence[Row]) -> DailyLimit | None:
         async with self._database.writing() as db:
             days = [await db.scalar(self._select(now_ms, each.page_key).with_for_update()) for each in limits]
             for each, day in zip(limits, days, strict=True):
-                if day is not None and (quota := each.used_up(_to_day_usage(day))):
-                    return UsedUp(quota, each)
+                if day is not None and 0 < each.tokens <= day.tokens:
+                    return each
             for each, day in zip(limits, days, strict=True):
                 if day is not None:
                     day.turns += 1
@@ -99,21 +80,6 @@ class UsageRepository(TenantRepository):
         """Return what has been used on the current day."""
         row = await self._database.first(self._select(now_ms, page_key))
         return DayUsage() if row is None else _to_day_usage(row)
-
-    async def count(self, quota: StoredQuota) -> int:
-        """Count what is stored for the tenant."""
-        if quota == "checkpoint_bytes":
-            sizes = select(func.sum(SessionRow.stored_bytes)).where(SessionRow.tenant == self._tenant)
-            return int(await self._database.first(sizes) or 0)
-        table = {"agents": AgentRow, "versions": VersionRow, "sessions": SessionRow, "schedules": ScheduleRow}[quota]
-        rows = select(func.count()).select_from(table).where(table.tenant == self._tenant)
-        return await self._database.first(rows) or 0
-
-    async def files(self) -> tuple[int, int]:
-        """Return the number of the tenant's files and their total size."""
-        usage = select(func.count(), func.sum(FileRow.size_bytes)).where(FileRow.tenant == self._tenant)
-        ((count, size),) = await self._database.rows(usage)
-        return count, int(size or 0)
 
     def _select(self, now_ms: int, page_key: str = "") -> Select[UsageRow]:
         of_day = (UsageRow.page_key == page_key, UsageRow.day == now_ms // DAY_MS)

@@ -167,9 +167,7 @@ def make_app(app_state: AppState) -> FastAPI:
         RequestLimits,
         operations=operations,
         refuse=_respond_refusal,
-        max_header_bytes=section.max_header_bytes,
         max_body_bytes=section.max_body_bytes,
-        body_timeout_s=section.body_timeout_s,
     )
     app.add_middleware(RequestLog, operations=operations, refuse=_respond_refusal)
     app.add_exception_handler(RagflowLgError, _handle_error)

@@ -165,7 +165,7 @@ def open_http(settings: Settings, source: Source) -> GuardedHttpClient:
 
     http = settings.http_settings
     allow = (*http.allow, endpoint_host(source.url)) if source.is_private else http.allow
-    return GuardedHttpClient(HttpSettings(allow, http.timeout_s, MAX_BODY_BYTES, http.concurrency))
+    return GuardedHttpClient(HttpSettings(allow, http.timeout_s, MAX_BODY_BYTES))
 
 
 def with_api(settings: Settings, source: Source, key: str, work: Callable[[RagflowApi], Awaitable[T]]) -> T:

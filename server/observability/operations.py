@@ -226,7 +226,6 @@ class Operations:
             tenant_slots=find_tenant_slots(section),
             max_waiting=section.max_waiting_runs,
             wait_s=section.run_wait_s,
-            max_input_chars=section.max_input_chars,
         )
         self.metrics = Metrics(self.slots)
         self.keys = RateLimiter(section.requests_per_minute, time.monotonic)

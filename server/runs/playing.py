@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import StreamError, StreamUnknownError
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.wire.wire_events import Envelope
-from ragflow_lg.server.agents.quotas import find_limits
+from ragflow_lg.server.agents.quotas import PAGE_RUNS, find_limits
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.runs.continuation import EndedRun
 from ragflow_lg.server.runs.run_end import Ending, do_not_release
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.05
 MAX_LOOK_S = 0.5
+HANDOVER_S = 0.1
+"""How long, at shutdown, to wait for models if there is a queue. Others continue the runs and call them again."""
 
 
 class Playing:
@@ -193,7 +195,7 @@ class Playing:
         """Return whose runs a run of the queue is counted among."""
         settings = self._app_state.settings
         owners = [Owner("tenant", tenant, find_limits(settings, tenant).runs)]
-        return [*owners, Owner("key of the page", page_key, settings.quotas.pages.runs)] if page_key else owners
+        return [*owners, Owner("key of the page", page_key, PAGE_RUNS)] if page_key else owners
 
     async def forget(self, run_id: str, tenant: str, page_key: str = "") -> None:
         """Remove a run that has ended from the queue, if there is one.
@@ -206,5 +208,5 @@ class Playing:
 
     async def drain(self) -> None:
         """Stop every turn at a point where it can be continued, and wait until all have been stored."""
-        handover_s = self._app_state.settings.server.handover_s if self._queue is not None else math.inf
+        handover_s = HANDOVER_S if self._queue is not None else math.inf
         await self._manager.drain(handover_s=handover_s)

@@ -137,16 +137,15 @@ class RunControl(AgentSessions):
         runner = await self._last(run, session)
         if version is not None:
             runner = await self._turns.runner(self._agent, session, version)
-        async with self._turns.quotas.room(self._agent.tenant, "checkpoint_bytes", "sessions"):
-            target = self._app_state.new_id()
-            try:
-                rerun = await runner.rerun(session.id, target, node, round=round_, changes=changes)
-            except CheckpointError as error:
-                raise _place_error(error) from error
-            if version is not None:
-                await self._require_continuable(runner, target)
-            state = await runner.state(target)
-            copy = await self._copy(session, target, name, state, version=version)
+        target = self._app_state.new_id()
+        try:
+            rerun = await runner.rerun(session.id, target, node, round=round_, changes=changes)
+        except CheckpointError as error:
+            raise _place_error(error) from error
+        if version is not None:
+            await self._require_continuable(runner, target)
+        state = await runner.state(target)
+        copy = await self._copy(session, target, name, state, version=version)
         try:
             return await self._play(copy, rerun, None, parent=run.id)
         except QuotaError:  # nothing has run
@@ -175,29 +174,28 @@ class RunControl(AgentSessions):
             checkpoint = await self._end_of(run)
         version = version or await self._turns.canvases.version(self._agent, session.version_id)
         canvas = await self._turns.canvases.compile(version)
-        async with self._turns.quotas.room(self._agent.tenant, "checkpoint_bytes", "sessions"):
-            services, target = app_state.services, app_state.new_id()
-            try:
-                record = await fork_session(
-                    app_state.store,
-                    canvas,
-                    session.id,
-                    target,
-                    checkpoint,
-                    canvas_id=self._agent.id,
-                    clock=services.clock,
-                    ids=services.ids,
-                    parent_run=run.id,
-                    changes=changes,
-                )
-            except CheckpointError as error:
-                raise _place_error(error) from error
-            runner = await self._turns.runner(self._agent, session, version)
-            if version.id != session.version_id:
-                await self._require_continuable(runner, target)
-            state = await runner.state(target)
-            answered_by = "" if record.status == "running" else record.run_id
-            await self._copy(session, target, name, state, answered_by=answered_by, version=version)
+        services, target = app_state.services, app_state.new_id()
+        try:
+            record = await fork_session(
+                app_state.store,
+                canvas,
+                session.id,
+                target,
+                checkpoint,
+                canvas_id=self._agent.id,
+                clock=services.clock,
+                ids=services.ids,
+                parent_run=run.id,
+                changes=changes,
+            )
+        except CheckpointError as error:
+            raise _place_error(error) from error
+        runner = await self._turns.runner(self._agent, session, version)
+        if version.id != session.version_id:
+            await self._require_continuable(runner, target)
+        state = await runner.state(target)
+        answered_by = "" if record.status == "running" else record.run_id
+        await self._copy(session, target, name, state, answered_by=answered_by, version=version)
         row = RunRow(
             id=record.run_id,
             agent_id=self._agent.id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import Unpack
@@ -15,7 +15,7 @@ from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.wire.wire_events import Envelope
-from ragflow_lg.server.agents.quotas import Quotas
+from ragflow_lg.server.agents.quotas import PAGE_RUNS, Quotas
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
@@ -128,8 +128,7 @@ class Turns:
         """Store a new session without a run; see `new_session`."""
         new = await self.new_session(agent, version, **fields)
         messages = new.messages or ()
-        async with self.quotas.room(agent.tenant, "sessions"):
-            await SessionRepository(self._app_state.database, agent.tenant).add(new.row, messages)
+        await SessionRepository(self._app_state.database, agent.tenant).add(new.row, messages)
         return new.row, messages
 
     async def begin(
@@ -212,7 +211,6 @@ class Turns:
             tenant_services(app_state, agent.tenant, agent.id, visitor=session.visitor, is_page=is_page),
             store=app_state.store,
             canvas_id=agent.id,
-            event_limit=app_state.settings.run.event_limit,
             callbacks=app_state.callbacks,
             busy_s=app_state.settings.server.busy_s,
         )
@@ -276,8 +274,7 @@ class Turns:
         row.asked, notes = new.question or "", current_notes()
         row.request_key, row.request_hash = notes.request_key or None, notes.request_hash
         try:
-            async with self.quotas.room(new.tenant, "sessions") if session.is_new else nullcontext():
-                await self.quotas.begin_turn(new.tenant, new.page_key, *session.new_rows, row)
+            await self.quotas.begin_turn(new.tenant, new.page_key, *session.new_rows, row)
         except DatabaseError:
             if (repeated := await self.find_repeated(new.tenant)) is None:
                 raise
@@ -325,9 +322,8 @@ class Turns:
         Raises:
             BusyError: If no slot becomes free.
         """
-        settings = self._app_state.settings
-        slots, page_slots = self.quotas.limits(tenant).runs, settings.quotas.pages.runs
-        return await self._slots.acquire(Places(tenant, slots, page_key, page_slots, input_chars, run_id))
+        slots = self.quotas.limits(tenant).runs
+        return await self._slots.acquire(Places(tenant, slots, page_key, PAGE_RUNS, input_chars, run_id))
 
     async def queue_position(self, run_id: str) -> int:
         """Return the place of a run among those that wait for a slot of this process or for a worker; 0 if it does not.

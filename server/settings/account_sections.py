@@ -65,16 +65,19 @@ class SqlSection(Section):
     """Time limit for a statement, which the server then stops."""
     max_rows: Annotated[int, Field(gt=0)] = 10_000
     """Maximum number of rows for each statement, whatever ``max_records`` of the canvas says."""
-    max_result_bytes: Annotated[int, Field(gt=0)] = 4 * 1024 * 1024
-    """About how large the rows of a statement may be."""
     max_connections: Annotated[int, Field(gt=0, le=1000)] = 5
     """Maximum number of connections to a database with the same account. Each query opens one."""
 
     def settings(self) -> SqlSettings:
         """Return the settings for the databases."""
         connections = {name: c.settings(allow_writes=self.allow_writes) for name, c in self.connections.items()}
-        fields = {name: getattr(self, name) for name in SqlSettings.__struct_fields__ if name != "connections"}
-        return SqlSettings(connections=connections, **fields)
+        return SqlSettings(
+            connections,
+            self.allow_writes,
+            timeout_s=self.timeout_s,
+            max_rows=self.max_rows,
+            max_connections=self.max_connections,
+        )
 
     def secrets(self) -> list[str]:
         """Return all passwords and options."""
@@ -91,7 +94,6 @@ class MailServerSection(AccountSection):
     """Default: ``sender``."""
     sender: str = ""
     """The address that messages come from, if the canvas sets none."""
-    sender_name: str = ""
     security: Security = "auto"
     """``tls`` from the first byte, ``starttls``, or ``none``, which needs a server on this machine. Default: ``tls`` on
     port 465, otherwise ``starttls``."""
@@ -99,7 +101,7 @@ class MailServerSection(AccountSection):
     def settings(self) -> MailServerSettings:
         """Return the server."""
         account = MailAccount(self.host, self.port, self.username or self.sender, self.secret())
-        return MailServerSettings(account, self.sender, self.sender_name, self.security)
+        return MailServerSettings(account, self.sender, security=self.security)
 
 
 class EmailSection(Section):

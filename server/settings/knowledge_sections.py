@@ -31,8 +31,6 @@ class MemorySection(Section):
     ``procedural`` ways of doing something. With ``["raw"]``, no model is asked."""
     max_entries: Annotated[int, Field(gt=0, le=MAX_ENTRIES)] = 1_000
     """Maximum number of entries for each user. The oldest are forgotten."""
-    max_total_entries: Annotated[int, Field(gt=0)] = 1_000_000
-    """Maximum number of entries for all users of a tenant together. Those that changed least recently are forgotten."""
     max_age_days: Annotated[float, Field(ge=0, le=36_500)] = 0.0
     """When entries are forgotten; 0 for never."""
 
@@ -71,7 +69,6 @@ class RetrieverSection(UrlSection):
     """Arguments of the function."""
     metadata: Annotated[tuple[str, ...], Field(max_length=32)] = ()
     """Keys of the documents' metadata that models and citations get."""
-    timeout_s: Annotated[float, Field(gt=0)] = 30.0
     url: Annotated[str, Field(repr=False)] = ""
     """``elasticsearch+https://HOST:9200``: the server with the index."""
     index: str = ""
@@ -96,8 +93,6 @@ class KnowledgeSection(UrlSection):
     url: Annotated[str, Field(repr=False)] = "sqlite:///ragflow-lg-knowledge.db"
     """``sqlite:///PATH`` is the embedded knowledge base, ``elasticsearch+https://HOST:9200`` the index of a RAGFlow,
     ``ragflow+https://HOST`` its API. ``api_key`` is for the last two."""
-    timeout_s: Annotated[float, Field(gt=0)] = 30.0
-    """Timeout for one search on a server."""
     tokenizer: Literal["es-portable", "ragflow-ranking"] = "es-portable"
     """How questions to Elasticsearch are tokenized: approximately, or exactly as by RAGFlow, which must be installed.
     """

@@ -12,9 +12,6 @@ from ragflow_lg.adapters.known_providers import KnownProvider, RerankStyle, prov
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.settings.provider_variables import find_address, find_key
 
-_DEFAULTS = BrowserSettings()
-Size = Annotated[int, Field(gt=0)]
-
 
 class Section(BaseModel):
     """Refuses unknown settings. Its errors do not contain values."""
@@ -88,8 +85,6 @@ class ProviderSection(KeySection):
     models: tuple[str, ...] = ()
     """This provider's models that canvases refer to without a provider."""
     timeout_s: Annotated[float, Field(gt=0)] = 600.0
-    idle_timeout_s: Annotated[float, Field(gt=0)] = 120.0
-    """How long a streamed answer may pause between two pieces."""
     max_retries: Annotated[int, Field(ge=0, le=20)] = 2
     """How often a temporarily refused call (429, 5xx) is retried, as long as no output has been shown."""
     concurrency: Annotated[int, Field(gt=0)] = 64
@@ -161,12 +156,9 @@ class EmbeddingSection(EndpointSection):
     client: Literal["", "azure", "bedrock", "google", "ollama"] = ""
     """Its API. Default: the API of the known provider in ID, otherwise OpenAI's."""
 
-    dims: Annotated[int, Field(ge=0, le=65_536)] = 0
-    """Length of its vectors. Vectors with a different length are refused; 0 accepts any length."""
+    max_retries: Annotated[int, Field(ge=0, le=20)] = 3
     batch: Annotated[int, Field(gt=0, le=2048)] = 64
     """Maximum number of texts per request."""
-    max_retries: Annotated[int, Field(ge=0, le=20)] = 3
-    timeout_s: Annotated[float, Field(gt=0)] = 60.0
 
     def endpoint(self, id_: str) -> dict[str, Any]:
         """Return the fields of `EmbeddingSettings`.
@@ -191,10 +183,6 @@ class RerankerSection(EndpointSection):
     """Default: the style of the known provider in ID at its own address, otherwise ``jina``."""
     batch: Annotated[int, Field(gt=0, le=1000)] = 64
     """Maximum number of texts per request."""
-    max_chars: Annotated[int, Field(gt=0)] = 8_000
-    """Longer texts are cut."""
-    max_retries: Annotated[int, Field(ge=0, le=20)] = 2
-    timeout_s: Annotated[float, Field(gt=0)] = 30.0
 
     def endpoint(self, id_: str) -> dict[str, Any]:
         """Return the fields of `RerankerSettings`.
@@ -229,7 +217,6 @@ class HttpSection(Section):
     """Non-public addresses that canvases can reach; see `ragflow_lg.adapters.http.address_guard`."""
     timeout_s: Annotated[float, Field(gt=0)] = 600.0
     max_response_bytes: Annotated[int, Field(gt=0)] = 16 * 1024 * 1024
-    concurrency: Annotated[int, Field(gt=0)] = 32
 
 
 class CrawlerSection(Section):
@@ -237,7 +224,6 @@ class CrawlerSection(Section):
 
     obey_robots: bool = True
     """Whether pages that a site's ``robots.txt`` excludes are left alone."""
-    max_page_bytes: Annotated[int, Field(gt=0)] = 4 * 1024 * 1024
     user_agent: Annotated[str, Field(min_length=1, max_length=200)] = "ragflow-lg"
 
 
@@ -260,10 +246,8 @@ class McpSection(Section):
     """Environment variables that contain such values, by name."""
     allow: tuple[str, ...] | None = None
     """The tools that canvases are allowed to call. Default: all."""
-    initialize_timeout_s: Annotated[float, Field(gt=0)] = 5.0
     timeout_s: Annotated[float, Field(gt=0)] = 10.0
     """How long a call may take."""
-    max_result_bytes: Annotated[int, Field(gt=0)] = 4 * 1024 * 1024
 
     @model_validator(mode="after")
     def _has_url_or_command(self) -> McpSection:
@@ -284,7 +268,6 @@ class AgentsSection(Section):
     cache_tools: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict[str, float])
     """How long results are cached, in seconds, by tool name or pattern. Cache only results that depend on nothing but
     parameters and arguments."""
-    cache_max_bytes: Annotated[int, Field(gt=0)] = 32 * 1024 * 1024
     guards: tuple[str, ...] = ()
     """Entry points in the group ``ragflow_lg.tool_guards`` that check every call, in order."""
 
@@ -294,30 +277,12 @@ class BrowserSection(Section):
 
     executable: str = ""
     """Path of Chromium. Default: the installed one."""
-    sandbox: bool = _DEFAULTS.sandbox
+    sandbox: bool = True
     """Whether Chromium isolates pages from the system. It cannot do so as root; then Browser refuses to run."""
-    headless: bool = _DEFAULTS.headless
-    """Whether Chromium runs without a window."""
-    slots: Annotated[int, Field(gt=0, le=64)] = _DEFAULTS.slots
+    slots: Annotated[int, Field(gt=0, le=64)] = 4
     """How many browsers are open at the same time. No tenant uses all of these slots."""
-    queue: Size = _DEFAULTS.queue
-    """How many of a tenant's nodes may wait for a browser."""
-    step_s: Annotated[float, Field(ge=1, le=600)] = _DEFAULTS.step_s
-    """Time limit for one action."""
-    memory_bytes: Annotated[int, Field(ge=256 * 1024**2)] = _DEFAULTS.memory_bytes
-    """Maximum memory of a browser and its pages."""
-    traffic_bytes: Size = _DEFAULTS.traffic_bytes
-    """How many bytes a browser may transfer."""
-    download_bytes: Size = _DEFAULTS.download_bytes
-    """Maximum size of a browser's downloads together."""
-    downloads: Annotated[int, Field(ge=0)] = _DEFAULTS.downloads
-    """Maximum number of a browser's downloads."""
-    page_chars: Annotated[int, Field(ge=500, le=100_000)] = _DEFAULTS.page_chars
-    """How many characters of a page the model sees at once."""
-    screenshots: bool = _DEFAULTS.screenshots
-    """Whether each step keeps a screenshot for the trace."""
 
     @property
     def settings(self) -> BrowserSettings:
         """The settings of the browser."""
-        return BrowserSettings(**{name: getattr(self, name) for name in BrowserSettings.__struct_fields__})
+        return BrowserSettings(self.executable, sandbox=self.sandbox, slots=self.slots)

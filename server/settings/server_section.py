@@ -52,10 +52,8 @@ class OtelSection(Section):
 
 
 class RunSection(Section):
-    """``[run]``: a limit for runs, and what they create on the command line and in programs."""
+    """``[run]``: what runs create on the command line and in programs."""
 
-    event_limit: Annotated[int, Field(gt=0)] = 256
-    """How many events may wait for the reader before nodes have to wait."""
     downloads: Path | None = None
     """Folder for the files that runs create, such as documents and artifacts of CodeExec. A server stores such files
     itself. Default: ``ragflow-lg-downloads`` on the command line; programs do not keep them."""
@@ -99,10 +97,6 @@ class ServerSection(Section):
     """Origins whose pages may show the embedded chat in a frame; ``*`` for all."""
     files: Path = Path("ragflow-lg-files")
     """Folder for uploaded files, shared by all servers that use the same database."""
-    max_files: Annotated[int, Field(ge=0)] = 10_000
-    """Maximum number of files per tenant."""
-    max_files_bytes: Annotated[int, Field(ge=0)] = 1024**3
-    """Maximum total size of a tenant's files."""
     templates: Path | None = None
     """Folder of canvases (``*.json``) offered as templates in addition to the built-in ones."""
     ragflow_ui: Path | None = None
@@ -111,17 +105,11 @@ class ServerSection(Section):
     """Whether the agents are tools of an MCP server at ``/mcp`` as well."""
     users: dict[str, UserSection] = Field(default_factory=dict[str, UserSection])
     """People who may sign in to that front end, by e-mail address; everybody else needs an API key."""
-    sign_in_s: Annotated[int, Field(ge=60)] = 7 * 24 * 3600
-    """How long people stay signed in."""
     drain_s: Annotated[float, Field(ge=0)] = 20.0
     """How long, at shutdown, to wait for runs to reach their next step and for responses to be sent."""
-    handover_s: Annotated[float, Field(ge=0, le=3600)] = 0.1
-    """How long, at shutdown, to wait for models if there is a queue. Others continue the runs and call them again."""
     journal: SecretStr = SecretStr("")
     """URL of the event journal, from which clients can resume: ``redis://…`` for all replicas, ``memory://`` for this
     process. Default: the Redis server used for checkpoints, or memory if they are not in Redis."""
-    events_kept_s: Annotated[float, Field(gt=0, le=86400)] = 300.0
-    """How long a finished run's events are stored."""
     on_disconnect: Annotated[str, Field(pattern=r"^(continue|cancel|grace:[0-9]{1,6}(\.[0-9]{1,3})?)$")] = "continue"
     """What happens to a run without followers: ``continue``, ``cancel`` or ``grace:SECONDS``. Requests can override it.
     """
@@ -130,14 +118,6 @@ class ServerSection(Section):
     """
     heartbeat_s: Annotated[float, Field(ge=0, le=3600)] = 15.0
     """After this time without an event, a comment is sent so that proxies do not close the stream; 0 for never."""
-    header_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
-    """How long a client may take to send the request headers."""
-    body_timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0
-    """How long a client may take to send the body."""
-    max_header_bytes: Annotated[int, Field(ge=1024, le=1024 * 1024)] = 32 * 1024
-    """Maximum total size of the request headers."""
-    webhook_sessions: Annotated[int, Field(ge=0)] = 10_000
-    """About how many webhook call sessions are kept per agent; the oldest are deleted. 0 keeps all."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses of proxies whose ``X-Forwarded-For`` names the client; ``*`` for all."""
     requests_per_minute: Annotated[int, Field(ge=0)] = 0
@@ -151,9 +131,6 @@ class ServerSection(Section):
     all places. The same part of ``max_waiting_runs`` may belong to one tenant."""
     max_waiting_runs: Annotated[int, Field(ge=0)] = 1000
     """How many more runs may wait for a slot."""
-    max_input_chars: Annotated[int, Field(gt=0)] = 32_000_000
-    """How long the inputs of concurrent runs may be together, and those of the waiting runs. One tenant may use three
-    quarters. A single input is limited by ``[limits]``."""
     run_wait_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
     """How long a run waits for a slot before it is refused."""
     metrics: Literal["off", "key", "port"] = "off"

@@ -17,8 +17,9 @@ from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.model_endpoint import EmbeddingSettings
 from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model
 from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
+from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.server.settings.account_sections import EmailSection, SqlSection
-from ragflow_lg.server.settings.compat_section import CompatSection
+from ragflow_lg.server.settings.compat_choices import CompatChoices
 from ragflow_lg.server.settings.component_sections import (
     CodeSection,
     ReportsSection,
@@ -27,7 +28,7 @@ from ragflow_lg.server.settings.component_sections import (
 )
 from ragflow_lg.server.settings.encryption_section import EncryptionKeySection, to_keys
 from ragflow_lg.server.settings.knowledge_sections import DatasetSection, KnowledgeSection, MemorySection
-from ragflow_lg.server.settings.limits_section import LimitsSection, PausesSection, QuotasSection, TenantSection
+from ragflow_lg.server.settings.limits_section import LimitsSection, PausesSection, TenantSection
 from ragflow_lg.server.settings.prompts_section import PromptsSection
 from ragflow_lg.server.settings.provider_variables import find_address, find_key
 from ragflow_lg.server.settings.sections import (
@@ -112,7 +113,9 @@ class Settings(BaseSettings):
     agents: AgentsSection = AgentsSection()
     canvases: dict[str, Path] = Field(default_factory=dict[str, Path])
     """Canvases that others can run, by name. Paths in a file are relative to its folder."""
-    compat: CompatSection = CompatSection()
+    compat: CompatChoices = Field(default_factory=dict[str, bool])
+    """Behaviours of RAGFlow, for canvases that do not choose them: true or false by name (``docs/fidelity.md``);
+    ``ragflow`` stands for all."""
     prompts: PromptsSection = Field(default_factory=dict[str, str])
     """Texts that replace the engine's own prompts, by name."""
     limits: LimitsSection = LimitsSection()
@@ -120,7 +123,6 @@ class Settings(BaseSettings):
     server: ServerSection = ServerSection()
     queue: QueueSection = QueueSection()
     pauses: PausesSection = PausesSection()
-    quotas: QuotasSection = QuotasSection()
     retention: RetentionSection = RetentionSection()
     tenants: dict[str, TenantSection] = Field(default_factory=dict[str, TenantSection])
     """What each tenant may use; ``*`` is for tenants without a section. The tenant ``default`` may use everything
@@ -142,7 +144,7 @@ class Settings(BaseSettings):
         return env_settings, init_settings
 
     def restrict_providers(self, tenant: str, patterns: tuple[str, ...]) -> None:
-        """Leave a tenant only the providers from the environment that match, by name in lower case."""
+        """Leave a tenant only the providers from the environment that match, by name."""
         self._tenant, self._known_names = tenant, patterns
 
     @property
@@ -164,7 +166,7 @@ class Settings(BaseSettings):
     def http_settings(self) -> HttpSettings:
         """The settings for the HTTP client."""
         http = self.http
-        return HttpSettings(http.allow, http.timeout_s, http.max_response_bytes, http.concurrency)
+        return HttpSettings(http.allow, http.timeout_s, http.max_response_bytes)
 
     @property
     def tool_settings(self) -> ToolSettings:
@@ -173,8 +175,13 @@ class Settings(BaseSettings):
         return ToolSettings(
             {name.lower(): section.endpoint for name, section in self.tools.items() if section.endpoint},
             {name: key for name, key in keys.items() if key},
-            CrawlerRules(self.crawler.obey_robots, self.crawler.max_page_bytes, self.crawler.user_agent),
+            CrawlerRules(self.crawler.obey_robots, user_agent=self.crawler.user_agent),
         )
+
+    @property
+    def compatibility(self) -> Compatibility:
+        """The behaviours of RAGFlow that apply to canvases that do not choose others."""
+        return Compatibility().override(self.compat)
 
     @property
     def permits(self) -> ToolPermits:
@@ -240,9 +247,7 @@ class Settings(BaseSettings):
                 headers=_reveal(section.headers),
                 variables={**_reveal(section.variables), **variables},
                 allow=section.allow,
-                initialize_timeout_s=section.initialize_timeout_s,
                 timeout_s=section.timeout_s,
-                max_result_bytes=section.max_result_bytes,
             )
         return settings
 
@@ -252,7 +257,7 @@ class Settings(BaseSettings):
         known = {
             name: provider
             for name, provider in _known_providers().items()
-            if any(fnmatchcase(name.lower(), pattern) for pattern in names)
+            if any(fnmatchcase(name.lower(), pattern.lower()) for pattern in names)
         }
         return ChatModelSettings(
             tenant=self._tenant,
@@ -290,7 +295,6 @@ def _provider(name: str, section: ProviderSection) -> ProviderSettings:
         api_key=key,
         models=section.models,
         timeout_s=section.timeout_s,
-        idle_timeout_s=section.idle_timeout_s,
         max_retries=section.max_retries,
         concurrency=section.concurrency,
         counts_streams=section.counts_streams,

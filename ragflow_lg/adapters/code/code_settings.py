@@ -86,7 +86,9 @@ def exceeded(limits: CodeLimits, name: LimitName, detail: str = "") -> CodeLimit
     value = getattr(limits, name)
     shown = ", ".join(limits.artifact_types) if name == "artifact_types" else value
     text = _TEXTS[name].format(shown, detail=detail[:200])
-    return CodeLimitError(f"{text} The limit is {name} in the section [code] of the settings.", name)
+    is_setting = name in ("timeout_s", "memory_bytes")
+    advice = f" The limit is {name} in the section [code] of the settings." if is_setting else ""
+    return CodeLimitError(f"{text}{advice}", name)
 
 
 Provider: TypeAlias = Literal["auto", "bubblewrap", "http", "refuse"]

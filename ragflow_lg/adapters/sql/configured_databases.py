@@ -249,7 +249,7 @@ class _Batch:
     @property
     def _too_large(self) -> str:
         limit = self._settings.max_result_bytes
-        return f"Its result is larger than {limit:,} bytes ([sql] max_result_bytes). Select less."
+        return f"Its result is larger than {limit:,} bytes. Select less."
 
     def _result(self, statement: Statement, rows: Rows) -> StatementResult:
         if rows.columns is None and rows.is_cut:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
     from ragflow_lg.server.observability.operations import Operations
 
+MAX_HEADER_BYTES = 32 * 1024
+"""Maximum total size of the request headers."""
+BODY_S = 60.0
+"""How long a request body may take to arrive."""
 
 UNLIMITED = frozenset({"/health", "/ready", "/metrics"})
 """Paths for operators, exempt from rate limits."""
@@ -37,17 +41,13 @@ class RequestLimits:
         app: ASGIApp,
         operations: Operations,
         refuse: Callable[[Request, RequestError], Response],
-        max_header_bytes: int,
         max_body_bytes: int,
-        body_timeout_s: float,
     ) -> None:
         """Create the middleware. ``refuse`` builds the response to a refused request, in the format for its path."""
         self._app = app
         self._operations = operations
         self._refuse = refuse
-        self._max_header_bytes = max_header_bytes
         self._max_body_bytes = max_body_bytes
-        self._body_timeout_s = body_timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -56,16 +56,16 @@ class RequestLimits:
         elif (refusal := self._check(scope)) is not None:
             await refusal(scope, receive, send)
         else:
-            body = LimitedBody(receive, scope, self._max_body_bytes, self._body_timeout_s)
+            body = LimitedBody(receive, scope, self._max_body_bytes, BODY_S)
             await self._app(scope, body.receive, send)
 
     def _check(self, scope: Scope) -> Response | None:
         """Return the refusal of a request, if its head is too large or ambiguous, or it comes too early."""
         size = sum(len(name) + len(value) for name, value in scope["headers"]) + len(scope.get("raw_path", b""))
-        if size + len(scope["query_string"]) > self._max_header_bytes:
+        if size + len(scope["query_string"]) > MAX_HEADER_BYTES:
             self._operations.metrics.count_refusal("size")
             audit("request.too_large")
-            message = f"The headers and the address are larger than {self._max_header_bytes:,} bytes."
+            message = f"The headers and the address are larger than {MAX_HEADER_BYTES:,} bytes."
             return self._refuse(Request(scope), RequestError(message, 431, status=431))
         if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
             # Another server may see two requests in it.

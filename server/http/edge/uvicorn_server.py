@@ -22,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.portability import on_stop_signals
 from ragflow_lg.base.tasks import work_until
+from ragflow_lg.server.http.edge.request_middleware import MAX_HEADER_BYTES
 from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.settings.server_section import ServerSection
 
@@ -93,18 +94,11 @@ THREADS = 64
 """How many calls wait in threads at the same time, such as for files and functions of tools."""
 _DEFAULTS = ServerSection()
 
-
-def build_protocol(header_s: float) -> type[asyncio.Protocol]:
-    """Create a connection protocol that gives clients ``header_s`` seconds to send each request head."""
-
-    class Protocol(_Protocol):
-        header_timeout_s = header_s
-
-    return Protocol
+HEADER_S = 10.0
+"""How long a client may take to send the head of a request."""
 
 
 class _Protocol(H11Protocol):
-    header_timeout_s = 10.0
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -142,7 +136,7 @@ class _Protocol(H11Protocol):
             self._start_timer()
 
     def _start_timer(self) -> None:
-        self._timer = self.loop.call_later(self.header_timeout_s, self._close)
+        self._timer = self.loop.call_later(HEADER_S, self._close)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -151,7 +145,7 @@ class _Protocol(H11Protocol):
 
     def _close(self) -> None:
         self._timer = None
-        self._log_refusal(f"incomplete request after {self.header_timeout_s:g} s")
+        self._log_refusal(f"incomplete request after {HEADER_S:g} s")
         self.transport.close()
 
     def _log_refusal(self, reason: str) -> None:
@@ -196,8 +190,8 @@ async def start_server(
     """
     server = _Server(
         app,
-        http=build_protocol(section.header_timeout_s),
-        h11_max_incomplete_event_size=section.max_header_bytes,
+        http=_Protocol,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         proxy_headers=bool(section.trusted_proxies),
         forwarded_allow_ips=list(section.trusted_proxies),
         timeout_graceful_shutdown=1,

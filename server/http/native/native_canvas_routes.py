@@ -25,7 +25,7 @@ from ragflow_lg.server.http.native.native_responses import (
 )
 from ragflow_lg.server.http.native.native_routing import Agent, Authenticated, make_agent_router, make_native_router
 from ragflow_lg.server.http.native.problem_details import describe_problems
-from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import get_app_state
 
 router = make_native_router("canvases")
 
@@ -111,8 +111,7 @@ async def list_versions(request: Request, agent: Agent) -> VersionListAnswer:
 async def publish_version(body: PublishRequest, request: Request, agent: Agent) -> VersionAnswer:
     """Publish the draft, or a canvas that replaces the draft first. Creates a new version; nothing is overwritten."""
     app_state = get_app_state(request)
-    async with get_turns(request).quotas.room(agent.tenant, "versions"):
-        version = await publish(app_state, agent, title=body.title, description=body.description, dsl=body.dsl)
+    version = await publish(app_state, agent, title=body.title, description=body.description, dsl=body.dsl)
     return build_version_answer(version, agent)
 
 

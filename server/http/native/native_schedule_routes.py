@@ -76,8 +76,7 @@ async def create_schedule_of_agent(body: ScheduleRequest, request: Request, agen
     version = await find_version(app_state.database, agent, body.version)
     check_begin((await turns.canvases.compile(version)).plan, {"query": body.query, "inputs": body.inputs})
     new = NewSchedule(body.cron, body.time_zone, body.query, body.inputs, body.session_name, body.version)
-    async with turns.quotas.room(agent.tenant, "schedules"):
-        row = await create_schedule(app_state.database, agent, app_state.new_id(), new, app_state.now_ms())
+    row = await create_schedule(app_state.database, agent, app_state.new_id(), new, app_state.now_ms())
     return _build_answer(row, app_state.now_ms())
 
 

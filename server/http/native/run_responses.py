@@ -6,7 +6,7 @@ Every event has a number from which a client can resume.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from fastapi import Depends, Query
@@ -231,14 +231,11 @@ async def trial_of(request: Request, agent: AgentRow, dsl: dict[str, Any] | None
 
     Raises:
         RequestError: if it cannot run.
-        QuotaError: if the tenant has too many versions.
     """
     if dsl is None:
         yield None
         return
-    async with AsyncExitStack() as stack:
-        async with get_turns(request).quotas.room(agent.tenant, "versions"):
-            version = await stack.enter_async_context(stored_trial(get_app_state(request), agent, dsl))
+    async with stored_trial(get_app_state(request), agent, dsl) as version:
         yield version
 
 

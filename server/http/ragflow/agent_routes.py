@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Annotated, Any, Literal, cast
 
 import orjson
@@ -20,7 +19,7 @@ from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository, AgentTags
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
-from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
 from ragflow_lg.server.http.shared.ragflow_routes import (
     PAGE_SIZE,
     Fields,
@@ -226,8 +225,7 @@ async def store_agent(request: Request, caller: ApiCaller, body: AgentChange) ->
         setattr(agent, name, value)
     version = build_version(app_state.new_id(), agent.id, agent.title, dsl, now, is_released=is_released)
     agent.version_id = version.id
-    async with get_turns(request).quotas.room(caller.tenant, "agents", "versions"):
-        await AgentRepository(app_state.database, caller.tenant).add(agent, version)
+    await AgentRepository(app_state.database, caller.tenant).add(agent, version)
     audit("agent.created", agent=agent.id)
     return agent, version
 
@@ -262,20 +260,18 @@ async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body:
     app_state, changes, is_released = get_app_state(request), body.given(), body.release
     agent = await load_agent(request, caller, agent_id)
     agents = AgentRepository(app_state.database, caller.tenant)
-    now, version, room = app_state.now_ms(), None, nullcontext()
+    now, version = app_state.now_ms(), None
     values: dict[str, Any] = {**_build_columns(changes), "update_ms": now}
     draft = await agents.version(agent_id, agent.version_id)
     settings, workers = app_state.settings_of(caller.tenant), app_state.services.workers
     if body.dsl:
         dsl = await check_draft(settings, workers, body.dsl, is_released=is_released)
         if draft is None or draft.dsl != dsl:
-            room = get_turns(request).quotas.room(caller.tenant, "versions")
             title = values.get("title", agent.title)
             version = build_version(app_state.new_id(), agent_id, title, dsl, now, is_released=is_released)
     elif is_released and draft is not None:
         await check_release(settings, workers, draft.dsl)
-    async with room:
-        await agents.change(agent_id, values, version)
+    await agents.change(agent_id, values, version)
     if version is None and is_released:
         await agents.release(agent_id, agent.version_id, now)
     audit("agent.changed", agent=agent_id, what=", ".join(sorted(changes)))

@@ -50,10 +50,7 @@ async def get_version(agent_id: str, version_id: str, request: Request, caller: 
 async def publish_version(agent_id: str, body: NewVersion, request: Request, caller: Authenticated) -> Any:
     """Publish the draft as a new version. With ``dsl``, that canvas replaces the draft first."""
     agent = await load_agent(request, caller, agent_id)
-    async with get_turns(request).quotas.room(caller.tenant, "versions"):
-        version = await publish(
-            get_app_state(request), agent, title=body.title, description=body.description, dsl=body.dsl
-        )
+    version = await publish(get_app_state(request), agent, title=body.title, description=body.description, dsl=body.dsl)
     return build_version(version)
 
 

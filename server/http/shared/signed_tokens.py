@@ -24,6 +24,8 @@ Purpose: TypeAlias = Literal["session", "page"]
 
 _ALGORITHM = "HS256"
 _MAX_CHARS = 2048
+SIGN_IN_S = 7 * 24 * 3600
+"""How long people stay signed in."""
 _VISITOR_BYTES = 16
 """Bytes of a visitor's random number, and of its signature."""
 
@@ -69,7 +71,7 @@ async def issue_token(app_state: AppState, owner: KeyOwner, purpose: Purpose) ->
     now_s = app_state.now_ms() // 1000
     claims: dict[str, Any] = {"aud": purpose, "iat": now_s}
     if purpose == "session":
-        claims["exp"] = now_s + app_state.settings.server.sign_in_s
+        claims["exp"] = now_s + SIGN_IN_S
     if expire_ms := found[0].expire_ms:
         claims["exp"] = min(claims.get("exp", expire_ms // 1000), expire_ms // 1000)
     import jwt  # it loads the package cryptography, which no other request needs

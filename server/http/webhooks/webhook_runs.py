@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 WEBHOOK_SOURCE = "webhook"
 """The source of sessions that webhooks create."""
+MAX_SESSIONS = 10_000
+"""About how many sessions of webhook calls are kept per agent; the oldest are deleted."""
 TRIM_INTERVAL = 20
 """Number of calls to an agent, counted by each process, after which old sessions are deleted."""
 MAX_EVENTS = 2000
@@ -123,14 +125,13 @@ async def trim_sessions(app_state: AppState, agent: AgentRow, interval: int = TR
 
     Every call creates a session that would otherwise never be deleted. Sessions with a run in progress are skipped.
     """
-    limit = app_state.settings.server.webhook_sessions
     _calls[agent.id] += 1
-    if not limit or _calls[agent.id] < interval:
+    if _calls[agent.id] < interval:
         return
     del _calls[agent.id]
     sessions = SessionRepository(app_state.database, agent.tenant)
     try:
-        for id_ in await sessions.older_ids(agent.id, WEBHOOK_SOURCE, limit, 2 * interval):
+        for id_ in await sessions.older_ids(agent.id, WEBHOOK_SOURCE, MAX_SESSIONS, 2 * interval):
             with suppress(ConflictError):
                 await delete_session(app_state, agent.tenant, agent.id, id_, reason="webhook")
     except RagflowLgError as error:

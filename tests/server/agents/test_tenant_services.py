@@ -17,10 +17,11 @@ from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.local_paths import local_path
 from ragflow_lg.library import open_runner
+from ragflow_lg.server.agents.file_store import FILE_LIMITS
 from ragflow_lg.server.agents.retention import delete_expired_files
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.settings.component_sections import CodeSection, ReportsSection
+from ragflow_lg.server.settings.component_sections import ReportsSection
 from ragflow_lg.services.code import Artifact, CodeResult
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.images import PNG
@@ -86,7 +87,7 @@ async def test_other_tenants_and_visitors_without_a_key_see_nothing(tmp_path: Pa
 
 
 async def test_artifacts_expire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with start_app(tmp_path, sections={"code": CodeSection(artifact_days=1)}) as server:
+    async with start_app(tmp_path) as server:
         with_files(server)
         agent_id = await server.agent(RUNS)
         answer = await answer_of(server, agent_id)
@@ -97,7 +98,7 @@ async def test_artifacts_expire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         now = server.app_state.services.clock.now()
 
         def tomorrow(_: object) -> float:
-            return now + 86_401
+            return now + 8 * 86_400
 
         monkeypatch.setattr(type(server.app_state.services.clock), "now", tomorrow)
         assert (await server.client.get(server.url + url)).json()["code"] == 102, "before it is deleted"
@@ -106,8 +107,9 @@ async def test_artifacts_expire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert stored == [upload]
 
 
-async def test_an_artifact_over_the_quota_is_not_kept(tmp_path: Path) -> None:
-    async with start_app(tmp_path, max_files=1) as server:
+async def test_an_artifact_over_the_quota_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FILE_LIMITS, "max_files", 1)
+    async with start_app(tmp_path) as server:
         with_files(server)
         answer = await answer_of(server, await server.agent(RUNS))
         assert answer.startswith('["![chart.png](/api/v1/documents/artifact/')
@@ -115,7 +117,7 @@ async def test_an_artifact_over_the_quota_is_not_kept(tmp_path: Path) -> None:
         assert "The file cannot be downloaded: The tenant has used up its quota files of 1." in answer
 
 
-SECTIONS: dict[str, Any] = {"reports": ReportsSection(system_fonts=False), "code": CodeSection(artifact_days=1)}
+SECTIONS: dict[str, Any] = {"reports": ReportsSection(system_fonts=False)}
 TEXT = "# Report on {sys.query}\n\n{CodeExec:0@attachments.0}\n\n| a |\n|---|\n| 1 |"
 REPORT = canvas(
     ("begin", "Begin", {}, ["CodeExec:0"]),
@@ -178,7 +180,7 @@ async def test_the_text_of_a_message_is_offered_as_a_file_that_expires(
         now = server.app_state.services.clock.now()
 
         def tomorrow(_: object) -> float:
-            return now + 86_401
+            return now + 8 * 86_400
 
         monkeypatch.setattr(type(server.app_state.services.clock), "now", tomorrow)
         assert (await server.client.get(path)).json()["code"] == 102

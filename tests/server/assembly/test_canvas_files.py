@@ -10,7 +10,6 @@ from ragflow_lg.dsl_compiler.source import MAX_BYTES
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
 from ragflow_lg.server.assembly.library import check_file, load_canvas
 from ragflow_lg.server.settings import Settings
-from ragflow_lg.server.settings.compat_section import CompatSection
 from ragflow_lg.server.settings.sections import AgentsSection, McpSection
 from tests.fakes.canvas import canvas, node
 
@@ -158,7 +157,7 @@ def test_a_folder_is_no_canvas(tmp_path: Path) -> None:
 def test_a_canvas_is_cached_by_the_behaviours_that_matter_to_it(tmp_path: Path) -> None:
     message = node("Message", {"content": ['{% if {sys.conversation_turns} == "1" %}x{% endif %}']})
     path = write(tmp_path / "a.json", canvas({"m": message}))
-    as_ragflow = Settings(compat=CompatSection(ragflow=True))
+    as_ragflow = Settings(compat={"ragflow": True})
     first = load_canvas(path, Settings())
     assert load_canvas(path, Settings()) is first
     assert not first.plan.compatibility.jinja_text

@@ -17,7 +17,7 @@ from ragflow_lg.server.settings.knowledge_sections import MemorySection
 from ragflow_lg.services.memories import Exchange, MemorySearch, NoMemories
 from tests.fakes.http_server import HttpServer, Route
 
-TENANTS: dict[str, Any] = {"shop": {"memories": ["no*"]}, "bank": {}}
+TENANTS: dict[str, Any] = {"shop": {"keys": ["memories.no*"]}, "bank": {}}
 
 
 @asynccontextmanager
@@ -72,7 +72,7 @@ async def test_each_tenant_has_its_own_part_of_the_memories_that_it_may_use(tmp_
 async def test_an_only_tenant_keeps_its_memories_when_others_arrive(tmp_path: Path) -> None:
     async with opened(tmp_path, "acme") as resources:
         await resources.services("acme").memories.remember(["notes"], Exchange("k", "anna", "tea", ""))
-    async with opened(tmp_path, tenants={"acme": {"memories": ["*"]}}) as resources:
+    async with opened(tmp_path, tenants={"acme": {"keys": ["memories.*"]}}) as resources:
         assert len((await search(resources, "acme")).entries) == 1
         assert (await search(resources, "default")).entries == ()
 

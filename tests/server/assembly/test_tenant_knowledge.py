@@ -2,7 +2,7 @@ import pytest
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.assembly.tenant_knowledge import TenantKnowledge
-from ragflow_lg.server.settings.limits_section import TenantSection
+from ragflow_lg.server.assembly.tenant_settings import Rights
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from tests.fakes.knowledge import FakeKnowledge
 from tests.harness.rows import each_row
@@ -11,7 +11,7 @@ MANUALS, NEWS = Dataset("ds1", "Manuals", "embed@Test"), Dataset("ds2", "News", 
 
 
 def of_shop(*, datasets: tuple[str, ...], rerankers: tuple[str, ...] = ()) -> TenantKnowledge:
-    return TenantKnowledge(FakeKnowledge(), "shop", TenantSection(datasets=datasets, rerankers=rerankers))
+    return TenantKnowledge(FakeKnowledge(), "shop", Rights(rerankers, tuple(f"datasets.{name}" for name in datasets)))
 
 
 @each_row("pattern", ["ds1", "Manuals", "Man*", "ds[1]", "*"])

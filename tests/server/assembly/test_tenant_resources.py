@@ -29,13 +29,12 @@ SECTIONS: dict[str, Any] = {
     "http": {"allow": ["127.0.0.1:9"]},
     "tenants": {
         "shop": {
-            "providers": ["local"],
+            "models": ["local"],
             "default_model": "tiny@Local",
-            "tools": ["Tavily"],
-            "mcp": ["tickets"],
-            "http_allow": ["127.0.0.1:7"],
+            "keys": ["tools.Tavily", "mcp.tickets"],
         },
-        "*": {"tools": ["google"]},
+        "intern": {"keys": ["http.allow"]},
+        "*": {"keys": ["tools.google"]},
     },
 }
 
@@ -82,10 +81,11 @@ async def test_tenants_have_connections_sessions_and_addresses_of_their_own() ->
         assert shop is tenants.services("shop")
         assert shop.servers["tickets"] is not base.servers["tickets"]
         assert shop.policies is not base.policies
+        intern = tenants.services("intern")
         for services, port in ((base, 7), (shop, 9)):
             with pytest.raises(ServiceError, match="is refused"):
                 await services.http.send(HttpRequest("GET", f"http://127.0.0.1:{port}/"))
-        for services, port in ((base, 9), (shop, 7)):
+        for services, port in ((base, 9), (intern, 9)):
             with pytest.raises(ServiceError, match=r"(?i)connect"):
                 await services.http.send(HttpRequest("GET", f"http://127.0.0.1:{port}/"))
 
@@ -121,7 +121,7 @@ async def test_a_tenant_has_the_databases_and_mail_servers_of_its_section(tmp_pa
     sections: dict[str, Any] = {
         "sql": {"connections": {"shop": {**file, "allow_writes": True}, "hidden": file}},
         "email": {"servers": {"office": {"host": "smtp.example"}}},
-        "tenants": {"shop": {"sql": ["shop"], "email": []}},
+        "tenants": {"shop": {"keys": ["sql.shop"]}},
     }
     message = MailMessage("a@example.com", "", ("b@example.com",), (), "s", "t")
     async with resources(**sections) as tenants:

@@ -20,12 +20,12 @@ def test_a_section_that_no_tool_uses_is_reported() -> None:
 
 def test_names_of_a_tenant_that_the_settings_do_not_describe_are_reported() -> None:
     mcp = {"files": {"command": "x"}, "search": {"command": "x"}}
-    tenants = {"shop": {"mcp": ["files", "srch", "*"], "providers": ["openai", "Opnai"], "email": ["own"]}}
+    tenants = {"shop": {"keys": ["mcp.files", "mcp.srch", "*", "email.own"], "models": ["openai", "Opnai"]}}
     found = {result.what: result.advice for result in find_unknown_names(settings_of(mcp=mcp, tenants=tenants))}
     assert found == {
-        "providers of [tenants.\"shop\"] names 'Opnai', which is nowhere": "Did you mean 'OpenAI'?",
-        "mcp of [tenants.\"shop\"] names 'srch', which is nowhere": "Did you mean 'search'?",
-        "email of [tenants.\"shop\"] names 'own', which is nowhere": "Correct or remove it.",
+        "models of [tenants.\"shop\"] names 'Opnai', which is nowhere": "Did you mean 'OpenAI'?",
+        "keys of [tenants.\"shop\"] names 'mcp.srch', which is nowhere": "Did you mean 'mcp.search'?",
+        "keys of [tenants.\"shop\"] names 'email.own', which is nowhere": "Correct or remove it.",
     }
 
 
@@ -35,9 +35,8 @@ def test_names_that_canvases_write_in_another_way_are_known() -> None:
         "tools": {"Tavily": {}},
         "tenants": {
             "*": {
-                "rerankers": ["bge@Xinference", "rerank@Jina", "bge"],
-                "tools": ["tavily"],
-                "datasets": ["any"],
+                "models": ["rerank@Jina", "bge"],
+                "keys": ["tools.tavily", "datasets.any"],
             }
         },
     }
@@ -46,8 +45,8 @@ def test_names_that_canvases_write_in_another_way_are_known() -> None:
 
 def test_a_server_logs_unknown_names(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        report_unknown_names(settings_of(tools={"serxng": {}}, tenants={"shop": {"tools": ["searxng"]}}))
+        report_unknown_names(settings_of(tools={"serxng": {}}, tenants={"shop": {"keys": ["tools.searxng"]}}))
     assert caplog.messages == [
         "No tool uses the section [tools.serxng]. Did you mean [tools.searxng]?",
-        "Tools of [tenants.\"shop\"] names 'searxng', which is nowhere. Did you mean 'serxng'?",
+        "Keys of [tenants.\"shop\"] names 'tools.searxng', which is nowhere. Did you mean 'tools.serxng'?",
     ]

@@ -165,8 +165,8 @@ def test_a_canvas_is_checked_with_what_a_tenant_may_use(tmp_path: Path) -> None:
         [limits]
         canvas_components = 3
         [tenants.shop]
-        providers = ["Own"]
-        datasets = ["prices"]
+        models = ["Own"]
+        keys = ["datasets.prices"]
         """
     )
     for name in ("prices", "salaries"):

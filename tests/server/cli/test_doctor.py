@@ -42,7 +42,7 @@ def test_an_unreachable_store_fails_with_advice(cli: Cli) -> None:
 
 async def test_every_server_lists_its_tools() -> None:
     def command(*args: str) -> dict[str, Any]:
-        return {"command": sys.executable, "args": args, "initialize_timeout_s": 30, "timeout_s": 1}
+        return {"command": sys.executable, "args": args, "timeout_s": 1}
 
     inside = {"url": "http://127.0.0.1:1/mcp"}
     settings = Settings.model_validate(

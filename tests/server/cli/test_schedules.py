@@ -4,7 +4,7 @@ from pathlib import Path
 
 from typer.testing import Result
 
-from ragflow_lg.base.errors import QuotaError, RequestError
+from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.database import open_database
 from tests.server.cli.command import invoke
@@ -38,8 +38,6 @@ def test_schedules_are_added_listed_and_deleted(tmp_path: Path) -> None:
     assert schedules("list", "--tenant", "other").stdout == ""
     for arguments in (("add", "a2", "0 9 * * *"), ("add", "a1", "nine"), ("delete", id_, "--tenant", "other")):
         assert isinstance(schedules(*arguments).exception, RequestError)
-    refused = schedules("add", "a1", "0 9 * * *", RAGFLOW_LG_QUOTAS__SCHEDULES="1")
-    assert isinstance(refused.exception, QuotaError)
     by_title = schedules("add", "Helper", "0 9 * * *").stdout.strip()
     assert schedules("delete", by_title).stdout == f"deleted {by_title}\n"
     unknown = schedules("add", "Helpr", "0 9 * * *")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 
+from ragflow_lg.server.http.edge import uvicorn_server
 from ragflow_lg.server.http.shared.request_bodies import MAX_DEPTH
 from ragflow_lg.server.observability.operations import SIGN_INS_PER_MINUTE
 from tests.fakes.services import Reply
@@ -44,8 +45,11 @@ async def test_oversized_and_nested_bodies_are_refused(tmp_path: Path) -> None:
         assert "charset" in answer.json()["message"]
 
 
-async def test_an_unread_body_does_not_keep_its_connection_open(tmp_path: Path) -> None:
-    async with start_app(tmp_path, header_timeout_s=0.3) as server:
+async def test_an_unread_body_does_not_keep_its_connection_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uvicorn_server, "HEADER_S", 0.3)
+    async with start_app(tmp_path) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
         writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")

@@ -45,8 +45,8 @@ SECTIONS: dict[str, Any] = {
     "mcp": {"tickets": {"url": "http://10.0.0.7/mcp"}},
     "canvases": {"report": "report.json"},
     "tenants": {
-        "owner": {"providers": ["*"], "datasets": ["*"], "mcp": ["*"], "rerankers": ["*"]},
-        "shop": {"datasets": ["Pri*"], "providers": ["local"]},
+        "owner": {"models": ["*"], "keys": ["*"]},
+        "shop": {"keys": ["datasets.Pri*"], "models": ["local"]},
     },
 }
 

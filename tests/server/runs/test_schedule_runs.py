@@ -7,12 +7,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import update
 
-from ragflow_lg.base.errors import DatabaseError
+from ragflow_lg.base.errors import DatabaseError, QuotaError
 from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.due_rows import ScheduleRepository, claim, find_due_rows
@@ -20,7 +21,6 @@ from ragflow_lg.server.database.session_repository import RunRepository, Session
 from ragflow_lg.server.database.tables import RunRow, ScheduleRow, SessionRow
 from ragflow_lg.server.runs.due_tasks import CLAIM_MS, DueTasks, looking_for_due_rows
 from ragflow_lg.server.runs.schedule_runs import ScheduleStarts
-from ragflow_lg.server.settings.limits_section import QuotasSection
 from ragflow_lg.services.sessions import RunRecord
 from tests.server.database.rows import schedule
 from tests.server.http.app_server import ECHO, AppServer, start_app
@@ -193,14 +193,18 @@ async def test_two_servers_that_both_start_a_run_start_it_once(tmp_path: Path, d
 _SESSION: dict[str, Any] = {"agent_id": "a", "version_id": "v", "create_ms": 1, "update_ms": 1}
 
 
-async def test_refused_starts_are_shown_and_the_next_time_is_tried(tmp_path: Path) -> None:
-    sections = {"quotas": QuotasSection(turns_day=1)}
-    async with scheduled(tmp_path, sections=sections) as (server, agent_id, runs, time):
-        for _ in range(2):
-            time.ms += MINUTE_MS
-            await start_due(runs)
+async def test_refused_starts_are_shown_and_the_next_time_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scheduled(tmp_path) as (server, agent_id, runs, time):
+        time.ms += MINUTE_MS
+        await start_due(runs)
+        refuse = AsyncMock(side_effect=QuotaError("tokens_day", 1, "tenant", "Wait.", renews_s=60))
+        monkeypatch.setattr(server.turns.quotas, "begin_turn", refuse)
+        time.ms += MINUTE_MS
+        await start_due(runs)
         row = await read(server, agent_id)
-        assert ("turns_day" in row.error, bool(row.last_run_id), row.due_ms) == (True, True, time.ms + MINUTE_MS)
+        assert ("tokens_day" in row.error, bool(row.last_run_id), row.due_ms) == (True, True, time.ms + MINUTE_MS)
         async with server.app_state.database.writing() as db:
             await db.execute(update(ScheduleRow).values(version="0" * 32, time_zone="Europe/Atlantis"))
         time.ms += MINUTE_MS

@@ -15,6 +15,7 @@ from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import AgentRow, RunRow
 from ragflow_lg.server.database.turn_writer import write_turn
+from ragflow_lg.server.runs.playing import HANDOVER_S
 from ragflow_lg.server.runs.turn_session import TurnSession, hash_request, question_text
 from ragflow_lg.server.runs.turns import Turns
 from ragflow_lg.server.streaming.journal import RunHead
@@ -192,12 +193,12 @@ async def test_a_server_that_stops_waits_for_models_if_nobody_continues_its_runs
     tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drain = AsyncMock()
-    async with start_app(tmp_path, journal=SecretStr(redis_url), handover_s=0.25) as server:
+    async with start_app(tmp_path, journal=SecretStr(redis_url)) as server:
         with monkeypatch.context() as patched:
             patched.setattr(server.app_state.run_manager, "drain", drain)
             for queue in (None, Mock()):
                 await Turns(replace(server.app_state, queue=queue)).playing.drain()
-    assert [call.kwargs["handover_s"] for call in drain.await_args_list] == [math.inf, 0.25]
+    assert [call.kwargs["handover_s"] for call in drain.await_args_list] == [math.inf, HANDOVER_S]
 
 
 async def test_a_failing_database_does_not_fail_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,6 @@ has_vision = true
 allow = ["wiki.example", "10.0.0.0/8:80"]
 timeout_s = 30
 max_response_bytes = 1000
-concurrency = 2
 
 [mcp.tickets]
 url = "https://tickets.example/mcp?key=$key"
@@ -38,9 +37,6 @@ timeout_s = 20
 command = "files-server"
 args = ["--root", "/srv"]
 env = { TOKEN = "geheim-4" }
-
-[run]
-event_limit = 16
 """
 
 

@@ -18,13 +18,12 @@ def test_defaults() -> None:
     assert settings.checkpoints.startswith("sqlite:///")
     assert settings.http_settings == HttpSettings()
     assert settings.chat_settings() == ChatModelSettings()
-    assert settings.run.event_limit == 256
 
 
 def test_the_rules_for_web_pages(home: Path) -> None:
-    text = "[crawler]\nobey_robots = false\nmax_page_bytes = 1000\nuser_agent = 'Acme'"
+    text = "[crawler]\nobey_robots = false\nuser_agent = 'Acme'"
     settings = load_settings(write(home / "s.toml", text))
-    assert settings.tool_settings.crawler == CrawlerRules(False, 1000, "Acme")
+    assert settings.tool_settings.crawler == CrawlerRules(False, user_agent="Acme")
     assert load_settings().tool_settings.crawler == CrawlerRules()
 
 
@@ -36,13 +35,12 @@ def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         default_model="big@Acme",
         override_model="demo",
         providers={
-            "Acme": ProviderSettings("https://acme.example/v1", "geheim-1", ("big", "small"), 9.0, 120.0),
+            "Acme": ProviderSettings("https://acme.example/v1", "geheim-1", ("big", "small"), 9.0),
             "Other": ProviderSettings("https://other.example/v1", "geheim-2", key_variable="OTHER_KEY"),
         },
         models={"big@Acme": ModelSettings(context_tokens=1000, has_vision=True)},
     )
-    assert settings.http_settings == HttpSettings(("wiki.example", "10.0.0.0/8:80"), 30.0, 1000, 2)
-    assert settings.run.event_limit == 16
+    assert settings.http_settings == HttpSettings(("wiki.example", "10.0.0.0/8:80"), 30.0, 1000)
     assert settings.mcp_settings() == {
         "tickets": McpServerSettings(
             "streamable-http",
@@ -199,7 +197,7 @@ def test_rerank_models_of_known_providers_need_no_section(monkeypatch: pytest.Mo
 def test_models_of_known_providers_need_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SILICONFLOW_API_KEY", "geheim-7")
     monkeypatch.setenv("COHERE_API_KEY", "geheim-8")
-    embedding = EmbeddingSection(dims=3).endpoint("bge-m3@SILICONFLOW")
+    embedding = EmbeddingSection().endpoint("bge-m3@SILICONFLOW")
     assert (embedding["base_url"], embedding["api_key"]) == ("https://api.siliconflow.cn/v1", "geheim-7")
     assert RerankerSection().endpoint("rerank-v3.5@Cohere")["base_url"] == "https://api.cohere.com/v2"
     other = EmbeddingSection(base_url="https://other.example").endpoint("bge-m3@SILICONFLOW")

@@ -4,9 +4,8 @@ import pytest
 
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS
+from ragflow_lg.dsl.compatibility import BEHAVIOURS
 from ragflow_lg.server.settings import load_settings
-from ragflow_lg.server.settings.compat_section import CompatSection
 from ragflow_lg.server.settings.settings_file import unknown_variables, variable_name
 from ragflow_lg.server.settings.trusted_folders import trust
 from tests.server.settings.files import FULL, write
@@ -49,7 +48,7 @@ def test_the_environment_overrides_the_file(home: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("RAGFLOW_LG_HTTP__ALLOW", '["a.example"]')
     settings = load_settings(file)
     assert settings.default_model == "small"
-    assert settings.http_settings == HttpSettings(("a.example",), 5.0, 1000, 2)
+    assert settings.http_settings == HttpSettings(("a.example",), 5.0, 1000)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +56,8 @@ def test_the_environment_overrides_the_file(home: Path, monkeypatch: pytest.Monk
     [
         ("defaultmodel = 'x'", "defaultmodel: unknown setting. Did you mean 'default_model'?"),
         ("zzz = 1", "zzz: unknown setting. Valid are "),
-        ("[tenants.shop]\nprovider = ['geheim']", "tenants.shop.provider: unknown setting. Did you mean 'providers'?"),
-        ("[tenants.tools]\nzzz = 1", "tenants.tools.zzz: unknown setting. Valid are providers, default_model, "),
-        ("[quotas.tenants.shop]\nturns = 1", "quotas.tenants.shop.turns: unknown setting. Did you mean 'turns_day'?"),
+        ("[tenants.shop]\nmodel = ['geheim']", "tenants.shop.model: unknown setting. Did you mean 'models'?"),
+        ("[tenants.tools]\nzzz = 1", "tenants.tools.zzz: unknown setting. Valid are models, default_model, "),
         ("[sql.connections.a]\ndb_typ = 'x'", "sql.connections.a.db_typ: unknown setting. Did you mean 'db_type'?"),
         ("[server.users.anna]\npasswrd = 'geheim'", "server.users.anna.passwrd: unknown setting. Did you mean "),
         ("[[encryption_keys]]\nidd = 'a'", "encryption_keys.0.idd: unknown setting. Did you mean 'id'?"),
@@ -167,11 +165,10 @@ def test_rules_for_tools_and_paths_relative_to_the_file(home: Path) -> None:
 def test_the_behaviours_of_ragflow(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = home / "s.toml"
     file.write_text("[compat]\nragflow = true\njinja_text = false\n")
-    assert "jinja_text" not in load_settings(file).compat.compatibility.names
-    assert "unchecked_forms" in load_settings(file).compat.compatibility.names
+    assert "jinja_text" not in load_settings(file).compatibility.names
+    assert "unchecked_forms" in load_settings(file).compatibility.names
     monkeypatch.setenv("RAGFLOW_LG_COMPAT__JINJA_TEXT", "true")
-    assert load_settings(file).compat.compatibility.names == BEHAVIOURS
-    assert CompatSection.model_fields.keys() == {ALL, *BEHAVIOURS}
+    assert load_settings(file).compatibility.names == BEHAVIOURS
     file.write_text("[compat]\nragflw = true\n")
     with pytest.raises(SettingsError, match="Did you mean 'ragflow'"):
         load_settings(file)

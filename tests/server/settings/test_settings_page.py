@@ -1,14 +1,18 @@
-"""The page of the settings names every setting at the top of the file, and every section."""
+"""The page of the settings is the list that the command writes, and its table names every section."""
 
 import re
 from pathlib import Path
 
-from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.cli.settings_list import as_markdown, find_settings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "settings.md").read_text("utf-8")
-ROWS = [row.partition(" | ")[0] for row in re.findall(r"(?m)^\| (.+) \|$", PAGE)]
 
 
-def test_the_page_has_every_setting_and_no_other() -> None:
-    shown = [name for row in ROWS for name in re.findall(r"`\[*(\w+)[^`]*`", row)]
-    assert sorted(shown) == sorted(Settings.model_fields)
+def test_the_page_has_the_list_of_the_command() -> None:
+    assert PAGE.endswith("\n\n" + as_markdown(find_settings())), "ragflow-lg settings --output markdown"
+
+
+def test_the_table_names_every_section() -> None:
+    sections = {setting.section.strip("[]").partition(".")[0] for setting in find_settings() if setting.section}
+    table = PAGE.partition("## All settings")[0]
+    assert sections - set(re.findall(r"\[+(\w+)", table)) == set()

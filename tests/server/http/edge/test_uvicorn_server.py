@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.http.edge import request_middleware, uvicorn_server
 from ragflow_lg.server.http.edge.uvicorn_server import open_socket, start_server
 from tests.fakes.services import Reply
 from tests.server.http.app_server import MODEL, AppServer, start_app
@@ -76,10 +77,11 @@ async def connect(server: AppServer) -> tuple[asyncio.StreamReader, asyncio.Stre
 
 @pytest.mark.parametrize("sent", ["", "GET / HTTP/1.1\r\nHost: x\r\nX-Slow: "])
 async def test_a_connection_with_an_incomplete_head_is_closed(
-    tmp_path: Path, sent: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, sent: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with start_app(tmp_path, header_timeout_s=0.1) as server:
+    monkeypatch.setattr(uvicorn_server, "HEADER_S", 0.1)
+    async with start_app(tmp_path) as server:
         reader, writer = await connect(server)
         writer.write(sent.encode())
         assert await asyncio.wait_for(reader.read(), 60) == b""
@@ -88,8 +90,9 @@ async def test_a_connection_with_an_incomplete_head_is_closed(
     assert any("incomplete request after 0.1 s" in message for message in caplog.messages)
 
 
-async def test_a_slow_second_request_closes_the_connection(tmp_path: Path) -> None:
-    async with start_app(tmp_path, header_timeout_s=0.2) as server:
+async def test_a_slow_second_request_closes_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uvicorn_server, "HEADER_S", 0.2)
+    async with start_app(tmp_path) as server:
         reader, writer = await connect(server)
         writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
         assert await asyncio.wait_for(reader.readuntil(b'{"status":"ok"}'), 60)
@@ -99,8 +102,9 @@ async def test_a_slow_second_request_closes_the_connection(tmp_path: Path) -> No
         writer.close()
 
 
-async def test_a_slow_body_is_refused(tmp_path: Path) -> None:
-    async with start_app(tmp_path, body_timeout_s=0.1) as server:
+async def test_a_slow_body_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_middleware, "BODY_S", 0.1)
+    async with start_app(tmp_path) as server:
         reader, writer = await connect(server)
         head = f"POST /api/v1/agents HTTP/1.1\r\nHost: x\r\nAuthorization: {server.key}\r\nContent-Length: 99\r\n\r\n{{"
         writer.write(head.encode())
@@ -133,8 +137,8 @@ async def test_malformed_heads_are_refused_and_logged(
 @pytest.mark.parametrize("where", ["headers", "query"])
 async def test_large_heads_are_refused(tmp_path: Path, where: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "ragflow_lg.audit")
-    async with start_app(tmp_path, max_header_bytes=4096) as server:
-        large = "a" * 4000
+    async with start_app(tmp_path) as server:
+        large = "a" * 32_000
         headers, query = ({"X-Large": large}, "") if where == "headers" else ({}, f"?{large}")
         answer = await server.client.get(f"/agents{query}", headers={**headers, "X-More": "b" * 1000})
         assert (answer.status_code, answer.json()["code"]) == (431, 431)

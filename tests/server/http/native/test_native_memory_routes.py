@@ -112,7 +112,7 @@ async def test_everything_about_one_user_is_exported_and_deleted(tmp_path: Path)
 
 
 async def test_two_tenants_never_see_each_others_memories(tmp_path: Path) -> None:
-    tenants = {"other": {"memories": ["not*"]}, "third": {"memories": ["other"]}}
+    tenants = {"other": {"keys": ["memories.not*"]}, "third": {"keys": ["memories.other"]}}
     async with start(tmp_path, sections={"tenants": tenants}, shares_nothing=True) as (server, client):
         keys = {}
         for tenant in ("default", "other", "third"):

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.server.settings.limits_section import PausesSection, QuotasSection
+from ragflow_lg.server.settings.limits_section import PausesSection
 from tests.server.http.app_server import ECHO, FORM, canvas, start_app
 from tests.server.http.native.native_client import native, native_agent, problem
 
@@ -58,17 +58,6 @@ async def test_inputs_and_versions_have_to_exist(tmp_path: Path) -> None:
 
 
 ECHO_MESSAGE = ("Message:0", "Message", {"content": ["{begin@city}"]}, list[str]())
-
-
-async def test_a_quota_limits_schedules(tmp_path: Path) -> None:
-    sections = {"quotas": QuotasSection(schedules=2)}
-    async with start_app(tmp_path, sections=sections) as server, native(server, await server.agent(FORM)) as client:
-        answers = [await client.post("/schedules", json=BODY) for _ in range(3)]
-        assert [answer.status_code for answer in answers] == [201, 201, 429]
-        assert answers[2].json()["error"]["details"]["quota"] == "schedules"
-        async with native(server) as tenant:
-            quotas = {quota["name"]: quota for quota in (await tenant.get("/quotas")).json()["quotas"]}
-        assert (quotas["schedules"]["limit"], quotas["schedules"]["used"]) == (2, 2)
 
 
 PATH = "/pause-timeout"

@@ -4,6 +4,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ragflow_lg.server.agents.file_store import FILE_LIMITS
 from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.server.http.app_server import ECHO, AppServer, start_app
 from tests.server.http.native.native_client import native, problem
@@ -116,11 +117,12 @@ async def test_keys_reach_only_their_own_files(tmp_path: Path) -> None:
         assert problem(await client.get("/quotas", headers=authorize(page))) == (401, "unauthorized")
 
 
-@pytest.mark.parametrize(("limits", "quota"), [({"max_files": 1}, "files"), ({"max_files_bytes": 15}, "file_bytes")])
+@pytest.mark.parametrize(("limit", "value", "quota"), [("max_files", 1, "files"), ("max_bytes", 15, "file_bytes")])
 async def test_the_refusal_of_a_full_store_names_the_route_that_frees_it(
-    tmp_path: Path, limits: dict[str, Any], quota: str
+    tmp_path: Path, limit: str, value: int, quota: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with start_app(tmp_path, **limits) as server, native(server) as client:
+    monkeypatch.setitem(FILE_LIMITS, limit, value)
+    async with start_app(tmp_path) as server, native(server) as client:
         agent_id = await server.agent(ECHO)
         file = await upload(server, agent_id, "a")
         refused = await server.client.post(f"/agents/{agent_id}/upload", files={"file": ("b", b"x" * 10)})

@@ -8,7 +8,6 @@ from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
-from ragflow_lg.server.settings.limits_section import QuotasSection
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.fakes.services import Reply
@@ -85,7 +84,7 @@ async def test_a_component_is_run(tmp_path: Path) -> None:
 
 async def test_tokens_of_a_component_count(tmp_path: Path) -> None:
     replies = [Reply("a", usage=Usage(1000, 1000, 1, 0.5)) for _ in range(3)]
-    async with start_app(tmp_path, replies, sections={"quotas": QuotasSection(tokens_day=100)}) as server:
+    async with start_app(tmp_path, replies, sections={"tenants": {"tenant": {"tokens_day": 100}}}) as server:
         path = f"/agents/{await server.agent(MODEL)}/components/LLM:0/debug"
         body = {"params": {"sys.query": {"value": "Hi"}}}
         assert (await server.client.post(path, json=body)).json()["data"]["content"] == "a"

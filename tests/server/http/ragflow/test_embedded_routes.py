@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from ragflow_lg.server.agents.file_store import FILE_LIMITS
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.fakes.services import Reply
@@ -117,9 +118,12 @@ async def test_visitors_run_the_published_version(tmp_path: Path) -> None:
         assert (await server.ask(agent_id))["data"]["data"]["content"] == "Draft: hello"
 
 
-async def test_visitors_cannot_import_addresses_or_fill_the_store(tmp_path: Path) -> None:
-    sections = {"quotas": {"pages": {"files": 2, "file_bytes": 100}}}
-    async with embedded(tmp_path, sections=sections) as (server, beta):
+async def test_visitors_cannot_import_addresses_or_fill_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FILE_LIMITS, "max_page_files", 2)
+    monkeypatch.setitem(FILE_LIMITS, "max_page_bytes", 100)
+    async with embedded(tmp_path) as (server, beta):
         path = f"/agents/{await server.agent(ECHO)}/upload"
         fetched = await server.client.post(f"{path}?url=http://wiki.example/", headers=beta)
         assert "cannot import addresses" in fetched.json()["message"]

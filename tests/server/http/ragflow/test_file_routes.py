@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
+from ragflow_lg.server.agents.file_store import FILE_LIMITS
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
 from tests.fakes.images import PNG
@@ -133,8 +134,9 @@ async def test_deleting_an_agent_deletes_its_files(tmp_path: Path) -> None:
         assert [path for path in (tmp_path / "files").rglob("*") if path.is_file()] == []
 
 
-async def test_invalid_uploads_are_refused(tmp_path: Path) -> None:
-    async with start_app(tmp_path, max_files=2, max_body_bytes=2000) as server:
+async def test_invalid_uploads_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FILE_LIMITS, "max_files", 2)
+    async with start_app(tmp_path, max_body_bytes=2000) as server:
         agent_id = await server.agent(READS)
         path = f"/agents/{agent_id}/upload"
         cases: list[tuple[dict[str, Any], str]] = [

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CompileError, DatabaseError, RunError
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.webhook_repository import WebhookTests, find_agent
+from ragflow_lg.server.http.webhooks import webhook_runs
 from ragflow_lg.server.http.webhooks.webhook_runs import (
     TRIM_INTERVAL,
     WebhookOutcome,
@@ -92,8 +92,11 @@ async def list_sessions(server: AppServer, agent_id: str) -> list[Any]:
     return (await server.client.get(f"/agents/{agent_id}/sessions")).json()["data"]
 
 
-async def test_only_the_oldest_sessions_of_a_webhook_are_deleted(tmp_path: Path) -> None:
-    async with start_app(tmp_path, webhook_sessions=2) as server:
+async def test_only_the_oldest_sessions_of_a_webhook_are_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_runs, "MAX_SESSIONS", 2)
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(HOOK)
         mine = await server.session(agent_id, name="webhook")
         for _ in range(TRIM_INTERVAL):
@@ -105,8 +108,8 @@ async def test_only_the_oldest_sessions_of_a_webhook_are_deleted(tmp_path: Path)
         assert mine in {row["id"] for row in rows}
 
 
-async def test_sessions_with_a_run_in_progress_are_kept(tmp_path: Path) -> None:
-    async with start_app(tmp_path, webhook_sessions=0) as server:
+async def test_sessions_with_a_run_in_progress_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with start_app(tmp_path) as server:
         agent_id = await server.agent(HOOK)
         for _ in range(3):
             await server.client.post(f"/agents/{agent_id}/webhook", json={})
@@ -118,10 +121,9 @@ async def test_sessions_with_a_run_in_progress_are_kept(tmp_path: Path) -> None:
         assert agent is not None
         await trim_sessions(server.app_state, agent, 1)
         assert len(await list_sessions(server, agent_id)) == 3
-        section = server.app_state.settings.server.model_copy(update={"webhook_sessions": 1})
-        app_state = replace(server.app_state, settings=server.app_state.settings.model_copy(update={"server": section}))
+        monkeypatch.setattr(webhook_runs, "MAX_SESSIONS", 1)
         lease = await server.app_state.store.leases.acquire(oldest, lambda: None)
-        await trim_sessions(app_state, agent, 1)
+        await trim_sessions(server.app_state, agent, 1)
         assert oldest in {row["id"] for row in await list_sessions(server, agent_id)}
         assert len(await list_sessions(server, agent_id)) == 2
         await lease.release()
