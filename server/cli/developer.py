@@ -15,6 +15,7 @@ from ragflow_lg.server.cli.terminal import print_line
 
 if TYPE_CHECKING:
     from ragflow_lg.dsl_compiler import CheckedCanvas
+    from ragflow_lg.server.devtools.language_server.lsp_server import CanvasServer
 
 
 def lsp(
@@ -38,6 +39,13 @@ def lsp(
     require("lsp", "ragflow-lg lsp")
     if sys.stdin.isatty() and not stdio:
         print_note("ragflow-lg lsp waits for an editor on standard input; docs/editor.md shows how editors start it.")
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # anything else in the stream of messages would end the connection
+    build_canvas_server(settings).start_io(source, sink)
+
+
+def build_canvas_server(settings: Path | None) -> CanvasServer:
+    """Return the language server, which checks texts with the settings in a file, or in the default one."""
     from ragflow_lg.dsl_compiler import CanvasLimits, inspect_canvas
     from ragflow_lg.dsl_compiler.deployment import NoDeployment
     from ragflow_lg.server.assembly.library import catalog, check_text
@@ -53,9 +61,7 @@ def lsp(
     def check_alone(text: str, path: Path | None) -> CheckedCanvas:
         return inspect_canvas(text, catalog(), Unknown())
 
-    source, sink = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # anything else in the stream of messages would end the connection
-    create_server(check, check_alone).start_io(source, sink)
+    return create_server(check, check_alone)
 
 
 def mock_llm(

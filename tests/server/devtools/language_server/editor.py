@@ -1,18 +1,21 @@
-"""An editor without a window: a client of the language server, which runs as a process."""
+"""An editor without a window: a client of the language server."""
 
 # pyright: reportUntypedFunctionDecorator=false, reportUnknownMemberType=false
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
+from ragflow_lg.server.cli.developer import build_canvas_server
 from tests.harness.loaded_python import python_command
 
 LIMIT_S = 180
@@ -61,7 +64,7 @@ class Editor:
 async def open_editor(
     folder: Path, *words: str, encodings: tuple[types.PositionEncodingKind, ...] = ()
 ) -> AsyncGenerator[Editor]:
-    """Start ``ragflow-lg lsp`` in a folder, and end it as editors do."""
+    """Connect to a language server in a thread of this process; with ``words``, to ``ragflow-lg lsp WORDS``."""
     client = LanguageClient("editor", "1")
     editor = Editor(client)
 
@@ -73,8 +76,10 @@ async def open_editor(
     def _(params: types.ShowMessageParams) -> None:
         editor.messages.append(params.message)
 
-    command = python_command("-m", "ragflow_lg", "lsp", *words)
-    await client.start_io(*command, cwd=str(folder))
+    if words:
+        await client.start_io(*python_command("-m", "ragflow_lg", "lsp", *words), cwd=str(folder))
+    else:
+        await _connect(client)
     general = types.GeneralClientCapabilities(position_encodings=list(encodings) or None)
     capabilities = types.ClientCapabilities(general=general)
     params = types.InitializeParams(capabilities=capabilities, root_uri=folder.as_uri())
@@ -83,6 +88,27 @@ async def open_editor(
     yield editor
     await asyncio.wait_for(client.shutdown_async(None), LIMIT_S)
     client.exit(None)
-    process: Any = client._server  # pyright: ignore[reportPrivateUsage] - the client does not give it out
-    assert await asyncio.wait_for(process.wait(), LIMIT_S) == 0
-    await client.stop()
+    if words:
+        process: Any = client._server  # pyright: ignore[reportPrivateUsage] - the client does not give it out
+        assert await asyncio.wait_for(process.wait(), LIMIT_S) == 0
+    await asyncio.wait_for(client.stop(), LIMIT_S)
+
+
+async def _connect(client: LanguageClient) -> None:
+    """Start the server in a thread, which ends with this process, and connect to it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = build_canvas_server(None)
+
+    def serve() -> None:
+        with suppress(SystemExit):  # as it ends, when the editor says so
+            server.start_tcp("127.0.0.1", port)
+
+    Thread(target=serve, daemon=True).start()
+    async with asyncio.timeout(LIMIT_S):
+        while True:
+            try:
+                return await client.start_tcp("127.0.0.1", port)
+            except OSError:  # it does not listen yet
+                await asyncio.sleep(0.01)

@@ -235,8 +235,11 @@ async def test_settings_that_cannot_be_read_are_shown_and_read_again(tmp_path: P
         assert [d.code for d in await other.diagnostics()] == ["params-unknown"]
 
 
-async def test_settings_of_a_folder_that_is_not_trusted_are_not_used(tmp_path: Path) -> None:
+async def test_settings_of_a_folder_that_is_not_trusted_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "ragflow-lg.toml").write_text("")
+    monkeypatch.chdir(tmp_path)
     async with open_editor(tmp_path) as editor:
         editor.open(URI, TEXT)
         problem, found = await editor.diagnostics()
