@@ -210,7 +210,7 @@ quota_router = make_native_router("quotas")
 class QuotaAnswer(BaseModel):
     """A quota."""
 
-    name: Annotated[str, Field(description="Stable name, as in refusals.", examples=["turns_day"])]
+    name: Annotated[str, Field(description="Stable name, as in refusals.", examples=["tokens_day"])]
     limit: Annotated[float | None, Field(description="None if there is no limit.", examples=[1000])]
     used: Annotated[float, Field(description="How much of it is used; `runs`: in this process.", examples=[17])]
 

@@ -27,8 +27,7 @@ base_url = "{model}"
 [providers.Hostile]
 base_url = "{upstream}/v1"
 [tenants.attacker]
-providers = ["*"]
-[quotas.tenants.attacker]
+models = ["*"]
 runs = 4
 [server]
 database = "sqlite:///{folder}/server.db"

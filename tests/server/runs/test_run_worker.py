@@ -189,10 +189,11 @@ async def queue_state(redis_url: str, folder: Path) -> QueueState:
 SHARED = """
 [queue]
 url = "{redis_url}"
-[quotas.tenants.default]
-runs = 4
 [tenants."*"]
-providers = ["*"]
+models = ["*"]
+[tenants.default]
+models = ["*"]
+runs = 4
 [pauses]
 timeout_s = 1
 """
