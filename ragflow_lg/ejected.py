@@ -1,6 +1,6 @@
 """What packages of ``ragflow-lg canvas eject`` call: a canvas as Python objects, and the services that run it.
 
-``docs/eject.md`` shows a package.
+``docs/library.md`` shows a package.
 """
 
 from __future__ import annotations

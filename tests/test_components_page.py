@@ -13,6 +13,7 @@ from tests.harness.rows import each_row
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = (DOCS / "components.md").read_text("utf-8")
+DESCRIPTIONS = PAGE.partition("\n## Loop and Iteration")[2]
 EXAMPLES = PAGE.partition("\n## Examples")[2]
 SNIPPETS = [json.loads(text) for text in re.findall(r"(?s)```json\n(.*?)```", EXAMPLES)]
 ROWS = {cells[0]: cells[-1] for row in re.findall(r"(?m)^\| (.+) \|$", PAGE) if (cells := row.split(" | "))}
@@ -50,7 +51,7 @@ def test_every_component_and_no_other_has_a_row() -> None:
 @each_row("name", sorted(spec.name for spec in load_catalog()))
 def test_a_page_describes_the_component(name: str) -> None:
     pages = re.findall(r"\((\w+\.md)", ROWS[name]) if name in ROWS else ["tools.md"]
-    texts = [EXAMPLES if page == "components.md" else (DOCS / page).read_text("utf-8") for page in pages]
+    texts = [DESCRIPTIONS if page == "components.md" else (DOCS / page).read_text("utf-8") for page in pages]
     assert any(re.search(rf"\b{name}\b", text) for text in texts), pages
 
 

@@ -57,7 +57,6 @@ def test_the_example_of_webhooks_is_that_of_its_page() -> None:
 RUN = [
     *(("docs/library.md", at) for at in range(4)),
     *(("docs/langchain.md", at) for at in range(2, 6)),
-    ("docs/from_langgraph.md", 0),
     ("README.md", 0),
 ]
 

@@ -1,4 +1,4 @@
-"""The default texts of the engine's prompts. ``docs/prompts.md`` describes each one."""
+"""The default texts of the engine's prompts. ``docs/agents.md`` describes each one."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ def lsp(
 
     The editor starts this command, and speaks the Language Server Protocol (LSP) with it.
 
-    Editors start it: docs/editor.md shows how. It reports what check reports, describes nodes and references, completes
-    references, finds and renames nodes, and offers the fixes of check --fix.
+    Editors start it: docs/checking.md shows how. It reports what check reports, describes nodes and references,
+    completes references, finds and renames nodes, and offers the fixes of check --fix.
 
     Example: ragflow-lg lsp
     """
@@ -38,7 +38,7 @@ def lsp(
 
     require("lsp", "ragflow-lg lsp")
     if sys.stdin.isatty() and not stdio:
-        print_note("ragflow-lg lsp waits for an editor on standard input; docs/editor.md shows how editors start it.")
+        print_note("ragflow-lg lsp waits for an editor on standard input; docs/checking.md shows how editors start it.")
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # anything else in the stream of messages would end the connection
     build_canvas_server(settings).start_io(source, sink)

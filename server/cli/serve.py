@@ -133,7 +133,7 @@ def serve(
     says which canvases cannot run, and does not start if none can.
 
     With sessions in Redis, several servers and `ragflow-lg worker` processes play the runs of all of them
-    (docs/workers.md).
+    (docs/operations.md).
 
     Examples:
     ragflow-lg serve --model demo
@@ -290,7 +290,7 @@ def worker(
 ) -> None:
     """Play the runs of `ragflow-lg serve`, beside the servers.
 
-    Start any number of workers, on any machine, with the settings of the servers. See docs/workers.md. The output is
+    Start any number of workers, on any machine, with the settings of the servers. See docs/operations.md. The output is
     one line when the worker is ready. SIGTERM or Ctrl-C stops runs at their next step, from which other workers
     continue them; a second signal stops the worker immediately.
 

@@ -11,7 +11,7 @@ from ragflow_lg.server.settings.sections import AccountSection, Section
 
 
 class QueueSection(Section):
-    """``[queue]``: servers and ``ragflow-lg worker`` processes play runs. See ``docs/workers.md``."""
+    """``[queue]``: servers and ``ragflow-lg worker`` processes play runs. See ``docs/operations.md``."""
 
     url: SecretStr = SecretStr("")
     """A URL of Redis. Default: that of ``checkpoints``; if that is no Redis, each server plays its own runs."""

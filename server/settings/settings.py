@@ -90,7 +90,7 @@ class Settings(BaseSettings):
     checkpoint_durability: Durability = "effects"
     """With ``effects``, nodes without effects that follow each other, such as a Switch, share a stored step."""
     encryption_keys: tuple[EncryptionKeySection, ...] = ()
-    """The keys that encrypt what is stored: sessions, events, uploaded files. See ``docs/encryption.md``."""
+    """The keys that encrypt what is stored: sessions, events, uploaded files. See ``docs/sessions.md``."""
     providers: dict[str, ProviderSection] = Field(default_factory=dict[str, ProviderSection])
     models: dict[str, ModelSection] = Field(default_factory=dict[str, ModelSection])
     tools: dict[str, ToolSection] = Field(default_factory=dict[str, ToolSection])

@@ -2,7 +2,7 @@ from pathlib import Path
 
 from ragflow_lg.models.prompt_texts import PROMPTS
 
-PAGE = Path(__file__).parents[3] / "docs" / "prompts.md"
+PAGE = Path(__file__).parents[3] / "docs" / "agents.md"
 
 
 def test_every_prompt_is_documented_with_what_it_needs() -> None:

@@ -128,7 +128,7 @@ def test_standard_input_is_formatted() -> None:
 
 
 def test_git_shows_the_canonical_form(tmp_path: Path) -> None:
-    """The setup in docs/git.md, with a real git."""
+    """The setup in docs/canvases.md, with a real git."""
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.com", *arguments]
@@ -136,7 +136,7 @@ def test_git_shows_the_canonical_form(tmp_path: Path) -> None:
 
     git("init", "-q")
     (tmp_path / "canvases").mkdir()
-    lines = (ROOT / "docs" / "git.md").read_text("utf-8").splitlines()
+    lines = (ROOT / "docs" / "canvases.md").read_text("utf-8").splitlines()
     setup = [
         line[2:] for line in lines if (line.startswith("$ ") and "diff.canvas" in line) or ".gitattributes" in line
     ]

@@ -13,4 +13,4 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch:
 
 
 def test_the_help_names_the_page() -> None:
-    assert "docs/editor.md" in call("lsp", "--help").stdout
+    assert "docs/checking.md" in call("lsp", "--help").stdout

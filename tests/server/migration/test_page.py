@@ -9,7 +9,7 @@ import pytest
 from tests.server.http.app_server import ECHO, FORM, start_app
 from tests.server.migration.commands import command
 
-PAGE = Path(__file__).parents[3] / "docs" / "move_in.md"
+PAGE = Path(__file__).parents[3] / "docs" / "from_ragflow.md"
 COMMAND = re.compile(r"^\$ (.+)$", re.MULTILINE)
 
 
