@@ -9,7 +9,6 @@ import sys
 import uuid
 from collections.abc import (
     AsyncGenerator,
-    AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
@@ -21,7 +20,7 @@ from collections.abc import (
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 from msgspec import Struct
@@ -387,7 +386,7 @@ def _stop_on_signals(runner: Runner, run: Run) -> None:
 
 async def _write_events(run: Run, has_trace: bool) -> None:
     """Write the events as JSON Lines."""
-    events: AsyncIterator[Any] = run.with_records() if has_trace else aiter(run)
+    events = cast("AsyncIterator[Any]", run.with_records() if has_trace else aiter(run))
     async for event in events:
         sys.stdout.write(json.dumps(run.envelope.wrap(event), ensure_ascii=False) + "\n")
         sys.stdout.flush()
