@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import (
     AsyncGenerator,
+    AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
