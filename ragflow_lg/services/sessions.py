@@ -137,7 +137,7 @@ class Cancels(Protocol):
     """Cancellation requests for a session's turn, or for the run with an id, from any process.
 
     RAGFlow's key ``{task_id}-cancel`` is supported; the task id is the session id. A request for a run remains, for
-    whoever begins or continues the run.
+    anyone who begins or continues the run.
     """
 
     async def request(self, session: str) -> None:

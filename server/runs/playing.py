@@ -155,7 +155,7 @@ class Playing:
     async def cancel(self, tenant: str, run_id: str) -> bool:
         """Cancel a run, wherever it is executed or waits. Return whether there was one to cancel.
 
-        The request is stored first: it holds for whoever plays or continues the run.
+        The request is stored first: it holds for anyone who plays or continues the run.
         """
         if not await self.is_played(run_id):
             return False

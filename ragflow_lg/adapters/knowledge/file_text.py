@@ -316,7 +316,7 @@ def split_file(file: FileText, tokens: int, overlap: int) -> list[TextChunk]:
             prefix = " > ".join(filter(None, section.headings))
             line, start, end = section.first_line, 0, 0
             for part in splitter.split_text(section.text):
-                # It ends behind the last one, and does not repeat more than the overlap, at four characters a token.
+                # It ends after the last one, and does not repeat more than the overlap, at four characters a token.
                 least = max(start, end - 4 * overlap, end - len(part) + 1)
                 found = section.text.find(part, least)
                 line += section.text.count("\n", start, found)
