@@ -15,7 +15,7 @@ from tests.test_samples import samples
 
 pytestmark = pytest.mark.slow
 
-RETRIEVER, SEARCH, MCP = 0, 1, 6
+RETRIEVER, SEARCH, MCP = 0, 1, 5
 
 
 def names_of(at: int) -> dict[str, Any]:

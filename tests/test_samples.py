@@ -56,7 +56,7 @@ def test_the_example_of_webhooks_is_that_of_its_page() -> None:
 
 RUN = [
     *(("docs/library.md", at) for at in range(4)),
-    *(("docs/langchain.md", at) for at in range(2, 6)),
+    *(("docs/langchain.md", at) for at in range(2, 5)),
     ("README.md", 0),
 ]
 
