@@ -13,7 +13,7 @@ QUESTION = "Where is my parcel?"
 def main() -> int:
     """Run both commands; return the exit code of the first command that fails."""
     for title, arguments in (
-        (f"Drawing of {EXAMPLE.name}", ["draw", str(EXAMPLE)]),
+        (f"Drawing of {EXAMPLE.name}", ["canvas", "draw", str(EXAMPLE)]),
         (f"Answer to {QUESTION!r}", ["run", str(EXAMPLE), QUESTION, "--model", "demo", "--events", "pretty"]),
     ):
         sys.stdout.write(f"\n== {title}\n\n")
