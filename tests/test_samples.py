@@ -6,9 +6,12 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from ragflow_lg.server.settings import Settings
 from tests.harness.rows import each_row
 
 ROOT = Path(__file__).parents[1]
@@ -21,10 +24,21 @@ def samples(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
 
 
+def unknown_settings(table: dict[str, Any]) -> list[str]:
+    """Return the settings that do not exist, unless the table is of a project or of rules of mock-llm."""
+    if not {"project", "rules", "audio"}.isdisjoint(table):
+        return []
+    try:
+        Settings.model_validate(table)
+    except ValidationError as error:
+        return [str(each["loc"]) for each in error.errors() if each["type"] == "extra_forbidden"]
+    return []
+
+
 @each_row("page", PAGES)
 def test_settings_and_canvases_can_be_read(page: str) -> None:
     for text in samples(page, "toml"):
-        tomllib.loads(text)
+        assert unknown_settings(tomllib.loads(text)) == [], text
     for text in samples(page, "json"):
         json.loads(text if text.startswith("{") else f"{{{text}}}")
 
