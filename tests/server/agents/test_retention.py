@@ -63,7 +63,7 @@ async def test_nothing_is_left_of_an_old_session(tmp_path: Path, redis_url: str)
         texts = (old, str(thread_of_session(old)), old_run)
         assert set(rows_with(tmp_path, *texts)) == {"sessions", "messages", "runs"}
         stored = await keys_with(redis_url, prefix, *texts)
-        for kind in ("agent:events:", "agent:run:", "-logs", "-nodes", "checkpoint:"):
+        for kind in ("agent:events:", "agent:run:", "-logs", "-nodes", "checkpoints", "blobs"):
             assert any(kind in key for key in stored), kind
         assert SECRET.encode() not in await contents(redis_url, prefix)
         assert rows_with(tmp_path, SECRET) == {}

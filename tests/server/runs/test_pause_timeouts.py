@@ -172,7 +172,7 @@ async def test_an_answer_that_waits_in_the_queue_counts(tmp_path: Path, monkeypa
         queued = RunRow(id="f" * 32, agent_id=run["agent_id"], version_id="v", session_id=run["session_id"])
         queued.start_ms = time.ms
         await RunRepository(server.app_state.database, "tenant").add(queued)
-        monkeypatch.setattr(server.turns, "is_played", AsyncMock(return_value=True))
+        monkeypatch.setattr(server.turns.playing, "is_played", AsyncMock(return_value=True))
         await end_pauses(server, time)
         assert (await client.get(f"/runs/{run['id']}")).json()["status"] == "waiting"
         monkeypatch.undo()  # it has been withdrawn

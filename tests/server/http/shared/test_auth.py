@@ -15,6 +15,7 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.agents.file_store import FILE_LIMITS
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.shared.auth import authenticate_any, authenticate_beta
@@ -209,8 +210,9 @@ async def test_every_visitor_gets_a_secret_once(tmp_path: Path) -> None:
             assert "must be the secret that" in refused.json()["message"]
 
 
-async def test_made_up_secrets_do_not_fill_the_page(tmp_path: Path) -> None:
-    async with open_shop(tmp_path, sections={"quotas": {"pages": {"files": 2}}}) as shop:
+async def test_made_up_secrets_do_not_fill_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FILE_LIMITS, "max_page_files", 2)
+    async with open_shop(tmp_path) as shop:
         digest = hashlib.sha256(shop.key.encode()).hexdigest()  # what visitors can compute
         for signer in ("", digest, f"visitor\0\0{digest}"):
             random = secrets.token_bytes(16)
@@ -329,9 +331,15 @@ async def test_visitors_read_those_files_of_the_owner_that_the_canvas_names(tmp_
             assert "prices" not in str(refused).partition(")")[2]
 
 
-@pytest.mark.parametrize("limits", [{"visitor_files": 2, "files": 3}, {"visitor_file_bytes": 8, "file_bytes": 12}])
-async def test_a_visitor_leaves_room_for_the_others(tmp_path: Path, limits: dict[str, int]) -> None:
-    async with open_shop(tmp_path, sections={"quotas": {"pages": limits}}) as shop:
+@pytest.mark.parametrize(
+    "limits", [{"max_visitor_files": 2, "max_page_files": 3}, {"max_visitor_bytes": 8, "max_page_bytes": 12}]
+)
+async def test_a_visitor_leaves_room_for_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
+) -> None:
+    for name, limit in limits.items():
+        monkeypatch.setitem(FILE_LIMITS, name, limit)
+    async with open_shop(tmp_path) as shop:
         one, two, plain = await shop.visit(), await shop.visit(), shop.visit_without_secret()
 
         async def fill(visitor: Visitor, times: int) -> list[int]:
@@ -343,8 +351,9 @@ async def test_a_visitor_leaves_room_for_the_others(tmp_path: Path, limits: dict
         assert await fill(plain, 4) == [200, 200, 200, 429]
 
 
-async def test_those_without_a_secret_leave_room_for_visitors(tmp_path: Path) -> None:
-    async with open_shop(tmp_path, sections={"quotas": {"pages": {"files": 2}}}) as shop:
+async def test_those_without_a_secret_leave_room_for_visitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FILE_LIMITS, "max_page_files", 2)
+    async with open_shop(tmp_path) as shop:
         plain = shop.visit_without_secret()
         assert [(await plain.upload()).status_code for _ in range(3)] == [200, 200, 429]
         assert (await (await shop.visit()).upload()).status_code == 200
