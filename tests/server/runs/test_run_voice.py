@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ragflow_lg.adapters.speech.endpoint_speech import EndpointSpeech
 from ragflow_lg.runs import speaker
-from ragflow_lg.server.assembly.accounts import open_speech
+from ragflow_lg.server.assembly.accounts import open_speech, speech_models
 from ragflow_lg.server.devtools.mock_llm.audio import tone
 from ragflow_lg.server.devtools.mock_llm.rules import AudioReply, AudioRules
 from ragflow_lg.server.settings import Settings
@@ -48,11 +49,16 @@ async def speaking(
     """Start a server whose voice and transcriptions come from a mock server."""
     async with MockLLM(audio=audio or AudioRules()) as mock:
         endpoint = {"base_url": mock.base_url, "api_key": KEY}
-        speech: Any = {"tts-1@OpenAI": {**endpoint, "voice": "nova", "speed": 1.5, "price": 15.0, **section}}
-        sections: Any = {"speech": speech, "transcription": {**endpoint, "max_audio_bytes": 1_000}}
+        speech: Any = {"tts-1@OpenAI": {**endpoint, "voice": "nova", "price": 15.0}}
+        sections: Any = {"speech": speech, "transcription": endpoint}
         settings = Settings(**sections)
         replies = [Reply(chunks=answer or ANSWER)]
-        async with start_app(folder, replies) as server, open_speech(settings, NoWorkers()) as voices:
+        models, transcription = speech_models(settings)
+        assert transcription is not None
+        models = {name: replace(model, speed=1.5, **section) for name, model in models.items()}
+        async with start_app(folder, replies) as server, open_speech(settings, NoWorkers()) as opened:
+            assert isinstance(opened, EndpointSpeech)
+            voices = opened.restrict(models, replace(transcription, max_audio_bytes=1_000))
             server.app_state = replace(server.app_state, services=replace(server.app_state.services, speech=voices))
             server.app.state.app_state = server.app_state
             server.turns._app_state = server.app_state
@@ -214,7 +220,7 @@ async def test_audio_files_are_transcribed(tmp_path: Path) -> None:
     ("reply", "size", "problem"),
     [
         (AudioReply(status=503, error="busy"), 10, "answered with status 503"),
-        (AudioReply(), 2_000, "'question.wav' of 2,000 bytes exceeds 1,000 ([transcription] max_audio_bytes)"),
+        (AudioReply(), 2_000, "'question.wav' of 2,000 bytes exceeds 1,000"),
     ],
 )
 async def test_audio_that_cannot_be_transcribed_stops_the_turn(

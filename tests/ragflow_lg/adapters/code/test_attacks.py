@@ -23,7 +23,6 @@ def limit_of(run: Run, code: str, language: str = "python", **limits: object) ->
     """Run a program that exceeds a limit; return which one."""
     with pytest.raises(CodeLimitError) as caught:
         run(code, language, **limits)
-    assert f"The limit is {caught.value.limit} in the section [code]" in str(caught.value)
     return caught.value.limit
 
 

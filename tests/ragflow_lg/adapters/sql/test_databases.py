@@ -101,7 +101,7 @@ async def test_a_large_cell_does_not_reach_the_driver(shop: DatabaseAccount) -> 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     databases = open_databases(shop)
     results = await ask(databases, WIDE[shop.kind] + "; SELECT id FROM goods WHERE id = 2")
-    assert results[0].error == "Its result is larger than 4,194,304 bytes ([sql] max_result_bytes). Select less."
+    assert results[0].error == "Its result is larger than 4,194,304 bytes. Select less."
     assert list(results[1].rows) == [{"id": 2}]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 80_000  # KiB
 
