@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragflow_lg.base.errors import QuotaError
-from ragflow_lg.server.assembly.tenant_settings import OTHERS
+from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT, OTHERS
 from ragflow_lg.server.database.usage_repository import DAY_MS, DailyLimit, UsageRepository
 from ragflow_lg.server.observability.operations import find_tenant_slots
 
@@ -32,8 +32,10 @@ class Limits(NamedTuple):
 
 
 def find_limits(settings: Settings, tenant: str) -> Limits:
-    """Return a tenant's quotas: its own, or else those of all tenants."""
-    section = settings.tenants.get(tenant) or settings.tenants.get(OTHERS)
+    """Return a tenant's quotas: its own, or else those of others, which the tenant ``default`` is not."""
+    section = settings.tenants.get(tenant)
+    if section is None and tenant != DEFAULT_TENANT:
+        section = settings.tenants.get(OTHERS)
     runs, tokens = (None, None) if section is None else (section.runs, section.tokens_day)
     return Limits(
         find_tenant_slots(settings.server) if runs is None else runs, TOKENS_DAY if tokens is None else tokens

@@ -16,7 +16,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class TenantSection(Section):
-    """``[tenants."NAME"]``: what a tenant may use. ``[tenants."*"]`` applies to tenants without a section.
+    """``[tenants."NAME"]``: what a tenant may use. ``[tenants."*"]`` is for all others, except ``default``.
 
     Entries are names, or patterns with ``*``, ``?`` and ``[…]``; ``["*"]`` allows all. Without any, only the tenant
     ``default``, or a server's only tenant, may use what the settings describe.

@@ -90,7 +90,7 @@ class ServerSection(Section):
     """Response shapes: as in the current RAGFlow, or as in versions up to 0.25.0. A key or the header
     ``X-RAGFlow-Compat`` can override this."""
     max_body_bytes: Annotated[int, Field(gt=0)] = 16 * 1024 * 1024
-    """Largest request body of any kind."""
+    """Largest request body. Turns, sign-ins and messages to ``/mcp`` have smaller limits, see ``docs/limits.md``."""
     allow_origins: tuple[str, ...] = ()
     """Origins whose pages may call the server from a browser (CORS); ``*`` for all."""
     frame_origins: tuple[Annotated[str, Field(pattern=_FRAME_ORIGIN)], ...] = ()

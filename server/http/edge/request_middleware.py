@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RateError, RequestError
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
-from ragflow_lg.server.http.shared.request_bodies import LimitedBody
+from ragflow_lg.server.http.shared.request_bodies import BODY_S, LimitedBody
 from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.observability.operations import client_network
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 MAX_HEADER_BYTES = 32 * 1024
 """Maximum total size of the request headers."""
-BODY_S = 60.0
-"""How long a request body may take to arrive."""
 
 UNLIMITED = frozenset({"/health", "/ready", "/metrics"})
 """Paths for operators, exempt from rate limits."""

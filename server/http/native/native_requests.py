@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -66,6 +66,9 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    begins_turn: ClassVar[bool] = False
+    """Whether the body begins a turn, and is therefore limited."""
+
 
 class NoFields(Body):
     """An empty body."""
@@ -73,6 +76,8 @@ class NoFields(Body):
 
 class RunRequest(Body):
     """The input for a turn."""
+
+    begins_turn = True
 
     model_config = with_examples({"query": "Where is my parcel?"}, {"inputs": {"city": "Rome", "days": 3}})
 
@@ -104,6 +109,8 @@ class RunRequest(Body):
 
 class ResumeRequest(Body):
     """Answers to a run's open forms."""
+
+    begins_turn = True
 
     model_config = with_examples(
         {"answers": {"5f0c9a64d4e2f1a8b7c6d5e4f3a2b1c0": {"size": 42}}}, {"fields": {"size": 42}}

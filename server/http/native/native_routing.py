@@ -20,7 +20,7 @@ from ragflow_lg.server.database.tables import AgentRow
 from ragflow_lg.server.http.native.problem_details import COMMON_STATUSES, PREFIX, describe_problems, list_known_names
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_turns
 from ragflow_lg.server.http.shared.ragflow_routes import enclose, find_authentication
-from ragflow_lg.server.http.shared.request_bodies import parse_json
+from ragflow_lg.server.http.shared.request_bodies import limit_turn, parse_json
 from ragflow_lg.server.http.shared.responses import respond_json
 from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.runs.run_control import RunControl
@@ -71,8 +71,11 @@ class NativeRoute(APIRoute):
             if unknown := [name for name in request.query_params if name not in names]:
                 faults = [{"type": "extra_forbidden", "loc": ("query", name), "msg": ""} for name in unknown]
                 raise RequestValidationError(faults)
-            strict = _StrictRequest(request.scope, request.receive)
-            if self.body_field is not None:
+            body = self.body_field
+            strict = _StrictRequest(
+                request.scope, limit_turn(request, body.field_info.annotation) if body is not None else request.receive
+            )
+            if body is not None:
                 await strict.body()  # FastAPI would report any error as invalid JSON
             return await handle(strict)
 

@@ -20,7 +20,7 @@ from ragflow_lg.server.assembly.model_list import list_models
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.shared.auth import Authenticated, get_app_state, get_operations
 from ragflow_lg.server.http.shared.ragflow_routes import make_router
-from ragflow_lg.server.http.shared.request_bodies import read_body, to_text
+from ragflow_lg.server.http.shared.request_bodies import BODY_S, SIGN_IN_BYTES, LimitedBody, read_body, to_text
 from ragflow_lg.server.http.shared.responses import format_times, respond
 from ragflow_lg.server.http.shared.signed_tokens import KeyOwner, check_password, describe_key, issue_token
 from ragflow_lg.server.observability.logs import audit
@@ -77,7 +77,8 @@ async def sign_in(request: Request) -> Response:
     network = client_network(request.client.host) if request.client is not None else ""
     # Before the body is read, which costs more than anything that it contains.
     _count_attempt(request, f"address {network}", "")
-    fields = await read_body(request)
+    body = LimitedBody(request.receive, request.scope, SIGN_IN_BYTES, BODY_S, "for sign-ins")
+    fields = await read_body(Request(request.scope, body.receive))
     if "password" not in fields:
         raise RequestError("required argument are missing: password; ", 101, has_data=True)
     email, password = to_text(fields.get("email")), to_text(fields["password"])

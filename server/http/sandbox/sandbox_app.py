@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import secrets
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from base64 import b64decode
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
 from msgspec import Struct
-from pydantic import Base64Str, BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -32,11 +33,17 @@ BODY_TIMEOUT_S = 30.0
 """How long a request may take to arrive."""
 
 
+def _decode(text: Any) -> str:
+    if not isinstance(text, str):
+        raise ValueError("it must be a text in base64")  # Pydantic reports no TypeError
+    return b64decode(text, validate=True).decode("utf-8")
+
+
 class _Program(BaseModel):
     """The body of ``POST /run``: a program in UTF-8 as base64."""
 
     language: Literal["python", "nodejs"] = "python"
-    code_b64: Base64Str
+    code_b64: Annotated[str, BeforeValidator(_decode)]
     arguments: dict[str, Any] | None = None
 
 

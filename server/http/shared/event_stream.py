@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import anyio
 from fastapi import Depends, Header, Query
 from msgspec import Struct
 from starlette.requests import ClientDisconnect
@@ -41,7 +42,7 @@ class EventStream(StreamingResponse):
             frames: The frames, one or more at a time; closed as soon as the response ends.
             heartbeat_s: Seconds of silence after which a comment is sent; 0 for never.
         """
-        self._frames = _with_heartbeats(frames, heartbeat_s) if heartbeat_s else frames
+        self._frames = _with_heartbeats(frames, heartbeat_s)
         super().__init__(self._frames, headers=SSE_HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -56,10 +57,11 @@ async def _with_heartbeats(frames: AsyncGenerator[bytes], heartbeat_s: float) ->
         while True:
             task = asyncio.ensure_future(anext(frames, None))
             try:
-                while not (await asyncio.wait([task], timeout=heartbeat_s))[0]:
+                while not (await asyncio.wait([task], timeout=heartbeat_s or None))[0]:
                     yield HEARTBEAT
             finally:
-                await end_task(task)
+                with anyio.CancelScope(shield=True):  # Starlette cancels again at each await
+                    await end_task(task)
             frame = task.result()
             if frame is None:
                 return

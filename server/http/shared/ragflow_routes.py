@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.http.shared.auth import ApiCaller, authenticate, authenticate_any, authenticate_beta
-from ragflow_lg.server.http.shared.request_bodies import parse_flag, read_body, to_text
+from ragflow_lg.server.http.shared.request_bodies import limit_turn, parse_flag, read_body, to_text
 from ragflow_lg.server.http.shared.responses import respond, respond_json, respond_plain
 
 MAX_PAGE_SIZE = 100
@@ -46,6 +46,8 @@ class Fields(BaseModel):
 
     may_be_query: ClassVar[bool] = False
     """Whether the fields can also be sent as query parameters."""
+    begins_turn: ClassVar[bool] = False
+    """Whether the body begins a turn, and is therefore limited."""
     _sent: frozenset[str] = frozenset()
     """Names of the fields in the body, with those that are null: RAGFlow requires a field, but not a value."""
 
@@ -151,12 +153,13 @@ class RagflowRoute(APIRoute):
         handle, authenticate_caller = super().get_route_handler(), find_authentication(self.dependant)
         if self.body_field is None:
             return handle
-        has_query = getattr(self.body_field.field_info.annotation, "may_be_query", False)
+        body_type = self.body_field.field_info.annotation
+        has_query = getattr(body_type, "may_be_query", False)
 
         async def handle_leniently(request: Request) -> Response:
             if authenticate_caller is not None:
                 await authenticate_caller(request)
-            fields = await read_body(request)
+            fields = await read_body(Request(request.scope, limit_turn(request, body_type)))
             return await handle(_FieldsRequest(request, {**request.query_params, **fields} if has_query else fields))
 
         return handle_leniently

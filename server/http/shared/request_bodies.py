@@ -24,9 +24,17 @@ MAX_DEPTH = 100
 """Maximum nesting depth of lists and objects in a body. No canvas needs more, and values are processed recursively."""
 MAX_ENTRIES = 250_000
 """Maximum number of list entries and fields in a body, at all levels: requests are read in the event loop."""
+CHECKED_BYTES = 1024 * 1024
+"""A larger JSON body is refused by the number of its brackets, before anything is built from it. Texts contain brackets
+as well, so that a smaller one is not."""
 MAX_FIELDS = 1000
 """Maximum number of fields in a form."""
 MAX_FIELD_BYTES = 4 * 1024 * 1024
+TURN_BYTES = 4 * 1024 * 1024
+"""Maximum size of a body that begins a turn: whoever opens a page can send some. Files are uploaded first."""
+SIGN_IN_BYTES = 16 * 1024
+BODY_S = 60.0
+"""How long a request body may take to arrive."""
 MAX_IDS = 100
 
 
@@ -87,6 +95,8 @@ def parse_json(text: bytes) -> Any:
         json.JSONDecodeError: if it is not JSON, is nested too deeply, has too many entries, or has a whole number
             that nobody could store.
     """
+    if len(text) > CHECKED_BYTES and text.count(b"[") + text.count(b"{") > MAX_ENTRIES:
+        raise json.JSONDecodeError(f"it has more than {MAX_ENTRIES:,} opening brackets and braces", "", 0)
     try:
         value: Any = msgspec.json.decode(text)
     except RecursionError:
@@ -123,6 +133,13 @@ def parse_form(raw: bytes) -> dict[str, str]:
         return dict(parse_qsl(raw.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError:
         raise RequestError(f"The form has more than {MAX_FIELDS:,} fields.", 101) from None
+
+
+def limit_turn(request: Request, body_type: Any) -> Receive:
+    """Return what receives the body of a request, limited to `TURN_BYTES` if its type says that it begins a turn."""
+    if not getattr(body_type, "begins_turn", False):
+        return request.receive
+    return LimitedBody(request.receive, request.scope, TURN_BYTES, BODY_S, "for turns").receive
 
 
 async def read_body(request: Request) -> dict[str, Any]:

@@ -129,6 +129,8 @@ def _read_files(value: Any) -> Any:
 class QuestionFields(Fields):
     """Fields that every turn has."""
 
+    begins_turn = True
+
     inputs: Annotated[
         dict[str, Any],
         BeforeValidator(_read_inputs),

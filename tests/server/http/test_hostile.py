@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 
+from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.edge import uvicorn_server
-from ragflow_lg.server.http.shared.request_bodies import MAX_DEPTH
+from ragflow_lg.server.http.shared.request_bodies import MAX_DEPTH, SIGN_IN_BYTES, TURN_BYTES
 from ragflow_lg.server.observability.operations import SIGN_INS_PER_MINUTE
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, canvas, start_app
@@ -43,6 +44,24 @@ async def test_oversized_and_nested_bodies_are_refused(tmp_path: Path) -> None:
         kind = {"content-type": "multipart/form-data; boundary=b; charset=undefined"}
         answer = await server.client.post(f"/agents/{agent}/upload", content=body_with_charset, headers=kind)
         assert "charset" in answer.json()["message"]
+
+
+async def test_bodies_of_turns_and_sign_ins_are_smaller_than_others(tmp_path: Path) -> None:
+    async with start_ui(tmp_path) as server:
+        agent = await server.agent(ECHO)
+        beta = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
+        large, page = {"inputs": {"a": "x" * TURN_BYTES}}, {"Authorization": f"Bearer {beta}"}
+        sent: dict[str, tuple[Any, dict[str, str]]] = {
+            "/agents/chat/completions": (large, {}),
+            f"/agentbots/{agent}/completions": (large, page),
+            f"{server.url}/v1/chat/completions": (large, {}),
+            f"{server.url}/native/v1/agents/{agent}/runs": (large, {}),
+            f"{server.url}/api/v1/auth/login": ({"email": "x" * SIGN_IN_BYTES}, {}),
+        }
+        for path, (body, headers) in sent.items():
+            answer = await server.client.post(path, json=body, headers=headers)
+            assert (answer.status_code, "the limit for" in answer.text) == (413, True), path
+        assert (await server.client.get(f"/agents/{agent}/sessions")).json()["data"] == []
 
 
 async def test_an_unread_body_does_not_keep_its_connection_open(

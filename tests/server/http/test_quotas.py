@@ -11,6 +11,8 @@ from ragflow_lg.server.agents import quotas as quotas_module
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.usage_repository import UsageRepository
+from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.limits_section import TenantSection
 from ragflow_lg.services.chat import Usage
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, MODEL, AppServer, canvas, start_app
@@ -29,6 +31,12 @@ async def shown(server: AppServer, key: str = "") -> dict[str, tuple[float | Non
 
 def quotas(tokens_day: int, **tenants: Any) -> dict[str, Any]:
     return {"tenants": {"tenant": {"tokens_day": tokens_day}, **tenants}}
+
+
+def test_the_section_of_other_tenants_does_not_limit_the_default_tenant() -> None:
+    settings = Settings(tenants={"*": TenantSection(tokens_day=5)})
+    limits = {tenant: quotas_module.find_limits(settings, tenant).tokens_day for tenant in ("shop", "default")}
+    assert limits == {"shop": 5, "default": quotas_module.TOKENS_DAY}
 
 
 async def use_up(server: AppServer, tenant: str = "tenant") -> None:

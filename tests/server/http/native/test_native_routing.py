@@ -105,7 +105,7 @@ async def test_the_key_is_checked_before_the_body_is_read(tmp_path: Path, body: 
 
 async def test_a_body_with_too_many_bytes_is_refused(tmp_path: Path) -> None:
     async with native_agent(tmp_path, FORM) as (_, client):
-        large = await client.post("/runs", json={"query": "x" * 16 * 1024**2})
+        large = await client.post("/versions", json={"dsl": "x" * 16 * 1024**2})
         assert problem(large) == (413, "too-large")
         assert "max_body_bytes in [server]" in large.text
         assert (await client.get("/runs")).json()["runs"] == []

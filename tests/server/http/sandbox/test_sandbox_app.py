@@ -123,6 +123,7 @@ def body_of(code: str = "def main(): return 1", **fields: Any) -> dict[str, Any]
         (body_of(language="ruby"), 422),
         (body_of(arguments=[1]), 422),
         (body_of(code_b64="not base64!"), 422),
+        (body_of(code_b64=f"@@@@{body_of()['code_b64']}!!"), 422),
         (body_of(code_b64=base64.b64encode(b"\xff").decode()), 422),
         ({"language": "python"}, 422),
         (body_of(code_b64=7), 422),

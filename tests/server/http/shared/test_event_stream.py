@@ -15,6 +15,7 @@ from ragflow_lg.server.http.shared import event_stream
 from ragflow_lg.server.http.shared.event_stream import EventStream
 from ragflow_lg.server.streaming.sse import HEARTBEAT
 from tests.fakes.services import Reply
+from tests.harness.rows import each_row
 from tests.server.http.app_server import ECHO, MODEL, AppServer, frames, start_app
 from tests.server.http.native.native_client import frames as native_frames
 
@@ -101,6 +102,28 @@ async def test_a_disconnect_stops_reading_at_once() -> None:
     client.has_left.set()
     await playing
     assert frames.is_closed
+
+
+@each_row("heartbeat_s", [0.0, 0.005])
+async def test_a_disconnect_lets_the_frames_finish_their_cleanup(heartbeat_s: float) -> None:
+    ends: list[str] = []
+
+    async def stream() -> AsyncGenerator[bytes]:
+        try:
+            yield b"a"
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            ends.append("cleaned up")
+
+    client = Client()
+    response = EventStream(stream(), heartbeat_s)
+    playing = asyncio.create_task(response({"type": "http"}, client.receive, client.send))
+    while not client.bodies:
+        await asyncio.sleep(0)
+    client.has_left.set()
+    await playing
+    assert ends == ["cleaned up"]
 
 
 def read_frames_with_ids(text: str) -> list[tuple[str, dict[str, Any]]]:

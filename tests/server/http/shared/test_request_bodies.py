@@ -5,7 +5,9 @@ import pytest
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.server.http.shared import request_bodies
 from ragflow_lg.server.http.shared.request_bodies import (
+    CHECKED_BYTES,
     MAX_DEPTH,
     MAX_ENTRIES,
     MAX_FIELD_BYTES,
@@ -118,6 +120,18 @@ def test_too_many_entries_are_refused(entries: bytes) -> None:
         parse_json(b"[" + most + b",1]")
     with pytest.raises(json.JSONDecodeError, match="more than 250,000 list entries and fields"):
         parse_json(json.dumps(dict.fromkeys(range(MAX_ENTRIES + 1))).encode())
+
+
+async def test_a_large_body_with_too_many_brackets_is_refused_before_anything_is_built(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = b"[" + b"[]," * (CHECKED_BYTES // 3) + b"1]"
+    with monkeypatch.context() as patch:
+        patch.setattr(request_bodies, "msgspec", None)
+        with pytest.raises(json.JSONDecodeError, match="more than 250,000 opening brackets"):
+            parse_json(text)
+    code = "if (a[0]) { b(); }\n" * (CHECKED_BYTES // 20)
+    assert parse_json(json.dumps({"query": code}).encode()) == {"query": code}
 
 
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**22, "9" * 5_000, "1e400", "-1e400"])
