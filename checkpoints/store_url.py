@@ -82,6 +82,8 @@ def sqlite_path(url: str) -> Path:
 
 
 def redact_url(url: str) -> str:
-    """Return the URL without its password."""
+    """Return the URL without its password, and without its options, which may contain one."""
     scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
+    place, _, options = rest.partition("?")
+    place = "..." if "@" in options else place.rpartition("@")[2]  # the password may contain a question mark
+    return f"{scheme}{separator}{place}"

@@ -43,4 +43,7 @@ def test_a_password_is_hidden() -> None:
     with pytest.raises(CheckpointError) as error:
         store_kind("postgres://me:secret@host")
     assert "secret" not in str(error.value)
-    assert redact_url("redis+sentinel://me:secret@a:1,b:2/s") == "redis+sentinel://a:1,b:2/s"
+    for url in ("me:secret@a:1,b:2/s", "a:1,b:2/s?password=secret", "me:secret@a:1,b:2/s?password=secret"):
+        assert redact_url(f"redis+sentinel://{url}") == "redis+sentinel://a:1,b:2/s"
+    for url in ("host?password=sec@ret", "me:sec?ret@host"):
+        assert redact_url(f"postgresql://{url}") == "postgresql://..."
