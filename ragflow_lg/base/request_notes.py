@@ -20,6 +20,8 @@ class RequestNotes(Struct):
     tenant: str = ""
     key: str = ""
     """The id of the API key, not the key itself."""
+    visitor: str = ""
+    """The visitor of an embedded page, or ``""``."""
     session: str = ""
     run: str = ""
     request_key: str = ""

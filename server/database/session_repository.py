@@ -10,7 +10,7 @@ from sqlalchemy import Select, delete, select, update
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.database import Database, TenantRepository
-from ragflow_lg.server.database.tables import TITLE_CHARS, MessageRow, PauseTimeoutRow, RunRow, SessionRow
+from ragflow_lg.server.database.tables import OPEN, TITLE_CHARS, MessageRow, PauseTimeoutRow, RunRow, SessionRow
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
@@ -193,7 +193,7 @@ class RunRepository(TenantRepository):
     async def open_ids(self, session_id: str) -> list[str]:
         """Return the ids of the runs in a session that have not ended according to the database."""
         runs = select(RunRow.id).where(RunRow.tenant == self._tenant, RunRow.session_id == session_id)
-        return await self._database.all(runs.where(RunRow.status.in_(("running", "drained"))))
+        return await self._database.all(runs.where(RunRow.status.in_(OPEN)))
 
     async def of_request(self, key: str) -> RunRow | None:
         """Return the run that a request with this key has begun, or None."""

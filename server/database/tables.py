@@ -153,6 +153,12 @@ class KeyRow(Row):
         return not self.revoke_ms and (not self.expire_ms or self.expire_ms > now_ms)
 
 
+OPEN = ("running", "drained")
+"""The statuses of runs that have not ended: each is played, or goes on by itself."""
+FORKED = "forked"
+"""The status of a run that represents a fork of an unfinished turn, or an imported one: nobody continues it unasked."""
+
+
 class RunRow(Row):
     """One run in a session. Its id is RAGFlow's ``message_id``."""
 

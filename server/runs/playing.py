@@ -14,6 +14,7 @@ from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.agents.quotas import PAGE_RUNS, find_limits
 from ragflow_lg.server.database.session_repository import RunRepository
+from ragflow_lg.server.database.tables import OPEN
 from ragflow_lg.server.runs.continuation import EndedRun
 from ragflow_lg.server.runs.run_end import Ending, do_not_release
 from ragflow_lg.server.streaming.journal import QUEUED
@@ -148,7 +149,7 @@ class Playing:
 
     async def is_lost(self, row: RunRow) -> bool:
         """Return whether a run's process has died before the run began or waited for a worker."""
-        if row.status != "running" or await self.is_played(row.id):
+        if row.status not in OPEN or await self.is_played(row.id):
             return False
         return await self._app_state.store.runs.get(row.id) is None
 
@@ -187,9 +188,14 @@ class Playing:
     async def cancel_session(self, session_id: str, tenant: str) -> None:
         """Stop a session's turn, wherever it is running."""
         runs = await RunRepository(self._app_state.database, tenant).open_ids(session_id)
-        has_run = [await self.cancel(tenant, run_id) for run_id in runs]
-        if not any(has_run):  # it may be one of the command
-            await self._app_state.store.cancels.request(session_id)
+        is_cancelled, cancels = False, self._app_state.store.cancels
+        for run_id in runs:
+            if await self.cancel(tenant, run_id):
+                is_cancelled = True
+            else:  # for the process that continues it
+                await cancels.request(run_id)
+        if not is_cancelled:  # it may be one of the command
+            await cancels.request(session_id)
 
     def owners(self, tenant: str, page_key: str) -> list[Owner]:
         """Return whose runs a run of the queue is counted among."""

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import CanvasChangedError, CheckpointError, ConflictError, QuotaError, RequestError
+from ragflow_lg.base.errors import (
+    BusyError,
+    CanvasChangedError,
+    CheckpointError,
+    ConflictError,
+    RequestError,
+    StreamError,
+)
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.base.values import to_text
 from ragflow_lg.checkpoints.sessions.session_pruning import prune_session
@@ -19,7 +26,7 @@ from ragflow_lg.runs.begin_check import check_begin
 from ragflow_lg.runs.pauses import AnswerRequest, match_answers
 from ragflow_lg.runs.runner import abandon, newest_run
 from ragflow_lg.server.agents.retention import delete_session
-from ragflow_lg.server.database.tables import RunRow, SessionRow
+from ragflow_lg.server.database.tables import FORKED, RunRow, SessionRow
 from ragflow_lg.server.observability.logs import audit
 from ragflow_lg.server.runs.agent_runs import AgentSessions, busy_error
 from ragflow_lg.server.runs.continuation import NEVER_BEGAN
@@ -35,9 +42,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import AgentRow, VersionRow
     from ragflow_lg.server.runs.turns import Turn, Turns
     from ragflow_lg.server.streaming.run_task import DisconnectPolicy
-
-FORKED = "forked"
-"""The status of a run that represents a fork of an unfinished turn: nothing continues it by itself."""
 
 
 class RunControl(AgentSessions):
@@ -148,7 +152,7 @@ class RunControl(AgentSessions):
         copy = await self._copy(session, target, name, state, version=version)
         try:
             return await self._play(copy, rerun, None, parent=run.id)
-        except QuotaError:  # nothing has run
+        except (BusyError, StreamError):  # nothing has run
             await self.delete_session(copy)
             raise
 

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from typing_extensions import Unpack
 
-from ragflow_lg.base.errors import DatabaseError, RagflowLgError, RequestError, StreamError, StreamUnknownError
+from ragflow_lg.base.errors import (
+    BusyError,
+    DatabaseError,
+    RagflowLgError,
+    RequestError,
+    StreamError,
+    StreamUnknownError,
+)
 from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.runner import Runner
@@ -18,7 +25,7 @@ from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.agents.quotas import PAGE_RUNS, Quotas
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
-from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
+from ragflow_lg.server.database.tables import OPEN, TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
 from ragflow_lg.server.observability.run_slots import Places, RunSlots
 from ragflow_lg.server.runs.agent_canvases import AgentCanvases
 from ragflow_lg.server.runs.playing import Playing
@@ -39,7 +46,10 @@ if TYPE_CHECKING:
 
 LOST_MS = 10_000
 """After this time, a run of which nothing is known but its row has been lost with its server."""
+WAIT_MS = 60_000
+"""How long a repeated request waits for the run of the first one, of which this process has no events."""
 LOOK_S = 0.05
+MAX_LOOK_S = 0.5
 
 
 class Turn:
@@ -169,25 +179,32 @@ class Turns:
     async def find_repeated(self, tenant: str) -> Turn | None:
         """Return the turn that an earlier request with the same ``Idempotency-Key`` has begun, if there is one.
 
-        The row of a run names the key, and is stored before anything of the run happens.
+        The row of a run names the key, and is stored before anything of the run happens. A run that was refused, or
+        lost before it began, gives the key back.
 
         Raises:
             RequestError: If that request was another one.
+            BusyError: If the run has not ended after `WAIT_MS`, and its events are in another process, if anywhere.
         """
         notes, runs = current_notes(), RunRepository(self._app_state.database, tenant)
+        until_ms, look_s = self._app_state.now_ms() + WAIT_MS, LOOK_S
         while notes.request_key and (row := await runs.of_request(notes.request_key)) is not None:
             if row.request_hash != notes.request_hash:
                 message = "Another request was sent with this Idempotency-Key. Send each request with a new key."
                 raise RequestError(message, 101, status=422, reason="idempotency-key-reused")
-            if row.status not in ("running", "refused") or not await self.playing.is_lost(row):
-                with suppress(StreamUnknownError):
-                    return self.rejoin(tenant, await self.playing.head(tenant, row.id))
-                if row.status != "running":
-                    return Turn(Envelope(row.id, row.start_ms // 1000, row.session_id, row.session_id), self, tenant)
-            if row.status == "refused" or self._app_state.now_ms() - row.start_ms > LOST_MS:
+            is_lost, now_ms = await self.playing.is_lost(row), self._app_state.now_ms()
+            if row.status == "refused" or (is_lost and now_ms - row.start_ms > LOST_MS):
                 await runs.free_request(row.id)  # nothing has run
                 return None
-            await asyncio.sleep(LOOK_S)  # the first request is about to begin the run
+            if not is_lost:
+                with suppress(StreamUnknownError):
+                    return self.rejoin(tenant, await self.playing.head(tenant, row.id))
+                if row.status not in OPEN:
+                    return Turn(Envelope(row.id, row.start_ms // 1000, row.session_id, row.session_id), self, tenant)
+            if now_ms > until_ms:
+                raise BusyError(f"The run {row.id} of the first request with this Idempotency-Key has not ended.")
+            await asyncio.sleep(look_s)  # the run is about to begin or to be continued, or another process plays it
+            look_s = min(look_s * 1.5, MAX_LOOK_S)
         return None
 
     def rejoin(self, tenant: str, head: RunHead) -> Turn:
@@ -273,11 +290,7 @@ class Turns:
         row = RunRow(**values)
         row.asked, notes = new.question or "", current_notes()
         row.request_key, row.request_hash = notes.request_key or None, notes.request_hash
-        try:
-            await self.quotas.begin_turn(new.tenant, new.page_key, *session.new_rows, row)
-        except DatabaseError:
-            if (repeated := await self.find_repeated(new.tenant)) is None:
-                raise
+        if (repeated := await self._store(new, session, row)) is not None:
             release()
             await self.playing.forget(row.id, new.tenant, new.page_key)
             return repeated
@@ -287,11 +300,23 @@ class Turns:
                 return Turn(run.envelope, self, new.tenant)
             await self.playing.start(run, new, free_slot=release)
         except RagflowLgError as error:
-            status = "failed" if isinstance(error, StreamError) else "refused"
+            has_run = isinstance(error, StreamError) and await self._app_state.store.runs.get(row.id) is not None
             runs = RunRepository(self._app_state.database, new.tenant)
-            await runs.end(row.id, status, str(error), Usage(), new.start_ms)
+            await runs.end(row.id, "failed" if has_run else "refused", str(error), Usage(), new.start_ms)
             raise
         return Turn(run.envelope, self, new.tenant, run)
+
+    async def _store(self, new: NewRun, session: TurnSession, row: RunRow) -> Turn | None:
+        """Store the row of a run. Return the turn of the same request instead, if it has begun one meanwhile."""
+        try:
+            await self.quotas.begin_turn(new.tenant, new.page_key, *session.new_rows, row)
+        except DatabaseError:
+            if row.request_key is None:
+                raise
+            if (repeated := await self.find_repeated(new.tenant)) is not None:
+                return repeated
+            await self.quotas.begin_turn(new.tenant, new.page_key, *session.new_rows, row)  # that one was refused
+        return None
 
     async def _find_place(self, tenant: str, page_key: str, input_chars: int, run_id: str) -> Callable[[], None]:
         """Acquire a slot in this process, or a place in the queue. Return what gives the slot back."""

@@ -199,8 +199,7 @@ async def _authenticate_beta(request: Request) -> ApiCaller:
     if owner is None:
         _audit_refusal(request, key, ("beta-", "ragflow-"))
         raise RequestError(_BETA_KEY_INVALID, 102, has_data=True)
-    _admit(request, owner)
-    return ApiCaller(owner.tenant, owner=owner, visitor=await read_visitor(app_state, request, owner))
+    return await _admit_visitor(request, owner)
 
 
 async def _authenticate_any(request: Request) -> ApiCaller:
@@ -208,8 +207,14 @@ async def _authenticate_any(request: Request) -> ApiCaller:
     owner = await _find_owner(app_state, _read_key(request), "page")
     if owner is None:
         return await authenticate(request)
+    return await _admit_visitor(request, owner)
+
+
+async def _admit_visitor(request: Request, owner: KeyOwner) -> ApiCaller:
+    """Admit a request from an embedded page; see `_admit`."""
     _admit(request, owner)
-    return ApiCaller(owner.tenant, owner=owner, visitor=await read_visitor(app_state, request, owner))
+    visitor = current_notes().visitor = await read_visitor(get_app_state(request), request, owner)
+    return ApiCaller(owner.tenant, owner=owner, visitor=visitor)
 
 
 Authenticated = Annotated[ApiCaller, Depends(authenticate)]

@@ -20,10 +20,14 @@ _KEY = Header(
 
 
 def note_request_key(key: str, path: str, body: bytes) -> None:
-    """Note the key of a request, if it has one, and what was sent with it; see `Turns.find_repeated`."""
+    """Note the key of a request, if it has one, and what was sent with it; see `Turns.find_repeated`.
+
+    The key is its sender's own, who must have been authenticated: visitors of a page get no run of each other.
+    """
     if key:
         notes = current_notes()
-        notes.request_key = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+        own_key = "\n".join((notes.key, notes.visitor, key))
+        notes.request_key = sha256(own_key.encode("utf-8", "surrogatepass")).hexdigest()
         notes.request_hash = sha256(path.encode() + b"\n" + body).hexdigest()
 
 

@@ -1,20 +1,31 @@
 """A request that is sent again with its `Idempotency-Key` is answered by the run of the first one."""
 
 import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
+import httpx
 import pytest
 from pydantic import SecretStr
 
+from ragflow_lg.base.errors import StreamError
+from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow
+from ragflow_lg.server.http.shared.auth import VISITOR_HEADER
 from ragflow_lg.server.runs import turns
+from ragflow_lg.server.runs.turns import Turn
+from ragflow_lg.services.chat import Usage
+from ragflow_lg.services.sessions import RunRecord
 from tests.fakes.services import Reply
 from tests.server.http.app_server import FORM, MODEL, AppServer, canvas, start_app
 from tests.stores import fresh_prefix
 
 KEY = {"Idempotency-Key": "one"}
+FIRST = "f" * 32
 OPEN = {"auth_type": "none", "allow_anonymous": True}
 HOOK = {"mode": "Webhook", "methods": ["POST"], "execution_mode": "Streaming", "security": OPEN}
 WEBHOOK = canvas(
@@ -86,20 +97,93 @@ async def test_a_form_that_is_answered_again_with_the_key_is_answered_once(tmp_p
         assert again == first
 
 
-async def test_a_run_that_was_lost_before_it_began_frees_its_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(turns, "LOST_MS", 200)
-    async with start_app(tmp_path, [Reply("Hello")]) as server:
+async def test_visitors_of_a_page_get_no_run_of_each_other(tmp_path: Path) -> None:
+    async with start_app(tmp_path, [Reply("One"), Reply("Two")]) as server:
+        page = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
+        path, auth = f"/agentbots/{await server.agent(MODEL)}", {"Authorization": f"Bearer {page}"}
+        visitors = [(await server.client.get(f"{path}/inputs", headers=auth)).headers[VISITOR_HEADER] for _ in range(2)]
+        answers: list[str] = []
+        for visitor in (*visitors, *visitors):
+            headers = {**auth, **KEY, VISITOR_HEADER: visitor}
+            body = {"query": "hi", "stream": False}
+            answers.append((await server.client.post(f"{path}/completions", json=body, headers=headers)).text)
+        assert [("One" in answer, "Two" in answer) for answer in answers] == [(True, False), (False, True)] * 2
+
+
+@asynccontextmanager
+async def open_request(
+    folder: Path, status: str, age_ms: int, *, has_record: bool
+) -> AsyncGenerator[tuple[AppServer, Callable[[], Coroutine[Any, Any, httpx.Response]]]]:
+    """Start a server that knows the run `first` of a request only by its row. Yield what repeats the request."""
+    async with start_app(folder, [Reply("Hello"), Reply("Again")]) as server:
         path, body = routes(await server.agent(MODEL))["native"]
-        session = (await server.client.post(server.url + path, json=body, headers=KEY)).json()["session_id"]
+
+        async def repeat() -> httpx.Response:
+            return await server.client.post(server.url + path, json=body, headers=KEY)
+
+        session = (await repeat()).json()["session_id"]
         runs = RunRepository(server.app_state.database, "tenant")
         begun = await runs.newest(session)
         assert begun is not None
         await runs.free_request(begun.id)
-        lost = RunRow(id="lost", agent_id=begun.agent_id, version_id="v", session_id=session)
-        lost.start_ms, lost.request_key = server.app_state.now_ms(), begun.request_key
-        lost.request_hash = begun.request_hash
-        await runs.add(lost)
-        answer = (await server.client.post(server.url + path, json=body, headers=KEY)).json()
-        assert answer["id"] not in ("lost", begun.id)
+        first = RunRow(id=FIRST, agent_id=begun.agent_id, version_id="v", session_id=session, status=status)
+        first.start_ms, first.request_key = server.app_state.now_ms() - age_ms, begun.request_key
+        first.request_hash = begun.request_hash
+        await runs.add(first)
+        if has_record:
+            await server.app_state.store.runs.put(RunRecord(FIRST, session))
+        yield server, repeat
+
+
+@pytest.mark.parametrize("status", ["running", "drained", "refused"])
+async def test_a_run_that_was_refused_or_lost_before_it_began_frees_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    monkeypatch.setattr(turns, "LOST_MS", 200)
+    async with open_request(tmp_path, status, 0, has_record=False) as (_, repeat):
+        answer = (await repeat()).json()
+        assert (answer["answer"], answer["id"] == FIRST) == ("Again", False)
+
+
+@pytest.mark.parametrize("status", ["running", "drained"])
+async def test_no_second_run_begins_while_another_process_may_continue_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    """Its events are in the memory of that process, or were in that of a dead one."""
+    monkeypatch.setattr(turns, "WAIT_MS", 200)
+    async with open_request(tmp_path, status, 60_000, has_record=True) as (server, repeat):
+        busy = await repeat()
+        assert (busy.status_code, "has not ended" in busy.text) == (429, True)
+        monkeypatch.setattr(turns, "WAIT_MS", 60_000)
+        repeating = asyncio.create_task(repeat())
+        await asyncio.sleep(0.2)
+        assert not repeating.done()
+        await RunRepository(server.app_state.database, "tenant").end(FIRST, "succeeded", "", Usage(), 1)
+        assert (await repeating).json()["id"] == FIRST
+        assert len(server.model.requests) == 1
+
+
+async def test_a_request_that_the_journal_refused_may_be_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with start_app(tmp_path, [Reply("Hello")]) as server:
+        path, body = routes(await server.agent(MODEL))["native"]
+        with monkeypatch.context() as failing:
+            begin = AsyncMock(side_effect=StreamError("Redis is away."))
+            failing.setattr(server.app_state.run_manager.journal, "begin", begin)
+            assert (await server.client.post(server.url + path, json=body, headers=KEY)).status_code == 503
+        assert (await server.client.post(server.url + path, json=body, headers=KEY)).json()["answer"] == "Hello"
+
+
+async def test_a_request_begins_although_the_same_one_was_just_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was answered with 503."""
+    async with open_request(tmp_path, "refused", 0, has_record=False) as (server, repeat):
+        find, found = server.turns.find_repeated, [None]
+
+        async def find_later(tenant: str) -> Turn | None:
+            return found.pop() if found else await find(tenant)
+
+        monkeypatch.setattr(server.turns, "find_repeated", find_later)
+        assert (await repeat()).json()["answer"] == "Again"
