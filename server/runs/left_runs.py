@@ -12,7 +12,7 @@ from sqlalchemy import select, update
 
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.base.tasks import end_task
-from ragflow_lg.server.database.tables import RunRow
+from ragflow_lg.server.database.tables import OPEN, RunRow
 from ragflow_lg.server.runs.run_player import RunPlayer
 
 if TYPE_CHECKING:
@@ -52,8 +52,10 @@ async def continue_left_runs(app_state: AppState, turns: Turns) -> None:
                     await player.restart(row)
             except RagflowLgError as error:
                 logger.warning("run %s is not continued: %s", row.id, error)
+            except Exception:  # it must not end the continuation of the others
+                logger.exception("run %s is not continued", row.id)
 
-    is_left = RunRow.status.in_(("running", "drained"))
+    is_left = RunRow.status.in_(OPEN)
     try:
         rows = await database.all(select(RunRow).where(is_left, RunRow.start_ms.between(now_ms - KEPT_MS, now_ms)))
     except RagflowLgError as error:

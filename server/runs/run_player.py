@@ -7,6 +7,8 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ragflow_lg.base.errors import (
     BusyError,
     CompileError,
@@ -25,18 +27,21 @@ from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.wire_events import Envelope, UserInputs, WorkflowFinished
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
+from ragflow_lg.server.database.tables import OPEN
 from ragflow_lg.server.runs.continuation import Continuation, EndedRun, play_new
 from ragflow_lg.server.runs.due_tasks import is_passing
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
+from ragflow_lg.server.streaming.event_codec import RunEnd, encode_entry, store_error
 from ragflow_lg.server.streaming.journal import QUEUED, RunHead
 from ragflow_lg.server.streaming.new_run import NewRun, decode_run
+from ragflow_lg.server.streaming.run_task import interruption_error
+from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import hold_lease
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import RunRow
     from ragflow_lg.server.runs.turns import Turns
-    from ragflow_lg.server.streaming.event_codec import RunEnd
     from ragflow_lg.server.streaming.run_queue import RunQueue
 
 FREE_S = 60.0
@@ -106,7 +111,7 @@ class RunPlayer:
         await self._wait_until_free(row.session_id)
         fresh = await RunRepository(self._app_state.database, row.tenant).get(row.id)
         newest = await newest_run(self._app_state.store, row.session_id)
-        is_left = fresh is not None and fresh.status in ("running", "drained")
+        is_left = fresh is not None and fresh.status in OPEN
         return (
             is_left and not self._app_state.run_manager.has(row.id) and newest is not None and newest.run_id == row.id
         )
@@ -123,7 +128,12 @@ class RunPlayer:
         head = RunHead(envelope, LEFT, row.tenant, takeovers=row.restarts)
         with use_notes(RequestNotes(run=row.id, session=row.session_id, tenant=row.tenant)):
             await self._app_state.run_manager.journal.begin(head, is_elsewhere=True)
-            await self._start(new, head, has_died=True)
+            try:
+                await self._start(new, head, has_died=True)
+            except RagflowLgError:
+                end = RunEnd("drained", store_error(interruption_error(row.id)), LEFT)
+                await self._app_state.run_manager.journal.append(row.id, [encode_entry(end)], is_last=True)
+                raise
             await self._app_state.run_manager.wait(row.id)
 
     async def _refuse(self, run_id: str, error: str) -> bool:
@@ -197,15 +207,20 @@ class RunPlayer:
             return await self._abandon(new, head, takeovers)
         if not is_new:
             await self._wait_until_free(session.id)
-        if await app_state.store.cancels.is_requested(run_id):
-            return await self._end(new, head, "cancelled", "")
         record = await app_state.store.runs.get(run_id)  # stored with the first step
+        # A run that its server has stopped by force has a cancelled record as well, but its row says "drained".
+        was_cancelled = record is not None and record.status == "cancelled" and row.status == "running"
+        if was_cancelled or await app_state.store.cancels.is_requested(run_id):
+            return await self._end_cancelled(new, head, row)
         runner, replay = await self._turns.runner(agent, session, is_page=bool(new.page_key)), None
         if record is None:
             run, progress = play_new(runner, new), Progress(runner.plan)
         else:
             progress = await runner.progress(session.id)
             run = runner.take_over(session.id, head.envelope, progress)
+            run.record = replace(
+                run.record, parent_run=record.parent_run, tenant=record.tenant, started_ms=record.started_ms
+            )
         if not is_new or record is not None:
             events = await app_state.run_manager.events_so_far(run_id)
             replay_filter = ReplayFilter(events, progress.plan, is_restart=head.player == LEFT)
@@ -219,7 +234,7 @@ class RunPlayer:
 
     async def _is_over(self, row: RunRow, *, is_new: bool) -> bool:
         """Return whether the end of a run is stored, and its followers lack nothing but the end of its stream."""
-        if row.status in ("running", "drained"):
+        if row.status in OPEN:
             return False
         if is_new or row.status in ("cancelled", "refused"):
             return True
@@ -253,6 +268,12 @@ class RunPlayer:
     ) -> None:
         """End a run that is not played any more."""
         run = EndedRun(head.envelope, status, error, answer, lease_token)
+        await self._playing.start(run, new, previous=head.player, takeovers=head.takeovers)
+
+    async def _end_cancelled(self, new: NewRun, head: RunHead, row: RunRow) -> None:
+        """End a run that somebody has cancelled, with what it has used so far."""
+        run = EndedRun(head.envelope, "cancelled", "", lease_token=row.lease_token)
+        run.usage = Usage(row.prompt_tokens, row.completion_tokens)
         await self._playing.start(run, new, previous=head.player, takeovers=head.takeovers)
 
     async def _wait_until_free(self, session_id: str) -> None:

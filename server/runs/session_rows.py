@@ -26,7 +26,9 @@ from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT
 from ragflow_lg.server.database.session_repository import delete_session_rows
 from ragflow_lg.server.database.stored_reference import read_reference
 from ragflow_lg.server.database.tables import (
+    FORKED,
     ID_CHARS,
+    OPEN,
     TENANT_CHARS,
     AgentRow,
     FileRow,
@@ -162,6 +164,10 @@ class SessionRows:
         for row in (row for of_table in rows.values() for row in of_table):
             row.tenant = tenant
         session.visitor = ""
+        for run in rows["runs"]:
+            if run.status in OPEN:
+                run.status = FORKED  # it goes on only if somebody asks for it
+            run.request_key, run.request_hash, run.restarts, run.page_key = None, "", 0, ""
         session.stored_bytes = min(session.stored_bytes or 0, self._rights.max_bytes)
 
     async def _put_agent(self, db: AsyncSession, rows: Mapping[str, list[Any]]) -> None:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import time
 import uuid
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,21 @@ async def test_a_session_goes_on_in_another_server(tmp_path: Path) -> None:
         counts = [database.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("sessions", "messages")]
         assert counts == [0, 0]
         assert database.execute("SELECT count(*) FROM runs").fetchone() == (0,)
+
+
+async def test_an_imported_run_does_not_go_on_by_itself(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    options_of(here)
+    options_of(there)
+    await play(here)
+    columns = "status, restarts, request_hash, page_key"
+    with closing(sqlite3.connect(here / "server.db")) as db, db:
+        db.execute(f"UPDATE runs SET ({columns}, request_key) = ('drained', 1, 'hash', 'page', 'key')")
+    await command(here, "export", "-o", tmp_path / "all.jsonl")
+    await command(there, "import", tmp_path / "all.jsonl", *TAKEN)
+    with closing(sqlite3.connect(there / "server.db")) as db:
+        rows = db.execute(f"SELECT {columns}, request_key FROM runs").fetchall()
+    assert rows == [("forked", 0, "", "", None)]
 
 
 async def test_an_import_says_what_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

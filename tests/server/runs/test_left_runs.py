@@ -1,0 +1,104 @@
+"""A server that starts again continues the runs that its earlier process has left, unless somebody has stopped them."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock
+
+import pytest
+from msgspec import structs
+from pydantic import SecretStr
+
+from ragflow_lg.base.errors import StreamError
+from ragflow_lg.server.database.session_repository import RunRepository
+from ragflow_lg.server.database.tables import RunRow
+from ragflow_lg.server.runs.left_runs import continue_left_runs
+from ragflow_lg.server.runs.run_player import RunPlayer
+from ragflow_lg.services.chat import Usage
+from tests.fakes.services import Reply
+from tests.server.http.app_server import AppServer, start_app
+from tests.server.replicas import TWO_MESSAGES
+
+
+@asynccontextmanager
+async def left_run(folder: Path) -> AsyncGenerator[tuple[AppServer, RunRow]]:
+    """Start a server whose earlier process was stopped while a model answered."""
+    options: dict[str, Any] = {
+        "checkpoints": f"sqlite:///{folder}/sessions.db",
+        "database": SecretStr(f"sqlite:///{folder}/server.db"),
+    }
+    async with start_app(
+        folder, [Reply("first", usage=Usage(7, 3, 1)), Reply("never", hangs=True)], **options
+    ) as server:
+        agent_id = await server.agent(TWO_MESSAGES)
+        session = await server.session(agent_id)
+        asking = asyncio.create_task(server.ask(agent_id, session_id=session))
+        while not server.model.is_hanging:
+            await asyncio.sleep(0.01)
+        await server.app_state.run_manager.drain(0)
+        await asking
+    async with start_app(folder, [Reply("second")], **options) as server:
+        row = await RunRepository(server.app_state.database, "tenant").newest(session)
+        assert row is not None
+        assert row.status == "drained"
+        yield server, row
+
+
+async def continue_it(server: AppServer, row: RunRow) -> str:
+    await continue_left_runs(server.app_state, server.turns)
+    return (await server.turns.playing.result("tenant", row.id))[0]
+
+
+async def test_a_left_run_goes_on_as_what_it_was(tmp_path: Path) -> None:
+    """Its record lost its beginning, its tenant and the run that it repeats."""
+    async with left_run(tmp_path) as (server, row):
+        runs = server.app_state.store.runs
+        record = await runs.get(row.id)
+        assert record is not None
+        began = structs.replace(record, parent_run="parent", tenant="tenant", started_ms=5)
+        await runs.put(began)
+        assert await continue_it(server, row) == "succeeded"
+        record = await runs.get(row.id)
+        assert record is not None
+        assert (record.parent_run, record.tenant, record.started_ms) == ("parent", "tenant", 5)
+        assert len(server.model.requests) == 1
+
+
+@pytest.mark.parametrize("how", ["session", "client"])
+async def test_a_left_run_that_was_cancelled_does_not_go_on(tmp_path: Path, how: str) -> None:
+    """Its user cancelled the session before the server went on, or its process died when it had cancelled the run."""
+    async with left_run(tmp_path) as (server, row):
+        if how == "session":
+            await server.turns.playing.cancel_session(row.session_id, "tenant")
+        else:
+            record = await server.app_state.store.runs.get(row.id)
+            assert record is not None
+            await server.app_state.store.runs.put(structs.replace(record, status="cancelled"))
+            async with server.app_state.database.writing() as db:
+                (await db.get_one(RunRow, row.id)).status = "running"
+        assert await continue_it(server, row) == "cancelled"
+        assert not server.model.requests
+        ended = await RunRepository(server.app_state.database, "tenant").get(row.id)
+        assert ended is not None
+        assert ended.prompt_tokens == row.prompt_tokens > 0
+
+
+async def test_a_left_run_that_fails_unexpectedly_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ended the continuation of all others."""
+    monkeypatch.setattr(RunPlayer, "can_restart", AsyncMock(side_effect=ValueError("What?")))
+    async with left_run(tmp_path) as (server, row):
+        assert await continue_it(server, row) == "drained"
+        assert f"run {row.id} is not continued" in caplog.messages
+
+
+async def test_the_stream_of_a_left_run_that_cannot_go_on_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with left_run(tmp_path) as (server, row):
+        monkeypatch.setattr(server.turns, "runner", AsyncMock(side_effect=StreamError("It is away.")))
+        assert await continue_it(server, row) == "drained"
+        end = await server.app_state.run_manager.read_end(row.id)
+        assert end is not None
+        assert end.is_interruption
