@@ -36,6 +36,7 @@ _ADDRESS = re.compile(r"(?:https?://|mailto:)\S", re.IGNORECASE)
 _CODE_LANGUAGE = re.compile(r"[\w+#.-]{1,40}")
 _PIECE = re.compile(r".{1,20}")
 _LONG_WORD = re.compile(r"[!-~]{60,}")
+_TYPST_MARK = re.compile(r"([0-9]*)(\.|[-+/]\Z|=+\Z)")
 _NO_ATTRIBUTES: list[Any] = ["", [], []]
 _WITH_DIRECTION = frozenset({"Para", "Header", "BulletList", "OrderedList", "Table"})
 
@@ -251,11 +252,19 @@ class DocumentWriter:
         return [{"t": "Code", "c": [_NO_ATTRIBUTES, latex.strip()]}]
 
     def _word(self, word: str) -> list[Element]:
-        """Return a word, for Typst in pieces: Pandoc's time grows with their square, and only words can be broken."""
+        """Return a word, for Typst in pieces: Pandoc's time grows with their square, and only words can be broken.
+
+        Pandoc leaves some marks to Typst: a dot after ``#strong[…]`` would begin the name of a method, and a cell with
+        ``- 5`` would show a list.
+        """
         if self._target != "typst":
             return [_text(word)]
+        escaped: list[Element] = []
+        if match := _TYPST_MARK.match(word):
+            escaped = [_text(match[1]), {"t": "RawInline", "c": ["typst", f"\\{match[2]}"]}]
+            word = word[match.end() :]
         pieces = _PIECE.findall(_LONG_WORD.sub(lambda match: "\u200b".join(_PIECE.findall(match[0])), word))
-        return [_text(piece) for piece in pieces]
+        return [*escaped, *map(_text, pieces)]
 
 
 _LINE_BREAK = {"t": "LineBreak"}

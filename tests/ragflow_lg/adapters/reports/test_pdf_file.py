@@ -1,7 +1,9 @@
 """PDF files: text, pages and fonts, read by pypdf."""
 
 import io
+import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +231,25 @@ def test_typst_accepts_every_text(texts: list[str]) -> None:
 def test_code_is_shown(text: str) -> None:
     reader, warnings = write(f"a\n\n{text}\n\nz")
     assert reader.pages[0].extract_text().split()[-1] == "z"
+    assert warnings == []
+
+
+@pytest.mark.parametrize("mark", ["**a**", "*a*", "~~a~~", "[a](https://b)", "`` ` ``", "![a](b)", "[*a*](b)"])
+@pytest.mark.parametrize("text", [".yaml", ".at(panic())", "&#46;b", "...", "(b)", "{b}", ";b", "&lbrack;b]"])
+def test_a_text_after_a_style_is_not_its_code(mark: str, text: str) -> None:
+    reader, warnings = write(f"{mark}{text}")
+    assert reader.pages[0].extract_text().endswith(unescape(text))
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    "text", ["- 5", "+ 5", "/ 5", "/ a: b", "= 5", "== 5", "1. a", "/", "-", "&period;b", "-5 a - b"]
+)
+@pytest.mark.parametrize("around", ["| a |\n|--|\n| {} |", "- {}", "[{}](https://b)", "**{}**"])
+def test_marks_in_cells_and_items_stay_text(text: str, around: str) -> None:
+    marked = re.sub(r"(?<!\w)(?=[-+/=])|(?=\. )", r"\\", text)
+    reader, warnings = write(around.format(marked))
+    assert reader.pages[0].extract_text().replace("\u2212", "-").endswith(unescape(text))
     assert warnings == []
 
 
