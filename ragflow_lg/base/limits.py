@@ -36,7 +36,10 @@ class Limits:
 
 @contextmanager
 def paused(limit: asyncio.Timeout) -> Generator[None]:
-    """Do not count the time spent inside this block."""
+    """Do not count the time spent inside this block. After its end, a limit has no time to count."""
+    if limit.expired():
+        yield
+        return
     clock, end = asyncio.get_running_loop().time, limit.when()
     began = clock()
     limit.reschedule(None)

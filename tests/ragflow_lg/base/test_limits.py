@@ -58,3 +58,14 @@ async def test_paused_time_does_not_count() -> None:
                 await asyncio.sleep(0.4)
             await asyncio.sleep(30)
     assert 0.55 < loop.time() - began < 5
+
+
+async def test_what_has_ended_can_still_wait_for_others() -> None:
+    limits = Limits()
+    with pytest.raises(TimeoutError):  # noqa: PT012 - the end of the block raises
+        async with limits.limit(0.01) as limit:
+            try:
+                await asyncio.sleep(30)
+            finally:
+                with paused(limit):
+                    await asyncio.sleep(0)
