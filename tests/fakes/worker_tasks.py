@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 from ragflow_lg.base.errors import AnswerError, ComponentError
 from ragflow_lg.base.worker_tasks import worker_task
@@ -40,6 +42,15 @@ def sleep_long(seconds: float) -> int:
     """Wait, with a limit of 30 s, and return the id of the process."""
     time.sleep(seconds)
     return os.getpid()
+
+
+@worker_task("Waiting", seconds=30, small_size=0)
+def wait_for_program(report: str, *, dies: bool) -> None:
+    """Write the process id of a program that sleeps into a file, and wait for it, or die."""
+    with subprocess.Popen(["sleep", "30"]) as program:
+        Path(report).write_text(str(program.pid))
+        if dies:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 @worker_task("Searching", seconds=1, small_size=0)

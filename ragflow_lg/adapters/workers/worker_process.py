@@ -6,6 +6,7 @@ import asyncio
 import binascii
 import os
 import pickle
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
@@ -105,10 +106,17 @@ class WorkerProcess:
         return not self._is_killed and self._process.returncode is None
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the process at once, and the programs that it has started."""
         self._is_killed = True
+        if self._process.returncode is None:
+            self._end_group()
+
+    def _end_group(self) -> None:
         with suppress(ProcessLookupError):
-            self._process.kill()
+            try:
+                os.killpg(self.pid, signal.SIGKILL)
+            except (AttributeError, ProcessLookupError):  # Windows has no groups, and a new worker has none yet
+                self._process.kill()
 
     async def wait(self) -> None:
         """Wait until the process has ended."""
@@ -137,10 +145,9 @@ class WorkerProcess:
 
     async def _fail_ended(self, task: WorkerTask[..., Any]) -> NoReturn:
         """Raise an error for a process that has ended without an answer."""
+        self._end_group()
         status = await self._process.wait()
         if sys.platform != "win32":
-            import signal
-
             if status == -signal.SIGXCPU:
                 raise WorkLimitError(
                     f"{task.activity} did not finish within {task.seconds:g} s of processor time and was stopped."

@@ -3,6 +3,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,6 +106,27 @@ async def test_cancelling_kills_the_worker(pool: WorkerPool) -> None:
 
     assert time.monotonic() - begin < 15
     assert {await pool.run(tasks.process_id) for _ in range(3)}
+
+
+@pytest.mark.parametrize("dies", [False, True])
+async def test_a_program_of_a_worker_ends_with_it(pool: WorkerPool, tmp_path: Path, *, dies: bool) -> None:
+    report = tmp_path / "pid"
+    waiting = asyncio.create_task(pool.run(tasks.wait_for_program, str(report), dies=dies))
+    async with asyncio.timeout(20):
+        while not (report.exists() and report.read_text()):
+            await asyncio.sleep(0.01)
+        if not dies:
+            waiting.cancel()
+        await asyncio.wait([waiting])
+        while is_running(int(report.read_text())):
+            await asyncio.sleep(0.01)
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="others compare the priorities of all processes")
