@@ -81,7 +81,9 @@ class SqlRecords:
             where = f"WHERE session = ? AND run_id IN {marks(page)}"
             values = (hex_session(session), *page)
             deletions = [Statement(f"DELETE FROM {table} {where}", values) for table in ("traces", "runs")]
-            await self._write(session, *deletions)
+            of_runs = f"replace(thread_id, '-', '') IN {marks(page)}"
+            flags = Statement(f"DELETE FROM leases WHERE is_cancelled <> 0 AND {of_runs}", tuple(page))
+            await self._write(session, *deletions, flags)
 
     async def delete_session(self, session: str) -> None:
         """Delete all of a session's records."""

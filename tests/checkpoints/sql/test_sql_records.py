@@ -52,3 +52,13 @@ async def test_listings_do_not_block_writes(tmp_path: Path) -> None:
         await asyncio.gather(*(write(number) for number in range(4)))
         is_over.set()
         await asyncio.gather(*readers)
+
+
+async def test_the_flag_of_a_cancelled_run_goes_with_its_record(tmp_path: Path) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+        session, runs = "a" * 32, ["b" * 32, "c" * 32]
+        for run in runs:
+            await store.runs.put(RunRecord(run, session))
+            await store.cancels.request(run)
+        await store.runs.delete(session, runs[:1])
+        assert [await store.cancels.is_requested(run) for run in runs] == [False, True]
