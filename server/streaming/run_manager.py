@@ -174,11 +174,6 @@ class RunManager:
         last = tail.event if tail is not None else None
         return last if isinstance(last, RunEnd) else None
 
-    async def has_events(self, run_id: str) -> bool:
-        """Check whether a run has had any event."""
-        tail = await self.journal.tail(run_id)
-        return tail is not None and (tail.id > 1 or not isinstance(tail.event, RunEnd))
-
     async def is_played(self, run_id: str) -> bool:
         """Check whether any process appears to be executing a run."""
         try:

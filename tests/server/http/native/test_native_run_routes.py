@@ -1,8 +1,10 @@
 import asyncio
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
+from ragflow_lg.base.errors import StreamError
 from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.canvas import canvas as fake_canvas
 from tests.fakes.canvas import node
@@ -149,6 +151,16 @@ async def test_a_turn_is_rerun_from_a_node_with_changed_values(tmp_path: Path) -
             {"node": "LLM:1", "changes": {"env.nothing": 1}},
         ):
             assert problem(await client.post(f"/runs/{run['id']}/rerun", json=wrong)) == (422, "place-unknown")
+
+
+async def test_a_rerun_that_cannot_start_leaves_no_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with native_agent(tmp_path, CHAIN, [Reply("one"), Reply("two")]) as (server, client):
+        run = (await client.post("/runs", json={"query": "hi"})).json()
+        begin = AsyncMock(side_effect=StreamError("Redis is away."))
+        monkeypatch.setattr(server.app_state.run_manager.journal, "begin", begin)
+        assert (await client.post(f"/runs/{run['id']}/rerun", json={"node": "LLM:1"})).status_code == 503
+        sessions = (await client.get("/sessions")).json()["sessions"]
+        assert [session["id"] for session in sessions] == [run["session_id"]]
 
 
 async def test_a_node_in_a_loop_is_rerun_in_its_round(tmp_path: Path) -> None:
