@@ -14,7 +14,7 @@ from ragflow_lg.services.tool_policies import ToolPermits
 
 
 class CanvasLimits(Struct, frozen=True):
-    """Limits on the size of a canvas. The names are those of the settings."""
+    """Limits on the size of a canvas. Two of them are settings."""
 
     canvas_bytes: int = 4 * 1024 * 1024
     """Maximum number of characters in the document."""

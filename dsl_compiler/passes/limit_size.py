@@ -9,7 +9,7 @@ from ragflow_lg.base.values import MAPS
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 
-_HINT = "Split the canvas into several ones that run each other, or raise the limit under [limits] in the settings."
+_HINT = "Split the canvas into several ones that run each other"
 
 
 def limit_size(draft: Draft, reporter: Reporter) -> Draft:
@@ -18,16 +18,17 @@ def limit_size(draft: Draft, reporter: Reporter) -> Draft:
     size = _Size()
     for component in draft.components.values():
         size.measure(component.params, limits.canvas_entries)
-    for actual, limit, name, noun in (
-        (len(draft.components), limits.canvas_components, "canvas_components", "components"),
-        (size.longest, limits.canvas_list, "canvas_list", "entries in one list of its parameters"),
-        (size.entries, limits.canvas_entries, "canvas_entries", "entries in its parameters"),
-        (size.chars, limits.canvas_chars, "canvas_chars", "characters in the texts of its parameters"),
-        (size.braces, limits.canvas_references, "canvas_references", "references and braces in its parameters"),
+    for actual, limit, noun in (
+        (len(draft.components), limits.canvas_components, "components"),
+        (size.longest, limits.canvas_list, "entries in one list of its parameters"),
+        (size.entries, limits.canvas_entries, "entries in its parameters"),
+        (size.chars, limits.canvas_chars, "characters in the texts of its parameters"),
+        (size.braces, limits.canvas_references, "references and braces in its parameters"),
     ):
         if actual > limit:
-            message = f"The canvas has {actual:,} {noun}; the limit {name} is {limit:,}."
-            reporter.report("document-too-large", "error", draft.base, message, _HINT)
+            setting = ", or raise canvas_components under [limits] in the settings" if noun == "components" else ""
+            message = f"The canvas has {actual:,} {noun}; the limit is {limit:,}."
+            reporter.report("document-too-large", "error", draft.base, message, f"{_HINT}{setting}.")
             break
     return draft
 

@@ -279,7 +279,7 @@ class RateError(BusyError, code="rate"):
 class QuotaError(BusyError, code="quota"):
     """A tenant, or a key of embedded pages, has used up a quota.
 
-    ``quota`` is its name, for example ``turns_day``. ``renews_s`` is the number of seconds until the quota is renewed,
+    ``quota`` is its name, for example ``tokens_day``. ``renews_s`` is the number of seconds until the quota is renewed,
     or 0 if something has to be deleted first.
     """
 

@@ -107,9 +107,7 @@ class StateSize:
                 f"All values of the turn would have more than {limits.state_chars:,} characters (state_chars)."
             )
         if entries > 0 and self._entries + entries > limits.state_entries:
-            raise ComponentError(
-                f"All values of the turn would have more than {limits.state_entries:,} entries (state_entries)."
-            )
+            raise ComponentError(f"All values of the turn would have more than {limits.state_entries:,} entries.")
 
     def _put(self, part: str, size: Size) -> None:
         parts = self._parts = {} if self._parts is None else self._parts

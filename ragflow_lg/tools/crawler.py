@@ -67,7 +67,7 @@ class Arguments(BaseModel):
     effects="reads",
     description="Read a web page by its URL. Returns its text as Markdown.",
     source="agent/tools/crawler.py",
-    example=ToolExample("[crawler] obey_robots, max_page_bytes and user_agent; no key is needed"),
+    example=ToolExample("[crawler] obey_robots and user_agent; no key is needed"),
 )
 async def crawler(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Read the page without running its scripts."""

@@ -107,7 +107,7 @@ class CanvasFiles:
         if path is None and (tenant := self._settings().tenant):
             raise SettingsError(
                 f"The tenant {tenant!r} has no canvas {name!r}. "
-                f'Canvases are shared by name in canvases of [tenants."{tenant}"].'
+                f'Canvases are shared as canvases.NAME in keys of [tenants."{tenant}"].'
             )
         if path is None:
             near = get_close_matches(name, canvases, n=1)

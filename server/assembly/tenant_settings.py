@@ -30,6 +30,12 @@ class Rights(NamedTuple):
         names = {name.lower(), name.lower().rpartition("@")[2]}
         return any(fnmatchcase(each, pattern.lower()) for each in names for pattern in self.models)
 
+    def has_provider(self, name: str) -> bool:
+        """Return whether the tenant may use a provider, or some of its models."""
+        names = {name.lower(), name.lower().rpartition("@")[2]}
+        patterns = {part for pattern in self.models for part in (pattern.lower(), pattern.lower().rpartition("@")[2])}
+        return any(fnmatchcase(each, pattern) for each in names for pattern in patterns)
+
     def has_key(self, section: str, name: str) -> bool:
         """Return whether the tenant may use an entry of a section."""
         ignore = str.lower if section == "tools" else str  # the names of tools have no case
@@ -65,7 +71,7 @@ def restrict_settings(settings: Settings, tenant: str, rights: Rights) -> Settin
     copy = settings.model_copy(
         update={
             "default_model": rights.default_model or settings.default_model,
-            "providers": {name: each for name, each in settings.providers.items() if rights.has_model(name)},
+            "providers": {name: each for name, each in settings.providers.items() if rights.has_provider(name)},
             "tools": rights.select("tools", settings.tools),
             "embeddings": {},
             "rerankers": {id_: each for id_, each in settings.rerankers.items() if rights.has_model(id_)},
@@ -79,7 +85,7 @@ def restrict_settings(settings: Settings, tenant: str, rights: Rights) -> Settin
             "http": http if rights.has_key("http", "allow") else http.model_copy(update={"allow": ()}),
         }
     )
-    copy.restrict_providers(tenant, rights.models)
+    copy.restrict_models(tenant, rights.models)
     return copy
 
 

@@ -61,7 +61,8 @@ def _find_unshared(settings: Settings) -> list[CheckResult]:
 def _is_known(name: str, known: Collection[str]) -> bool:
     if any(character in name for character in "*?[") or name.startswith("datasets."):
         return True  # a pattern may be for what comes later
-    return name.lower() in {each.lower() for each in known} or provider_of_model(name) is not None
+    names = {name.lower(), name.lower().rpartition("@")[2]}  # a model can be named with its provider
+    return not names.isdisjoint(each.lower() for each in known) or provider_of_model(name) is not None
 
 
 def _advise(name: str, known: Collection[str]) -> str:

@@ -23,7 +23,7 @@ class TenantSection(Section):
     """
 
     models: tuple[str, ...] | None = None
-    """Models, by provider, such as ``OpenAI``, or by id."""
+    """Models, by provider, such as ``OpenAI``, or by id, such as ``gpt-4.1-mini@OpenAI``."""
     default_model: str = ""
     """``llm_id`` for nodes that do not specify a model, instead of the general ``default_model``."""
     keys: tuple[str, ...] | None = None

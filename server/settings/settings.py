@@ -129,7 +129,7 @@ class Settings(BaseSettings):
     unless it has a section."""
 
     _tenant: str = PrivateAttr("")
-    _known_names: tuple[str, ...] = PrivateAttr(("*",))
+    _shared_models: tuple[str, ...] = PrivateAttr(("*",))
 
     @classmethod
     def settings_customise_sources(
@@ -143,9 +143,9 @@ class Settings(BaseSettings):
         """Return the sources in order: the environment overrides the file, whose contents are passed as arguments."""
         return env_settings, init_settings
 
-    def restrict_providers(self, tenant: str, patterns: tuple[str, ...]) -> None:
-        """Leave a tenant only the providers from the environment that match, by name."""
-        self._tenant, self._known_names = tenant, patterns
+    def restrict_models(self, tenant: str, patterns: tuple[str, ...]) -> None:
+        """Leave a tenant only the models whose provider or id matches, also of providers from the environment."""
+        self._tenant, self._shared_models = tenant, patterns
 
     @property
     def store_options(self) -> StoreOptions:
@@ -253,14 +253,15 @@ class Settings(BaseSettings):
 
     def chat_settings(self, *, override_model: str = "") -> ChatModelSettings:
         """Return the settings for the chat models. ``override_model`` replaces every model in a canvas."""
-        names = self._known_names
+        providers = [pattern.lower().rpartition("@")[2] for pattern in self._shared_models]
         known = {
             name: provider
             for name, provider in _known_providers().items()
-            if any(fnmatchcase(name.lower(), pattern.lower()) for pattern in names)
+            if any(fnmatchcase(name.lower(), pattern) for pattern in providers)
         }
         return ChatModelSettings(
             tenant=self._tenant,
+            shared=self._shared_models,
             default_model=self.default_model
             or next((model for name, model in _DEFAULT_MODELS.items() if name in known), DEMO),
             override_model=override_model,

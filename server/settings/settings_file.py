@@ -33,15 +33,15 @@ MAX_NAME = 80
 
 def unknown_variables(settings: Iterable[str]) -> list[str]:
     """Return a line for each variable that looks like a setting but is not one. Values are not shown."""
-    names = {*(PREFIX + name.upper() for name in settings), FILE_VARIABLE}
+    names = {*(name.upper() for name in settings), FILE_VARIABLE.removeprefix(PREFIX)}
     problems: list[str] = []
     for variable in sorted(os.environ):
         first = variable.upper().removeprefix(PREFIX).partition("__")[0]
-        if not variable.upper().startswith(PREFIX) or PREFIX + first in names:
+        if not variable.upper().startswith(PREFIX) or first in names:
             continue
-        near = get_close_matches((PREFIX + first)[:MAX_NAME], names, n=1, cutoff=0.8)
+        near = get_close_matches(first[:MAX_NAME], names, n=1, cutoff=0.7)
         rest = variable[len(PREFIX) + len(first) :]
-        hint = f" Did you mean {near[0]}{rest}?" if near else " Unset it or correct its name."
+        hint = f" Did you mean {PREFIX}{near[0]}{rest}?" if near else " Unset it or correct its name."
         problems.append(f"  {variable}: unknown setting.{hint}")
     return problems
 

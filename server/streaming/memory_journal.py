@@ -126,7 +126,7 @@ class MemoryJournal:
             if run.is_over_limit:
                 raise StreamError(
                     f"The events of run {run_id} were removed: all runs of its tenant together have more than "
-                    f"{self._max_owner_bytes:,} bytes (max_owner_bytes). Its session contains the messages."
+                    f"{self._max_owner_bytes:,} bytes. Its session contains the messages."
                 )
             if run.is_dropped:
                 raise unknown_run(run_id, self.retention_s, is_shared=False)

@@ -28,7 +28,7 @@ def example(kind: type[RagflowLgError]) -> RagflowLgError:
         "CompileError": ([Diagnostic("json-invalid", "error", "", "It ends too early.")],),
         "CodeLimitError": ("It took too long.", "timeout_s"),
         "NodeTimeoutError": ("LLM:0", 2.5),
-        "QuotaError": ("turns_day", 100, "tenant", "It is renewed at 00:00 UTC."),
+        "QuotaError": ("tokens_day", 100, "tenant", "It is renewed at 00:00 UTC."),
         "RunCancelled": ("LLM:0",),
         "AnswerError": ({"size": "It is required."},),
         "UndeclaredTargetError": ("Switch:0", "Message:1"),

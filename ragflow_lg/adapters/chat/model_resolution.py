@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from ragflow_lg.adapters.chat.demo_chat import DemoChat
@@ -101,6 +102,8 @@ class ChatModelSettings:
     models: Mapping[str, ModelSettings] = field(default_factory=dict[str, ModelSettings])
     tenant: str = ""
     """The tenant that may use no other providers, or ``""``. For error messages."""
+    shared: tuple[str, ...] = ("*",)
+    """What the tenant may use of the providers: patterns of their names, or of ``model@Provider``, ignoring case."""
 
 
 class ConfiguredModels:
@@ -154,11 +157,16 @@ class ConfiguredModels:
         if not name.provider:
             return self._provider_of_model(name, llm_id)
         for key in (f"{name.instance}@{name.provider}".lower(), name.provider.lower()):
-            if key in self._all_providers:
+            if key in self._all_providers and self._is_shared(name.model, key):
                 return self._all_providers[key]
         if tenant := self._settings.tenant:
-            raise _unshared(llm_id, f"no provider {name.provider!r}", tenant)
+            raise _unshared(llm_id, f"no provider {name.provider!r} of it", tenant)
         raise self._missing_provider(name, llm_id)
+
+    def _is_shared(self, model: str, provider: str) -> bool:
+        plain_name = provider.rpartition("@")[2]
+        names = {each.lower() for each in (provider, plain_name, f"{model}@{plain_name}")}
+        return any(fnmatchcase(each, pattern.lower()) for each in names for pattern in self._settings.shared)
 
     def _missing_provider(self, name: ModelName, llm_id: str) -> SettingsError:
         """Return the error for a provider without settings and without a key in the environment."""
@@ -184,8 +192,9 @@ class ConfiguredModels:
 
     def _provider_of_model(self, name: ModelName, llm_id: str) -> tuple[str, ProviderSettings]:
         """Return the provider that lists the model, or the only provider."""
-        matches = [provider for provider in self._providers.values() if name.model in provider[1].models]
-        others = self._providers or self._all_providers
+        providers = self._providers or self._all_providers
+        others = {key: provider for key, provider in providers.items() if self._is_shared(name.model, key)}
+        matches = [provider for provider in others.values() if name.model in provider[1].models]
         matches = matches or (list(others.values()) if len(others) == 1 else [])
         if not matches and self._settings.tenant:
             raise _unshared(llm_id, "no provider of it", self._settings.tenant)
@@ -276,7 +285,7 @@ def _section(provider: str) -> str:
 def _unshared(llm_id: str, what: str, tenant: str) -> SettingsError:
     return SettingsError(
         f"The model {llm_id!r} cannot be used: the tenant {tenant!r} has {what}. "
-        f'Providers are shared by name in providers of [tenants."{tenant}"].'
+        f'Models are shared by provider or id in models of [tenants."{tenant}"].'
     )
 
 

@@ -273,7 +273,7 @@ class McpSession:
                 status = error.response.status_code
                 return f"{host} answered {status}. Check the server's url, headers and variables in the settings."
             case AnswerTooLargeError():
-                return f"{host} {error} (max_result_bytes)."
+                return f"{host} {error}."
             case httpx.ConnectError() | httpx.ConnectTimeout():
                 return f"Cannot connect to {host}: {error or 'no answer'}."
             case httpx.HTTPError():
@@ -313,7 +313,7 @@ class McpSession:
             else:
                 others.append(content.type)
         if len(result.model_dump_json()) > (limit := self._settings.max_result_bytes):
-            raise ServiceError(f"The result is larger than the limit of {limit:,} bytes (max_result_bytes).")
+            raise ServiceError(f"The result is larger than the limit of {limit:,} bytes.")
         return ServerAnswer(tuple(texts), tuple(others), result.structuredContent, bool(result.isError))
 
 

@@ -38,8 +38,7 @@ class WorkerReports(Struct, frozen=True):
         require("spreadsheets" if request.format == "xlsx" else "reports", f"Writing {request.format.upper()} files")
         if len(request.text) > self.settings.max_chars:
             raise ServiceError(
-                f"The text has {len(request.text):,} characters, more than the {self.settings.max_chars:,} "
-                "in [reports] max_chars."
+                f"The text has {len(request.text):,} characters; a file can have {self.settings.max_chars:,}."
             )
         layout = request.layout
         if any(len(text) > MAX_LAYOUT_CHARS for text in (layout.header, layout.footer, layout.watermark)):

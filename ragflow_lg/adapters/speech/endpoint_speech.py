@@ -106,8 +106,7 @@ class EndpointSpeech:
             raise SettingsError("There is no model that transcribes audio: add [transcription] to the settings.")
         if len(content) > settings.max_audio_bytes:
             raise ServiceError(
-                f"The audio file {name!r} of {len(content):,} bytes exceeds {settings.max_audio_bytes:,} "
-                "([transcription] max_audio_bytes)."
+                f"The audio file {name!r} has {len(content):,} bytes; at most {settings.max_audio_bytes:,} are sent."
             )
         import httpx
 

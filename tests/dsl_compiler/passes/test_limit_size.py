@@ -26,11 +26,11 @@ def problems(components: dict[str, Any], **more: Any) -> list[str]:
 @each_row(
     ("components", "message"),
     [
-        ({f"n{i}": text() for i in range(2_001)}, "2,002 components; the limit canvas_components is 2,000."),
+        ({f"n{i}": text() for i in range(2_001)}, "2,002 components; the limit is 2,000."),
         ({"n": text(script="x" * 2_200_000)}, "2,200,005 characters in the texts of its parameters; the limit"),
         ({"n": text(script="{sys.query}" * 60_000)}, "60,000 references and braces in its parameters; the limit"),
-        ({"n": with_param([0] * 10_001)}, "10,001 entries in one list of its parameters; the limit canvas_list is"),
-        ({"n": with_param([[0] * 9_000] * 20)}, "entries in its parameters; the limit canvas_entries is 100,000."),
+        ({"n": with_param([0] * 10_001)}, "10,001 entries in one list of its parameters; the limit is"),
+        ({"n": with_param([[0] * 9_000] * 20)}, "entries in its parameters; the limit is 100,000."),
     ],
 )
 def test_a_canvas_that_exceeds_a_limit_is_refused_quickly(components: dict[str, Any], message: str) -> None:

@@ -122,7 +122,7 @@ async def test_an_impossible_change_leaves_the_variable(value: Any, operator: st
 
 
 @pytest.mark.parametrize(
-    ("limits", "text"), [(StateLimits(100, 1_000_000), "state_chars"), (StateLimits(1_000_000, 50), "state_entries")]
+    ("limits", "text"), [(StateLimits(100, 1_000_000), "state_chars"), (StateLimits(1_000_000, 50), "50 entries")]
 )
 async def test_a_list_that_grows_in_a_loop_stays_within_the_limits(limits: StateLimits, text: str) -> None:
     body = {"one": assign_node("env.l", "begin@items", "extend")}

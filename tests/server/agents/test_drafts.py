@@ -132,7 +132,7 @@ async def test_the_limits_of_the_settings_apply(pool: WorkerPool) -> None:
     for notes in ("", "x" * 2 * SMALL_BYTES):
         can_run, (problem,) = await find_diagnostics(pool, settings, encode({i: text() for i in "abc"}, notes=notes))
         assert not can_run
-        assert "4 components; the limit canvas_components is 3." in problem.message
+        assert "4 components; the limit is 3." in problem.message
 
 
 @pytest.mark.parametrize("notes", ["", "x" * 2 * SMALL_BYTES])

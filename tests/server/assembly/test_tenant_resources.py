@@ -65,6 +65,23 @@ async def test_a_tenant_has_the_models_keys_and_servers_of_its_section() -> None
         assert stranger.all_secrets[: len(shop.secrets)] == shop.secrets  # all of them are redacted for everybody
 
 
+@pytest.mark.parametrize("own", [True, False])
+async def test_a_tenant_may_use_the_models_whose_ids_its_section_has(
+    monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    provider = "Cloud" if own else "OpenAI"
+    others = {"Cloud": SECTIONS["providers"]["Cloud"]} if own else {}
+    sections: dict[str, Any] = {"default_model": "", "providers": others}
+    async with resources(**sections, tenants={"shop": {"models": [f"BIG@{provider}", "rerank@*"]}}) as tenants:
+        models = tenants.services("shop").models
+        for name in ("big", f"big@{provider}"):
+            models.model(name)
+        for name in ("", "small", f"small@{provider}"):
+            with pytest.raises(SettingsError, match=r"of it\. Models are shared .* in models of \[tenants"):
+                models.model(name)
+
+
 async def test_the_first_tenant_and_an_only_tenant_may_use_everything() -> None:
     async with resources("acme", tenants={}) as tenants:
         assert tenants.services("default") is tenants.services("acme")

@@ -33,9 +33,10 @@ def test_names_that_canvases_write_in_another_way_are_known() -> None:
     sections: dict[str, Any] = {
         "rerankers": {"bge": {"base_url": "http://127.0.0.1", "model": "bge"}},
         "tools": {"Tavily": {}},
+        "providers": {"Cloud": {"base_url": "http://127.0.0.1"}},
         "tenants": {
             "*": {
-                "models": ["rerank@Jina", "bge"],
+                "models": ["rerank@Jina", "bge", "gpt-4.1@OpenAI", "big@cloud"],
                 "keys": ["tools.tavily", "datasets.any"],
             }
         },

@@ -157,7 +157,7 @@ async def test_a_quota_that_is_used_up_only_delays_the_answer(tmp_path: Path, mo
     async with waiting(tmp_path) as (server, client, run, time):
         time.ms = expire_ms(run)
         with monkeypatch.context() as patched:
-            refuse = AsyncMock(side_effect=QuotaError("turns_day", 1, "tenant", "Wait.", renews_s=60))
+            refuse = AsyncMock(side_effect=QuotaError("tokens_day", 1, "tenant", "Wait.", renews_s=60))
             patched.setattr(server.turns.quotas, "begin_turn", refuse)
             await end_pauses(server, time)
         assert await runs_of(client) == [run]

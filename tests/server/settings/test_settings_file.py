@@ -180,6 +180,7 @@ def test_the_behaviours_of_ragflow(home: Path, monkeypatch: pytest.MonkeyPatch) 
         ("RAGFLOW_LG_DEFAULTMODEL", "DEFAULTMODEL: unknown setting. Did you mean RAGFLOW_LG_DEFAULT_MODEL?"),
         ("ragflow_lg_htp__Timeout_s", "Did you mean RAGFLOW_LG_HTTP__Timeout_s?"),
         ("RAGFLOW_LG_ZZZ", "RAGFLOW_LG_ZZZ: unknown setting. Unset it or correct its name."),
+        ("RAGFLOW_LG_QUOTAS__TURNS_DAY", "unknown setting. Unset it or correct its name."),
         ("RAGFLOW_LG_SETTING", "Did you mean RAGFLOW_LG_SETTINGS?"),
     ],
 )  # fmt: skip
@@ -187,7 +188,7 @@ def test_an_unknown_variable_is_reported_with_a_similar_name(
     monkeypatch: pytest.MonkeyPatch, name: str, problem: str
 ) -> None:
     monkeypatch.setenv(name, "geheim")
-    (line,) = unknown_variables(["default_model", "http"])
+    (line,) = unknown_variables(["default_model", "http", "otel"])
     assert problem in line
     assert "geheim" not in line
 

@@ -91,7 +91,7 @@ async def test_every_kind_of_result(open_server: OpenServer) -> None:
         while "mine" not in (await call("which_were_cancelled")).texts[0]:
             await asyncio.sleep(0.01)
         # A too large result is an error, and the next call succeeds.
-        with pytest.raises(ServiceError, match=r"100,000 bytes.*max_result_bytes"):
+        with pytest.raises(ServiceError, match="100,000 bytes"):
             await call("huge", size=300_000)
         assert (await call("add", a=2, b=2)).texts == ("4",)
 

@@ -98,7 +98,7 @@ async def test_images_have_limits() -> None:
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        (ReportRequest("a" * 500_001, "pdf"), "[reports] max_chars"),
+        (ReportRequest("a" * 500_001, "pdf"), "a file can have 500,000"),
         (ReportRequest("a", "pdf", Layout("h" * 2_001)), "at most 2,000 characters"),
     ],
 )

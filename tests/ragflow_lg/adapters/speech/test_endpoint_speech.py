@@ -91,7 +91,7 @@ async def test_an_answer_without_text_is_an_error(text: str) -> None:
 async def test_a_large_file_is_not_sent() -> None:
     http = OneResponse(HttpResponse(200, {}, '{"text": "x"}', ""))
     speech = EndpointSpeech({}, TranscriptionSettings("http://v", "m", max_audio_bytes=3), http)
-    with pytest.raises(ServiceError, match=r"'a.wav' of 4 bytes exceeds 3 \(\[transcription\] max_audio_bytes\)"):
+    with pytest.raises(ServiceError, match=r"'a.wav' has 4 bytes; at most 3 are sent"):
         await speech.transcribe("a.wav", "audio/wav", b"1234")
     assert http.requests == []
 
