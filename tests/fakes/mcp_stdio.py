@@ -32,7 +32,7 @@ def answer(id_: Any, result: Any) -> None:
 def call_tool(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     text = {
         "process": lambda: f"{os.getpid()} {child.pid if child else 0}",
-        "environment": lambda: " ".join(sorted(os.environ)),
+        "environment": lambda: json.dumps(dict(os.environ)),
         "echo": lambda: json.dumps(arguments),
         "huge": lambda: "x" * arguments["size"],
         "die": lambda: os._exit(3),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import lru_cache, partial
 from importlib import import_module
@@ -39,8 +40,11 @@ class LimitedClient(httpx.AsyncClient):
 
 
 def limit_hooks(max_event_bytes: int = 0) -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
-    """Return the ``event_hooks`` of an asynchronous client of httpx or httpx2 that limit its answers."""
-    return {"request": [_refuse_compression], "response": [partial(_limit, max_event_bytes or MAX_EVENT_BYTES)]}
+    """Return the ``event_hooks`` of an asynchronous client of httpx or httpx2 that limit its answers.
+
+    With ``max_event_bytes``, streams are sessions: each event has this limit, and all of them together have none.
+    """
+    return {"request": [_refuse_compression], "response": [partial(_limit, max_event_bytes)]}
 
 
 async def _refuse_compression(request: Any) -> None:
@@ -86,8 +90,10 @@ class _Meter:
 
     def __init__(self, kind: str, max_event_bytes: int) -> None:
         self._ends = _EVENT_ENDS.get(kind, ())
-        self._max_event_bytes = max_event_bytes
-        self._limit = MAX_STREAM_BYTES if kind in _EVENT_ENDS else MAX_ANSWER_BYTES
+        self._max_event_bytes = max_event_bytes or MAX_EVENT_BYTES
+        self._limit = MAX_ANSWER_BYTES
+        if kind in _EVENT_ENDS:
+            self._limit = sys.maxsize if max_event_bytes else MAX_STREAM_BYTES
         self._size = self._event_size = 0
         self._tail = b""
 

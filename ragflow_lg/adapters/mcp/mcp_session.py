@@ -1,4 +1,4 @@
-"""One session with an MCP server, opened by ``langchain-mcp-adapters``.
+"""One session with an MCP server, opened by ``langchain-mcp-adapters`` or, for a program, by the SDK.
 
 A task of its own opens and closes the session, because the SDK requires both in the same task. Calls can be made from
 any task. When the session ends, all pending calls fail.
@@ -17,7 +17,7 @@ import anyio
 import httpcore
 import httpx
 from langchain_mcp_adapters.sessions import create_session
-from mcp import ClientSession, McpError
+from mcp import ClientSession, McpError, StdioServerParameters, stdio_client
 from mcp.types import (
     CONNECTION_CLOSED,
     CallToolRequest,
@@ -163,27 +163,31 @@ class McpSession:
         settings = self._settings
         async with AsyncExitStack() as stack:
             async with asyncio.timeout(settings.initialize_timeout_s):
-                session = await stack.enter_async_context(create_session(self._connection()))
+                session = await self._open(stack)
                 await session.initialize()
             self._ready.set_result(session)
             await asyncio.wait({self._end_reason})
 
-    def _connection(self) -> Any:
-        """Return the connection as `langchain_mcp_adapters.sessions.create_session` takes it."""
+    async def _open(self, stack: AsyncExitStack) -> ClientSession:
         settings = self._settings
-        session: dict[str, Any] = {
+        options: dict[str, Any] = {
             "client_info": Implementation(name="ragflow-lg", version="1"),
             "message_handler": self._on_message,
         }
-        if settings.kind == "stdio":
-            return {
-                "transport": "stdio",
-                "command": settings.command,
-                "args": list(settings.args),
-                "env": dict(settings.env),
-                "encoding_error_handler": "replace",
-                "session_kwargs": session,
-            }
+        if settings.kind != "stdio":
+            return await stack.enter_async_context(create_session(self._connection(options)))
+        program = StdioServerParameters(  # langchain-mcp-adapters would fill ${NAME} in from our environment
+            command=settings.command,
+            args=list(settings.args),
+            env=dict(settings.env),
+            encoding_error_handler="replace",
+        )
+        received, sent = await stack.enter_async_context(stdio_client(program))
+        return await stack.enter_async_context(ClientSession(received, sent, **options))
+
+    def _connection(self, options: dict[str, Any]) -> Any:
+        """Return the connection as `langchain_mcp_adapters.sessions.create_session` takes it."""
+        settings = self._settings
         return {
             "transport": settings.kind,
             "url": str(_public_url(settings.url)),
@@ -191,7 +195,7 @@ class McpSession:
             "timeout": settings.initialize_timeout_s,
             "sse_read_timeout": _DAY_S,  # a call has a limit of its own
             "httpx_client_factory": self._make_client,
-            "session_kwargs": session,
+            "session_kwargs": options,
         }
 
     def _make_client(self, headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx.AsyncClient:

@@ -1,6 +1,7 @@
 """Sessions with real servers over each transport."""
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from ragflow_lg.adapters.http import answer_limits
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.mcp.mcp_servers import McpServers
@@ -151,6 +153,14 @@ async def test_a_running_call_is_not_repeated_when_the_server_rejects_another(po
             await working
 
 
+@pytest.mark.parametrize("path", ["/mcp", "/sse"])
+async def test_a_session_has_no_limit_of_all_its_answers(port: int, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer_limits, "MAX_STREAM_BYTES", 20_000)
+    async with servers_of(s=over_http(port, path)) as servers:
+        for _ in range(3):
+            assert len(await text_of(servers, "huge", size=9_000)) == 9_000
+
+
 async def test_headers_have_variables_and_the_canvas_overrides_them(port: int) -> None:
     headers = {"Authorization": "Bearer $token", "X-Team": "a", "X-Empty": "Bearer "}
     async with servers_of(s=over_http(port, headers=headers, variables={"token": "abc"})) as servers:
@@ -222,10 +232,11 @@ async def test_closing_the_servers_fails_pending_calls(port: int) -> None:
 
 async def test_the_environment_of_a_process_is_minimal_and_no_shell_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    async with servers_of(s=tiny(env={"TOKEN": "$(id)"})) as servers:
-        names = set((await text_of(servers, "environment")).split())
-    assert "TOKEN" in names
-    assert names <= {"HOME", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TOKEN", "USER"}
+    token = "$(id) ${OPENAI_API_KEY}"
+    async with servers_of(s=tiny(env={"TOKEN": token})) as servers:
+        environment = json.loads(await text_of(servers, "environment"))
+    assert environment["TOKEN"] == token
+    assert set(environment) <= {"HOME", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TOKEN", "USER"}
 
 
 def wait_for_exit(pids: list[int], limit_s: float = 20.0) -> list[int]:
