@@ -10,13 +10,10 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from concurrent.futures import Future, wait
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import cache
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from anyio.from_thread import BlockingPortal
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -76,31 +73,38 @@ def iterate_blocking(iterator: AsyncGenerator[T]) -> Iterator[T]:
 
 def _start(coroutine: Coroutine[Any, Any, T]) -> Future[T]:
     """Start a task in the shared loop. To cancel its result cancels the task."""
-    try:
-        return _portal().start_task_soon(lambda: coroutine)
-    except RuntimeError:
+    with _opening:
+        loop, thread = _shared_loop()
+    if thread is threading.current_thread():
         coroutine.close()
-        raise RuntimeError(
-            "A blocking call inside asynchronous code waits for itself: use the asynchronous method."
-        ) from None
+        raise RuntimeError("A blocking call inside asynchronous code waits for itself: use the asynchronous method.")
+    return asyncio.run_coroutine_threadsafe(coroutine, loop)
 
 
 @cache
-def _portal() -> BlockingPortal:
-    """Return the way into the shared loop, whose thread ends with the process."""
-    import anyio
-    from anyio.from_thread import BlockingPortal
+def _shared_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+    """Return the shared loop, and its thread, which ends with the process."""
+    loop = asyncio.new_event_loop()
 
-    opened: Future[BlockingPortal] = Future()
+    def serve() -> None:
+        while True:
+            with suppress(SystemExit, KeyboardInterrupt):  # a call gets its own, and the loop serves the others
+                loop.run_forever()
 
-    async def serve() -> None:
-        async with BlockingPortal() as portal:
-            opened.set_result(portal)
-            await portal.sleep_until_stopped()
+    thread = threading.Thread(target=serve, name="ragflow-lg-blocking-calls", daemon=True)
+    thread.start()
+    return loop, thread
 
-    threading.Thread(target=anyio.run, args=(serve,), name="ragflow-lg-blocking-calls", daemon=True).start()
-    return opened.result()
+
+_opening = threading.Lock()
+
+
+def _forget() -> None:
+    """Forget the loop, and the lock, which another thread may have held when the process was forked."""
+    global _opening
+    _opening = threading.Lock()
+    _shared_loop.cache_clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_portal.cache_clear)  # a forked process has no copy of the thread
+    os.register_at_fork(after_in_child=_forget)  # a forked process has no copy of the thread

@@ -1,11 +1,14 @@
 import asyncio
+import sys
 import threading
 from collections.abc import AsyncGenerator, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import cast
 
 import pytest
 
+from ragflow_lg.base import blocking_calls
 from ragflow_lg.base.blocking_calls import MAX_AHEAD, iterate_blocking, run_blocking
 
 word: ContextVar[str] = ContextVar("word", default="")
@@ -34,6 +37,33 @@ def test_errors_reach_the_caller() -> None:
 
     with pytest.raises(ValueError, match="no"):
         run_blocking(fail())
+
+
+def test_first_calls_of_several_threads_share_one_loop() -> None:
+    blocking_calls._shared_loop.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    with ThreadPoolExecutor(8) as threads:
+        barrier = threading.Barrier(8)
+
+        def call() -> asyncio.AbstractEventLoop:
+            barrier.wait()
+            return run_blocking(report())[2]
+
+        calls = [threads.submit(call) for _ in range(8)]
+        assert len({result.result() for result in calls}) == 1
+
+
+@pytest.mark.parametrize("in_task", [False, True])
+def test_a_call_that_exits_does_not_end_the_loop(*, in_task: bool) -> None:
+    async def leave() -> None:
+        sys.exit(3)
+
+    async def call() -> None:
+        await (asyncio.create_task(leave()) if in_task else leave())
+
+    loop = run_blocking(report())[2]
+    with pytest.raises(SystemExit):
+        run_blocking(call())
+    assert run_blocking(report())[2] is loop
 
 
 def test_the_shared_loop_cannot_wait_for_itself() -> None:
