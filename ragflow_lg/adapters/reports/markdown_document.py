@@ -26,8 +26,8 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]"
 _CODE_OR_FORMULA = re.compile(
     r"^ {0,3}(?P<fence>```+|~~~+).*?(?:^ {0,3}(?P=fence)|\Z)"  # code is left as it is
     r"|(?<!`)(?P<ticks>`+)(?!`).{1,2000}?(?<!`)(?P=ticks)(?!`)"
-    r"|\\\((?P<inline>.{1,2000}?)\\\)"
-    r"|\\\[(?P<block>.{1,2000}?)\\\]"
+    r"|(?<!\\)\\\((?P<inline>(?:(?!(?<!\\)\\\().){1,2000}?)\\\)"  # formulas are not nested, or it takes long
+    r"|(?<!\\)\\\[(?P<block>(?:(?!(?<!\\)\\\[).){1,2000}?)\\\]"  # ``\\[2pt]`` is a distance
     r"|(?<!\$)\\begin\{(?P<name>(?:align|equation|gather|multline)\*?)\}(?P<aligned>.{1,2000}?)\\end\{(?P=name)\}",
     re.DOTALL | re.MULTILINE,
 )
