@@ -194,7 +194,10 @@ class _Batch:
         return StatementResult(statement.text, error=error, is_refused=statement.is_sql and not statement.error)
 
     async def run(self, server: Server, statements: Sequence[Statement]) -> list[StatementResult]:
-        """Run the statements on a server. If the connection breaks, the next statement gets another one."""
+        """Run the statements on a server. If the connection breaks, the next statement gets another one.
+
+        If there is none, the statements that have run keep their results: they may have changed the database.
+        """
         results: list[StatementResult] = []
         pending = list(statements)
         while pending:
@@ -206,8 +209,12 @@ class _Batch:
                         if last.columns and not last.rows:
                             return results
             except DriverError as error:
-                reason = self._describe(error.original)
-                raise ServiceError(f"Database Connection Failed! {reason}", is_retryable=True) from None
+                reason = f"Database Connection Failed! {self._describe(error.original)}"
+                if not results:
+                    raise ServiceError(reason, is_retryable=True) from None
+                return results + [
+                    self._failure(each, reason) if self.may_run(each) else self.refuse(each) for each in pending
+                ]
         return results
 
     async def run_on_file(self, workers: Workers, statements: Sequence[Statement]) -> list[StatementResult]:

@@ -3,7 +3,10 @@
 import asyncio
 import resource
 import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +14,8 @@ from msgspec.structs import replace
 
 from ragflow_lg.adapters.sql import configured_databases
 from ragflow_lg.adapters.sql.database_kinds import DatabaseKind
+from ragflow_lg.adapters.sql.rows import Rows
+from ragflow_lg.adapters.sql.servers import DriverError
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.databases import DatabaseAccount
 from tests.fakes.databases import ask, execute, new_database, open_databases
@@ -243,6 +248,29 @@ async def test_a_server_that_is_gone_is_reported(shop: DatabaseAccount, tmp_path
         await ask(databases, "SELECT 1")
     assert caught.value.is_retryable
     assert "sqlalche" not in str(caught.value)
+
+
+async def test_statements_that_have_run_keep_their_results_if_no_other_session_opens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[SimpleNamespace] = []
+
+    async def change(*_: Any) -> Rows:
+        opened[0].is_broken = True
+        return Rows(None, [], 2)
+
+    @asynccontextmanager
+    async def open_session(_: object) -> AsyncGenerator[SimpleNamespace]:
+        if opened:
+            raise DriverError(OSError("it is gone"))
+        opened.append(SimpleNamespace(is_broken=False, is_sending=False, run=change))
+        yield opened[0]
+
+    monkeypatch.setattr(configured_databases, "open_session", open_session)
+    databases = open_databases(DatabaseAccount("postgres", "localhost", 9, "shop", "a", "secret"))
+    first, second = await ask(databases, "UPDATE goods SET id = 1; UPDATE goods SET id = 2", "writer")
+    assert (first.changed, first.error) == (2, "")
+    assert second.error == "Database Connection Failed! it is gone"
 
 
 GREETINGS = [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\1\0\0\0\n", b"\x05\0\0\0\nabc\0", b"\2\0\0\0\xff\xff"]
