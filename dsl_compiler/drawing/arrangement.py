@@ -83,50 +83,52 @@ def node_size(node: SketchNode) -> tuple[float, float]:
 
 def arrange(sketch: Sketch, direction: Direction = "right") -> Arrangement:
     """Return the arrangement of a sketch in columns, with the flow to the right or down."""
-    containers = sketch.containers
+    containers, paths = sketch.containers, _paths(sketch)
     longest = max((text_width(edge.label, LABEL_SIZE) for edge in sketch.edges), default=0.0)
     gap = MIN_GAP if direction == "down" else min(MAX_GAP, max(MIN_GAP, longest + 34))
     sizes = {node.id: node_size(node) for node in sketch.nodes}
+    edges = _edges_by_level(sketch, paths)
     corners: dict[str, tuple[float, float]] = {}
-    for level in [*_innermost_first(sketch), ""]:
+    for level in [*_innermost_first(paths, containers), ""]:
         inside = [node.id for node in sketch.nodes if (node.parent if node.parent in containers else "") == level]
-        places, width, height = _lay_out(inside, _edges_on(sketch, inside), sizes, direction, gap)
+        places, width, height = _lay_out(inside, edges.get(level, ()), sizes, direction, gap)
         corners.update(places)
         if level:
             sizes[level] = max(sizes[level][0], width + PADDING * 2), height + PADDING * 2 + BAR
     boxes: dict[str, Box] = {}
-    for node in sorted(sketch.nodes, key=lambda node: _depth(node.id, sketch)):
+    for node in sorted(sketch.nodes, key=lambda node: len(paths[node.id])):
         above = boxes.get(node.parent)
         x, y = (above.x + PADDING, above.y + BAR + PADDING) if above else (0.0, 0.0)
         boxes[node.id] = Box(x + corners[node.id][0], y + corners[node.id][1], *sizes[node.id])
-    return _draw(sketch, boxes, direction)
+    return _draw(sketch, paths, boxes, direction)
 
 
-def _innermost_first(sketch: Sketch) -> list[str]:
-    return sorted(sketch.containers, key=lambda id_: -_depth(id_, sketch))
+def _innermost_first(paths: Mapping[str, Sequence[str]], containers: Iterable[str]) -> list[str]:
+    return sorted(containers, key=lambda id_: -len(paths[id_]))
 
 
-def _depth(id_: str, sketch: Sketch) -> int:
-    return len(_path_to(id_, sketch.parents)) - 1
+def _paths(sketch: Sketch) -> Mapping[str, Sequence[str]]:
+    """Return for each node its containers from the outermost one, and the node."""
+    parents, paths = sketch.parents, dict[str, Sequence[str]]()
+    for id_ in parents:
+        path = [id_]
+        while (parent := parents[path[-1]]) in parents:
+            path.append(parent)
+        paths[id_] = path[::-1]
+    return paths
 
 
-def _path_to(id_: str, parents: Mapping[str, str]) -> list[str]:
-    """Return the containers of a node from the outermost one, and the node."""
-    path = [id_]
-    while (parent := parents[path[-1]]) in parents:
-        path.append(parent)
-    return path[::-1]
-
-
-def _edges_on(sketch: Sketch, inside: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the edges among some nodes, or between nodes inside of them."""
-    known, parents = set(inside), sketch.parents
-    found: dict[tuple[str, str], None] = {}
+def _edges_by_level(sketch: Sketch, paths: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[tuple[str, str]]]:
+    """Return by container the edges among its nodes, or between nodes inside of them."""
+    found: dict[str, dict[tuple[str, str], None]] = {}
     for edge in sketch.edges:
-        ends = [next((id_ for id_ in _path_to(end, parents) if id_ in known), "") for end in (edge.source, edge.target)]
-        if all(ends) and ends[0] != ends[1]:
-            found[ends[0], ends[1]] = None
-    return list(found)
+        level = ""
+        for source, target in zip(paths[edge.source], paths[edge.target], strict=False):
+            if source != target:
+                found.setdefault(level, {})[source, target] = None
+                break
+            level = source
+    return {level: list(edges) for level, edges in found.items()}
 
 
 def _lay_out(
@@ -199,29 +201,30 @@ def _visit(ids: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[str]:
 
 def arrange_as_in_editor(sketch: Sketch) -> Arrangement:
     """Return the arrangement with the positions that the editor stored."""
-    boxes: dict[str, Box] = {}
+    paths, boxes = _paths(sketch), dict[str, Box]()
     for node in sketch.nodes:
-        path = _path_to(node.id, sketch.parents)
-        x, y = (sum(sketch.positions[id_][axis] for id_ in path) for axis in (0, 1))
+        x, y = (sum(sketch.positions[id_][axis] for id_ in paths[node.id]) for axis in (0, 1))
         boxes[node.id] = Box(x, y, *node_size(node))
-    for id_ in _innermost_first(sketch):
+    for id_ in _innermost_first(paths, sketch.containers):
         own = boxes[id_]
         inside = [boxes[node.id] for node in sketch.nodes if node.parent == id_]
         left, top = min(own.x, *(b.x - PADDING for b in inside)), min(own.y, *(b.y - BAR - PADDING for b in inside))
         right = max(own.x + own.width, *(b.x + b.width + PADDING for b in inside))
         bottom = max(own.y + BAR, *(b.y + b.height + PADDING for b in inside))
         boxes[id_] = Box(left, top, right - left, bottom - top)
-    return _draw(sketch, boxes, "right")
+    return _draw(sketch, paths, boxes, "right")
 
 
-def _draw(sketch: Sketch, boxes: Mapping[str, Box], direction: Direction) -> Arrangement:
+def _draw(
+    sketch: Sketch, paths: Mapping[str, Sequence[str]], boxes: Mapping[str, Box], direction: Direction
+) -> Arrangement:
     """Return the arrangement of boxes, moved into the drawing. The entry into a body is not drawn."""
     left, top = (min(getattr(box, name) for box in boxes.values()) - MARGIN for name in ("x", "y"))
     moved = {id_: replace(box, x=box.x - left, y=box.y - top) for id_, box in boxes.items()}
     wires = [
         _wire(edge, moved[edge.source], moved[edge.target], direction)
         for edge in sketch.edges
-        if edge.source not in _path_to(edge.target, sketch.parents)[:-1]
+        if edge.source not in paths[edge.target][:-1]
     ]
     right = max(box.x + box.width for box in moved.values())
     bottom = max(box.y + box.height for box in moved.values())

@@ -1,4 +1,5 @@
 import random
+import time
 
 import pytest
 
@@ -47,6 +48,14 @@ def test_random_nested_sketches_are_sound() -> None:
         ends = {(f"n{draw.randrange(count)}", f"n{draw.randrange(count)}") for _ in range(count * 2)}
         sketch = Sketch("", nodes, tuple(SketchEdge(a, b, "label") for a, b in sorted(ends)))
         assert_sound(sketch, arrange(sketch, draw.choice(["right", "down"])))
+
+
+def test_deeply_nested_containers_do_not_take_long() -> None:
+    nodes = tuple(SketchNode(f"n{i}", "Title", "X", "", f"n{i - 1}" if i else "") for i in range(500))
+    edges = tuple(SketchEdge(f"n{i}", f"n{i + 1}") for i in range(499))
+    began = time.process_time()
+    arrange(Sketch("", nodes, edges))
+    assert time.process_time() - began < 5
 
 
 def test_an_edge_out_of_a_container_begins_at_its_node() -> None:
