@@ -242,7 +242,7 @@ class RunManager:
         Raises:
             StreamUnknownError: If the run is unknown, or its events have been deleted.
             StreamPositionError: If the run has not yet had an event with the number ``after``.
-            StreamGapError: If the next events have been dropped.
+            StreamGapError: If the next events have been dropped, or ``after`` belongs to an earlier process.
             StreamInterruptedError: If the process executing the run has stopped. The session can be continued.
             RagflowLgError: If the run itself failed.
         """
@@ -381,6 +381,12 @@ class RunManager:
 
     async def _check_position(self, run_id: str, after: int) -> None:
         tail = await self.journal.tail(run_id)
+        if tail is None and after > 0:  # a process that has ended wrote it, and this one has only begun to continue
+            raise StreamGapError(
+                f"Run {run_id} has had no event here so far, so event {after} is not among them. Send no id to get all "
+                "events.",
+                first=1,
+            )
         last = tail.id if tail is not None else 0
         if tail is not None and isinstance(tail.event, RunEnd):
             last -= 1

@@ -80,13 +80,17 @@ class RequestLimits:
 CLIENT_CLOSED_REQUEST = 499
 """Status in logs and metrics if the client disconnected before the request body was complete."""
 
-_SECURITY_HEADERS = (
+_DEFAULT_HEADERS = (
+    (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-"""They prevent content sniffing, framing and scripts. A response may have its own."""
+"""They prevent content sniffing, framing and scripts, and that a browser repeats a stored 404 or 410 by itself.
+
+A response may have its own.
+"""
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -96,7 +100,7 @@ logger = logging.getLogger("ragflow_lg.access")
 class RequestLog:
     """Middleware around everything else: it records every request (id, span, status, duration) in log and metrics.
 
-    It also removes trailing slashes from paths, and adds security headers.
+    It also removes trailing slashes from paths, and adds headers that are missing.
     """
 
     def __init__(
@@ -155,7 +159,7 @@ class _ResponseRecorder:
             headers: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
             own = dict(headers)
             self._is_stream = own.get(b"content-type", b"").startswith(b"text/event-stream")
-            missing = [each for each in _SECURITY_HEADERS if each[0] not in own]
+            missing = [each for each in _DEFAULT_HEADERS if each[0] not in own]
             message = {**message, "headers": [*headers, (b"x-request-id", self._request_id.encode()), *missing]}
         elif self._is_stream and message.get("body") and not self._has_events:
             self._has_events = True

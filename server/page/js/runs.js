@@ -9,8 +9,8 @@ const MAX_RETRIES = 120;
 /**
  * Begin a turn or go on with one, and follow it to its end. The page shows each state of the turn.
  *
- * If the connection breaks, or the server dies, the stream continues after the last event. A run that its server left
- * unfinished, and that nobody else has continued, is continued.
+ * If the connection breaks, or the server dies, the stream continues after the last event, or with the events of the
+ * server that continues the run. A run that was left unfinished, and that nobody else has continued, is continued.
  * @param {import("./api.js").Api} api @param {string} agent @param {import("./turn.js").Turn} turn
  * @param {{path: string, body?: any} | null} request The request that begins the run, or null to follow `turn.runId`.
  * @param {(turn: import("./turn.js").Turn) => void} show @param {AbortSignal} signal
@@ -49,8 +49,11 @@ export async function play(api, agent, turn, request, show, signal) {
         next = { path: `runs/${now.runId}/continue?mode=stream` };
         continue;
       }
-      if (run) return finish(now, run, show);
-      if (error instanceof ApiError && error.status && error.status < 500) {
+      if (run && run.status !== "running") return finish(now, run, show);
+      if (run) {
+        now = { ...cut(now, ended), lastId: "" }; // the server continues it by itself, with events of its own
+        next = null;
+      } else if (error instanceof ApiError && error.status && error.status < 500) {
         if (error.status !== 409 || !isContinued) throw error;
         const newest = await lastRun(api, agent, now.sessionId); // somebody else continues the turn
         if (newest && newest.id !== now.runId) now = { ...cut(now, ended), runId: newest.id, lastId: "" };
