@@ -31,7 +31,7 @@ MAX_FIELDS = 1000
 """Maximum number of fields in a form."""
 MAX_FIELD_BYTES = 4 * 1024 * 1024
 TURN_BYTES = 4 * 1024 * 1024
-"""Maximum size of a body that begins a turn: whoever opens a page can send some. Files are uploaded first."""
+"""Maximum size of a body that begins a turn: anyone who opens a page can send some. Files are uploaded first."""
 SIGN_IN_BYTES = 16 * 1024
 BODY_S = 60.0
 """How long a request body may take to arrive."""
