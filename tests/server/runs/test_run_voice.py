@@ -220,7 +220,7 @@ async def test_audio_files_are_transcribed(tmp_path: Path) -> None:
     ("reply", "size", "problem"),
     [
         (AudioReply(status=503, error="busy"), 10, "answered with status 503"),
-        (AudioReply(), 2_000, "'question.wav' of 2,000 bytes exceeds 1,000"),
+        (AudioReply(), 2_000, "'question.wav' has 2,000 bytes; at most 1,000 are sent"),
     ],
 )
 async def test_audio_that_cannot_be_transcribed_stops_the_turn(
