@@ -98,6 +98,7 @@ TAGS = {
     *("cnfStyle", "tc", "tcPr", "sectPr", "headerReference", "footerReference", "pgSz", "pgMar", "footnotePr"),
     *("numRestart", "pict", "rect", "oMath", "oMathPara", "f", "fPr", "type", "num", "den", "sSub", "sSup"),
     *("sSubSup", "sub", "sup", "e", "sty", "nor", "limUpp", "lim"),
+    *("softHyphen", "noBreakHyphen", "tab", "cr"),  # Word has elements for these characters
 }
 
 
