@@ -52,7 +52,7 @@ class Canvas:
             self._parents[node.id] = inside.id
 
     def add_edge(self, source: Node, target: Node) -> None:
-        """Let a node follow another one. Of those after a Switch or a Categorize, its params choose."""
+        """Connect two nodes. After a Switch or a Categorize, its params choose among the targets."""
         self._edges.append((source.id, target.id))
 
     def document(self) -> dict[str, Any]:

@@ -201,7 +201,7 @@ class RunRepository(TenantRepository):
         return await self._database.first(runs)
 
     async def free_request(self, run_id: str) -> None:
-        """Let another run begin with the key of a run."""
+        """Release the request key of a run, so that another run can begin with it."""
         selection = update(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id)
         await self._database.execute(selection.values(request_key=None))
 

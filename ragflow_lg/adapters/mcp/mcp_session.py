@@ -348,7 +348,7 @@ class _GuardedTransport(httpx.AsyncHTTPTransport):
             response = await super().handle_async_request(whole)
             if request.method == "POST" and response.status_code >= 400:
                 raise httpx.HTTPStatusError("refused", request=request, response=response)
-        except Exception as error:
+        except Exception as error:  # it is only noted: who waits for the answer learns the reason
             if request.method == "POST":
                 self._on_lost(request.content, error)
             raise
@@ -366,7 +366,7 @@ class _WatchedBody(httpx.AsyncByteStream):
         try:
             async for chunk in self._body:
                 yield chunk
-        except Exception as error:
+        except Exception as error:  # it is only noted
             self._on_failure(error)
             raise
 

@@ -158,7 +158,7 @@ class ModelThreads:
             producing.cancel()
 
     def close(self) -> None:
-        """Let the threads end."""
+        """End the threads after their calls."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 

@@ -41,7 +41,7 @@ RUNS = canvas(
 
 
 def with_files(server: AppServer) -> None:
-    """Let every program create the files."""
+    """Replace the sandbox by one in which every program creates the files."""
     code: Any = ScriptedSandbox(CodeResult("", "", 0, True, 1, FILES))
     services = replace(server.app_state.services, code=code)
     server.app_state = replace(server.app_state, services=services)
