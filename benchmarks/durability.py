@@ -23,7 +23,6 @@ from typing_extensions import TypedDict
 
 from benchmarks import by_hand, canvases
 from benchmarks.model_services import services_of
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.dsl_compiler import compile_canvas
@@ -152,13 +151,11 @@ async def print_durability(show: Callable[[str], None], chosen: Collection[str])
         for name, store_url in _choose(urls, chosen).items():
             async with AsyncExitStack() as stack:
                 stores = {
-                    durability: await stack.enter_async_context(
-                        open_store(store_url, SystemClock(), durability=durability)
-                    )
+                    durability: await stack.enter_async_context(open_store(store_url, durability=durability))
                     for durability in get_args(Durability)
                 }
                 bare = await stack.enter_async_context(open_bare(store_url, folder))
-                memory = await stack.enter_async_context(open_store("memory://", SystemClock()))
+                memory = await stack.enter_async_context(open_store("memory://"))
                 bare_memory = await stack.enter_async_context(open_bare("memory://", folder))
                 for workload, (document, graph) in _choose(WORKLOADS, chosen).items():
                     plays = {"by hand": _theirs(graph(), bare)}

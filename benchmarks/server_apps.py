@@ -23,7 +23,6 @@ from pydantic import SecretStr
 from benchmarks import canvases
 from benchmarks.by_hand import State
 from benchmarks.model_services import services_of
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.server.assembly.app_state import AppState, open_run_manager
 from ragflow_lg.server.database.database import open_database
@@ -90,7 +89,7 @@ async def ours(folder: Path) -> AsyncGenerator[tuple[Any, Any, str]]:
     settings = Settings(checkpoints=checkpoints, server=section)
     async with (
         open_database(section.database.get_secret_value()) as database,
-        open_store(checkpoints, SystemClock()) as store,
+        open_store(checkpoints) as store,
         open_run_manager(settings, store) as run_manager,
     ):
         app = make_app(AppState(settings, database, store, services_of(SlowModel()), run_manager))
@@ -105,7 +104,7 @@ async def _open_saver(which: str, folder: Path) -> AsyncGenerator[Any]:
         async with AsyncSqliteSaver.from_conn_string(path) as saver:
             yield saver
     else:
-        async with open_store(f"sqlite:///{path}", SystemClock()) as store:
+        async with open_store(f"sqlite:///{path}") as store:
             yield store.saver
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from ragflow_lg.checkpoints.sql.sql_database import SqlDatabase
     from ragflow_lg.services.encryption import EncryptionKey
-    from ragflow_lg.services.services import Clock
 
 TTL_S = 30 * 24 * 3600
 """How long Redis keeps an unused session."""
@@ -30,7 +29,6 @@ TTL_S = 30 * 24 * 3600
 @asynccontextmanager
 async def open_store(
     url: str,
-    clock: Clock,
     *,
     prefix: str = "",
     ttl_s: int = TTL_S,

@@ -117,7 +117,6 @@ async def open_runner(
         CheckpointError: If the store cannot be opened.
         CassetteError: If the recording cannot be read or written.
     """
-    from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints import open_store
     from ragflow_lg.runs.runner import Runner
     from ragflow_lg.server.assembly.recordings import open_recording
@@ -126,7 +125,7 @@ async def open_runner(
 
     settings = load_settings(None)
     canvas = library.load_canvas(source, settings, asks_servers=not replay, compat=compat)
-    store = open_store(checkpoint, SystemClock(), **settings.store_options)
+    store = open_store(checkpoint, **settings.store_options)
     with open_recording(
         record, replay, plan=canvas.plan, secrets=settings.secrets, sources=[library.read_content(source)]
     ) as recording:

@@ -9,7 +9,6 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple, empty_checkpoint
 from redis.asyncio import Redis
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.records.leases import StoredLeases
 from ragflow_lg.checkpoints.sql.sql_tables import SqlTables
@@ -30,7 +29,7 @@ def store_opener(url: str, prefix: str = "", keys: Sequence[EncryptionKey] = ())
 
     @asynccontextmanager
     async def open_again() -> AsyncGenerator[Store]:
-        async with open_store(url, SystemClock(), prefix=prefix, keys=keys) as store:
+        async with open_store(url, prefix=prefix, keys=keys) as store:
             yield store
 
     return open_again
@@ -42,7 +41,7 @@ def _memory_opener(keys: Sequence[EncryptionKey]) -> OpenStore:
     @asynccontextmanager
     async def open_again() -> AsyncGenerator[Store]:
         if not opened:
-            context = open_store("memory://", SystemClock(), keys=keys)
+            context = open_store("memory://", keys=keys)
             opened.append((context, await context.__aenter__()))  # the end of the event loop closes it
         yield opened[0][1]
 

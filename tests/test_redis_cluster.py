@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_items, open_store
 from ragflow_lg.checkpoints.backends import probe_store, store_exists
@@ -72,7 +71,7 @@ async def test_a_deployment_lies_in_the_slot_of_its_name(cluster: list[RedisProc
 
 
 async def test_a_mistyped_name_of_a_deployment_has_no_store(cluster: list[RedisProcess]) -> None:
-    async with open_store(url_of(cluster, "right"), SystemClock()):
+    async with open_store(url_of(cluster, "right")):
         assert await store_exists(url_of(cluster, "right"))
     assert not await store_exists(url_of(cluster, "left"))
 
@@ -101,7 +100,7 @@ async def test_what_is_encrypted_is_read_in_a_cluster_and_the_key_changes(cluste
     old, new = EncryptionKey("old", b"o" * 32), EncryptionKey("new", b"n" * 32)
     document = canvas({"ask": form("size", downstream=["out"]), **out("{sys.query} {ask@size}")})
     plan = compile_canvas(document, CATALOG)
-    async with open_store(url, SystemClock(), keys=[old]) as store:
+    async with open_store(url, keys=[old]) as store:
         async for _ in Runner(plan, fake_services(), store=store).start("anna", {"query": f"{secret} " * 300}):
             pass
     async with open_items(url, keys=[old]) as items:
@@ -113,7 +112,7 @@ async def test_what_is_encrypted_is_read_in_a_cluster_and_the_key_changes(cluste
     stored = contents_of(master_of(cluster, "safe"), "{safe}")
     assert len(stored) > 10
     assert secret not in str(stored)
-    async with open_store(url, SystemClock(), keys=[new, old]) as store:
+    async with open_store(url, keys=[new, old]) as store:
         run = Runner(plan, fake_services(), store=store).resume("anna", {"size": 7})
         async for _ in run:
             pass

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.key_ring import make_key_ring
@@ -81,13 +81,12 @@ async def open_app_state(settings: Settings, *, model: str = "") -> AsyncGenerat
         SettingsError: If a setting is invalid.
     """
     url = settings.server.database.get_secret_value()
-    clock = SystemClock()
     report_plain_datasets(settings)
     async with (
         open_database(url, make_key_ring(settings.store_options["keys"])) as database,
-        open_store(settings.checkpoints, clock, **settings.store_options) as store,
-        open_run_manager(settings, store, has_queue=bool(queue_url(settings))) as run_manager,
-        open_run_queue(settings, run_manager) as queue,
+        open_store(settings.checkpoints, **settings.store_options) as store,
+        open_run_queue(settings) as queue,
+        open_run_manager(settings, store, queue) as run_manager,
         open_callbacks(settings) as callbacks,
         open_services(settings, model=model) as services,
     ):
@@ -105,27 +104,38 @@ def queue_url(settings: Settings) -> str:
     """Return the URL of the queue: where the sessions are if they and their events are in Redis, or ``""`` for none."""
     if url := settings.queue.url.get_secret_value():
         return url
-    journal = settings.server.journal.get_secret_value() or settings.checkpoints
-    is_shared = store_kind(settings.checkpoints) == store_kind(journal) == "redis"
-    return settings.checkpoints if is_shared else ""
+    return settings.checkpoints if _is_shared(settings) else ""
+
+
+def _journal_url(settings: Settings) -> str:
+    return settings.server.journal.get_secret_value() or settings.checkpoints
+
+
+def _is_shared(settings: Settings) -> bool:
+    """Return whether sessions and their events are in Redis."""
+    return store_kind(settings.checkpoints) == store_kind(_journal_url(settings)) == "redis"
 
 
 @asynccontextmanager
-async def open_run_manager(settings: Settings, store: Store, *, has_queue: bool = False) -> AsyncGenerator[RunManager]:
+async def open_run_manager(
+    settings: Settings, store: Store, queue: RunQueue | None = None
+) -> AsyncGenerator[RunManager]:
     """Open the run manager and its journal, which is in Redis if the checkpoints are, or at the URL in the settings.
 
     Raises:
         StreamError: If the journal cannot be opened.
     """
-    section = settings.server
-    url = section.journal.get_secret_value() or settings.checkpoints
-    prefix = settings.checkpoint_prefix
-    silence_s = settings.queue.silence_s if has_queue else ALIVE_S  # a run is continued when its message is claimed
+    url, prefix = _journal_url(settings), settings.checkpoint_prefix
+    silence_s = (
+        settings.queue.silence_s if queue is not None else ALIVE_S
+    )  # a run is continued when its message is claimed
     async with open_journal(
         url, prefix=prefix, retention_s=EVENTS_KEPT_S, alive_s=silence_s, keys=store.keys
     ) as journal:
-        arrival_s = QUEUE_ARRIVAL_S if has_queue else ARRIVAL_S
-        run_manager = RunManager(journal, arrival_s=arrival_s, heartbeat_s=silence_s / BEATS, has_queue=has_queue)
+        arrival_s = QUEUE_ARRIVAL_S if queue is not None else ARRIVAL_S
+        run_manager = RunManager(
+            journal, arrival_s=arrival_s, heartbeat_s=silence_s / BEATS, queue=queue, keys=store.keys
+        )
         try:
             yield run_manager
         finally:
@@ -133,7 +143,7 @@ async def open_run_manager(settings: Settings, store: Store, *, has_queue: bool 
 
 
 @asynccontextmanager
-async def open_run_queue(settings: Settings, run_manager: RunManager) -> AsyncGenerator[RunQueue | None]:
+async def open_run_queue(settings: Settings) -> AsyncGenerator[RunQueue | None]:
     """Open the queue of runs, or yield None if the settings have none.
 
     Raises:
@@ -144,7 +154,7 @@ async def open_run_queue(settings: Settings, run_manager: RunManager) -> AsyncGe
     if not (url := queue_url(settings)):
         yield None
         return
-    if not run_manager.journal.is_shared or store_kind(settings.checkpoints) != "redis":
+    if not _is_shared(settings):
         raise SettingsError(
             "A queue needs the sessions and their events in Redis: set `checkpoints` in the settings file, or the "
             "environment variable RAGFLOW_LG_CHECKPOINTS, to redis://…"
@@ -153,7 +163,7 @@ async def open_run_queue(settings: Settings, run_manager: RunManager) -> AsyncGe
 
     async with open_queue(
         url,
-        run_manager.player,
+        secrets.token_hex(8),
         prefix=settings.checkpoint_prefix,
         silence_s=section.silence_s,
         max_waiting=section.max_waiting,

@@ -20,10 +20,9 @@ T = TypeVar("T")
 
 def open_sessions(url: str, settings: Settings) -> AbstractAsyncContextManager[Store]:
     """Open the session store at a URL."""
-    from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints import open_store
 
-    return open_store(url, SystemClock(), **settings.store_options)
+    return open_store(url, **settings.store_options)
 
 
 async def _require_store(url: str, settings: Settings) -> None:

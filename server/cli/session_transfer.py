@@ -166,11 +166,10 @@ def _open_output(output: Path | None) -> Generator[BinaryIO]:
 @asynccontextmanager
 async def _scratch_store() -> AsyncGenerator[Store]:
     """Yield an empty store in a file, which is deleted at the end."""
-    from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints import open_store
 
     with TemporaryDirectory(prefix="ragflow-lg-import-") as folder:
-        async with open_store(f"sqlite:///{folder}/sessions.db", SystemClock()) as store:
+        async with open_store(f"sqlite:///{folder}/sessions.db") as store:
             yield store
 
 

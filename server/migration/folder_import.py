@@ -180,14 +180,13 @@ class FolderImport:
             DatabaseError: if the database fails.
             CheckpointError: if the store of sessions fails.
         """
-        from ragflow_lg.adapters.system_services import SystemClock
         from ragflow_lg.checkpoints import open_store
         from ragflow_lg.server.assembly.open_services import open_services
         from ragflow_lg.server.database.database import open_database
 
         settings = self._settings
         async with (
-            open_store(settings.checkpoints, SystemClock(), **settings.store_options) as store,
+            open_store(settings.checkpoints, **settings.store_options) as store,
             open_database(settings.server.database.get_secret_value(), store.keys) as database,
             open_services(settings) as services,
         ):

@@ -45,11 +45,6 @@ class DueTasks(ABC, Generic[DueRow]):
         self._claim_ms = CLAIM_MS + int(2000 * app_state.settings.server.run_wait_s)
         self._starts: set[asyncio.Task[None]] = set()
 
-    @property
-    def starts_in_progress(self) -> int:
-        """The number of rows that this process works on."""
-        return len(self._starts)
-
     async def look(self) -> bool:
         """Begin with what is due, as far as there is room. Return whether more may be due.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -32,17 +32,31 @@ async def continuing_left_runs(app_state: AppState, turns: Turns) -> AsyncGenera
     if app_state.queue is not None or app_state.run_manager.journal.is_shared:
         yield
         return
-    continuing = asyncio.create_task(continue_left_runs(app_state, turns), name="continue the runs that were left")
+    player = RunPlayer(app_state, turns)
+    rows = await find_left_runs(app_state, player)  # before a client can repeat their requests
+    continuing = asyncio.create_task(
+        continue_left_runs(app_state, player, rows), name="continue the runs that were left"
+    )
     try:
         yield
     finally:
         await end_task(continuing)
 
 
-async def continue_left_runs(app_state: AppState, turns: Turns) -> None:
-    """Continue the runs and wait for their ends."""
-    database, now_ms, places = app_state.database, app_state.now_ms(), asyncio.Semaphore(AT_ONCE)
-    player = RunPlayer(app_state, turns)
+async def find_left_runs(app_state: AppState, player: RunPlayer) -> list[RunRow]:
+    """Return the runs that can be continued. From now on, they have followers."""
+    now_ms = app_state.now_ms()
+    left = select(RunRow).where(RunRow.status.in_(OPEN), RunRow.start_ms.between(now_ms - KEPT_MS, now_ms))
+    try:
+        return [row for row in await app_state.database.all(left) if await player.announce(row)]
+    except RagflowLgError as error:
+        logger.warning("the runs that were left are not continued: %s", error)
+        return []
+
+
+async def continue_left_runs(app_state: AppState, player: RunPlayer, rows: Sequence[RunRow]) -> None:
+    """Continue runs that were found, and wait for their ends."""
+    database, places = app_state.database, asyncio.Semaphore(AT_ONCE)
 
     async def continue_one(row: RunRow) -> None:
         async with places:
@@ -50,17 +64,13 @@ async def continue_left_runs(app_state: AppState, turns: Turns) -> None:
             try:
                 if await player.can_restart(row) and await database.execute(claim.values(restarts=row.restarts + 1)):
                     await player.restart(row)
+                    return
             except RagflowLgError as error:
                 logger.warning("run %s is not continued: %s", row.id, error)
             except Exception:  # it must not end the continuation of the others
                 logger.exception("run %s is not continued", row.id)
+            await player.give_up(row)
 
-    is_left = RunRow.status.in_(OPEN)
-    try:
-        rows = await database.all(select(RunRow).where(is_left, RunRow.start_ms.between(now_ms - KEPT_MS, now_ms)))
-    except RagflowLgError as error:
-        logger.warning("the runs that were left are not continued: %s", error)
-        return
     async with asyncio.TaskGroup() as tasks:
         for row in rows:
             tasks.create_task(continue_one(row))

@@ -66,7 +66,7 @@ class Playing:
         """
         is_taken_over = previous not in ("", QUEUED)
         ending = Ending(self._app_state, self._quotas, run, new, is_taken_over, replay, free_slot)
-        identity = (new.tenant, new.request_hash, takeovers, previous)
+        identity = (new.tenant, takeovers, previous)
         spec = PlaySpec(run, parse_policy(new.policy), *identity, replay, ending.store, ending.open_voice)
         await self._manager.start(spec)
 
@@ -170,10 +170,7 @@ class Playing:
         row = await RunRepository(self._app_state.database, tenant).get(run_id)
         if row is None:
             return
-        try:
-            player = (await self._manager.head(run_id)).player
-        except StreamUnknownError:  # nobody has followed it for so long that its stream has expired
-            player = QUEUED
+        player = (await self._manager.head(run_id)).player
         if player != QUEUED:
             return
         envelope = Envelope(run_id, row.start_ms // 1000, row.session_id, row.session_id)

@@ -32,7 +32,7 @@ from ragflow_lg.server.runs.continuation import Continuation, EndedRun, play_new
 from ragflow_lg.server.runs.due_tasks import is_passing
 from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.server.streaming.event_codec import RunEnd, encode_entry, store_error
-from ragflow_lg.server.streaming.journal import QUEUED, RunHead
+from ragflow_lg.server.streaming.journal import LEFT, QUEUED, RunHead
 from ragflow_lg.server.streaming.new_run import NewRun, decode_run
 from ragflow_lg.server.streaming.run_task import interruption_error
 from ragflow_lg.services.chat import Usage
@@ -49,9 +49,6 @@ FREE_S = 60.0
 FREE_LOOK_S = 0.1
 PAUSE_S = 0.5
 """How long a worker waits before it gives a run back that it could not play."""
-
-LEFT = "left"
-"""The player of a run that an earlier process of this server has left."""
 
 UNPLAYABLE = (
     "The run cannot be played: its session or agent has been deleted, or it cannot be continued. "
@@ -100,8 +97,24 @@ class RunPlayer:
                 await self._playing.forget(run_id, new.tenant, new.page_key)
             return is_over
 
+    async def announce(self, row: RunRow) -> bool:
+        """Create the stream of a run that an earlier process of this server has left, if a step of it is stored.
+
+        Its followers, and clients that repeat its request, then wait until it is continued. Return whether it is there.
+
+        Raises:
+            RagflowLgError: If a store fails.
+        """
+        newest = await newest_run(self._app_state.store, row.session_id)
+        if newest is None or newest.run_id != row.id:
+            return False
+        envelope = Envelope(row.id, row.start_ms // 1000, row.session_id, row.session_id)
+        head = RunHead(envelope, LEFT, row.tenant, takeovers=row.restarts)
+        await self._app_state.run_manager.journal.begin(head, is_elsewhere=True)
+        return True
+
     async def can_restart(self, row: RunRow) -> bool:
-        """Return whether a run that an earlier process of this server has left can be continued. Wait for its session.
+        """Return whether an announced run can be continued. Wait for its session.
 
         Only its row and what the session store has are left of it: without a step, nothing is known of the request.
 
@@ -111,10 +124,7 @@ class RunPlayer:
         await self._wait_until_free(row.session_id)
         fresh = await RunRepository(self._app_state.database, row.tenant).get(row.id)
         newest = await newest_run(self._app_state.store, row.session_id)
-        is_left = fresh is not None and fresh.status in OPEN
-        return (
-            is_left and not self._app_state.run_manager.has(row.id) and newest is not None and newest.run_id == row.id
-        )
+        return fresh is not None and fresh.status in OPEN and newest is not None and newest.run_id == row.id
 
     async def restart(self, row: RunRow) -> None:
         """Continue such a run to its end. Followers of the earlier process cannot go on where they were.
@@ -122,19 +132,18 @@ class RunPlayer:
         Raises:
             RagflowLgError: If that is not possible.
         """
-        envelope = Envelope(row.id, row.start_ms // 1000, row.session_id, row.session_id)
-        asked = (row.asked or None, row.start_ms)
-        new = NewRun(envelope, row.tenant, row.agent_id, "continue", {}, *asked, page_key=row.page_key)
-        head = RunHead(envelope, LEFT, row.tenant, takeovers=row.restarts)
+        head, asked = await self._app_state.run_manager.head(row.id), (row.asked or None, row.start_ms)
+        new = NewRun(head.envelope, row.tenant, row.agent_id, "continue", {}, *asked, page_key=row.page_key)
         with use_notes(RequestNotes(run=row.id, session=row.session_id, tenant=row.tenant)):
-            await self._app_state.run_manager.journal.begin(head, is_elsewhere=True)
-            try:
-                await self._start(new, head, has_died=True)
-            except RagflowLgError:
-                end = RunEnd("drained", store_error(interruption_error(row.id)), LEFT)
-                await self._app_state.run_manager.journal.append(row.id, [encode_entry(end)], is_last=True)
-                raise
+            await self._start(new, head, has_died=True)
             await self._app_state.run_manager.wait(row.id)
+
+    async def give_up(self, row: RunRow) -> None:
+        """End the stream of an announced run that is not continued, if nobody else has."""
+        run_manager = self._app_state.run_manager
+        if (await run_manager.head(row.id)).player == LEFT:
+            end = RunEnd("drained", store_error(interruption_error(row.id)), LEFT)
+            await run_manager.journal.append(row.id, [encode_entry(end)], is_last=True)
 
     async def _refuse(self, run_id: str, error: str) -> bool:
         """End a run that cannot be played, unless another process plays it. Return whether it is over."""
@@ -167,11 +176,7 @@ class RunPlayer:
 
     async def _play(self, new: NewRun) -> bool:
         run_id, run_manager = new.envelope.message_id, self._app_state.run_manager
-        try:
-            head, end = await run_manager.head(run_id), await run_manager.read_end(run_id)
-        except StreamUnknownError:  # it has waited for so long that its stream has expired
-            await run_manager.order(new.envelope, new.tenant, new.request_hash, new.policy)
-            return await self._play(new)
+        head, end = await run_manager.head(run_id), await run_manager.read_end(run_id)
         if run_manager.is_draining:
             return False
         if end is not None and not end.is_interruption:

@@ -50,6 +50,7 @@ WAIT_MS = 60_000
 """How long a repeated request waits for the run of the first one, of which this process has no events."""
 LOOK_S = 0.05
 MAX_LOOK_S = 0.5
+_REQUESTS = "requests"
 
 
 class Turn:
@@ -161,7 +162,7 @@ class Turns:
         """
         if (repeated := await self.find_repeated(agent.tenant)) is not None:
             return repeated
-        newest, request_hash, row = None, hash_request(request), session.row
+        newest, request_hash, row = None, self._digest(hash_request(request)), session.row
         if not session.is_new:
             runs = RunRepository(self._app_state.database, agent.tenant)
             newest = session.newest_run if session.version is not None else await runs.newest(row.id)
@@ -189,7 +190,7 @@ class Turns:
         notes, runs = current_notes(), RunRepository(self._app_state.database, tenant)
         until_ms, look_s = self._app_state.now_ms() + WAIT_MS, LOOK_S
         while notes.request_key and (row := await runs.of_request(notes.request_key)) is not None:
-            if row.request_hash != notes.request_hash:
+            if row.request_hash != self._digest(notes.request_hash):
                 message = "Another request was sent with this Idempotency-Key. Send each request with a new key."
                 raise RequestError(message, 101, status=422, reason="idempotency-key-reused")
             is_lost, now_ms = await self.playing.is_lost(row), self._app_state.now_ms()
@@ -244,7 +245,7 @@ class Turns:
     ) -> Turn:
         """Start a run in a session. ``question`` is the user's question as readable text, or None if there is none.
 
-        ``policy`` defaults to the one in the settings. An interrupted run is recognized by its ``request_hash``.
+        ``policy`` defaults to the one in the settings. A repeated request finds its run by ``request_hash``.
 
         Raises:
             BusyError: If no slot becomes free, or a quota is used up.
@@ -265,19 +266,20 @@ class Turns:
             bool(run.record.tenant),
             str(policy or self._app_state.settings.server.on_disconnect),
             page_key,
-            request_hash,
         )
         release = do_not_release
         try:
             release = await self._find_place(agent.tenant, page_key, len(question or ""), run_id)
-            return await self._start(run, new, session, release)
+            return await self._start(run, new, session, request_hash, release)
         except BaseException:  # also a cancellation must free the place
             release()
             with suppress(StreamError):  # a place without a run is free again soon
                 await self.playing.forget(run_id, agent.tenant, page_key)
             raise
 
-    async def _start(self, run: Run, new: NewRun, session: TurnSession, release: Callable[[], None]) -> Turn:
+    async def _start(
+        self, run: Run, new: NewRun, session: TurnSession, request_hash: str, release: Callable[[], None]
+    ) -> Turn:
         """Store a run and begin with it, here or in the queue."""
         values = {
             "id": new.envelope.message_id,
@@ -289,7 +291,9 @@ class Turns:
         }
         row = RunRow(**values)
         row.asked, notes = new.question or "", current_notes()
-        row.request_key, row.request_hash = notes.request_key or None, notes.request_hash
+        row.request_hash = request_hash
+        if notes.request_key:
+            row.request_key, row.request_hash = notes.request_key, self._digest(notes.request_hash)
         if (repeated := await self._store(new, session, row)) is not None:
             release()
             await self.playing.forget(row.id, new.tenant, new.page_key)
@@ -335,7 +339,7 @@ class Turns:
         data, owners = encode_run(new, self._app_state.store.keys), self.playing.owners(new.tenant, new.page_key)
         self._app_state.run_manager.require_open()
         await queue.put(new.envelope.message_id, data, owners, self._app_state.now_ms())
-        await self._app_state.run_manager.order(new.envelope, new.tenant, new.request_hash, new.policy)
+        await self._app_state.run_manager.order(new.envelope, new.tenant, new.policy)
 
     async def acquire_slot(
         self, tenant: str, page_key: str = "", input_chars: int = 0, run_id: str = ""
@@ -366,21 +370,24 @@ class Turns:
         """Return the number of a tenant's runs in this process."""
         return self._slots.in_use_by(tenant)
 
+    def _digest(self, request_hash: str) -> str:
+        """Return the hash of a request as it is stored. With keys, nobody can look for questions that have it."""
+        keys = self._app_state.store.keys
+        return request_hash if keys is None else keys.digest(_REQUESTS, request_hash.encode())
+
     async def _unread_run(self, row: RunRow | None, request_hash: str) -> RunHead | None:
         """Return the head of a session's last run if it answers this request. Nobody has stopped it or had its end."""
         run_manager = self._app_state.run_manager
-        if row is None:
+        if row is None or row.request_hash != request_hash:
             return None
         try:
             head, end = await run_manager.head(row.id), await run_manager.read_end(row.id)
-            if head.request_hash != request_hash:
-                return None
             if end is not None and not end.is_interruption:
                 is_over = end.status == "cancelled" or await run_manager.journal.is_read(row.id)
                 return None if is_over else head
         except StreamUnknownError:
             return None
-        return head if await self.playing.is_queued(row.id) else None
+        return head if await self.playing.is_played(row.id) else None
 
 
 def _check_user(field: str, user: str) -> str:

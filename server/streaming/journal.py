@@ -190,6 +190,9 @@ QUIET_S = 5.0
 QUEUED = "queue"
 """The run manager of a run that waits for a worker."""
 
+LEFT = "left"
+"""The run manager of a run that an earlier process of this server has left, until this process continues it."""
+
 
 class RunHead(Struct, frozen=True):
     """The data known about a run before its first event."""
@@ -201,8 +204,6 @@ class RunHead(Struct, frozen=True):
     """Who can follow the run, as in `PlaySpec`. Stored without being interpreted."""
     process: str = ""
     """The run manager's process, as in the leases of its sessions."""
-    request_hash: str = ""
-    """A hash of the request that the run answers, or ``""`` if the run cannot be recognized by its request."""
     takeovers: int = 0
     """How often the run was taken over because its process had died."""
     policy: str = ""

@@ -39,8 +39,6 @@ class NewRun(Struct, frozen=True, omit_defaults=True):
     policy: str = "continue"
     """What happens when the run has no followers."""
     page_key: str = ""
-    request_hash: str = ""
-    """By which the run is recognized if its client repeats the request."""
 
 
 _PLACE = ["order"]

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from ragflow_lg.base.errors import (
     StreamError,
@@ -24,8 +24,13 @@ from ragflow_lg.checkpoints.records.lease_owner import this_process
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, revive_error
-from ragflow_lg.server.streaming.journal import QUEUED, Journal, RunHead, unknown_run
+from ragflow_lg.server.streaming.journal import LEFT, QUEUED, Journal, RunHead, unknown_run
+from ragflow_lg.server.streaming.new_run import decode_run
 from ragflow_lg.server.streaming.run_task import PlaySpec, RunTask, interruption_error
+
+if TYPE_CHECKING:
+    from ragflow_lg.checkpoints.key_ring import KeyRing
+    from ragflow_lg.server.streaming.run_queue import RunQueue
 
 ARRIVAL_S = 30.0
 HEARTBEAT_S = 0.5
@@ -66,7 +71,8 @@ class RunManager:
         *,
         arrival_s: float = ARRIVAL_S,
         heartbeat_s: float = HEARTBEAT_S,
-        has_queue: bool = False,
+        queue: RunQueue | None = None,
+        keys: KeyRing | None = None,
     ) -> None:
         """Initialize the manager.
 
@@ -74,13 +80,15 @@ class RunManager:
             journal: Where events are stored.
             arrival_s: How long a run's first follower may take to arrive.
             heartbeat_s: Interval between reports to the journal; a sixth of the journal's `alive_s`.
-            has_queue: Whether a queue decides which process plays a run. ``wait`` of `pages` then asks the queue about
-                runs that have been quiet for long; it alone looks for dead processes.
+            queue: Decides which process plays a run, if there is one. ``wait`` of `pages` then asks it about runs that
+                have been quiet for long; it alone looks for dead processes.
+            keys: Encrypt the runs in the queue.
         """
         self.journal = journal
         self._arrival_s = arrival_s
         self._heartbeat_s = heartbeat_s
-        self._has_queue = has_queue
+        self._queue = queue
+        self._keys = keys
         self.player = secrets.token_hex(8)
         """The id of this run manager in the heads of its runs."""
         self._tasks: dict[str, RunTask] = {}
@@ -99,11 +107,6 @@ class RunManager:
         """Return whether a run is executed in this process."""
         return run_id in self._tasks
 
-    @property
-    def running_count(self) -> int:
-        """Number of runs in this process."""
-        return len(self._tasks)
-
     async def start(self, spec: PlaySpec) -> str:
         """Start a run and return its id, RAGFlow's ``message_id``. Followers receive its events and its end.
 
@@ -115,8 +118,8 @@ class RunManager:
         if run_id in self._tasks:
             raise StreamError(f"Run {run_id} is already running.")
         await self._live()
-        identity = (spec.request_hash, spec.takeovers, str(spec.policy))
-        head = RunHead(spec.run.envelope, self.player, spec.owner, str(this_process()), *identity)
+        identity = (str(this_process()), spec.takeovers, str(spec.policy))
+        head = RunHead(spec.run.envelope, self.player, spec.owner, *identity)
         task = RunTask(spec, head, self.journal, arrival_s=self._arrival_s, away_s=self.silence_s)
         self._tasks[run_id] = task
         task.task.add_done_callback(partial(self._end, task))
@@ -132,7 +135,7 @@ class RunManager:
         if self.is_draining:
             raise StreamError("This server is shutting down and does not start new runs. Send the request again.")
 
-    async def order(self, envelope: Envelope, owner: str, request_hash: str, policy: str = "") -> None:
+    async def order(self, envelope: Envelope, owner: str, policy: str = "") -> None:
         """Create the stream of a run that waits for a worker. Followers can come before it is played.
 
         Raises:
@@ -140,7 +143,7 @@ class RunManager:
         """
         self.require_open()
         await self._live()
-        head = RunHead(envelope, QUEUED, owner, request_hash=request_hash, policy=policy)
+        head = RunHead(envelope, QUEUED, owner, policy=policy)
         await self.journal.begin(head, is_elsewhere=True)
 
     async def wait(self, run_id: str) -> str:
@@ -158,9 +161,19 @@ class RunManager:
         """
         if (task := self._tasks.get(run_id)) is not None:
             return task.head
-        head = await self.journal.head(run_id) if _RUN_ID.fullmatch(run_id) else None
+        head = await self._stored_head(run_id) if _RUN_ID.fullmatch(run_id) else None
         if head is None:
             raise unknown_run(run_id, self.journal.retention_s, is_shared=self.journal.is_shared)
+        return head
+
+    async def _stored_head(self, run_id: str) -> RunHead | None:
+        """Return a run's head, also if its server died before it created the stream, or it has expired in the queue."""
+        head = await self.journal.head(run_id)
+        if head is None and self._queue is not None and (data := await self._queue.read(run_id)) is not None:
+            with suppress(StreamError):  # it cannot be read, or this process stops
+                new = decode_run(data, run_id, self._keys)
+                await self.order(new.envelope, new.tenant, new.policy)
+            head = await self.journal.head(run_id)
         return head
 
     async def read_end(self, run_id: str) -> RunEnd | None:
@@ -187,8 +200,8 @@ class RunManager:
         return await self.is_alive(head.player)
 
     async def is_alive(self, player: str) -> bool:
-        """Check whether a run manager is this one or has reported recently."""
-        return player == self.player or bool(await self.journal.alive([player]))
+        """Check whether a run manager is this one, now or soon, or has reported recently."""
+        return player in (self.player, LEFT) or bool(await self.journal.alive([player]))
 
     async def events_so_far(self, run_id: str) -> list[StreamEvent]:
         """Return a run's events so far, without the first ones if those have been dropped."""
@@ -318,7 +331,7 @@ class RunManager:
         self.is_draining = True
         for task in self._tasks.values():
             task.run.drain()
-        if self._has_queue:  # end the streams of runs elsewhere, so that their clients go to another server
+        if self._queue is not None:  # end the streams of runs elsewhere, so that their clients go to another server
             for run_id in self._away:
                 self.journal.wake(run_id)
         if handover_s < patience_s:
@@ -363,7 +376,7 @@ class RunManager:
         Raises:
             StreamInterruptedError: If nothing executes it, or only the queue knows.
         """
-        if self._has_queue:
+        if self._queue is not None:
             if self.is_draining:
                 raise StreamInterruptedError(f"This server is stopping. Run {run_id} goes on: send the request again.")
             if missed + 1 >= MISSED_LOOKS:

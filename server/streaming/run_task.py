@@ -155,8 +155,7 @@ class PlaySpec(Struct, frozen=True):
     policy: DisconnectPolicy = DEFAULT_POLICY
     """What happens when the run has no followers."""
     owner: str = ""
-    """Stored in the run's `RunHead`, as are ``request_hash`` and ``takeovers``."""
-    request_hash: str = ""
+    """Stored in the run's `RunHead`, as are ``takeovers``."""
     takeovers: int = 0
     previous: str = ""
     """If an interrupted run is taken over, its previous run manager; `QUEUED` if it has waited for a worker. The events

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.backends import probe_store
@@ -12,13 +11,13 @@ from tests.stores import checkpoint_config, put_checkpoint
 
 async def test_an_unknown_scheme_is_rejected() -> None:
     with pytest.raises(CheckpointError, match="Invalid session store URL 'file:///x': use memory://"):
-        async with open_store("file:///x", SystemClock()):
+        async with open_store("file:///x"):
             pass
 
 
 async def test_a_closed_store_in_memory_is_lost() -> None:
     for _ in range(2):
-        async with open_store("memory://", SystemClock()) as store:
+        async with open_store("memory://") as store:
             assert await store.saver.aget_tuple(checkpoint_config("t")) is None
             await put_checkpoint(store.saver, checkpoint_config("t"))
 

@@ -3,7 +3,6 @@ import time
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.python_process import python_process
@@ -41,7 +40,7 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.adapters.system_services import SystemClock
 
 async def request():
-    async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:
+    async with open_store(sys.argv[1], prefix=sys.argv[2]) as store:
         print("ready", flush=True)
         for line in sys.stdin:
             start_s = time.monotonic()
@@ -58,7 +57,7 @@ async def test_a_request_of_another_process_arrives_in_time(shared_url: str) -> 
     delays_s: list[float] = []
     with python_process(REQUESTER, shared_url, prefix) as requester:
         assert requester.read_line() == "ready"
-        async with open_store(shared_url, SystemClock(), prefix=prefix) as store:
+        async with open_store(shared_url, prefix=prefix) as store:
             for name in ("anna", "0123456789abcdef0123456789abcdef", "01234567-89ab-cdef-0123-456789abcdef"):
                 cancelled: asyncio.Future[float] = asyncio.get_running_loop().create_future()
                 async with store.cancels.watch(

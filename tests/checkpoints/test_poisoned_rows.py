@@ -16,7 +16,7 @@ import pytest
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.types import Interrupt, Send
 
-from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+from ragflow_lg.adapters.system_services import RandomIds
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store, open_store
@@ -270,14 +270,14 @@ async def _keys_of_victim(client: Any, prefix: str) -> list[bytes]:
 
 async def test_a_poisoned_row_concerns_one_session(tmp_path: Path) -> None:
     draw = random.Random(SEED)
-    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+    async with open_store(f"sqlite:///{tmp_path}/s.db") as store:
         await play_sessions(store)
         await require_isolation(store, await sqlite_mutations(store, draw))
 
 
 async def test_a_poisoned_key_concerns_one_session(redis_url: str) -> None:
     draw, prefix = random.Random(SEED), fresh_prefix()
-    async with open_store(redis_url, SystemClock(), prefix=prefix) as store:
+    async with open_store(redis_url, prefix=prefix) as store:
         await play_sessions(store)
         await require_isolation(store, await redis_mutations(store, draw, redis_url, prefix))
 
@@ -287,7 +287,7 @@ async def test_a_session_with_replaced_keys_can_be_deleted(redis_url: str) -> No
     failures: list[str] = []
     for replacement in ("string", "list"):
         prefix = fresh_prefix()
-        async with open_store(redis_url, SystemClock(), prefix=prefix) as store:
+        async with open_store(redis_url, prefix=prefix) as store:
             await play_sessions(store)
             others = await read_others(store)
             for key in await _keys_of_victim(client, prefix):

@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import ConflictError, SessionBusyError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import open_store
@@ -21,7 +20,7 @@ from tests.stores import (
 
 
 async def test_a_session_is_deleted_with_its_records(tmp_path: Path) -> None:
-    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+    async with open_store(f"sqlite:///{tmp_path}/s.db") as store:
         config = checkpoint_config(thread_of_session("anna"))
         await put_checkpoint(store.saver, config)
         await store.runs.put(RunRecord("r", "anna"))
@@ -44,7 +43,7 @@ async def test_a_running_session_is_not_deleted(reopen: OpenStore) -> None:
 async def test_a_deleted_session_leaves_nothing(tmp_path: Path, redis_url: str) -> None:
     for url in (f"sqlite:///{tmp_path}/s.db", redis_url):
         prefix = fresh_prefix()
-        async with open_store(url, SystemClock(), prefix=prefix) as store, redis_client(redis_url) as client:
+        async with open_store(url, prefix=prefix) as store, redis_client(redis_url) as client:
             config = checkpoint_config(thread_of_session("anna"))
             async with hold_lease(store.leases, "anna") as before:
                 place = await put_checkpoint(store.saver, with_lease_token(config, before), {"a": "x" * 5000})
@@ -68,12 +67,12 @@ async def test_a_deleted_session_leaves_nothing(tmp_path: Path, redis_url: str) 
 
 async def test_a_file_shrinks_when_sessions_are_deleted(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    async with open_store(f"sqlite:///{path}", SystemClock()) as store:
+    async with open_store(f"sqlite:///{path}") as store:
         for number in range(20):
             config = checkpoint_config(thread_of_session(f"s{number}"))
             await put_checkpoint(store.saver, config, {"a": [f"{number}{part}" * 3000 for part in range(20)]})
     full = path.stat().st_size
-    async with open_store(f"sqlite:///{path}", SystemClock()) as store:
+    async with open_store(f"sqlite:///{path}") as store:
         for number in range(20):
             await store.delete_session(f"s{number}")
     assert path.stat().st_size < full / 5

@@ -132,7 +132,7 @@ async def play_watched(
     canvas, log, http = watched.compiled, watched.log, GuardedHttpClient()
     services = Services(_DemoModels(log), http, InlineFiles(), SystemClock(), _SameIds(), mailer=_NoPost())
     url, session = where
-    async with open_store(url, SystemClock(), durability=watched.durability) as store:
+    async with open_store(url, durability=watched.durability) as store:
         _watch_store(store, log)
         runner = Runner(canvas, services, store=store)
         pauses = await runner.pauses(session)

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import httpx
 from pydantic import SecretStr
 
-from ragflow_lg.adapters.system_services import RandomIds, SystemClock
+from ragflow_lg.adapters.system_services import RandomIds
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.base.sized_cache import SizedCache
 from ragflow_lg.checkpoints import open_store
@@ -80,7 +80,7 @@ async def play_over_http(case: Case, folder: Path) -> list[list[Any]]:
         async with (
             start_stub(case) as (_, http),
             open_database(section.database.get_secret_value()) as database,
-            open_store("memory://", SystemClock()) as store,
+            open_store("memory://") as store,
             open_run_manager(settings, store) as run_manager,
         ):
             servers = {id_: ScriptedServer(scripts) for id_ in case.servers}

@@ -99,11 +99,10 @@ def _compile(file: Path, model: str) -> CanvasApplication:
 @asynccontextmanager
 async def open_sessions() -> AsyncGenerator[Any]:
     """Open the session store from the settings and yield its saver, for ``checkpointer`` in ``langgraph.json``."""
-    from ragflow_lg.adapters.system_services import SystemClock
     from ragflow_lg.checkpoints import open_store
 
     settings = _settings()
-    opened = open_store(settings.checkpoints, SystemClock(), **settings.store_options)
+    opened = open_store(settings.checkpoints, **settings.store_options)
     async with opened as store:
         yield store.saver
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError, SessionBusyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store, open_store
@@ -101,7 +100,7 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.adapters.system_services import SystemClock
 
 async def own():
-    async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:
+    async with open_store(sys.argv[1], prefix=sys.argv[2]) as store:
         await store.leases.acquire("anna", lambda: None)
         print("ready", flush=True)
         await asyncio.sleep(60)
@@ -114,7 +113,7 @@ async def test_a_killed_owner_is_replaced_immediately(shared_url: str) -> None:
     prefix = fresh_prefix()
     with python_process(OWNER, shared_url, prefix) as process:
         assert process.read_line() == "ready"
-        async with open_store(shared_url, SystemClock(), prefix=prefix) as store:
+        async with open_store(shared_url, prefix=prefix) as store:
             with pytest.raises(SessionBusyError, match="already running") as error:
                 await store.leases.acquire("anna", nothing)
             assert f"process {process.pid}" in error.value.holder
@@ -234,7 +233,7 @@ from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import ConflictError
 
 async def race():
-    async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:
+    async with open_store(sys.argv[1], prefix=sys.argv[2]) as store:
         print("ready", flush=True)
         for line in sys.stdin:
             try:

@@ -1,6 +1,5 @@
 import asyncio
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
@@ -14,7 +13,7 @@ RUNS, CONNECTIONS = 40, 4
 async def test_more_runs_than_connections_wait_for_each_other(redis_url: str) -> None:
     document = canvas({"begin": node("Begin", {}, ["m"]), "m": node("Message", {"content": ["You said {sys.query}"]})})
     url = f"{redis_url}?max_connections={CONNECTIONS}"
-    async with open_store(url, SystemClock(), prefix=fresh_prefix()) as store:
+    async with open_store(url, prefix=fresh_prefix()) as store:
         runner = Runner(compile_canvas(document, CATALOG), fake_services(), store=store)
 
         async def play(number: int) -> str:

@@ -3,7 +3,6 @@ import asyncio
 import pytest
 from redis.typing import EncodableT, FieldT
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.records.lease_owner import Owner, this_process
@@ -17,14 +16,14 @@ SESSION = "0" * 32
 
 async def test_prefixes_separate_deployments_on_one_server(redis_url: str) -> None:
     for prefix in ("a:", "b:"):
-        async with open_store(redis_url, SystemClock(), prefix=prefix) as store:
+        async with open_store(redis_url, prefix=prefix) as store:
             assert await store.saver.aget_tuple(checkpoint_config("t")) is None
             await put_checkpoint(store.saver, checkpoint_config("t"))
 
 
 async def test_the_error_for_an_unreachable_server_hides_the_password() -> None:
     with pytest.raises(CheckpointError, match="does not answer") as error:
-        async with open_store("redis://user:secret@127.0.0.1:1", SystemClock()):
+        async with open_store("redis://user:secret@127.0.0.1:1"):
             pass
     assert "secret" not in str(error.value)
 

@@ -7,7 +7,6 @@ import pytest
 from langgraph.checkpoint.base import empty_checkpoint
 from redis.asyncio import Redis
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError, DamagedSessionError
 from ragflow_lg.base.ids import session_of_thread
 from ragflow_lg.checkpoints import open_store
@@ -59,7 +58,7 @@ async def test_a_write_checks_its_token_atomically(redis_url: str) -> None:
 async def test_deleting_a_session_leaves_the_same_one_of_another_deployment(redis_url: str) -> None:
     checkpoint, prefixes = empty_checkpoint(), (fresh_prefix(), fresh_prefix())
     async with AsyncExitStack() as stack:
-        opened = [open_store(redis_url, SystemClock(), prefix=prefix) for prefix in prefixes]
+        opened = [open_store(redis_url, prefix=prefix) for prefix in prefixes]
         one, other = [(await stack.enter_async_context(store)).saver for store in opened]
         for saver in (one, other):
             place = await saver.aput(PLACE, checkpoint, METADATA, {})
@@ -173,7 +172,7 @@ from ragflow_lg.services.sessions import RunRecord, with_lease_token
 from tests.stores import checkpoint_config, put_checkpoint
 
 async def write():
-    async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:
+    async with open_store(sys.argv[1], prefix=sys.argv[2]) as store:
         for number in range(10_000):
             lease = await store.leases.acquire(f"s{number}", lambda: None)
             config = with_lease_token(checkpoint_config(thread_of_session(f"s{number}")), lease.token)

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.redis.redis_client import check_server
@@ -58,9 +57,9 @@ async def test_the_master_is_found_through_a_sentinel(redis_url: str, tmp_path: 
                     break
                 except CheckpointError:
                     await asyncio.sleep(0.05)
-        async with open_store(url, SystemClock(), prefix="sentinel:") as store:
+        async with open_store(url, prefix="sentinel:") as store:
             await store.runs.put(RunRecord("r", "s"))
-        async with open_store(redis_url, SystemClock(), prefix="sentinel:") as store:
+        async with open_store(redis_url, prefix="sentinel:") as store:
             assert await store.runs.get("r") is not None
     finally:
         process.terminate()

@@ -203,18 +203,18 @@ async def test_parts_are_deleted_together_or_not_at_all(
 
 async def test_a_file_shrinks(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    async with open_store(f"sqlite:///{path}", SystemClock()) as store:
+    async with open_store(f"sqlite:///{path}") as store:
         queries = [os.urandom(50_000).hex() for _ in range(10)]
         await play(runner_on(store, ECHO), *queries)
     before = path.stat().st_size
-    async with open_store(f"sqlite:///{path}", SystemClock()) as store:
+    async with open_store(f"sqlite:///{path}") as store:
         freed = await prune_session(store, "anna", PruneLimits(1))
     assert before - path.stat().st_size > freed.bytes * 0.8
 
 
 async def test_redis_keeps_no_keys_of_deleted_turns(redis_url: str) -> None:
     prefix = fresh_prefix()
-    async with open_store(redis_url, SystemClock(), prefix=prefix) as store, redis_client(redis_url) as client:
+    async with open_store(redis_url, prefix=prefix) as store, redis_client(redis_url) as client:
         runner = runner_on(store, ECHO)
         await play(runner, question(0))
         one = await redis_keys(client, f"*{prefix}*")
@@ -241,7 +241,7 @@ async def test_pruned_runs_lose_their_traces(reopen: OpenStore) -> None:
 
 async def test_pruned_runs_lose_their_events(redis_url: str) -> None:
     prefix, client = fresh_prefix(), redis_client(redis_url)
-    async with open_store(redis_url, SystemClock(), prefix=prefix) as store:
+    async with open_store(redis_url, prefix=prefix) as store:
         await play(runner_on(store, ECHO), question(0), question(1))
         new, old = [record.run_id async for record in store.runs.of_session("anna")]
         keys = [f"{prefix}agent:{kind}:{run}" for kind in ("events", "events-head") for run in (new, old)]

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import RagflowLgError, SessionFormatError
 from ragflow_lg.checkpoints import Store, open_store
 from tests.fakes.canvas import text
@@ -34,10 +33,10 @@ async def read_all(store: Store) -> Any:
 async def test_a_changed_byte_is_reported(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     silent: list[str] = []
-    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+    async with open_store(f"sqlite:///{tmp_path}/s.db") as store:
         await play_run(runner_of(CANVAS, first=["lp"], store=store).start("s", {"query": "q"}))
         expected = await read_all(store)
-    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+    async with open_store(f"sqlite:///{tmp_path}/s.db") as store:
         file = sqlite_file(store)
         for table in TABLES:
             for column in COLUMNS[table]:
@@ -59,7 +58,7 @@ async def test_a_changed_byte_is_reported(tmp_path: Path, seed: int) -> None:
 
 
 async def test_a_session_of_another_format_is_refused_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+    async with open_store(f"sqlite:///{tmp_path}/s.db") as store:
         runner = runner_of(CANVAS, first=["lp"], store=store)
         with monkeypatch.context() as patch:
             patch.setattr("ragflow_lg.checkpoints.steps.saver.FORMAT", 99)

@@ -1,6 +1,5 @@
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_items, open_store
 from ragflow_lg.checkpoints.backends import probe_store, store_exists
@@ -14,12 +13,12 @@ pytestmark = pytest.mark.slow
 async def test_each_deployment_has_a_schema_of_its_own(postgresql_url: str, start: str) -> None:
     prefix, other = start + fresh_prefix(), start + fresh_prefix()
     assert not await store_exists(postgresql_url, prefix=prefix)
-    async with open_store(postgresql_url, SystemClock(), prefix=prefix) as store:
+    async with open_store(postgresql_url, prefix=prefix) as store:
         await store.runs.put(RunRecord("r", "anna", reason="a\0b"))
         record = await store.runs.get("r")
         assert record is not None
         assert record.reason == "a\ufffdb"
-    async with open_store(postgresql_url, SystemClock(), prefix=other) as store:
+    async with open_store(postgresql_url, prefix=other) as store:
         assert await store.runs.get("r") is None
     assert await store_exists(postgresql_url, prefix=prefix)
     assert all(result.is_well for result in await probe_store(postgresql_url, ttl_s=60))
@@ -36,5 +35,5 @@ async def test_memories_lie_in_the_same_schema(postgresql_url: str) -> None:
 @pytest.mark.usefixtures("postgresql_url")
 async def test_an_unreachable_server_is_an_error() -> None:
     with pytest.raises(CheckpointError, match=r"postgresql://127\.0\.0\.1:1/x cannot be used"):
-        async with open_store("postgresql://u:secret@127.0.0.1:1/x", SystemClock()):
+        async with open_store("postgresql://u:secret@127.0.0.1:1/x"):
             pass

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.records.run_records import RecordTexts
@@ -32,7 +31,7 @@ async def test_a_failing_file_is_reported(tmp_path: Path) -> None:
 
 async def test_listings_do_not_block_writes(tmp_path: Path) -> None:
     """SQLite rejects a write at once if it starts while the same connection is reading rows."""
-    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+    async with open_store(f"sqlite:///{tmp_path}/s.db") as store:
         for number in range(300):
             await store.runs.put(RunRecord(f"r{number}", f"s{number}"))
         is_over = asyncio.Event()
@@ -55,7 +54,7 @@ async def test_listings_do_not_block_writes(tmp_path: Path) -> None:
 
 
 async def test_the_flag_of_a_cancelled_run_goes_with_its_record(tmp_path: Path) -> None:
-    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+    async with open_store(f"sqlite:///{tmp_path}/s.db") as store:
         session, runs = "a" * 32, ["b" * 32, "c" * 32]
         for run in runs:
             await store.runs.put(RunRecord(run, session))

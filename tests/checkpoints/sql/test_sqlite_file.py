@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.sql.sqlite_file import open_sqlite
@@ -54,6 +53,6 @@ async def test_a_file_whose_header_is_overwritten_is_reported_with_advice(tmp_pa
 
 async def test_a_relative_path_starts_at_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    async with open_store("sqlite:///sessions.db", SystemClock()) as store:
+    async with open_store("sqlite:///sessions.db") as store:
         await put_checkpoint(store.saver, checkpoint_config("t"))
     assert (tmp_path / "sessions.db").is_file()

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
@@ -68,11 +67,11 @@ async def test_a_lease_in_a_deleted_file_is_lost(tmp_path: Path) -> None:
 
 async def test_a_deleted_or_replaced_file_grants_no_lease(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    async with open_store(f"sqlite:///{path}", SystemClock()) as store:
+    async with open_store(f"sqlite:///{path}") as store:
         path.unlink()
         with pytest.raises(CheckpointError, match="has been deleted or replaced"):
             await store.leases.acquire("anna", nothing)
-        async with open_store(f"sqlite:///{path}", SystemClock()) as other:
+        async with open_store(f"sqlite:///{path}") as other:
             await (await other.leases.acquire("anna", nothing)).release()
             with pytest.raises(CheckpointError, match="has been deleted or replaced"):
                 await store.leases.acquire("anna", nothing)

@@ -1,12 +1,11 @@
 from pathlib import Path
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.backends import probe_store
 
 
 async def _create(path: Path) -> None:
-    async with open_store(f"sqlite:///{path}", SystemClock()):
+    async with open_store(f"sqlite:///{path}"):
         pass
 
 

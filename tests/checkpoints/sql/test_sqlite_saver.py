@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
@@ -37,7 +36,7 @@ async def test_another_program_does_not_delete_the_log_of_an_open_store(tmp_path
     """Closing any handle of a file drops this process's locks on it; other programs then delete the log."""
     path = tmp_path / "s.db"
     for _ in range(2):  # a new file, then an existing one
-        async with open_store(f"sqlite:///{path}", SystemClock()) as store:
+        async with open_store(f"sqlite:///{path}") as store:
             await put_checkpoint(store.saver, PLACE)
             log = Path(f"{path}-wal")
             before = log.stat().st_ino

@@ -12,7 +12,6 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.report import ProgressCallbacks
 from langgraph.types import Interrupt, Send
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.steps.thread_tables import CheckpointKey, checkpoint_key
@@ -237,7 +236,7 @@ async def write(store, session):
             await asyncio.sleep(0.005)
 
 async def main():
-    async with open_store(sys.argv[1], SystemClock(), prefix=sys.argv[2]) as store:
+    async with open_store(sys.argv[1], prefix=sys.argv[2]) as store:
         await asyncio.gather(*(write(store, session) for session in ("anna", "ben", sys.argv[3])))
 
 asyncio.run(main())
@@ -246,7 +245,7 @@ asyncio.run(main())
 
 async def test_processes_share_a_store(shared_url: str) -> None:
     prefix = fresh_prefix()
-    async with open_store(shared_url, SystemClock(), prefix=prefix):
+    async with open_store(shared_url, prefix=prefix):
         pass  # create the store
     commands = [python_command("-c", WRITER, shared_url, prefix, f"own {number}") for number in range(3)]
     writers = [subprocess.Popen(c, cwd=ROOT, stdout=subprocess.PIPE, text=True) for c in commands]
@@ -254,7 +253,7 @@ async def test_processes_share_a_store(shared_url: str) -> None:
     assert [writer.returncode for writer in writers] == [0, 0, 0]
     lines = [line for text in texts for line in text.splitlines()]
     assert len(lines) >= 3 * 12
-    async with open_store(shared_url, SystemClock(), prefix=prefix) as store:
+    async with open_store(shared_url, prefix=prefix) as store:
         for line in lines:
             thread, id_, start = line.split(" ", 2)
             checkpoint = await read_checkpoint(store, thread, id_)
@@ -281,7 +280,7 @@ async def test_the_saver_passes_the_conformance_suite_of_langgraph(reopen: OpenS
 
 
 async def test_a_damaged_row_is_reported(tmp_path: Path) -> None:
-    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+    async with open_store(f"sqlite:///{tmp_path}/s.db") as store:
         id_ = await put_outputs(store, "t", {"a": "x" * 3000})
         file = sqlite_file(store)
         for damage in ("checkpoint = X'00ff'", "metadata = 'no json'", "checkpoint = X'80'"):

@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 from langgraph.types import Command
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.steps.thread_tables import CheckpointKey
@@ -59,7 +58,7 @@ async def test_saver_operations_keeps_the_newest_checkpoint_which_can_continue(r
 
 
 async def test_a_failing_store_is_reported(tmp_path: Path) -> None:
-    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+    async with open_store(f"sqlite:///{tmp_path}/s.db") as store:
         await sqlite_file(store).read("DROP TABLE session_checkpoints")
         with pytest.raises(CheckpointError, match="cannot be read"):
             await store.saver.adelete_for_runs(["1"])

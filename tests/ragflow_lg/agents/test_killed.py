@@ -20,7 +20,7 @@ from ragflow_lg.engine.interrupted_calls import CONTINUE, RUN_AGAIN
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.canvas import canvas, node
 from tests.fakes.policies import Canvases, catalog_with, entry
-from tests.fakes.services import FixedClock, Reply
+from tests.fakes.services import Reply
 from tests.stores import OpenStore
 
 pytestmark = pytest.mark.slow
@@ -91,7 +91,7 @@ class KilledAgent:
             return {"results": turn.tool_results, "status": turn.run.status, "usage": turn.run.usage.calls}
 
     def _in_folder(self) -> AbstractAsyncContextManager[Store]:
-        return open_store(f"sqlite:///{self._folder}/s.db", FixedClock())  # type: ignore[arg-type] - a clock of the tests
+        return open_store(f"sqlite:///{self._folder}/s.db")
 
 
 def first(call: tuple[str, Any]) -> Reply:

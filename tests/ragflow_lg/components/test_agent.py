@@ -8,7 +8,7 @@ from ragflow_lg.services.chat import ChatRequest, Usage
 from ragflow_lg.services.references import build_chunks, citation_number
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, play_agent, tool_calls
 from tests.fakes.prompts import GUIDELINES
-from tests.fakes.services import FixedClock, Reply, ScriptedModel
+from tests.fakes.services import Reply, ScriptedModel
 from tests.harness.rows import each_row
 
 NUMBER = citation_number(str(build_chunks([("Laos", "", "Vientiane is the capital.", 1.0)])[0]["chunk_id"]))
@@ -237,7 +237,7 @@ async def test_a_retry_after_a_rejected_answer_asks_again_without_repeating_tool
     look, good = tool_calls(("look_up_0", {"query": "Laos"})), Reply(f"Vientiane [ID:{number}].")
     params = {"tools": [LOOKUP], "requires_evidence": True, "max_retries": 2, "delay_after_error": 0}
     refused = [look, Reply("No."), Reply("Still no.")]
-    async with open_store("memory://", FixedClock()) as store:
+    async with open_store("memory://") as store:
         turn = await play_agent([*refused, *refused, look, good], params, catalog=TOOLS, store=store)
     assert (turn.run.answer, turn.model.replies, len(turn.model.requests)) == (good.text, [], 8)
     assert [(metrics.calls, turn.run.agents.replayed) for metrics in turn.run.agents.tools.values()] == [(1, 2)]
@@ -245,7 +245,7 @@ async def test_a_retry_after_a_rejected_answer_asks_again_without_repeating_tool
 
 async def test_a_retry_after_a_failure_continues_where_it_failed() -> None:
     params = {"max_retries": 1, "delay_after_error": 0}
-    async with open_store("memory://", FixedClock()) as store:
+    async with open_store("memory://") as store:
         turn = await play_agent([LOOK, Reply(error="down"), Reply("Vientiane.")], params, is_shown=False, store=store)
     assert (turn.outputs["content"], len(turn.model.requests)) == ("Vientiane.", 3)
 

@@ -19,7 +19,7 @@ from tests.fakes.canvas import canvas, diagnostics_of, node
 from tests.fakes.http_server import HttpServer, Route
 from tests.fakes.regions import runner_of
 from tests.fakes.sandbox_service import NamedArtifacts
-from tests.fakes.services import FixedClock, OneModel, Reply, ScriptedModel, fake_services
+from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.rows import each_row
 
 pytestmark = needs_chromium
@@ -150,7 +150,7 @@ async def test_steps_are_limited() -> None:
 
 async def test_after_a_crash_a_browser_opens_the_last_address_and_repeats_nothing() -> None:
     server = shop()
-    async with server.running(), open_store("memory://", FixedClock()) as store:
+    async with server.running(), open_store("memory://") as store:
         start = {"address": f"http://127.0.0.1:{server.port}/"}
         click = ("fill_2", {"ref": "e3", "text": "green", "submit": True})
         model = ScriptedModel([tool_calls(("open_0", start)), Reply(hangs=True)], context_tokens=100_000)

@@ -3,7 +3,6 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.engine import scope
@@ -38,7 +37,7 @@ async def test_concurrent_rounds_start_in_waves(count: int, monkeypatch: pytest.
 async def test_waves_are_continued_where_they_were_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scope, "WAVE_ROUNDS", 4)
     components = {**iteration(ROW, {"rows": "row@result"}, max_concurrency=2), **out("{it@rows}")}
-    async with open_store("memory://", SystemClock()) as store:
+    async with open_store("memory://") as store:
         runner = runner_of(components, store=store)
         run = runner.start("s", {"inputs": {"items": {"value": ["a"] * 14}}})
         finished = 0
@@ -55,7 +54,7 @@ async def test_waves_are_continued_where_they_were_interrupted(monkeypatch: pyte
 async def test_concurrent_rounds_do_not_store_the_list() -> None:
     components = {**iteration(ROW, {"rows": "row@result"}, items="env.l", max_concurrency=2), **out("{it@rows}")}
     variables = {"l": {"name": "l", "type": "array", "value": ["a", "b", "c"]}}
-    async with open_store("memory://", SystemClock()) as store:
+    async with open_store("memory://") as store:
         answer, _ = await play_run(runner_of(components, store=store, variables=variables).start("s", {}))
         place: Any = {"configurable": {"thread_id": thread_of_session("s")}}
         stored = [each.checkpoint["channel_values"].get("scope", {}) async for each in store.saver.alist(place)]

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.catalog import load_catalog
@@ -29,7 +28,7 @@ LENGTH = 12
 
 @pytest.fixture
 def open_file(tmp_path: Path) -> Open:
-    return lambda durability: open_store(f"sqlite:///{tmp_path}/{durability}.db", SystemClock(), durability=durability)
+    return lambda durability: open_store(f"sqlite:///{tmp_path}/{durability}.db", durability=durability)
 
 
 def _chain() -> dict[str, Any]:
@@ -175,16 +174,16 @@ async def test_growing_lists_take_linear_space(tmp_path: Path) -> None:
     variables: dict[str, Any] = {"rows": {"name": "rows", "type": "array<string>", "value": []}}
     for count in (16, 32, 64):
         body = {"t": text(["set"], row + "{lp@n}"), "set": assign("env.rows", "t@result", "append")}
-        async with open_store(f"sqlite:///{tmp_path}/a{count}.db", SystemClock()) as store:
+        async with open_store(f"sqlite:///{tmp_path}/a{count}.db") as store:
             canvas_ = {**loop(body, count=count), **out("done")}
             await play_run(runner_of(canvas_, store=store, variables=variables).start("s", {"query": "q"}))
             sizes["assigner"].append(await bytes_of(store))
-        async with open_store(f"sqlite:///{tmp_path}/c{count}.db", SystemClock()) as store:
+        async with open_store(f"sqlite:///{tmp_path}/c{count}.db") as store:
             runner = runner_of(out("{sys.query}" + row), store=store)
             for number in range(count // 2):
                 await play_run(runner.start("s", {"query": f"{number}" + row}))
             sizes["conversation"].append(await bytes_of(store))
-        async with open_store(f"sqlite:///{tmp_path}/r{count}.db", SystemClock()) as store:
+        async with open_store(f"sqlite:///{tmp_path}/r{count}.db") as store:
             body = {"ask": form("w", downstream=["join"]), "join": text([], row + "{ask@w}")}
             canvas_ = {**iteration(body, {"r": "join@result"}), **out("done")}
             runner = runner_of(canvas_, store=store)
@@ -198,6 +197,6 @@ async def test_growing_lists_take_linear_space(tmp_path: Path) -> None:
 
 async def test_a_chain_of_large_values_takes_little_space(tmp_path: Path) -> None:
     nodes = {f"n{number}": text([f"n{number + 1}"], f"{number:04}" * 256) for number in range(256)}
-    async with open_store(f"sqlite:///{tmp_path}/s.db", SystemClock()) as store:
+    async with open_store(f"sqlite:///{tmp_path}/s.db") as store:
         await play_run(runner_of({**nodes, "n256": out("done")["out"]}, first=["n0"], store=store).start("s", {}))
     assert (tmp_path / "s.db").stat().st_size < 3_000_000

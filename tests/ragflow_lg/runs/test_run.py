@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
 from tests.fakes.regions import node, out, play_run, runner_of, text
@@ -44,7 +43,7 @@ async def test_the_state_is_stored_before_the_last_event(reopen: OpenStore) -> N
 
 
 async def test_a_failing_store_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with open_store("memory://", SystemClock()) as store:
+    async with open_store("memory://") as store:
         runner = runner_of(out("x"), store=store)
         monkeypatch.setattr(store.saver, "aput", FailingPut(store.saver.aput, 2))
         run = runner.start("s", {"query": "q"})
@@ -67,7 +66,7 @@ async def test_a_turn_continues_to_its_end_wherever_storing_it_was_interrupted(
     """Before the last checkpoint, the closing node's result is stored: the node does not run again."""
     interruptions = 0
     for fails_at in range(2, 10):  # before the second checkpoint, no turn has begun
-        async with open_store("memory://", SystemClock()) as store:
+        async with open_store("memory://") as store:
             runner = runner_of({"t": component, **out("text")}, store=store)
             put = FailingPut(store.saver.aput, fails_at)
             monkeypatch.setattr(store.saver, "aput", put)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.records.lease_owner import this_process
@@ -188,7 +187,7 @@ async def test_a_runner_that_loses_its_lease_stops(reopen_shared: OpenStore) -> 
 
 
 async def test_a_turn_whose_process_died_before_it_recorded_the_end_is_ended_by_continue() -> None:
-    async with open_store("memory://", SystemClock()) as store:
+    async with open_store("memory://") as store:
         runner = runner_of({"t": text(["out"], "x"), **out("text")}, store=store)
         for query in ("first", "second"):
             run = runner.start("s", {"query": query})
@@ -208,7 +207,7 @@ async def test_a_turn_whose_process_died_before_it_recorded_the_end_is_ended_by_
 
 
 async def test_a_turn_of_which_nothing_was_stored_does_not_get_the_end_of_the_one_before() -> None:
-    async with open_store("memory://", SystemClock()) as store:
+    async with open_store("memory://") as store:
         runner = runner_of({"t": text(["out"], "x"), **out("text")}, store=store)
         run = runner.start("s", {"query": "first"})
         await play_run(run)
@@ -226,7 +225,7 @@ async def test_a_turn_continues_after_a_restart_of_redis(tmp_path: Path) -> None
     services = fake_services(models=OneModel(model))
     with redis_server(keep=tmp_path) as url:
         port = int(url.rpartition(":")[2])
-        opening = open_store(url, SystemClock())
+        opening = open_store(url)
         store = await opening.__aenter__()
         run = runner_of(STREAM, services=services, store=store).start("s", {"query": "q"})
         events = await until_message(run)
@@ -238,7 +237,7 @@ async def test_a_turn_continues_after_a_restart_of_redis(tmp_path: Path) -> None
             await opening.__aexit__(None, None, None)
     assert run.status == "failed"
     with redis_server(keep=tmp_path, port=port) as url:
-        async with open_store(url, SystemClock()) as store, asyncio.timeout(25):
+        async with open_store(url) as store, asyncio.timeout(25):
             runner = runner_of(STREAM, services=services, store=store)
             async with redis_client(url) as client:  # the lease could not be released; it would expire in 30 s
                 (lease,) = await redis_keys(client, "*active-session*")

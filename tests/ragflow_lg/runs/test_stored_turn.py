@@ -3,7 +3,6 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CanvasChangedError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.runs.stored_turn import session_status, thread_config
@@ -30,7 +29,7 @@ async def test_a_turn_cannot_continue_with_a_canvas_without_its_node() -> None:
 
 @pytest.mark.parametrize(("before", "after"), [(0, 2), (2, 0)])
 async def test_a_turn_cannot_continue_in_a_region_with_another_concurrency(before: int, after: int) -> None:
-    async with open_store("memory://", SystemClock()) as store:
+    async with open_store("memory://") as store:
         runner = runner_of(iterate(before), variables=ITEMS, store=store)
         run = runner.start("s", {"query": "q"})
         async for event in run:
@@ -49,7 +48,7 @@ async def test_a_canvas_with_another_body_of_a_region_is_rejected(stop: str) -> 
         message = node("Message", {"content": [f"got {{{name}@{'a' if stop == 'pause' else 'result'}}}"]})
         return {**loop({"t": text([name], "r"), name: waiting, "m": message}), **out("end")}
 
-    async with open_store("memory://", SystemClock(), durability="steps") as store:
+    async with open_store("memory://", durability="steps") as store:
         runner = runner_of(components("f"), store=store)
         run = runner.start("s", {"query": "q"})
         async for event in run:

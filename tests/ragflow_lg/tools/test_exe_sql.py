@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.services.databases import DatabaseAccount
 from ragflow_lg.services.services import Services
@@ -310,7 +309,7 @@ async def test_passwords_are_in_no_checkpoint_event_or_trace(tmp_path: Path) -> 
     tools = [{"component_name": "ExeSQL", "name": "Shop", "params": account}]
     replies = [tool_calls(("execute_sql_0", {"sql": "SELECT 1"})), Reply("Done.")]
     databases = open_databases(DatabaseAccount("sqlite", "", 0, "", ""), allow=["127.0.0.1"])
-    async with open_store(f"sqlite:///{tmp_path / 'runs.db'}", SystemClock()) as store:
+    async with open_store(f"sqlite:///{tmp_path / 'runs.db'}") as store:
         turn = await play_agent(replies, {"tools": tools}, services={"databases": databases}, store=store)
         assert "Database Connection Failed!" in str(turn.tool_results)
         seen = [str(turn.state), str(turn.tool_results), str(turn.run.error)]

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.backends import store_exists
 from tests.fakes.canvas import canvas
@@ -60,7 +59,7 @@ def test_a_store_with_a_similar_name_is_suggested(folder: Path) -> None:
 async def test_a_server_without_the_store_gets_none(redis_url: str) -> None:
     prefix = fresh_prefix()
     assert not await store_exists(redis_url, prefix=prefix)
-    async with open_store(redis_url, SystemClock(), prefix=prefix):
+    async with open_store(redis_url, prefix=prefix):
         assert await store_exists(redis_url, prefix=prefix)
 
 

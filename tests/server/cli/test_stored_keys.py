@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.server.settings import load_settings
 from tests.fakes.canvas import canvas
@@ -54,7 +53,7 @@ def test_a_session_that_is_written_again_needs_the_first_key_alone(folder: Path)
 
 async def put_traces(session: str) -> None:
     settings = load_settings()
-    async with open_store(settings.checkpoints, SystemClock(), **settings.store_options) as store:
+    async with open_store(settings.checkpoints, **settings.store_options) as store:
         (record,) = [record async for record in store.runs.sessions() if record.name == session]
         for table in (store.traces, store.node_logs):
             await table.put(record, [{"component_id": "a", "trace": []}])

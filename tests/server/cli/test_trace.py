@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.services.sessions import RunRecord
@@ -35,7 +34,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     url = f"sqlite:///{tmp_path}/s.db"
 
     async def fill() -> None:
-        async with open_store(url, SystemClock()) as store:
+        async with open_store(url) as store:
             for number, session in enumerate(("anna", "anna", "anna", "ben")):
                 record = RunRecord(f"{number}aa", session, started_ms=number * 1000, status="succeeded")
                 await store.runs.put(record)

@@ -100,7 +100,7 @@ async def start_app(
         memories=memories or NoMemories(),
     )
     async with (
-        open_store(checkpoints, SystemClock(), **settings.store_options) as store,
+        open_store(checkpoints, **settings.store_options) as store,
         open_database(url, store.keys) as database,
         open_run_manager(settings, store) as run_manager,
     ):

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.ragflow_api.remote_sessions import RemoteMessage, RemoteSession, RemoteState
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.library import load_canvas
@@ -44,7 +43,7 @@ JOINED: dict[str, Any] = {
 async def play(document: dict[str, Any], remote: RemoteSession, answer: dict[str, Any] | None) -> tuple[bool, str, str]:
     """Import a session and go on. Return whether it waited, the problem and the answer."""
     compiled, services = load_canvas(document), fake_services()
-    async with open_store("memory://", SystemClock()) as store:
+    async with open_store("memory://") as store:
         result = await import_session(remote, compiled, store, services, "canvas.json")
         assert await check_transcript(remote, compiled, store) == ""
         runner = Runner(compiled, services, store=store)
@@ -95,14 +94,14 @@ async def test_a_form_in_a_loop_is_reported() -> None:
     body = {"UserFillUp:Ask": form("w", tips="word?", downstream=["t"]), "t": text([], "x")}
     document = canvas({**loop(body, count=1, variables={"seen": ""}), **out("done")})
     compiled, services = load_canvas(document), fake_services()
-    async with open_store("memory://", SystemClock()) as store:
+    async with open_store("memory://") as store:
         result = await import_session(session(["UserFillUp:Ask"]), compiled, store, services, "canvas.json")
     assert "inside a Loop" in result.problem
 
 
 async def test_an_import_that_was_killed_is_repeated() -> None:
     compiled, services = load_canvas({"components": JOINED}), fake_services()
-    async with open_store("memory://", SystemClock()) as store:
+    async with open_store("memory://") as store:
         remote = session(["ask"])
         await import_session(remote, compiled, store, services, "canvas.json")
         async for record in store.runs.of_session(SESSION):

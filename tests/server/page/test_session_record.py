@@ -26,7 +26,7 @@ LONG = "x" * 50_000
 async def record(dsl: dict[str, Any], *queries: str, secrets: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the record of a session in which a canvas has answered some questions."""
     compiled = load_canvas(json.dumps(dsl).encode())
-    async with open_store("memory://", SystemClock()) as store:
+    async with open_store("memory://") as store:
         runner = Runner(compiled, fake_services(clock=SystemClock()), store=store)
         for query in queries:
             async for _ in runner.start("anna", {"query": query}):

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from ragflow_lg.base.errors import StreamError
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow
-from ragflow_lg.server.runs.left_runs import continue_left_runs
+from ragflow_lg.server.runs.left_runs import continue_left_runs, find_left_runs
 from ragflow_lg.server.runs.run_player import RunPlayer
 from ragflow_lg.services.chat import Usage
 from tests.fakes.services import Reply
@@ -47,7 +47,8 @@ async def left_run(folder: Path) -> AsyncGenerator[tuple[AppServer, RunRow]]:
 
 
 async def continue_it(server: AppServer, row: RunRow) -> str:
-    await continue_left_runs(server.app_state, server.turns)
+    player = RunPlayer(server.app_state, server.turns)
+    await continue_left_runs(server.app_state, player, await find_left_runs(server.app_state, player))
     return (await server.turns.playing.result("tenant", row.id))[0]
 
 
@@ -63,6 +64,22 @@ async def test_a_left_run_goes_on_as_what_it_was(tmp_path: Path) -> None:
         record = await runs.get(row.id)
         assert record is not None
         assert (record.parent_run, record.tenant, record.started_ms) == ("parent", "tenant", 5)
+        assert len(server.model.requests) == 1
+
+
+async def test_a_request_that_is_repeated_after_a_restart_follows_the_left_run(tmp_path: Path) -> None:
+    """It was refused, or was faster than the left run and played the turn again."""
+    async with left_run(tmp_path) as (server, row):
+        agent_id, session = row.agent_id, row.session_id
+        player = RunPlayer(server.app_state, server.turns)
+        rows = await find_left_runs(server.app_state, player)
+        repeating = asyncio.create_task(server.ask(agent_id, session_id=session))
+        await asyncio.sleep(0.1)
+        await continue_left_runs(server.app_state, player, rows)
+        answer = await repeating
+        assert answer["data"]["message_id"] == row.id
+        runs, _ = await RunRepository(server.app_state.database, "tenant").find(agent_id, session, 1, 10)
+        assert [run.id for run in runs] == [row.id]
         assert len(server.model.requests) == 1
 
 

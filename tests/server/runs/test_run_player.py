@@ -69,10 +69,10 @@ async def queued_run(
         row = RunRow(id=RUN, agent_id=agent_id, version_id="v", session_id=session_id, start_ms=1, asked="hi")
         row.page_key = page_key
         await RunRepository(database, "tenant").add(row)
-        await server.app_state.run_manager.order(envelope, "tenant", "")
+        await server.app_state.run_manager.order(envelope, "tenant")
         line = Line(data or encode_run(NewRun(envelope, "tenant", agent_id, "start", {"query": "hi"})))
         queue: Any = line
-        server.turns.playing._queue = queue
+        server.turns.playing._queue = server.app_state.run_manager._queue = queue
         yield server, line, RunPlayer(server.app_state, server.turns, queue)
 
 
@@ -107,6 +107,24 @@ async def test_a_run_that_a_worker_has_begun_is_not_ended_by_another_process(tmp
         server.turns.playing._queue = cast("Any", Dying(b""))
         await server.turns.playing.cancel("tenant", RUN)
         assert await stored(server) == ("succeeded", "")
+
+
+async def test_a_run_whose_server_died_before_it_created_the_stream_can_be_followed(
+    tmp_path: Path, redis_url: str
+) -> None:
+    """Its followers were told that it is gone, until a worker began it. A repeated request began a second run."""
+    async with queued_run(tmp_path, redis_url) as (server, _, player):
+        journal: Any = server.app_state.run_manager.journal
+        await journal._client.delete(journal._head_key(RUN))
+        assert (await server.turns.playing.head("tenant", RUN)).player == QUEUED
+        await journal._client.delete(journal._head_key(RUN))
+        follower = server.turns.playing.follow(RUN)
+        first = asyncio.create_task(anext(follower))
+        await asyncio.sleep(0.1)
+        assert not first.done()
+        assert await player.play(RUN)
+        assert (await first)[0] == 1
+        await follower.aclose()
 
 
 @pytest.mark.parametrize("what", ["data", "policy", "canvas"])
@@ -162,7 +180,7 @@ async def test_a_run_whose_stream_has_expired_goes_on_where_its_worker_stopped(t
         envelope = Envelope(RUN, 1, session_id, session_id)
         row = RunRow(id=RUN, agent_id=agent_id, version_id="v", session_id=session_id, start_ms=1, asked="hi")
         await RunRepository(database, "tenant").add(row)
-        await server.app_state.run_manager.order(envelope, "tenant", "")
+        await server.app_state.run_manager.order(envelope, "tenant")
         line = Line(encode_run(NewRun(envelope, "tenant", agent_id, "start", {"query": "hi"})))
         queue: Any = line
         playing = asyncio.create_task(RunPlayer(server.app_state, server.turns, queue).play(RUN))
@@ -176,8 +194,7 @@ async def test_a_run_whose_stream_has_expired_goes_on_where_its_worker_stopped(t
         assert keys
         await client.delete(*keys)
     async with start_app(tmp_path, [Reply("second")], **options) as server:
-        server.turns.playing._queue = queue
-        queue = cast("Any", line)
+        server.turns.playing._queue = server.app_state.run_manager._queue = queue
         assert await RunPlayer(server.app_state, server.turns, queue).play(RUN)
         assert (line.data, await stored(server)) == (None, ("succeeded", ""))
         assert len(server.model.requests) == 1
@@ -368,7 +385,7 @@ async def test_a_worker_goes_on_after_an_answer_of_the_queue_that_it_does_not_un
             return answer
 
         monkeypatch.setattr(queue, "take", take)
-        server.turns.playing._queue = queue
+        server.turns.playing._queue = server.app_state.run_manager._queue = queue
         async with QueueWorker(server.app_state, queue, server.turns, 1).working(), asyncio.timeout(30):
             while await queue.has(RUN):
                 await asyncio.sleep(0.01)

@@ -44,7 +44,7 @@ class Time:
 async def start_due(runs: DueTasks[Any]) -> None:
     while await runs.look():
         await runs.wait_for_room(10)
-    while runs.starts_in_progress:
+    while runs._starts:
         await runs.wait_for_room(10)
 
 

@@ -176,6 +176,8 @@ async def test_rows_that_do_not_belong_together_are_refused(tmp_path: Path) -> N
                 with pytest.raises(ValueError, match=r"."):
                     await rows.put(line)
         await rows.put(stored)
+        for run in server.rows["runs"]:
+            run["request_hash"] = ""  # a request is repeated where it was sent
         assert [line async for line in rows.export(session, {file})] == lines
 
 

@@ -27,7 +27,7 @@ async def _play(runner: Runner, session: str) -> str:
 
 async def test_a_waiting_session_is_forked_and_abandoned() -> None:
     canvas, clock, ids = load_canvas(FORM), SystemClock(), RandomIds()
-    async with open_store("memory://", clock) as store:
+    async with open_store("memory://") as store:
         runner = Runner(canvas, fake_services(ids=ids), store=store)
         assert (await has_session(store, "ada"), await newest_run(store, "ada")) == (False, None)
         run_id = await _play(runner, "ada")
@@ -47,7 +47,7 @@ async def test_a_waiting_session_is_forked_and_abandoned() -> None:
 
 
 async def test_a_running_record_without_a_lease_is_interrupted() -> None:
-    async with open_store("memory://", SystemClock()) as store:
+    async with open_store("memory://") as store:
         await _play(Runner(load_canvas(FORM), fake_services(), store=store), "ada")
         record = await newest_run(store, "ada")
         assert record is not None
@@ -60,7 +60,7 @@ async def test_a_running_record_without_a_lease_is_interrupted() -> None:
 
 
 async def test_a_session_that_stays_busy_is_not_deleted() -> None:
-    async with open_store("memory://", SystemClock()) as store:
+    async with open_store("memory://") as store:
         lease = await store.leases.acquire("s", lambda: None)
         with pytest.raises(ConflictError):
             await cancel_and_delete(store, "s", patience_s=0.15)

@@ -36,7 +36,7 @@ async def test_a_turn_is_stored_although_nobody_follows_it(tmp_path: Path) -> No
         assert agent is not None
         assert session is not None
         turn = await server.turns.begin(agent, TurnSession(session), {"query": "hi"})
-        while server.app_state.run_manager.running_count:
+        while server.app_state.run_manager._tasks:
             await asyncio.sleep(0.001)
         assert [event.event async for _, event in turn.events()][-1] == "workflow_finished"
         messages = (await sessions.messages([session_id]))[session_id]

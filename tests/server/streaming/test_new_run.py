@@ -19,7 +19,6 @@ FIRST_FORMAT: dict[str, Any] = {
     "start_ms": 1763700000000,
     "parent_run": "p",
     "has_tenant_record": True,
-    "request_hash": "h",
 }
 """A run as the first version with a queue has written it. Later versions must read it."""
 
@@ -37,7 +36,6 @@ def test_runs_of_the_first_format_are_read() -> None:
         1763700000000,
         "p",
         True,
-        request_hash="h",
     )
     assert (run.policy, run.page_key) == ("continue", "")
     assert json.loads(encode_run(run)) == FIRST_FORMAT

@@ -53,7 +53,7 @@ async def test_followers_get_all_events_whenever_they_start(open_journal: OpenJo
                 await asyncio.sleep(0.005)
         early = [asyncio.create_task(follow_to_end(run_manager, run_id, after)) for after in (0, 0, 20, 50)]
         await asyncio.sleep(0.02)
-        assert run_manager.running_count == 1
+        assert len(run_manager._tasks) == 1
         assert await run_manager.read_end(run_id) is None
         gate.set()
         for follower, after in zip(early, (0, 0, 20, 50), strict=True):
@@ -64,7 +64,7 @@ async def test_followers_get_all_events_whenever_they_start(open_journal: OpenJo
         assert end is not None
         assert (end.status, end.error) == ("succeeded", None)
         assert (await run_manager.head(run_id)).envelope == run.envelope
-        assert run_manager.running_count == 0
+        assert not run_manager._tasks
 
 
 ERRORS: list[RagflowLgError] = [
@@ -134,7 +134,7 @@ async def test_events_so_far_can_be_read_while_the_run_goes_on(open_journal: Ope
         ]
         gate.set()
         async with asyncio.timeout(60):
-            while run_manager.running_count:
+            while run_manager._tasks:
                 await asyncio.sleep(0.005)
         left = [getattr(event, "content", "") for event in await run_manager.events_so_far(run_id)]
         assert left[-4:-1] == ["w100", "w1", "w2"], left
@@ -149,7 +149,7 @@ async def test_a_follower_too_slow_for_the_journal_gets_a_gap_error(open_journal
             assert (await anext(slow))[0] == 1
             gate.set()
             async with asyncio.timeout(60):
-                while run_manager.running_count:
+                while run_manager._tasks:
                     await asyncio.sleep(0.005)
             with pytest.raises(StreamGapError, match="have been dropped") as raised:
                 [number async for number, _ in slow]
@@ -220,7 +220,7 @@ async def test_followers_see_the_end_of_cancelled_and_drained_runs() -> None:
                 await follower
         with pytest.raises(StreamError, match="shutting down"):
             await start(run_manager, ScriptedRun([]))
-        assert run_manager.running_count == 0
+        assert not run_manager._tasks
 
 
 class UndrainableRun(ScriptedRun):

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from langgraph_sdk import get_client
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import open_store
@@ -53,7 +52,7 @@ async def test_sessions_in_redis_are_shared_with_our_runner(tmp_path: Path, redi
     with studio_server(folder, checkpoints=redis_url, RAGFLOW_LG_CHECKPOINT_PREFIX=prefix) as server:
         await check_all(server)
         client = get_client(url=server.url)
-        async with open_store(redis_url, SystemClock(), prefix=prefix) as store:
+        async with open_store(redis_url, prefix=prefix) as store:
             runner = Runner(load_canvas(folder / "order_form.json"), fake_services(), store=store)
             await check_studio_finishes_our_session(client, runner)
             await check_we_finish_a_studio_session(client, runner)

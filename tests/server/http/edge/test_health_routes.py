@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 from pydantic import SecretStr
 
-from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.base.errors import CheckpointError, DatabaseError, StreamError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.server.http.edge import health_routes
@@ -72,7 +71,7 @@ async def test_a_draining_server_is_not_ready(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(chunks=["a"], hangs=True)]) as server:
         playing = asyncio.create_task(server.ask(await server.agent(MODEL)))
         async with asyncio.timeout(60):
-            while not server.app_state.run_manager.running_count:
+            while not server.app_state.run_manager._tasks:
                 await asyncio.sleep(0.01)
         draining = asyncio.create_task(server.app_state.run_manager.drain(0.2))
         await asyncio.sleep(0)
@@ -129,7 +128,7 @@ def count_rows(path: Path) -> dict[str, int]:
 async def test_writable_stores_are_ready_and_do_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health_routes, "FRESH_S", 0.0)
     paths = tmp_path / "server.db", tmp_path / "sessions.db"
-    async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
+    async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}") as store:
         checks = Readiness(replace(server.app_state, store=store))
         assert await checks.check() == READY
         counts = [count_rows(path) for path in paths]
@@ -141,7 +140,7 @@ async def test_writable_stores_are_ready_and_do_not_grow(tmp_path: Path, monkeyp
 async def test_locked_stores_are_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health_routes, "CHECK_S", 0.05)
     paths = tmp_path / "server.db", tmp_path / "sessions.db"
-    async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}", SystemClock()) as store:
+    async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}") as store:
         checks = Readiness(replace(server.app_state, store=store))
         writers = [sqlite3.connect(path, isolation_level=None) for path in paths]
         for writer in writers:

@@ -142,7 +142,7 @@ async def test_every_surface_refuses_in_its_own_shape_when_all_slots_are_taken(t
         while server.turns._slots.in_use != 1:
             await asyncio.sleep(0.005)
         assert await refusals(server, await all_routes(server, agent)) == SHAPES
-        assert (server.turns._slots.in_use, server.app_state.run_manager.running_count) == (1, 1)
+        assert (server.turns._slots.in_use, len(server.app_state.run_manager._tasks)) == (1, 1)
         while not first.done():  # the model may not have been called yet
             await server.client.post(f"/tasks/{session}/cancel")
 

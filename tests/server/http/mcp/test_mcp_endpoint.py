@@ -113,7 +113,7 @@ async def test_cancelling_a_call_stops_the_model(tmp_path: Path) -> None:
             with pytest.raises(McpError, match="cancelled"):
                 await asyncio.wait_for(call, 60)
             with anyio.fail_after(5):
-                while server.app_state.run_manager.running_count:
+                while server.app_state.run_manager._tasks:
                     await asyncio.sleep(0.02)
 
 

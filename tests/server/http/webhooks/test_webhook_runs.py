@@ -102,7 +102,7 @@ async def test_only_the_oldest_sessions_of_a_webhook_are_deleted(
         for _ in range(TRIM_INTERVAL):
             assert (await server.client.post(f"/agents/{agent_id}/webhook", json={})).status_code == 200
         async with asyncio.timeout(10):
-            while len(rows := await list_sessions(server, agent_id)) > 3 or server.app_state.run_manager.running_count:
+            while len(rows := await list_sessions(server, agent_id)) > 3 or server.app_state.run_manager._tasks:
                 await asyncio.sleep(0.01)
         assert {row["source"] for row in rows if row["id"] != mine} == {"webhook"}
         assert mine in {row["id"] for row in rows}
@@ -114,7 +114,7 @@ async def test_sessions_with_a_run_in_progress_are_kept(tmp_path: Path, monkeypa
         for _ in range(3):
             await server.client.post(f"/agents/{agent_id}/webhook", json={})
         async with asyncio.timeout(10):
-            while server.app_state.run_manager.running_count:
+            while server.app_state.run_manager._tasks:
                 await asyncio.sleep(0.01)
         oldest = (await list_sessions(server, agent_id))[-1]["id"]
         agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
