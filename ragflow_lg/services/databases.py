@@ -56,6 +56,11 @@ class StatementResult(Struct, frozen=True):
     has_more: bool = False
     """Whether there are more rows than the limit lets through."""
 
+    @property
+    def ends_batch(self) -> bool:
+        """Whether it is a read without rows, after which RAGFlow runs no other statement."""
+        return bool(self.columns) and not self.rows
+
 
 class Databases(Protocol):
     """The databases that canvases may query."""

@@ -1,8 +1,8 @@
-"""The kinds of databases: their drivers, dialects, and how a session becomes read-only and limited in time."""
+"""The kinds of databases: their drivers, dialects, and how a connection becomes read-only and limited in time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -47,10 +47,18 @@ class DatabaseKind(Struct, frozen=True):
     """Arguments for the driver."""
     chunk_rows: int = 16
     """How many rows are read at once, and so are in memory whatever their size."""
+    begin_to_read: Sequence[str] = ()
+    """What makes a transaction read-only, if anything does."""
 
 
 _MYSQL = DatabaseKind(
-    "mysql+asyncmy", "mysql", port=3306, binds="%s", connect={"connect_timeout": CONNECT_S}, chunk_rows=1
+    "mysql+asyncmy",
+    "mysql",
+    port=3306,
+    binds="%s",
+    connect={"connect_timeout": CONNECT_S},
+    chunk_rows=1,
+    begin_to_read=("SET SESSION TRANSACTION READ ONLY", "START TRANSACTION READ ONLY"),  # the first is for DROP TABLE
 )
 
 KINDS: Mapping[str, DatabaseKind] = {
@@ -64,6 +72,7 @@ KINDS: Mapping[str, DatabaseKind] = {
         binds="%s",
         # A prepared statement is a single statement, whatever its text contains.
         connect={"connect_timeout": CONNECT_S, "prepare_threshold": 0},
+        begin_to_read=("SET TRANSACTION READ ONLY",),
     ),
     "mssql": DatabaseKind("mssql+aioodbc", "tsql", "aioodbc", "aioodbc", port=1433, connect={"timeout": CONNECT_S}),
     "sqlite": DatabaseKind("", "sqlite", is_server=False),
@@ -114,19 +123,12 @@ def build_url(account: DatabaseAccount, options: Mapping[str, str]) -> URL:
     )
 
 
-def address_arguments(kind: DatabaseKind, host: str) -> dict[str, str]:
-    """Return the driver's arguments that pin a connection to an address that was checked."""
-    return {"hostaddr": host} if kind.dialect == "postgres" else {"host": host}
-
-
-def set_up_statements(kind: DatabaseKind, timeout_s: float, *, writes: bool) -> Iterable[tuple[str, ...]]:
-    """Yield what a new session runs first: groups of statements of which the first that the server knows is enough."""
+def set_up_statements(kind: DatabaseKind, timeout_s: float) -> Iterable[tuple[str, ...]]:
+    """Yield what a new connection runs first: groups of which the first statement that the server knows is enough."""
     limit_ms = min(int(timeout_s * 1000) or 1, LONGEST_MS)
     if kind.dialect == "postgres":
         yield (f"SET statement_timeout = {limit_ms}",)
         yield ("SET standard_conforming_strings = on",)
-        if not writes:
-            yield ("SET default_transaction_read_only = on",)
     elif kind.dialect == "mysql":
         yield (
             f"SET SESSION max_statement_time = {limit_ms / 1000:g}",  # MariaDB, seconds
@@ -137,7 +139,5 @@ def set_up_statements(kind: DatabaseKind, timeout_s: float, *, writes: bool) -> 
         for mode in _OTHER_QUOTES:
             modes = f"REPLACE({modes}, '{mode}', '')"
         yield (f"SET SESSION sql_mode = {modes}",)
-        if not writes:
-            yield ("SET SESSION TRANSACTION READ ONLY",)
     elif kind.dialect == "tsql":
         yield (f"SET LOCK_TIMEOUT {limit_ms}",)

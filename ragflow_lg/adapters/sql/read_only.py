@@ -1,4 +1,4 @@
-"""The check that a statement only reads. What it does not know is refused.
+"""The check that a statement only reads, with sqlglot's tree. What it does not know is refused.
 
 It is one of two: where the database has read-only transactions, statements run in one. Those do not keep a statement
 from reading files of the server, calling other servers, and taking locks.
@@ -17,87 +17,38 @@ if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
 
-class NotSqlError(ValueError):
-    """A text cannot be parsed as a statement, so nobody can say whether it only reads."""
-
-
-@cache
-def _tokenizer(dialect: str) -> Any:
-    """Return sqlglot's tokenizer, which reads what follows words such as EXPLAIN as well, instead of as one text."""
-    from sqlglot.dialects.dialect import Dialect
-
-    own = Dialect.get_or_raise(dialect or None)
-    plain: Any = type("PlainTokenizer", (own.tokenizer_class,), {"COMMANDS": set[Any]()})
-    return plain(dialect=own)
-
-
-def read_tokens(sql: str, dialect: str) -> list[Token]:
-    """Return the tokens of a text; comments are none.
-
-    Raises:
-        ValueError: if the text is not SQL.
-    """
-    from sqlglot.errors import SqlglotError
-
-    try:
-        return list(_tokenizer(dialect).tokenize(sql))
-    except SqlglotError as error:
-        raise ValueError(str(error)) from error
-
-
-def kind_of(token: Token) -> str:
-    """Return sqlglot's name for the type of a token."""
-    return str(token.token_type.name)
-
-
-def _word(token: Token) -> str:
-    """Return an upper-case word or sign; ``""`` for what is quoted, and for numbers."""
-    return "" if kind_of(token) in _QUOTED else token.text.upper()
-
-
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_QUOTED = _words(
-    "BIT_STRING BYTE_STRING HEREDOC_STRING HEX_STRING IDENTIFIER NATIONAL_STRING NUMBER RAW_STRING STRING "
-    "UNICODE_STRING"
-)
 CHANGES_REFUSED = "For security reasons, INSERT, UPDATE, and DELETE statements are not supported."
 """RAGFlow's text for these three statements. Source: RAGFlow's ``agent/tools/exesql.py``."""
-
-_QUERY_WORDS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "("})
-_EXPLAINING = frozenset({"EXPLAIN", "DESCRIBE", "DESC"})
-_EXPLAIN_OPTIONS = _words(
-    "ANALYZE ANALYSE VERBOSE EXTENDED PARTITIONS QUERY PLAN FORMAT = JSON TREE TRADITIONAL TEXT XML YAML"
-)
-_SHOWING = frozenset({"mysql", "postgres", "trino"})
-_PRAGMAS_OF_TABLES = _words("table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list")
-_PRAGMAS = _PRAGMAS_OF_TABLES | _words(
-    "collation_list function_list compile_options encoding user_version page_count page_size"
-)
-
-_REFUSED_KINDS = frozenset({"HINT", "HEREDOC_STRING", "COLON_EQ", "BLOCK_START", "BLOCK_END"})
-"""Optimizer hints, dollar quotes, assignments and template marks: databases differ in how they read them."""
-
-_ALWAYS_REFUSED = _words(
-    "INSERT UPDATE DELETE MERGE REPLACE TRUNCATE CREATE DROP ALTER GRANT REVOKE INTO OUTFILE DUMPFILE EXEC EXECUTE "
-    "HANDLER INFILE VACUUM ATTACH DETACH REINDEX"
-)
-"""Words that stand for a change unless they are quoted, part of a longer name, or functions."""
-_NEVER_FUNCTIONS = _words("INTO OUTFILE DUMPFILE EXEC EXECUTE DELETE UPDATE MERGE CREATE DROP ALTER GRANT")
-_TSQL_REFUSED = _words(
-    "SET USE DECLARE KILL BACKUP RESTORE DBCC BULK WAITFOR SHUTDOWN BEGIN COMMIT ROLLBACK SAVE GOTO PRINT RAISERROR "
-    "THROW DENY RECONFIGURE UPDATETEXT WRITETEXT READTEXT ENABLE DISABLE IF WHILE RETURN GO CHECKPOINT SETUSER "
-    "REVERT SEND RECEIVE MOVE OPENROWSET OPENQUERY OPENDATASOURCE OPENXML"
-)
-"""T-SQL needs nothing between two statements, so that a second one could follow an expression."""
-_COMMAND_WORDS = _ALWAYS_REFUSED | _words(
-    "ANALYZE BEGIN CALL CHECKPOINT CLOSE CLUSTER COMMENT COMMIT COPY DEALLOCATE DECLARE DISCARD DO FETCH FLUSH INSTALL "
-    "KILL LISTEN LOAD LOCK NOTIFY OPTIMIZE PRAGMA PREPARE PURGE REASSIGN REFRESH RELEASE RENAME REPAIR RESET ROLLBACK "
-    "SAVEPOINT SET SHOW SHUTDOWN START UNINSTALL UNLISTEN UNLOCK USE"
+_COMMANDS = _words(
+    "ALTER ANALYZE ATTACH BEGIN CALL CHECKPOINT CLOSE CLUSTER COMMENT COMMIT COPY CREATE DEALLOCATE DECLARE DELETE "
+    "DETACH DISCARD DO DROP EXEC EXECUTE FETCH FLUSH GRANT HANDLER INSERT INSTALL KILL LISTEN LOAD LOCK MERGE NOTIFY "
+    "OPTIMIZE PRAGMA PREPARE PURGE REASSIGN REFRESH REINDEX RELEASE RENAME REPAIR REPLACE RESET REVOKE ROLLBACK "
+    "SAVEPOINT SET SHOW SHUTDOWN START TRUNCATE UNINSTALL UNLISTEN UNLOCK UPDATE USE VACUUM"
 )
 """Words with which other statements begin. A text that begins with any other word is not SQL."""
+_TSQL_COMMANDS = _words(
+    "ALTER BACKUP BEGIN BULK CHECKPOINT COMMIT CREATE DBCC DECLARE DELETE DENY DISABLE DROP ENABLE EXEC EXECUTE GO "
+    "GOTO GRANT IF INSERT KILL MERGE MOVE PRINT RAISERROR READTEXT RECEIVE RECONFIGURE RESTORE RETURN REVERT REVOKE "
+    "ROLLBACK SAVE SEND SET SETUSER SHUTDOWN THROW TRUNCATE UPDATE UPDATETEXT USE WAITFOR WHILE WRITETEXT"
+)
+"""T-SQL needs nothing between two statements, so that a second one could stand where an alias can."""
+_EXPLAIN = re.compile(
+    r"(?:EXPLAIN|DESCRIBE|DESC)\b(?:\s|\((?!\s*(?:SELECT|WITH|VALUES|TABLE|\()\b)[^()]*\)"
+    r"|(?:ANALY[SZ]E|VERBOSE|EXTENDED|PARTITIONS|QUERY|PLAN|FORMAT\s*=?\s*\w+)\b)*",
+    re.IGNORECASE,
+)
+_TABLE = re.compile(r"[\w.$\"`]+(?:\s+[\w%\"'`]+)?")
+_PRAGMA_OF_TABLE = "table_info|table_xinfo|table_list|index_list|index_info|index_xinfo|foreign_key_list"
+_PRAGMA = re.compile(
+    rf"PRAGMA\s+(?:\w+\s*\.\s*)?(?:(?:{_PRAGMA_OF_TABLE})(?:\s*\(.*\))?"
+    "|collation_list|function_list|compile_options|encoding|user_version|page_count|page_size)",
+    re.IGNORECASE,
+)
+"""A PRAGMA that only reads. The argument of any other would be a new value."""
 
 _REFUSED_FUNCTIONS: dict[str, str] = {
     "mysql": (
@@ -130,88 +81,80 @@ _DB2_MODULES = ("utl_", "dbms_")
 """How the names of modules begin whose functions write files, send mail and take locks."""
 
 
-def refusal_of(text: str, tokens: Sequence[Token], dialect: str) -> str:
-    """Return why a statement is not a mere read; ``""`` if it is one.
+class NotSqlError(ValueError):
+    """A text cannot be parsed as a statement, so nobody can say whether it only reads."""
+
+
+@cache
+def _tokenizer(dialect: str) -> Any:
+    """Return sqlglot's tokenizer, which reads what follows words such as EXPLAIN as well, instead of as one text."""
+    from sqlglot.dialects.dialect import Dialect
+
+    own = Dialect.get_or_raise(dialect or None)
+    plain: Any = type("PlainTokenizer", (own.tokenizer_class,), {"COMMANDS": set[Any]()})
+    return plain(dialect=own)
+
+
+def split_tokens(sql: str, dialect: str) -> list[list[Token]]:
+    """Return the tokens of each statement; comments are none.
+
+    Raises:
+        NotSqlError: if the text is not SQL.
+    """
+    from sqlglot.errors import SqlglotError
+
+    if "\0" in sql:
+        raise NotSqlError("It is not SQL: it has a zero character.")
+    statements: list[list[Token]] = [[]]
+    try:
+        for token in _tokenizer(dialect).tokenize(sql):
+            if token.token_type.name == "SEMICOLON":
+                statements.append([])
+            else:
+                statements[-1].append(token)
+    except SqlglotError:
+        raise NotSqlError("It cannot be read as SQL; perhaps a quote is not closed.") from None
+    return [tokens for tokens in statements if tokens]
+
+
+def check_statement(text: str, tokens: Sequence[Token], dialect: str) -> tuple[str, bool]:
+    """Return why a statement is not a mere read, ``""`` if it is one, and whether it is a query.
 
     Raises:
         NotSqlError: if it cannot be parsed.
     """
-    word = _word(tokens[0])
+    word = tokens[0].text.upper()
     if word in ("INSERT", "UPDATE", "DELETE"):
-        return CHANGES_REFUSED
-    if word in _EXPLAINING:
-        return _refusal_of_explained(text, tokens, dialect)
-    if word == "SHOW" and dialect in _SHOWING:
-        return _refusal_of_shown(text, tokens, dialect)
+        return CHANGES_REFUSED, False
+    for token in tokens:
+        kind = token.token_type.name
+        if kind == "HEREDOC_STRING" or (kind == "BYTE_STRING" and "'" in token.text):
+            return _not_a_read(f"{token.text[:20]!r} is quoted in a way that databases read differently"), False
+    if explained := _EXPLAIN.match(text):
+        rest = text[explained.end() :]
+        is_table = _TABLE.fullmatch(rest) and rest.split()[0].upper() not in _COMMANDS
+        return "" if is_table else _refusal_of_query(rest, dialect), False
+    if word == "SHOW" and dialect in ("mysql", "postgres", "trino"):
+        # the condition or the query of a SHOW may call any function
+        condition = re.search(r"\bWHERE\b|\(", text, re.IGNORECASE)
+        if condition is None:
+            return "", False
+        start = "SELECT 1 FROM " if condition[0] == "(" else "SELECT 1 "
+        return _refusal_of_query(start + text[condition.start() :], dialect), False
     if word == "PRAGMA" and dialect == "sqlite":
-        return _refusal_of_pragma(tokens)
-    if word in _QUERY_WORDS:
-        return _refusal_of_tokens(tokens, dialect) or _refusal_of_tree(text, dialect)
-    if word in _COMMAND_WORDS or (dialect == "tsql" and word in _TSQL_REFUSED):
-        return _not_a_read(f"{word} statements are not run")
-    raise NotSqlError(f"It is not SQL: no statement begins with {tokens[0].text[:40]!r}.")
+        return "" if _PRAGMA.fullmatch(text) else _not_a_read("this PRAGMA is not run"), False
+    if word in _COMMANDS or (dialect == "tsql" and word in _TSQL_COMMANDS):
+        return _not_a_read(f"{word} statements are not run"), False
+    if word not in ("SELECT", "WITH", "VALUES", "TABLE", "("):
+        raise NotSqlError(f"It is not SQL: no statement begins with {tokens[0].text[:40]!r}.")
+    return _refusal_of_query(text, dialect), True
 
 
 def _not_a_read(what: str) -> str:
     return f"For security reasons, only statements that read are supported: {what}."
 
 
-def _refusal_of_explained(text: str, tokens: Sequence[Token], dialect: str) -> str:
-    """Check what follows EXPLAIN or DESCRIBE: a name, or a read, which ANALYZE even runs."""
-    at = 1
-    if [_word(token) for token in tokens[1:2]] == ["("] and tokens[2:3] and _word(tokens[2]) not in _QUERY_WORDS:
-        # EXPLAIN (ANALYZE, FORMAT JSON) SELECT …
-        at = next((i + 1 for i, token in enumerate(tokens) if _word(token) == ")"), len(tokens))
-    while at < len(tokens) and _word(tokens[at]) in _EXPLAIN_OPTIONS:
-        at += 1
-    rest = tokens[at:]
-    if not rest:
-        return _not_a_read("there is nothing to explain")
-    if _word(rest[0]) in _QUERY_WORDS:
-        return _refusal_of_tokens(rest, dialect) or _refusal_of_tree(text[rest[0].start :], dialect)
-    is_name = all(re.fullmatch(r"[\w.%$ ]+", token.text) for token in rest)
-    if not is_name or len(rest) > 6 or _word(rest[0]) in _ALWAYS_REFUSED:
-        return _not_a_read("only tables and queries can be explained")
-    return ""
-
-
-def _refusal_of_shown(text: str, tokens: Sequence[Token], dialect: str) -> str:
-    """Check the condition or the query of a SHOW, which may call any function."""
-    at = next((index for index, token in enumerate(tokens) if _word(token) in ("WHERE", "(")), len(tokens))
-    if at == len(tokens):
-        return ""
-    query = f"SELECT 1 {'' if _word(tokens[at]) == 'WHERE' else 'FROM '}{text[tokens[at].start :]}"
-    return _refusal_of_tokens(tokens[at:], dialect) or _refusal_of_tree(query, dialect)
-
-
-def _refusal_of_pragma(tokens: Sequence[Token]) -> str:
-    """Check that a PRAGMA only reads: ``PRAGMA [schema.]name[(table)]``. Any other argument would be a new value."""
-    words = [token.text.lower() for token in tokens[1:]]
-    if words[1:2] == ["."]:
-        words = words[2:]
-    name = "".join(words[:1])
-    if name not in _PRAGMAS or (len(words) > 1 and (name not in _PRAGMAS_OF_TABLES or words[1] != "(")):
-        return _not_a_read("this PRAGMA is not run")
-    return ""
-
-
-def _refusal_of_tokens(tokens: Sequence[Token], dialect: str) -> str:
-    """Check the words, because T-SQL puts nothing between statements: ``SELECT 1 DELETE`` might be an alias."""
-    refused = _ALWAYS_REFUSED | _TSQL_REFUSED if dialect == "tsql" else _ALWAYS_REFUSED
-    for index, token in enumerate(tokens):
-        kind, word = kind_of(token), _word(token)
-        before = tokens[index - 1].text if index else ""
-        is_called = index + 1 < len(tokens) and tokens[index + 1].text == "("
-        if kind in _REFUSED_KINDS or token.text == ":=":
-            return _not_a_read(f"{token.text[:20]!r} is not supported")
-        if kind == "BYTE_STRING" and "'" in token.text:
-            return _not_a_read("quotes in an escaped string are not supported")
-        if word in refused and before != "." and not (is_called and word not in _NEVER_FUNCTIONS):
-            return _not_a_read(f"{word} is not supported in a query; quote it if it is a name")
-    return ""
-
-
-def _refusal_of_tree(text: str, dialect: str) -> str:
+def _refusal_of_query(text: str, dialect: str) -> str:
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -227,7 +170,9 @@ def _refusal_of_tree(text: str, dialect: str) -> str:
     for node in trees[0].walk():
         if isinstance(node, exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.Create | exp.Copy):
             return CHANGES_REFUSED
-        if isinstance(node, exp.Command | exp.Into | exp.Lock | exp.Drop | exp.Alter | exp.Set | exp.NextValueFor):
+        if isinstance(
+            node, exp.Command | exp.Into | exp.Lock | exp.Drop | exp.Alter | exp.Set | exp.Hint | exp.NextValueFor
+        ):
             return _not_a_read(f"{type(node).__name__} is not supported in a query")
         if isinstance(node, exp.Func | exp.Identifier | exp.Table) and (name := _refused_name(node, dialect)):
             return _not_a_read(f"{name[:40]} is not supported")
@@ -238,22 +183,20 @@ def _refused_name(node: Any, dialect: str) -> str:
     """Return the name of a function that may have effects, or of what has them without being called."""
     from sqlglot import exp
 
-    names: list[str] = []
-    if isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
-        names = [node.name.lower()]
-    elif isinstance(node, exp.Func):
-        names = [name.lower() for name in node.sql_names()]
+    own = node.name.lower()
+    if isinstance(node, exp.Identifier):
+        is_command = dialect == "tsql" and not node.quoted and own.upper() in _TSQL_COMMANDS
+        return own if is_command or (not dialect and (own == "nextval" or own.startswith(_DB2_MODULES))) else ""
+    if isinstance(node, exp.Table):
+        is_pragma = dialect == "sqlite" and own.startswith("pragma_")
+        return own if is_pragma and not _PRAGMA.fullmatch(own.replace("pragma_", "PRAGMA ", 1)) else ""
     refused = _REFUSED_FUNCTIONS.get(dialect, "").split()
-    for name in names:
+    is_unknown = isinstance(node, exp.Anonymous | exp.AnonymousAggFunc)
+    for name in [own] if is_unknown else map(str.lower, node.sql_names()):
         if "\\" in name:
             return name  # PostgreSQL's U&"…" can spell any name
         if name not in _HARMLESS_FUNCTIONS and any(fnmatchcase(name, pattern) for pattern in refused):
             return name
-    name = node.name.lower()
-    if dialect == "sqlite" and isinstance(node, exp.Table) and name.startswith("pragma_"):
-        return "" if name.removeprefix("pragma_") in _PRAGMAS else name
-    if not dialect and isinstance(node, exp.Identifier) and (name == "nextval" or name.startswith(_DB2_MODULES)):
-        return name
     return ""
 
 

@@ -134,10 +134,10 @@ def test_the_check_alone_lets_no_statement_change_anything(hostile: DatabaseAcco
         @one_after_another
         @given(changes(hostile.kind, calls=False) | reads(hostile.kind))
         def check(sql: str) -> None:
-            for statement in read_statements(clean(placed(sql, hostile)), DIALECTS[hostile.kind], []):
+            for statement in read_statements(clean(placed(sql, hostile)), DIALECTS[hostile.kind], {}):
                 if statement["refusal"] or statement["error"]:
                     continue
-                passed.append("".join(statement["parts"]))
+                passed.append(statement["sent"])
                 with suppress(Exception):
                     execute(hostile, [passed[-1]])
                 assert observer.checksum() == before, passed[-1]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.sql.read_only import CHANGES_REFUSED, NotSqlError
-from ragflow_lg.adapters.sql.statements import bind, clean, read_statements
+from ragflow_lg.adapters.sql.statements import clean, read_statements
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import WorkLimitError
 from tests.harness.generated_sql import STATEMENTS
@@ -16,8 +16,8 @@ READS = [(dialect, sql) for dialect, group in STATEMENTS["reads"].items() for sq
 WRITES = [(dialect, sql) for dialect, group in STATEMENTS["refused"].items() for sql in group]
 
 
-def read(sql: str, dialect: str = "mysql", marks: list[str] | None = None) -> list[dict[str, Any]]:
-    return read_statements(sql, dialect, marks or [])
+def read(sql: str, dialect: str = "mysql", values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    return read_statements(sql, dialect, values or {}, "%s" if dialect == "mysql" else "?")
 
 
 @each_row(("dialect", "sql"), READS)
@@ -51,7 +51,7 @@ def test_statements_are_split_where_the_dialect_ends_them() -> None:
 )
 def test_comments_are_not_sent(dialect: str, sql: str, sent: str) -> None:
     (statement,) = read(sql, dialect)
-    assert ("".join(statement["parts"]), statement["refusal"]) == (sent, "")
+    assert (statement["sent"], statement["refusal"]) == (sent, "")
 
 
 def test_a_quote_that_is_not_closed_is_reported() -> None:
@@ -125,40 +125,46 @@ def test_what_cannot_be_parsed_is_no_refusal(text: str, dialect: str) -> None:
     assert "Token" not in statement["refusal"]
 
 
-MARKS = ["value_0_", "value_1_"]
+VALUES: dict[str, Any] = {"value_0_": 1, "value_1_": 2}
 
 
-def bound(sql: str, values: dict[str, Any], mark: str = "%s") -> tuple[str, tuple[Any, ...]]:
-    (statement,) = read(sql, "mysql", list(values))
+def bound(sql: str, values: dict[str, Any]) -> tuple[str, list[Any]]:
+    (statement,) = read(sql, "mysql", values)
     assert statement["error"] == ""
-    return bind(statement["parts"], values, mark)
+    return statement["sent"], statement["values"]
 
 
 def test_a_reference_that_stands_for_a_value_is_bound() -> None:
     values = {"value_0_": "x' OR 1=1 --", "value_1_": 5}
     sql, parameters = bound("SELECT '10%' FROM t WHERE a = value_0_ AND b < value_1_", values)
-    assert (sql, parameters) == ("SELECT '10%%' FROM t WHERE a = %s AND b < %s", ("x' OR 1=1 --", 5))
+    assert (sql, parameters) == ("SELECT '10%%' FROM t WHERE a = %s AND b < %s", ["x' OR 1=1 --", 5])
 
 
 def test_a_reference_inside_a_text_is_bound_with_the_text() -> None:
     sql, parameters = bound(
         "SELECT 1 WHERE a LIKE '%value_0_\\'%' AND b = 'value_1_'", {"value_0_": 7, "value_1_": None}
     )
-    assert (sql, parameters) == ("SELECT 1 WHERE a LIKE %s AND b = %s", ("%7'%", None))
+    assert (sql, parameters) == ("SELECT 1 WHERE a LIKE %s AND b = %s", ["%7'%", None])
 
 
 def test_a_list_after_in_becomes_several_values() -> None:
-    assert bound("SELECT 1 WHERE a IN (value_0_)", {"value_0_": [1, "b"]}, "?") == (
-        "SELECT 1 WHERE a IN (?, ?)",
-        (1, "b"),
+    assert bound("SELECT 1 WHERE a IN (value_0_)", {"value_0_": [1, "b"]}) == (
+        "SELECT 1 WHERE a IN (%s, %s)",
+        [1, "b"],
     )
-    assert bound("SELECT 1 WHERE a IN (value_0_)", {"value_0_": []}) == ("SELECT 1 WHERE a IN (%s)", (None,))
-    assert bound("SELECT value_0_", {"value_0_": [1, {"b": 2}]})[1] == ('[1, {"b": 2}]',)
+    assert bound("SELECT 1 WHERE a IN (value_0_)", {"value_0_": []}) == ("SELECT 1 WHERE a IN (%s)", [None])
+    assert bound("SELECT value_0_", {"value_0_": [1, {"b": 2}]})[1] == ['[1, {"b": 2}]']
+
+
+def test_percent_signs_are_doubled_only_for_a_driver_that_looks_for_marks() -> None:
+    (statement,) = read_statements("SELECT 5 % value_0_", "sqlite", VALUES)
+    assert (statement["sent"], statement["values"]) == ("SELECT 5 % ?", [1])
+    assert bound("SELECT 5 % 2", VALUES) == ("SELECT 5 % 2", [])
 
 
 @pytest.mark.parametrize("sql", ["SELECT `value_0_` FROM t", "SELECT a_value_0_ FROM t", 'SELECT 1 AS "value_0_"'])
 def test_a_reference_that_is_a_part_of_a_name_cannot_be_bound(sql: str) -> None:
-    (statement,) = read(sql, "postgres" if '"' in sql else "mysql", MARKS)
+    (statement,) = read(sql, "postgres" if '"' in sql else "mysql", VALUES)
     assert "where no value can stand" in statement["error"]
 
 
@@ -169,8 +175,8 @@ async def test_sql_that_takes_long_to_read_is_read_in_a_process_that_is_killed(s
     task.seconds = 1.0
     try:
         with pytest.raises(WorkLimitError):
-            await pool.run(task, sql, "mysql", [])
-        long = await pool.run(read_statements, "SELECT 1;" * 60, "mysql", [])
+            await pool.run(task, sql, "mysql", {})
+        long = await pool.run(read_statements, "SELECT 1;" * 60, "mysql", {})
         assert [one["error"] for one in long] == [""] * 60
     finally:
         await pool.aclose()
