@@ -1,9 +1,10 @@
 """The catalog of all components, built-in and installed.
 
 Built-in components are the modules in `ragflow_lg.components` and `ragflow_lg.tools`, each named after its component in
-snake case, but `ragflow_lg.tools.web_search`, which has several. Others are provided by installed distributions through
-an entry point in the group ``ragflow_lg.components`` (a `ComponentSpec`) or ``ragflow_lg.tools`` (a plain function or a
-tool of LangChain). Each is imported on first use. Errors in installed packages are not swallowed: they are kept as a
+snake case, but `ragflow_lg.tools.web_search`, which has several. Others are provided by integrations
+(`ragflow_lg.component.integration`), or by installed distributions through an entry point in the group
+``ragflow_lg.components`` (a `ComponentSpec`) or ``ragflow_lg.tools`` (a plain function or a tool of LangChain). Each is
+imported on first use. Errors in installed packages are not swallowed: they are kept as a
 `BrokenSpec`, whose error is raised only when that component is used.
 """
 
@@ -21,7 +22,8 @@ import ragflow_lg.components
 import ragflow_lg.tools
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import describe_entry_point, load_entry_point
-from ragflow_lg.component.registry import BrokenSpec, Registry
+from ragflow_lg.component.integration import GROUP, Integration, find_integrations
+from ragflow_lg.component.registry import BrokenSpec, Registry, Source
 from ragflow_lg.component.spec import AnySpec, ComponentSpec
 
 if TYPE_CHECKING:
@@ -39,11 +41,23 @@ def load_catalog() -> Registry:
         for file in sorted(Path(package.__path__[0]).glob("[!_]*.py"))
         for name in (ragflow_lg.tools.WEB_SEARCHES if file.stem == "web_search" else [file.stem.replace("_", "")])
     }
-    installed = {
+    return Registry(sources, _find_more)
+
+
+def _find_more() -> dict[str, Source]:
+    """Return what loads the components of integrations and of installed distributions."""
+    found = find_integrations()
+    sources: dict[str, Source] = {
+        name.lower(): partial(_load_integrated, integration, place)
+        for integration in found.integrations.values()
+        for name, place in integration.components.items()
+    }
+    missing = [BrokenSpec(f"integration {name}", error) for name, error in found.missing.items()]
+    return sources | {
+        GROUP: lambda: missing,
         ENTRY_POINT_GROUP: partial(_load_installed, ENTRY_POINT_GROUP, _load_component),
         FUNCTION_GROUP: partial(_load_installed, FUNCTION_GROUP, _load_function),
     }
-    return Registry(sources | installed)
 
 
 def find_specs(module: ModuleType) -> list[AnySpec]:
@@ -53,6 +67,10 @@ def find_specs(module: ModuleType) -> list[AnySpec]:
 
 def _load_built_in(module: str) -> Iterable[AnySpec]:
     return find_specs(importlib.import_module(module))
+
+
+def _load_integrated(integration: Integration, place: str) -> Iterable[AnySpec]:
+    return find_specs(integration.load(place))
 
 
 def _load_installed(group: str, read: Callable[[EntryPoint], AnySpec]) -> Iterable[AnySpec | BrokenSpec]:

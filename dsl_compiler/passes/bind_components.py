@@ -16,6 +16,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.base.values import MAPS
 from ragflow_lg.component.plan import ExceptionPolicy, PlanNode
+from ragflow_lg.component.registry import Registry
 from ragflow_lg.component.spec import AnySpec, ComponentParams
 from ragflow_lg.dsl.variable_references import Reference, ReferenceScope, Template
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
@@ -69,7 +70,12 @@ def _describe_unknown(draft: Draft, name: str) -> tuple[str, str]:
         return f"{name} exists only in some versions of RAGFlow.", f"Replacement: {REPLACED[name]}."
     near = draft.catalog.near(name)
     hint = f"Did you mean {' or '.join(near)}?" if near else "`ragflow-lg components` lists all components."
-    return f"There is no component named {name!r}.", hint
+    return f"There is no component named {name!r}.", add_broken(draft.catalog, hint)
+
+
+def add_broken(catalog: Registry, hint: str) -> str:
+    """Return the hint, with the packages that should provide further components and cannot."""
+    return " ".join([hint, *(str(broken.error) for broken in catalog.broken)])
 
 
 def bind_params(draft: Draft, reporter: Reporter) -> Draft:

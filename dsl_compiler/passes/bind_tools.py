@@ -12,7 +12,7 @@ from ragflow_lg.component.spec import ToolEntry
 from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
 from ragflow_lg.dsl_compiler.draft import Draft, RawComponent
-from ragflow_lg.dsl_compiler.passes.bind_components import bind_node
+from ragflow_lg.dsl_compiler.passes.bind_components import add_broken, bind_node
 from ragflow_lg.dsl_compiler.placeholder import (
     GO_TOOLS,
     LEGACY,
@@ -100,6 +100,7 @@ def _report_missing(draft: Draft, owner: RawComponent, entry: ToolEntry, pointer
     """Report a missing tool: as an error if RAGFlow has it, or as a warning if not, as in some old canvases."""
     near = draft.catalog.near(entry.component, is_tool=True)
     hint = f"Did you mean {' or '.join(near)}?" if near else "Remove it or correct its name."
+    hint = add_broken(draft.catalog, hint)
     replacements = {name.lower(): other for name, other in {**REPLACED, **LEGACY}.items()}
     if replacement := replacements.get(entry.component.lower()):
         hint = f"Only other versions of RAGFlow have it. Replacement: {replacement}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Struct
 from pydantic import BeforeValidator
@@ -25,7 +25,7 @@ class NamedAccount(Struct, frozen=True):
     """What the name stands for, such as ``a mail server``."""
     section: str
     """The section of the settings with these accounts, such as ``email.servers``."""
-    resource: Literal["database", "mail_server"]
+    resource: str
     """The kind of the tool's `Requirement`."""
 
     def name(self, params: ComponentParams) -> str:

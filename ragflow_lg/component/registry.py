@@ -32,12 +32,18 @@ class Registry:
     registry.
     """
 
-    def __init__(self, sources: Mapping[str, Source] | None = None) -> None:
+    def __init__(
+        self,
+        sources: Mapping[str, Source] | None = None,
+        find_more: Callable[[], Mapping[str, Source]] = lambda: {},
+    ) -> None:
         """Create a registry. ``sources`` load specs on first use, each under the lower-case name of its main component.
 
-        Looking up a name without a source loads all of them.
+        Looking up a name without a source adds those that ``find_more`` returns. If none of them has the name either,
+        all are loaded.
         """
         self._sources = dict(sources or {})
+        self._find_more = find_more
         self._by_name: dict[str, AnySpec] = {}
         self._broken: dict[str, BrokenSpec] = {}
         self._loading = RLock()
@@ -48,7 +54,7 @@ class Registry:
         Raises:
             ValueError: if a name is taken and ``replace`` is false.
         """
-        self._load(*self._sources)
+        self._load_all()
         self._put(spec, replace=replace)
 
     def get(self, name: str) -> AnySpec | None:
@@ -59,7 +65,9 @@ class Registry:
         """
         key = name.lower()
         if key not in self._by_name:
-            self._load(key) if key in self._sources else self._load(*self._sources)
+            if key not in self._sources:
+                self._add_sources()
+            self._load(key) if key in self._sources else self._load_all()
         if key not in self._by_name and key in self._broken:
             raise self._broken[key].error
         return self._by_name.get(key)
@@ -67,19 +75,28 @@ class Registry:
     @property
     def broken(self) -> list[BrokenSpec]:
         """Components that installed packages should provide but cannot."""
-        self._load(*self._sources)
+        self._load_all()
         return list(self._broken.values())
 
     def near(self, name: str, *, is_tool: bool = False) -> list[str]:
         """Return up to three registered names similar to ``name``; with ``is_tool``, only tool names."""
-        self._load(*self._sources)
+        self._load_all()
         spelled = {key: spec.name for key, spec in self._by_name.items() if spec.tool is not None or not is_tool}
         return list(dict.fromkeys(spelled[m] for m in get_close_matches(name.lower(), spelled, n=3)))
 
     def __iter__(self) -> Iterator[AnySpec]:
         """Iterate over all specs, without duplicates, by name."""
-        self._load(*self._sources)
+        self._load_all()
         return iter(sorted({id(s): s for s in self._by_name.values()}.values(), key=lambda s: s.name.lower()))
+
+    def _add_sources(self) -> None:
+        with self._loading:
+            find_more, self._find_more = self._find_more, dict[str, Source]
+            self._sources |= find_more()
+
+    def _load_all(self) -> None:
+        self._add_sources()
+        self._load(*self._sources)
 
     def _load(self, *keys: str) -> None:
         # Canvases are compiled in threads, so a lookup waits until all sources for its name are loaded.

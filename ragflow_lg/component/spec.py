@@ -214,7 +214,9 @@ class ServerTool(NamedTuple):
 class Requirement(NamedTuple):
     """Something in the settings that a component needs: a model, a dataset, a memory, a key, an account."""
 
-    kind: Literal["model", "dataset", "memory", "reranker", "key", "database", "mail_server", "speech", "search_option"]
+    kind: str
+    """``model``, ``dataset``, ``memory``, ``reranker``, ``key``, ``database``, ``speech``, ``search_option``, or a
+    kind of an integration."""
     name: str
     """The id of the model or dataset, as in the canvas, or the name of the service or option.
 

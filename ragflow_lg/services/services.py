@@ -7,23 +7,24 @@ The implementations are in ``adapters``; tests have their own. Components access
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from msgspec import Struct, field
 
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.ids import RunId
-from ragflow_lg.services.browsers import Browsers, NoBrowsers
 from ragflow_lg.services.chat import ChatModels
 from ragflow_lg.services.code import Artifacts, CodeSandbox, NoArtifacts, NoSandbox
 from ragflow_lg.services.databases import Databases, NoDatabases
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Knowledge
-from ragflow_lg.services.mail import Mailer, NoMailer
 from ragflow_lg.services.memories import Memories, NoMemories
 from ragflow_lg.services.reports import NoReports, Reports
 from ragflow_lg.services.speech import NoSpeech, Speech
 from ragflow_lg.services.tool_policies import ToolPolicies, ToolServer, ToolSettings
 from ragflow_lg.services.workers import NoWorkers, Workers
+
+T = TypeVar("T")
 
 
 class FileContent(NamedTuple):
@@ -86,6 +87,15 @@ class SupportsClose(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsTenants(Protocol):
+    """A service of an integration that is another one for each tenant."""
+
+    def for_tenant(self, settings: Any, services: Services) -> Any:
+        """Return the service of a tenant. Settings and services have what the tenant may use."""
+        ...
+
+
 class StateLimits(Struct, frozen=True):
     """Limits on the state of a turn. Source of the names: the settings."""
 
@@ -137,8 +147,6 @@ class Services(Struct, frozen=True):
     """The datasets for Retrieval, None if the settings define none."""
     databases: Databases = field(default_factory=NoDatabases)
     """The databases that ExeSQL queries."""
-    mailer: Mailer = field(default_factory=NoMailer)
-    """Sends the messages of Email."""
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Texts that replace the engine's own prompts, by name; see `ragflow_lg.models.prompt_texts`."""
     workers: Workers = field(default_factory=NoWorkers)
@@ -147,8 +155,6 @@ class Services(Struct, frozen=True):
     """The sandbox for CodeExec."""
     artifacts: Artifacts = field(default_factory=NoArtifacts)
     """What keeps the files that programs of CodeExec and documents create."""
-    browsers: Browsers = field(default_factory=NoBrowsers)
-    """The browsers of the component Browser."""
     reports: Reports = field(default_factory=NoReports)
     """What writes documents."""
     speech: Speech = field(default_factory=NoSpeech)
@@ -157,12 +163,25 @@ class Services(Struct, frozen=True):
     """What outlives sessions, for Message and Retrieval."""
     state_limits: StateLimits = field(default_factory=StateLimits)
     """Limits on the state of a turn."""
+    integrations: Mapping[type, Any] = field(default_factory=dict[type, Any])
+    """The services of integrations, by their Protocols."""
     secrets: tuple[str, ...] = ()
     """Keys and passwords from the settings, which are redacted in all output."""
 
     def __repr__(self) -> str:
         """Hide the secrets."""
         return f"Services(servers={sorted(self.servers)})"
+
+    def of(self, protocol: type[T]) -> T:
+        """Return the service of an integration.
+
+        Raises:
+            SettingsError: if there is none.
+        """
+        if protocol not in self.integrations:
+            name = protocol.__name__
+            raise SettingsError(f"This program has no {name}. Pass Services(integrations={{{name}: …}}).")
+        return self.integrations[protocol]
 
     @property
     def all_secrets(self) -> tuple[str, ...]:

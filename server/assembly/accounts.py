@@ -1,4 +1,4 @@
-"""The databases, mail servers and speech models of the settings, and the rule for those that canvases name."""
+"""The databases and speech models of the settings, and the rule for those that canvases name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ragflow_lg.server.assembly.knowledge_sources import endpoint_host
 from ragflow_lg.services.speech import NoSpeech
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer
     from ragflow_lg.adapters.speech.endpoint_speech import SpeechSettings, TranscriptionSettings
     from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
     from ragflow_lg.server.settings import Settings
@@ -50,19 +49,16 @@ def speech_models(settings: Settings) -> tuple[dict[str, SpeechSettings], Transc
     return voices, settings.transcription.settings if settings.transcription else None
 
 
-def connect_accounts(settings: Settings, workers: Workers) -> tuple[ConfiguredDatabases, SmtpMailer]:
-    """Return databases and a mailer, which connect whenever they are used."""
+def connect_databases(settings: Settings, workers: Workers) -> ConfiguredDatabases:
+    """Return databases, which connect whenever they are used."""
     from ragflow_lg.adapters.http.address_guard import AddressGuard
-    from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer
     from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
 
-    guard = AddressGuard(settings.http.allow)
-    return ConfiguredDatabases(settings.sql.settings(), guard, workers), SmtpMailer(settings.email.settings(), guard)
+    return ConfiguredDatabases(settings.sql.settings(), AddressGuard(settings.http.allow), workers)
 
 
 @asynccontextmanager
 async def open_accounts(settings: Settings, workers: Workers) -> AsyncGenerator[dict[str, Any]]:
     """Yield them as fields of `ragflow_lg.services.services.Services`."""
-    databases, mailer = connect_accounts(settings, workers)
     async with open_speech(settings, workers) as speech:
-        yield {"databases": databases, "mailer": mailer, "speech": speech}
+        yield {"databases": connect_databases(settings, workers), "speech": speech}

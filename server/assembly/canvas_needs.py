@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Container, Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ragflow_lg.base.diagnostics import ADVICE, Diagnostic, Severity
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.base.extras import require
+from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.component.plan import Plan, PlanNode
 from ragflow_lg.component.spec import Requirement
 from ragflow_lg.dsl_compiler import extend_pointer
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
 
 
-NeedKind: TypeAlias = Literal[
+KINDS = (
     "model",
     "dataset",
     "memory",
@@ -32,20 +34,19 @@ NeedKind: TypeAlias = Literal[
     "search_option",
     "key",
     "database",
-    "mail_server",
     "speech",
     "mcp_server",
     "canvas",
     "package",
     "address",
-]
-KINDS: tuple[NeedKind, ...] = get_args(NeedKind)
+)
+"""The kinds of the core, in the order in which they are listed. Those of integrations follow."""
 
 
 class Need(NamedTuple):
     """Something that a canvas needs, and whether the settings have it."""
 
-    kind: NeedKind
+    kind: str
     name: str
     """The id of the model or dataset, the name of the service, connection or server, or the address."""
     users: tuple[str, ...]
@@ -91,7 +92,7 @@ def check_needs(plan: Plan, settings: Callable[[], Settings], severity: Severity
 def list_needs(plan: Plan, settings: Settings) -> tuple[Need, ...]:
     """Return everything that a canvas, its tools and the canvases that it runs need from outside, each thing once."""
     checks = _Checks(settings)
-    users: dict[tuple[NeedKind, str], dict[str, None]] = {}
+    users: dict[tuple[str, str], dict[str, None]] = {}
     for use in _uses(plan):
         users.setdefault((use.requirement.kind, use.requirement.name), {})[use.node.title or use.node.id] = None
     for kind, name, node in _other_needs(plan, settings):
@@ -103,7 +104,11 @@ def list_needs(plan: Plan, settings: Settings) -> tuple[Need, ...]:
             needs.append(Need(kind, name, tuple(titles), "missing" if problem else "present", problem))
         else:
             needs.append(Need(kind, name, tuple(titles), "not checked" if kind == "address" else "present"))
-    return tuple(sorted(needs, key=lambda need: (need.state != "missing", KINDS.index(need.kind))))
+    return tuple(sorted(needs, key=lambda need: (need.state != "missing", _rank(need.kind))))
+
+
+def _rank(kind: str) -> int:
+    return KINDS.index(kind) if kind in KINDS else len(KINDS)
 
 
 def describe_missing(plan: Plan, settings: Settings, *, has_model: bool = False) -> str:
@@ -120,7 +125,7 @@ def describe_missing(plan: Plan, settings: Settings, *, has_model: bool = False)
     return "\n".join(["The settings lack something that the canvas needs:", *lines]) if lines else ""
 
 
-def _other_needs(plan: Plan, settings: Settings) -> Iterator[tuple[NeedKind, str, PlanNode]]:
+def _other_needs(plan: Plan, settings: Settings) -> Iterator[tuple[str, str, PlanNode]]:
     """Yield the MCP servers, canvases, packages and addresses. A canvas without them would not have been planned."""
     for node in plan.nodes.values():
         for part in node.with_tools():
@@ -176,11 +181,11 @@ class _Checks:
                 "account-missing",
                 _check_account(name, settings.sql.connections, "database connection", "sql.connections"),
             ),
-            "mail_server": lambda name: (
-                "account-missing",
-                _check_account(name, settings.email.servers, "mail server", "email.servers"),
-            ),
         }
+        for integration in find_integrations().integrations.values():
+            for kind, need in integration.needs.items():
+                find_problem = integration.load(need.find_problem)
+                self.by_kind[kind] = partial(_check_with, need.code, find_problem, settings)
 
     def _check_model(self, llm_id: str) -> str:
         try:
@@ -272,6 +277,12 @@ class _Checks:
             f"There is no API key for {service}. Set [tools.{service}] api_key_env in the settings to the name of the "
             "variable that contains the key, or api_key in the canvas."
         )
+
+
+def _check_with(
+    code: str, find_problem: Callable[[Settings, str], str], settings: Settings, name: str
+) -> tuple[str, str]:
+    return code, find_problem(settings, name)
 
 
 def _check_account(name: str, known: Container[str], what: str, section: str) -> str:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
+from ragflow_lg.component.integration import need_kinds
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.dsl.variable_references import Template
-from ragflow_lg.server.assembly.canvas_needs import NeedKind, list_needs
+from ragflow_lg.server.assembly.canvas_needs import list_needs
 from ragflow_lg.server.assembly.library import check_text
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan, PlanNode
     from ragflow_lg.server.settings import Settings
 
-_LABELS: dict[NeedKind, str] = {
+_LABELS = {
     "database": "the database connection",
     "mcp_server": "the MCP server",
-    "mail_server": "the mail server",
     "key": "the API key of",
     "dataset": "the dataset",
     "memory": "the memory",
@@ -37,7 +37,8 @@ def describe_openings(dsl: str, settings: Settings) -> str:
     if plan is None:
         return "its canvas has errors here, so that what it opens is not known"
     opened = [webhook] if (webhook := _describe_webhook(plan)) else []
-    opened += [f"{_LABELS[need.kind]} {need.name}" for need in list_needs(plan, settings) if need.kind in _LABELS]
+    labels = _LABELS | {kind: f"the {need.label}" for kind, need in need_kinds().items()}
+    opened += [f"{labels[need.kind]} {need.name}" for need in list_needs(plan, settings) if need.kind in labels]
     opened += dict.fromkeys(_describe_parts(plan))
     return f"it opens {', '.join(opened)}" if opened else "it opens nothing"
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_entry_point
+from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
 
 if TYPE_CHECKING:
@@ -23,15 +24,13 @@ if TYPE_CHECKING:
 
 
 def file_services(settings: Settings, workers: Workers) -> dict[str, Any]:
-    """Return ``browsers``, ``reports`` and ``artifacts``. The server has its own."""
-    from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowsers
+    """Return ``reports`` and ``artifacts``. The server has its own."""
     from ragflow_lg.adapters.folder_artifacts import FolderArtifacts
     from ragflow_lg.adapters.reports.worker_reports import WorkerReports
     from ragflow_lg.services.code import NoArtifacts
 
     folder = settings.run.downloads
     return {
-        "browsers": ChromiumBrowsers(settings.browser.settings, settings.http.allow),
         "reports": WorkerReports(settings.reports.settings, workers),
         "artifacts": NoArtifacts() if folder is None else FolderArtifacts(folder),
     }
@@ -146,6 +145,7 @@ async def open_services(
             **file_services(settings, workers),
             **accounts,
         )
+        services = await stack.enter_async_context(open_integrations(settings, services))
         yield recording.wrap(services) if recording is not None else services
     finally:
         await stack.aclose()
@@ -162,4 +162,19 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
 
     async with aclosing(_open_workers(settings)) as workers, open_sandbox(settings, workers) as code:
         others = {"code": code, "workers": workers, **file_services(settings, workers)}
-        yield player.services(LocalFiles(workers), SystemClock(), RandomIds(), policies, settings.prompts, **others)
+        played = player.services(LocalFiles(workers), SystemClock(), RandomIds(), policies, settings.prompts, **others)
+        async with open_integrations(settings, played) as services:
+            yield player.wrap(services)
+
+
+@asynccontextmanager
+async def open_integrations(settings: Settings, services: Services) -> AsyncGenerator[Services]:
+    """Add the services of the integrations, but those that a recording already plays."""
+    async with AsyncExitStack() as stack:
+        for integration in find_integrations().integrations.values():
+            for service in integration.services:
+                protocol = integration.load(service.protocol)
+                if protocol not in services.integrations:
+                    opened = await stack.enter_async_context(integration.load(service.open)(settings, services))
+                    services = replace(services, integrations={**services.integrations, protocol: opened})
+        yield services

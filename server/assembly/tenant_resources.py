@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowsers
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.server.assembly.open_services import open_mcp_client, tool_policies
 from ragflow_lg.server.assembly.tenant_knowledge import TenantKnowledge
 from ragflow_lg.server.assembly.tenant_settings import DEFAULT_TENANT, find_rights, restrict_settings
+from ragflow_lg.services.services import SupportsTenants
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -62,34 +62,33 @@ class TenantResources:
             return self._with_memories(tenant)
         from ragflow_lg.adapters.http.http_client import GuardedHttpClient
         from ragflow_lg.adapters.mcp.mcp_servers import McpServers
-        from ragflow_lg.server.assembly.accounts import connect_accounts, restrict_speech
+        from ragflow_lg.server.assembly.accounts import connect_databases, restrict_speech
         from ragflow_lg.server.assembly.memories import restrict_memories
 
         base, settings = self._services, self.settings(tenant)
         http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)
         servers = McpServers(settings.mcp_settings(), server_http)
-        databases, mailer = connect_accounts(settings, base.workers)
         self._close += [servers.aclose, server_http.aclose, http.aclose]
         models = base.models
         if isinstance(models, ConfiguredModels) and not self._model:
             models = models.restrict(settings.chat_settings())
-        browsers = base.browsers
-        if isinstance(browsers, ChromiumBrowsers):
-            browsers = browsers.allowing(settings.http.allow)
-        return replace(
+        restricted = replace(
             base,
-            browsers=browsers,
             models=models,
             http=http,
             tools=settings.tool_settings,
             policies=tool_policies(settings, base.clock),
             servers=servers,
-            databases=databases,
-            mailer=mailer,
+            databases=connect_databases(settings, base.workers),
             speech=restrict_speech(base.speech, settings),
             memories=restrict_memories(base.memories, settings, tenant, models, base.workers),
             knowledge=None if base.knowledge is None else TenantKnowledge(base.knowledge, tenant, rights),
         )
+        integrations = {
+            protocol: service.for_tenant(settings, restricted) if isinstance(service, SupportsTenants) else service
+            for protocol, service in base.integrations.items()
+        }
+        return replace(restricted, integrations=integrations)
 
     def _with_memories(self, tenant: str) -> Services:
         """Return all services, with the tenant's own part of the memories."""

@@ -67,9 +67,14 @@ def find_rights(settings: Settings, tenant: str, only_tenant: str) -> Rights | N
 
 def restrict_settings(settings: Settings, tenant: str, rights: Rights) -> Settings:
     """Return a copy of the settings without what a tenant may not use."""
-    sql, email, http = settings.sql, settings.email, settings.http
+    http = settings.http
+    shared = {
+        name: section.model_copy(update={section.shared: rights.select(name, getattr(section, section.shared))})
+        for name, section in settings.shared.items()
+    }
     copy = settings.model_copy(
         update={
+            **shared,
             "default_model": rights.default_model or settings.default_model,
             "providers": {name: each for name, each in settings.providers.items() if rights.has_provider(name)},
             "tools": rights.select("tools", settings.tools),
@@ -79,8 +84,6 @@ def restrict_settings(settings: Settings, tenant: str, rights: Rights) -> Settin
             "speech": {id_: each for id_, each in settings.speech.items() if rights.has_model(id_)},
             "transcription": settings.transcription if "transcription" in rights.keys or "*" in rights.keys else None,
             "mcp": rights.select("mcp", settings.mcp),
-            "sql": sql.model_copy(update={"connections": rights.select("sql", sql.connections)}),
-            "email": email.model_copy(update={"servers": rights.select("email", email.servers)}),
             "canvases": rights.select("canvases", settings.canvases),
             "http": http if rights.has_key("http", "allow") else http.model_copy(update={"allow": ()}),
         }

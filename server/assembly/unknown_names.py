@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.adapters.known_providers import PROVIDERS, provider_of_model
 from ragflow_lg.checkpoints.check_result import CheckResult
@@ -43,8 +43,9 @@ def _find_tools(settings: Settings) -> list[CheckResult]:
 
 def _find_unshared(settings: Settings) -> list[CheckResult]:
     """Return the names in ``[tenants.NAME]`` that the settings do not describe. Datasets are not in the settings."""
-    parts = {"mcp": settings.mcp, "sql": settings.sql.connections, "email": settings.email.servers}
-    parts |= {"tools": settings.tools, "memories": settings.memories, "canvases": settings.canvases}
+    parts: dict[str, Mapping[str, Any]] = {"mcp": settings.mcp, "tools": settings.tools}
+    parts |= {"memories": settings.memories, "canvases": settings.canvases}
+    parts |= {name: getattr(section, section.shared) for name, section in settings.shared.items()}
     keys = [f"{section}.{name}" for section, entries in parts.items() for name in entries]
     known = {"models": [*settings.providers, *PROVIDERS, *settings.rerankers, *settings.speech]}
     known["keys"] = [*keys, "http.allow", "transcription"]

@@ -13,11 +13,11 @@ import typer
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints.check_result import CheckResult
+from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
 from ragflow_lg.server.cli.terminal import paint, printable
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer
     from ragflow_lg.adapters.mcp.mcp_servers import McpServer
     from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
     from ragflow_lg.component.registry import Registry
@@ -139,22 +139,6 @@ async def probe_sandbox(settings: Settings) -> list[CheckResult]:
     return [CheckResult(is_intended, "CodeExec refuses all programs", found.description)]
 
 
-def probe_browser(settings: Settings) -> list[CheckResult]:
-    """Report which Chromium Browser uses; none if its package is not installed."""
-    from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowsers
-
-    try:
-        require("browser", "Browser")
-    except SettingsError:
-        return []
-    try:
-        path = ChromiumBrowsers(settings.browser.settings).find()
-    except SettingsError as error:
-        return [CheckResult(not settings.browser.executable, "Browser cannot be used", str(error))]
-    isolation = "with its sandbox" if settings.browser.sandbox else "without its sandbox"
-    return [CheckResult(True, f"Browser uses {path} {isolation}")]
-
-
 def probe_fonts(settings: Settings) -> list[CheckResult]:
     """Report the languages that PDF files cannot show; none if the packages for documents are not installed."""
     from ragflow_lg.adapters.reports.languages import LANGUAGES, advise_fonts, language_of
@@ -172,27 +156,19 @@ def probe_fonts(settings: Settings) -> list[CheckResult]:
     return [CheckResult(True, f"PDF files show boxes instead of {names}", advice)]
 
 
-async def probe_accounts(settings: Settings) -> list[CheckResult]:
-    """Query each database, and connect to each mail server, without sending anything."""
-    if not settings.sql.connections and not settings.email.servers:
-        return []
-    from ragflow_lg.server.assembly.accounts import connect_accounts
+async def probe_databases(settings: Settings) -> list[CheckResult]:
+    """Query each database."""
+    from ragflow_lg.server.assembly.accounts import connect_databases
     from ragflow_lg.services.workers import NoWorkers
 
-    databases, mailer = connect_accounts(settings, NoWorkers())
-    sections = {
-        **{f"sql.connections.{name}": section for name, section in settings.sql.connections.items()},
-        **{f"email.servers.{name}": section for name, section in settings.email.servers.items()},
-    }
-    advice = "Set the environment variable {} to the password, or correct password_env."
+    connections = settings.sql.connections
+    databases = connect_databases(settings, NoWorkers())
     missing = [
-        CheckResult(False, f"[{name}] has no password", advice.format(section.missing_variable))
-        for name, section in sections.items()
-        if section.missing_variable
+        CheckResult(False, f"[sql.connections.{name}] has no password", section.missing_password)
+        for name, section in connections.items()
+        if section.missing_password
     ]
-    probes = [_probe_database(databases, name) for name in settings.sql.connections]
-    mail_probes = [_probe_mail(mailer, name) for name in settings.email.servers]
-    return [*missing, *await asyncio.gather(*probes, *mail_probes)]
+    return [*missing, *await asyncio.gather(*(_probe_database(databases, name) for name in connections))]
 
 
 async def _probe_database(databases: ConfiguredDatabases, name: str) -> CheckResult:
@@ -205,13 +181,10 @@ async def _probe_database(databases: ConfiguredDatabases, name: str) -> CheckRes
     return CheckResult(True, f"{where} answers ({access})")
 
 
-async def _probe_mail(mailer: SmtpMailer, name: str) -> CheckResult:
-    where = f"the mail server [email.servers.{name}]"
-    try:
-        await mailer.check(name)
-    except RagflowLgError as error:
-        return CheckResult(False, f"{where} cannot be used", str(error))
-    return CheckResult(True, f"{where} answers")
+async def probe_integrations(settings: Settings) -> list[CheckResult]:
+    """Return what the integrations report."""
+    probes = [(each, each.probe) for each in find_integrations().integrations.values() if each.probe]
+    return [result for each, probe in probes for result in await each.load(probe)(settings)]
 
 
 def probe_tool_keys(settings: Settings) -> list[CheckResult]:
@@ -269,10 +242,10 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
             *probe_tool_keys(config),
             *find_unknown_names(config),
             *await probe_tools(config),
-            *await probe_accounts(config),
+            *await probe_databases(config),
             *await probe_sandbox(config),
-            *probe_browser(config),
             *probe_fonts(config),
+            *await probe_integrations(config),
         ]
         found = await probe_store(url, ttl_s=config.checkpoint_ttl_s)
         found += _probe_keys(config)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import orjson
 import typer
 
+from ragflow_lg.component.integration import need_kinds
 from ragflow_lg.server.cli.options import SettingsFile
 from ragflow_lg.server.cli.terminal import format_command, print_note
 from ragflow_lg.server.settings.trusted_folders import is_trusted
@@ -30,7 +31,6 @@ LABELS = {
     "search_option": "search option",
     "key": "API key of",
     "database": "database",
-    "mail_server": "mail server",
     "speech": "speech model",
     "mcp_server": "MCP server",
     "canvas": "canvas",
@@ -84,9 +84,10 @@ def needs(
 
 def _as_text(found: Sequence[Need]) -> str:
     lines: list[str] = []
+    labels = LABELS | {kind: need.label for kind, need in need_kinds().items()}
     for need in found:
         name = need.name or "the default model"
-        lines.append(f"{need.state:<11}  {LABELS[need.kind]} {name}  ({', '.join(need.users)})")
+        lines.append(f"{need.state:<11}  {labels[need.kind]} {name}  ({', '.join(need.users)})")
         if need.problem:
             lines.append(f"{'':<11}  {need.problem}")
     missing = sum(need.state == "missing" for need in found)
@@ -148,7 +149,7 @@ def _section(need: Need) -> str:
         f'db_type = "postgres"\nhost = "…"\ndatabase = "…"\nusername = "…"\npassword_env = "{variable}_PASSWORD"\n',
         "speech": f'[speech.{json.dumps(name or "tts-1@OpenAI")}]\nbase_url = "https://…/v1"\n'
         f'api_key_env = "{_variable(name or "SPEECH")}_API_KEY"\n',
-        "mail_server": f'[email.servers.{key}]\nhost = "…"\nusername = "…"\npassword_env = "{variable}_PASSWORD"\n',
+        **{kind: each.section.format(key=key, variable=variable) for kind, each in need_kinds().items()},
     }
     return f"# {users}\n{texts[need.kind]}" if need.kind in texts else ""
 

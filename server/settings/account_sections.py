@@ -1,18 +1,16 @@
-"""Sections for accounts elsewhere that canvases use by name: databases and mail servers."""
+"""Sections for databases that canvases use by name."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from ragflow_lg.adapters.mail.mail_settings import MailServerSettings
 from ragflow_lg.adapters.sql.database_kinds import find_kind
 from ragflow_lg.adapters.sql.sql_settings import ConnectionSettings, SqlSettings
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.server.settings.sections import AccountSection, Section
 from ragflow_lg.services.databases import DatabaseAccount
-from ragflow_lg.services.mail import MailAccount, Security
 
 
 class ConnectionSection(AccountSection):
@@ -58,6 +56,8 @@ class ConnectionSection(AccountSection):
 class SqlSection(Section):
     """``[sql]``: the databases that ExeSQL queries. Requires ``ragflow-lg[sql]``."""
 
+    shared: ClassVar[str] = "connections"
+
     connections: dict[str, ConnectionSection] = Field(default_factory=dict[str, ConnectionSection])
     allow_writes: bool = False
     """Whether statements may change databases, also those that canvases name themselves."""
@@ -83,32 +83,3 @@ class SqlSection(Section):
         """Return all passwords and options."""
         options = [value.get_secret_value() for c in self.connections.values() for value in c.options.values()]
         return [*(c.secret() for c in self.connections.values()), *(o for o in options if len(o) >= 16)]
-
-
-class MailServerSection(AccountSection):
-    """``[email.servers.NAME]``: a mail server that canvases use by this name. Requires ``ragflow-lg[email]``."""
-
-    host: str
-    port: Annotated[int, Field(gt=0, lt=65536)] = 465
-    username: str = ""
-    """Default: ``sender``."""
-    sender: str = ""
-    """The address that messages come from, if the canvas sets none."""
-    security: Security = "auto"
-    """``tls`` from the first byte, ``starttls``, or ``none``, which needs a server on this machine. Default: ``tls`` on
-    port 465, otherwise ``starttls``."""
-
-    def settings(self) -> MailServerSettings:
-        """Return the server."""
-        account = MailAccount(self.host, self.port, self.username or self.sender, self.secret())
-        return MailServerSettings(account, self.sender, security=self.security)
-
-
-class EmailSection(Section):
-    """``[email]``: the mail servers of the component Email."""
-
-    servers: dict[str, MailServerSection] = Field(default_factory=dict[str, MailServerSection])
-
-    def settings(self) -> dict[str, MailServerSettings]:
-        """Return the servers by name."""
-        return {name: section.settings() for name, section in self.servers.items()}

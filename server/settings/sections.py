@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
 from ragflow_lg.adapters.known_providers import KnownProvider, RerankStyle, provider_of_model
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.settings.provider_variables import find_address, find_key
@@ -17,6 +17,13 @@ class Section(BaseModel):
     """Refuses unknown settings. Its errors do not contain values."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True)
+
+    shared: ClassVar[str] = ""
+    """The field whose entries tenants may get as ``SECTION.NAME``; ``""`` if all tenants have the whole section."""
+
+    def secrets(self) -> Iterable[str]:
+        """Return all keys and passwords as plain text."""
+        return ()
 
 
 def read_secret(value: SecretStr | None, variable: str) -> str:
@@ -51,10 +58,11 @@ class AccountSection(Section):
     """Environment variable that holds the password, instead of ``password``."""
 
     @property
-    def missing_variable(self) -> str:
-        """The name of the environment variable if it is needed and not set, otherwise ``""``."""
-        is_needed = self.password is None and self.password_env
-        return self.password_env if is_needed and not os.environ.get(self.password_env) else ""
+    def missing_password(self) -> str:
+        """What to do if the environment variable with the password is not set, otherwise ``""``."""
+        if self.password is not None or not self.password_env or os.environ.get(self.password_env):
+            return ""
+        return f"Set the environment variable {self.password_env} to the password, or correct password_env."
 
     def secret(self) -> str:
         """Return the password, or ``""`` if there is none."""
@@ -270,19 +278,3 @@ class AgentsSection(Section):
     parameters and arguments."""
     guards: tuple[str, ...] = ()
     """Entry points in the group ``ragflow_lg.tool_guards`` that check every call, in order."""
-
-
-class BrowserSection(Section):
-    """``[browser]``: Chromium, and what one browser may use. See ``docs/browser.md``."""
-
-    executable: str = ""
-    """Path of Chromium. Default: the installed one."""
-    sandbox: bool = True
-    """Whether Chromium isolates pages from the system. It cannot do so as root; then Browser refuses to run."""
-    slots: Annotated[int, Field(gt=0, le=64)] = 4
-    """How many browsers are open at the same time. No tenant uses all of these slots."""
-
-    @property
-    def settings(self) -> BrowserSettings:
-        """The settings of the browser."""
-        return BrowserSettings(self.executable, sandbox=self.sandbox, slots=self.slots)

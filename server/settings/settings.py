@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import Field, PrivateAttr, SecretStr
+from pydantic import Field, PrivateAttr, SecretStr, create_model
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import TypedDict
 
@@ -17,8 +17,9 @@ from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.model_endpoint import EmbeddingSettings
 from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model
 from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
+from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.dsl.compatibility import Compatibility
-from ragflow_lg.server.settings.account_sections import EmailSection, SqlSection
+from ragflow_lg.server.settings.account_sections import SqlSection
 from ragflow_lg.server.settings.compat_choices import CompatChoices
 from ragflow_lg.server.settings.component_sections import (
     CodeSection,
@@ -33,7 +34,6 @@ from ragflow_lg.server.settings.prompts_section import PromptsSection
 from ragflow_lg.server.settings.provider_variables import find_address, find_key
 from ragflow_lg.server.settings.sections import (
     AgentsSection,
-    BrowserSection,
     CrawlerSection,
     EmbeddingSection,
     HttpSection,
@@ -41,6 +41,7 @@ from ragflow_lg.server.settings.sections import (
     ModelSection,
     ProviderSection,
     RerankerSection,
+    Section,
     ToolSection,
 )
 from ragflow_lg.server.settings.server_section import (
@@ -61,6 +62,9 @@ _DEFAULT_MODELS = {"OpenAI": "gpt-4.1-mini@OpenAI", "Tongyi-Qianwen": "qwen-plus
 """The model for nodes that name none, by the known provider."""
 
 
+T = TypeVar("T")
+
+
 class StoreOptions(TypedDict):
     """The options of `ragflow_lg.checkpoints.open_store`."""
 
@@ -70,8 +74,8 @@ class StoreOptions(TypedDict):
     keys: tuple[EncryptionKey, ...]
 
 
-class Settings(BaseSettings):
-    """All settings. Keys are `SecretStr`, so that neither ``repr`` nor errors show them."""
+class CoreSettings(BaseSettings):
+    """The settings of the core. Keys are `SecretStr`, so that neither ``repr`` nor errors show them."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, hide_input_in_errors=True
@@ -103,9 +107,7 @@ class Settings(BaseSettings):
     transcription: TranscriptionSection | None = None
     mcp: dict[str, McpSection] = Field(default_factory=dict[str, McpSection])
     sql: SqlSection = SqlSection()
-    email: EmailSection = EmailSection()
     http: HttpSection = HttpSection()
-    browser: BrowserSection = BrowserSection()
     code: CodeSection = CodeSection()
     crawler: CrawlerSection = CrawlerSection()
     reports: ReportsSection = ReportsSection()
@@ -128,6 +130,10 @@ class Settings(BaseSettings):
     """What each tenant may use; ``*`` is for tenants without a section. The tenant ``default`` may use everything
     unless it has a section."""
 
+    if TYPE_CHECKING:
+
+        def __init__(self, **sections: Any) -> None: ...
+
     _tenant: str = PrivateAttr("")
     _shared_models: tuple[str, ...] = PrivateAttr(("*",))
 
@@ -142,6 +148,18 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Return the sources in order: the environment overrides the file, whose contents are passed as arguments."""
         return env_settings, init_settings
+
+    @property
+    def shared(self) -> Mapping[str, Section]:
+        """The sections whose entries tenants may get, by name."""
+        return {name: value for name, value in self if isinstance(value, Section) and value.shared}
+
+    def section(self, kind: type[T]) -> T:
+        """Return the section of an integration."""
+        found = next((value for _, value in self if type(value) is kind), None)
+        if found is None:
+            raise LookupError(f"No integration has declared the section {kind.__name__}.")
+        return found
 
     def restrict_models(self, tenant: str, patterns: tuple[str, ...]) -> None:
         """Leave a tenant only the models whose provider or id matches, also of providers from the environment."""
@@ -198,7 +216,7 @@ class Settings(BaseSettings):
         secrets += [self.knowledge.ragflow_key(), self.knowledge.password()]
         for dataset in self.knowledge.datasets.values():
             secrets += [dataset.key_text(), dataset.password()]
-        secrets += [*self.sql.secrets(), *(server.secret() for server in self.email.servers.values())]
+        secrets += [secret for _, section in self if isinstance(section, Section) for secret in section.secrets()]
         secrets += [user.secret() for user in self.server.users.values()]
         secrets += [section.text() for section in self.encryption_keys]
         for server in self.mcp_settings().values():
@@ -269,6 +287,22 @@ class Settings(BaseSettings):
             known_providers=known,
             models={name: ModelSettings(**m.model_dump()) for name, m in self.models.items()},
         )
+
+
+def _find_sections() -> dict[str, Any]:
+    """Return the sections of the integrations, as fields of a model."""
+    sections: dict[str, Any] = {}
+    for integration in find_integrations().integrations.values():
+        for name, place in integration.sections.items():
+            kind = integration.load(place)
+            sections[name] = (kind, kind())
+    return sections
+
+
+if TYPE_CHECKING:
+    Settings = CoreSettings
+else:  # without a source: `ragflow-lg settings` reads the texts in the sources of the others
+    Settings = create_model("Settings", __base__=CoreSettings, __module__="ragflow_lg", **_find_sections())
 
 
 def _reveal(secrets: Mapping[str, SecretStr]) -> dict[str, str]:

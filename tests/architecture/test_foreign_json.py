@@ -64,7 +64,7 @@ TASKS: Mapping[str, str] = {
     "server/http/sandbox/sandbox_app.py": "clients of `ragflow-lg sandbox serve`",
     "ragflow_lg/adapters/ragflow_api/api_client.py": "RAGFlow's API, for pulled agents and remote datasets",
     "server/http/mcp/mcp_endpoint.py": "MCP clients, on `/mcp`",
-    "ragflow_lg/components/browser.py": "a model or a user, in a text that a node parses",
+    "ragflow_lg/integrations/browser/browser.py": "a model or a user, in a text that a node parses",
 }
 """Files that read JSON of others, with their row in docs/limits.md."""
 

@@ -93,7 +93,8 @@ def test_every_text_outside_an_expression_documents_the_name_before_it() -> None
 def test_every_room_has_a_suite() -> None:
     rooms = {source.path.parent for source in sources() if source.path.name not in ("__init__.py", "__main__.py")}
     rooms = {room for room in rooms if "migrations" not in room.parts}  # tests/server/database/test_migration.py
-    assert [str(room) for room in sorted(rooms) if not list((ROOT / "tests" / room).glob("test_*.py"))] == []
+    suites = {room: str(room).replace("ragflow_lg/integrations/", "integrations/") for room in rooms}
+    assert [str(room) for room in sorted(rooms) if not list((ROOT / "tests" / suites[room]).glob("test_*.py"))] == []
 
 
 def test_all_files_import_the_one_package() -> None:

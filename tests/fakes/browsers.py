@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
-from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowsers
-from ragflow_lg.adapters.browser.chromium_process import NAMES
+from ragflow_lg.integrations.browser.browser_settings import BrowserSettings
+from ragflow_lg.integrations.browser.chromium_browser import ChromiumBrowsers
+from ragflow_lg.integrations.browser.chromium_process import NAMES
 
 has_chromium = any(map(shutil.which, NAMES))
 NO_CHROMIUM = "Chromium is not installed"

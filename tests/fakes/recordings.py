@@ -42,6 +42,6 @@ async def replay(
 ) -> tuple[Run, list[Any], Player]:
     """Play a turn from a recording."""
     tape = Player(path, Redactor(), is_loose=is_loose)
-    services = tape.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
+    services = tape.wrap(tape.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies()))
     run, events = await play(components, services, {"query": query, **more})
     return run, events, tape

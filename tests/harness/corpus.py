@@ -27,9 +27,9 @@ from ragflow_lg.component.plan import Plan
 from ragflow_lg.dsl.forms import FormField, form_fields
 from ragflow_lg.dsl_compiler import check_canvas, upgrade_source
 from ragflow_lg.dsl_compiler.lower import lower_plan
+from ragflow_lg.integrations.browser.browsers import Browsers
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.wire.wire_events import Message
-from ragflow_lg.services.browsers import NoBrowsers
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.knowledge import Dataset
 from ragflow_lg.services.workers import NoWorkers
@@ -77,7 +77,7 @@ class EmptyHttp:
         return HttpResponse(200, {}, "{}", request.url)
 
 
-class ClosedBrowsers(NoBrowsers):
+class ClosedBrowsers:
     """Browsers that nobody opens: the demo model answers without looking at a page."""
 
     def check(self) -> None:
@@ -161,7 +161,7 @@ async def _run(plan: Plan, turns: int = 1) -> tuple[str, str | None]:
             knowledge=AnyKnowledge(),
             databases=databases,
             artifacts=NamedArtifacts(),
-            browsers=ClosedBrowsers(),
+            integrations={Browsers: ClosedBrowsers()},
             reports=WorkerReports(ReportSettings(system_fonts=False), NoWorkers()),
         )
         runner = Runner(lower_plan(plan), services, saver=InMemorySaver())

@@ -29,9 +29,9 @@ from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.dsl_compiler.deployment import Deployment
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.interrupted_calls import CONTINUE, RUN_AGAIN
+from ragflow_lg.integrations.email.mail import Delivery, Mailer, MailMessage, MailTarget
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.runs.runner import Runner
-from ragflow_lg.services.mail import Delivery, MailMessage, MailTarget
 from ragflow_lg.services.services import Services
 from ragflow_lg.services.sessions import Durability
 from tests.harness.crash_agent import ToolUser, WatchedSteps, watch_tool
@@ -130,7 +130,8 @@ async def play_watched(
     ``decision`` answers questions about interrupted effects.
     """
     canvas, log, http = watched.compiled, watched.log, GuardedHttpClient()
-    services = Services(_DemoModels(log), http, InlineFiles(), SystemClock(), _SameIds(), mailer=_NoPost())
+    post = {Mailer: _NoPost()}
+    services = Services(_DemoModels(log), http, InlineFiles(), SystemClock(), _SameIds(), integrations=post)
     url, session = where
     async with open_store(url, durability=watched.durability) as store:
         _watch_store(store, log)

@@ -12,7 +12,7 @@ from typing import Literal
 
 from playwright.async_api import async_playwright, expect
 
-from ragflow_lg.adapters.browser.chromium_process import find_chromium
+from ragflow_lg.integrations.browser.chromium_process import find_chromium
 from tests.fakes.browsers import SMALL
 from tests.fakes.services import Reply
 from tests.server.http.app_server import start_app

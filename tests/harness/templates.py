@@ -22,8 +22,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
-from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowsers
 from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
 from ragflow_lg.adapters.code.code_settings import CodeSettings
 from ragflow_lg.adapters.code.sandbox_choice import find_sandbox
@@ -34,6 +32,9 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.lower import lower_plan
+from ragflow_lg.integrations.browser.browser_settings import BrowserSettings
+from ragflow_lg.integrations.browser.browsers import Browsers
+from ragflow_lg.integrations.browser.chromium_browser import ChromiumBrowsers
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.wire.wire_events import Message
 from ragflow_lg.server.devtools.mock_llm.rules import Rule, Rules
@@ -212,7 +213,7 @@ async def _services(model: MockLLM, script: Script) -> AsyncGenerator[Services]:
                 servers={server: FakeServer(ServerAnswer((text,))) for server, text in script.servers.items()},
                 databases=databases,
                 code=found.sandbox,
-                browsers=ChromiumBrowsers(browser, [SITE], resolve=server.resolve),
+                integrations={Browsers: ChromiumBrowsers(browser, [SITE], resolve=server.resolve)},
                 artifacts=NamedArtifacts(),
             )
         await models.aclose()

@@ -13,6 +13,7 @@ from ragflow_lg.adapters.recording.cassette import Line, read_cassette
 from ragflow_lg.adapters.recording.requests import describe_request, differences, digest, is_same, write_request
 from ragflow_lg.adapters.recording.taped_services import Call, tape_services
 from ragflow_lg.base.errors import CassetteError, ServiceError
+from ragflow_lg.component.integration import recorded_protocols
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.services.chat import ChatDelta
 from ragflow_lg.services.services import Caller, Clock, Files, Ids, Services
@@ -118,12 +119,9 @@ class Player:
         prompts: Mapping[str, str] | None = None,
         **others: Any,
     ) -> Services:
-        """Return services with the answers, dates and seeds from the recording.
-
-        ``others`` are services that are not recorded, by name.
-        """
+        """Return services for `wrap`. ``others`` are services that are not recorded, by name."""
         servers: dict[str, Any] = dict.fromkeys(self.once("servers", list[str]), _NO_SERVICE)
-        services = Services(
+        return Services(
             _NO_SERVICE,
             _NO_SERVICE,
             files,
@@ -134,8 +132,12 @@ class Player:
             servers=servers,
             knowledge=_NO_SERVICE,
             prompts=prompts or {},
+            integrations=dict.fromkeys(recorded_protocols(), _NO_SERVICE),
             **others,
         )
+
+    def wrap(self, services: Services) -> Services:
+        """Return services with the answers, dates and seeds from the recording."""
         return tape_services(self, services)
 
     async def exchange(self, call: Call, read: Callable[[], Awaitable[Any]]) -> Any:

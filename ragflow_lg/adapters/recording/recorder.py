@@ -12,6 +12,7 @@ from ragflow_lg.adapters.recording.cassette import CassetteWriter, Failure, Line
 from ragflow_lg.adapters.recording.requests import write_request
 from ragflow_lg.adapters.recording.taped_services import Call, tape_services
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.component.integration import recorded_protocols
 from ragflow_lg.dsl.redaction import REDACTED, Redactor, is_secret_name
 from ragflow_lg.services.chat import ChatDelta
 from ragflow_lg.services.http import HttpResponse
@@ -113,7 +114,7 @@ class Recorder:
         value = msgspec.to_builtins(answer, enc_hook=str)
         if isinstance(answer, MemoryResult):
             return {**value, "entries": [{**one, "content": redactor.text(one["content"])} for one in value["entries"]]}
-        if name.startswith(("http", "servers.", "knowledge", "databases", "mailer")):
+        if name.startswith(("http", "servers.", "knowledge", "databases", *recorded_protocols().values())):
             redactor.learn_from(value)
         return value if name == "tools" else redactor.value(value)
 

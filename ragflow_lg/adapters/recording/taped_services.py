@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Protocol, get_origin, get_type_hints
 
 from msgspec.structs import replace
 
+from ragflow_lg.component.integration import recorded_protocols
 from ragflow_lg.services.chat import ChatModels
 from ragflow_lg.services.databases import Databases
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Knowledge
-from ragflow_lg.services.mail import Mailer
 from ragflow_lg.services.memories import Memories
 from ragflow_lg.services.services import Caller, Services
 from ragflow_lg.services.tool_policies import ToolServer
@@ -30,9 +30,8 @@ _TAPED: Mapping[str, Any] = {
     "knowledge": Knowledge,
     "databases": Databases,
     "memories": Memories,
-    "mailer": Mailer,
 }
-"""The services with an answer from outside, by their names in `Services`."""
+"""The services with an answer from outside, by their names in `Services`. Integrations name theirs."""
 
 
 class Call(NamedTuple):
@@ -165,10 +164,15 @@ def tape_services(tape: Tape, services: Services) -> Services:
             for name, protocol in _TAPED.items()
             if (service := getattr(services, name)) is not None
         }
+        integrations = dict(services.integrations)
+        for protocol, name in recorded_protocols().items():
+            if protocol in integrations:
+                integrations[protocol] = TapedService(tape, caller, name, protocol, integrations[protocol])
         servers: Any = {
             id_: TapedService(tape, caller, "servers", ToolServer, server, {"server": id_})
             for id_, server in services.servers.items()
         }
-        return replace(services, clock=taped_clock, ids=taped_ids, servers=servers, for_caller=inside, **taped)
+        taped |= {"servers": servers, "integrations": integrations}
+        return replace(services, clock=taped_clock, ids=taped_ids, for_caller=inside, **taped)
 
     return for_caller(Caller())

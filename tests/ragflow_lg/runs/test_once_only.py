@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard
-from ragflow_lg.adapters.mail.mail_settings import MailServerSettings
-from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer
+from ragflow_lg.integrations.email.mail import MailAccount, Mailer
+from ragflow_lg.integrations.email.mail_settings import MailServerSettings
+from ragflow_lg.integrations.email.smtp_mailer import SmtpMailer
 from ragflow_lg.services.http import HttpRequest, HttpResponse
-from ragflow_lg.services.mail import MailAccount
 from ragflow_lg.services.services import Services
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.databases import execute, new_database, open_databases
@@ -64,7 +64,7 @@ async def mail(folder: Path) -> AsyncGenerator[tuple[Services, Callable[[], int]
     async with smtp_server() as server:
         settings = MailServerSettings(MailAccount("localhost", server.port, USER, PASSWORD), USER)
         mailer = SmtpMailer({"office": settings}, AddressGuard(), tls=certificates()[1])
-        yield fake_services(mailer=Dying(mailer, "send")), lambda: len(server.received)
+        yield fake_services(integrations={Mailer: Dying(mailer, "send")}), lambda: len(server.received)
 
 
 @asynccontextmanager
@@ -174,7 +174,7 @@ async def test_an_agent_asks_before_it_sends_an_email_again(
     tools = [{"component_name": "Email", "name": "Mail", "params": {"server": "office"}}]
     params = {"tools": tools, "strategy": strategy}
     async with mail(tmp_path) as (services, effects):
-        more: dict[str, Any] = {"services": {"mailer": services.mailer}, "is_shown": False}
+        more: dict[str, Any] = {"services": {"integrations": services.integrations}, "is_shown": False}
         async with reopen() as store:
             with pytest.raises(ProcessDeath):
                 await play_agent(replies, params, store=store, **more)

@@ -7,6 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.integrations.email.mail import Mailer, MailMessage
 from ragflow_lg.server.assembly.app_state import open_app_state
 from ragflow_lg.server.assembly.open_services import open_services
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
@@ -16,7 +17,6 @@ from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.server_section import ServerSection
 from ragflow_lg.services.databases import DatabaseAccount, SqlQuery
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.mail import MailMessage
 
 SECTIONS: dict[str, Any] = {
     "default_model": "big@Cloud",
@@ -150,7 +150,7 @@ async def test_a_tenant_has_the_databases_and_mail_servers_of_its_section(tmp_pa
             with pytest.raises(SettingsError, match=rf"no database connection '{name}'"):
                 await services.databases.run(name, SqlQuery("SELECT 1"))
         with pytest.raises(SettingsError, match="no mail server 'office'"):
-            await shop.mailer.send("office", message)
+            await shop.of(Mailer).send("office", message)
         account = DatabaseAccount("mysql", "127.0.0.1", 9, "d", "u", "p")
         with pytest.raises(ServiceError, match="is not allowed"):
             await shop.databases.run(account, SqlQuery("SELECT 1"))

@@ -1,13 +1,12 @@
-"""What doctor says of databases, mail servers and keys of tools."""
+"""What doctor says of databases and keys of tools."""
 
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from ragflow_lg.server.cli.doctor import probe_accounts, probe_tool_keys
+from ragflow_lg.server.cli.doctor import probe_databases, probe_tool_keys
 from ragflow_lg.server.settings import Settings
-from tests.fakes.smtp_server import smtp_server
 
 
 async def test_databases_are_queried(tmp_path: Path) -> None:
@@ -25,25 +24,15 @@ async def test_databases_are_queried(tmp_path: Path) -> None:
     settings = Settings.model_validate(
         {"sql": {"connections": {"shop": shop, "open": {**shop, "allow_writes": True}, "far": nowhere}}}
     )
-    first, second, third = await probe_accounts(settings)
+    first, second, third = await probe_databases(settings)
     assert (first.is_well, first.what) == (True, "the database [sql.connections.shop] answers (read-only)")
     assert (second.is_well, second.what) == (True, "the database [sql.connections.open] answers (may be changed)")
     assert (third.is_well, third.what) == (False, "the database [sql.connections.far] cannot be reached")
     assert "hidden" not in third.advice
 
 
-async def test_mail_servers_are_greeted_and_get_no_message() -> None:
-    async with smtp_server("plain") as server:
-        account = {"host": "127.0.0.1", "port": server.port, "sender": "a@example.com"}
-        section = {"plain": {**account, "security": "none"}, "strict": account, "gone": {**account, "port": 1}}
-        plain, strict, gone = await probe_accounts(Settings.model_validate({"email": {"servers": section}}))
-    assert (plain.is_well, plain.what) == (True, "the mail server [email.servers.plain] answers")
-    assert (strict.is_well, gone.is_well) == (False, False)
-    assert "cannot be used" in strict.what
-
-
 async def test_without_accounts_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await probe_accounts(Settings()) == []
+    assert await probe_databases(Settings()) == []
     assert probe_tool_keys(Settings()) == []
     settings = Settings.model_validate({"tools": {"tavily": {"api_key": "k"}, "deepl": {"api_key": "k"}, "github": {}}})
     (found,) = probe_tool_keys(settings)
@@ -56,7 +45,7 @@ async def test_a_variable_with_a_password_that_is_not_set_is_reported(monkeypatc
     account = {"db_type": "postgres", "host": "127.0.0.1", "port": 1, "database": "x"}
     connections = {"a": {**account, "password_env": "NOT_SET"}, "b": {**account, "password_env": "IS_SET"}}
     settings = Settings.model_validate({"sql": {"connections": connections}})
-    first, *others = await probe_accounts(settings)
+    first, *others = await probe_databases(settings)
     assert (first.is_well, first.what) == (False, "[sql.connections.a] has no password")
     assert first.advice == "Set the environment variable NOT_SET to the password, or correct password_env."
     assert len(others) == 2

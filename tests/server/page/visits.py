@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from playwright.async_api import Browser, Page, async_playwright, expect
 
-from ragflow_lg.adapters.browser.chromium_process import NAMES
+from ragflow_lg.integrations.browser.chromium_process import NAMES
 from tests.server.http.app_server import AppServer
 
 expect.set_options(timeout=40_000)  # the machine may be busy

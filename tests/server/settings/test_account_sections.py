@@ -6,7 +6,6 @@ from pydantic import ValidationError
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.account_sections import ConnectionSection
 from ragflow_lg.services.databases import DatabaseAccount
-from ragflow_lg.services.mail import MailAccount
 
 
 def settings(**sections: Any) -> Settings:
@@ -48,16 +47,6 @@ def test_a_server_needs_a_host_and_errors_contain_no_password() -> None:
     with pytest.raises(ValidationError, match="set host") as caught:
         settings(sql={"connections": {"shop": broken}})
     assert "secret-password-1" not in str(caught.value)
-
-
-def test_a_mail_server_uses_its_sender_as_the_user() -> None:
-    office = {"host": "smtp", "sender": "office@example.com", "password": "secret-password-2"}
-    read = settings(email={"servers": {"office": office}})
-    server = read.email.settings()["office"]
-    assert server.account == MailAccount("smtp", 465, "office@example.com", "secret-password-2")
-    assert (server.sender, server.security) == ("office@example.com", "auto")
-    assert "secret-password-2" in read.secrets
-    assert "secret-password-2" not in repr(read) + repr(server)
 
 
 @pytest.mark.parametrize(("db_type", "port"), [("sqlserver", 1433), ("DB2", 50000), (" PostgreSQL ", 5432)])

@@ -206,7 +206,7 @@ def player_of(path: Path, *lines: Any, is_loose: bool = False) -> Player:
 
 
 def model_of(player: Player, node: str = "a", llm_id: str = "m") -> ChatModel:
-    services = player.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
+    services = player.wrap(player.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies()))
     assert services.for_caller is not None
     return services.for_caller(Caller(node)).models.model(llm_id)
 
@@ -237,7 +237,7 @@ async def test_a_replay_needs_no_server(tmp_path: Path) -> None:
 
 
 def server_of(player: Player, position: str = "", id_: str = "s") -> ToolServer:
-    services: Services = player.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
+    services: Services = player.wrap(player.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies()))
     assert services.for_caller is not None
     return services.for_caller(Caller("a", position)).servers[id_]
 
@@ -290,7 +290,8 @@ def test_refused_servers_and_tools_are_refused_again(tmp_path: Path) -> None:
     server.check("t")
     with pytest.raises(CassetteError, match=r"servers.check 's' 'other' was not recorded\. Recorded: .*'s' 't'"):
         server.check("other")
-    services = player_of(tmp_path / "r", *lines).services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())
+    player = player_of(tmp_path / "r", *lines)
+    services = player.wrap(player.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies()))
     assert list(services.servers) == ["s"]
     server_of(player_of(tmp_path / "r", *lines, is_loose=True)).check("other")
 
@@ -367,7 +368,7 @@ async def test_an_exchange_belongs_to_its_caller_inside_other_callers(tmp_path: 
         ("Canvas:N/LLM:A", "2/1.1>0")
     ]
     player = Player(file, Redactor())
-    replayed = inside(player.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies()))
+    replayed = inside(player.wrap(player.services(NamedFiles(), FixedClock(), CountedIds(), ToolPolicies())))
     assert (await replayed.http.send(request)).text == "hello"
 
 
@@ -377,6 +378,7 @@ def test_dates_and_seeds_are_replayed_and_then_new(tmp_path: Path) -> None:
         services = Recorder(writer, Redactor()).wrap(fakes(ids=CountedIds(seed=5)))
         assert services.knowledge is None
         recorded = services.clock.local_time(), services.ids.seed()
-    replayed = Player(file, Redactor()).services(NamedFiles(), FixedClock(), CountedIds(seed=7), ToolPolicies())
+    player = Player(file, Redactor())
+    replayed = player.wrap(player.services(NamedFiles(), FixedClock(), CountedIds(seed=7), ToolPolicies()))
     assert (replayed.clock.local_time(), replayed.ids.seed()) == recorded
     assert replayed.ids.seed() == 7

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+from ragflow_lg.integrations.email.mail import Mailer
 from ragflow_lg.services.databases import DatabaseAccount
 from tests.fakes.databases import SHOP, execute, new_database, open_databases
 from tests.fakes.recordings import record, replay
 from tests.fakes.regions import node, out
 from tests.fakes.services import fake_services
 from tests.fakes.smtp_server import PASSWORD, USER, smtp_server
-from tests.ragflow_lg.tools.test_email import account, mailer
+from tests.integrations.email.test_email import account, mailer
 
 
 async def test_a_replay_does_not_query(tmp_path: Path) -> None:
@@ -29,7 +30,7 @@ async def test_a_replay_sends_no_email_and_a_recording_has_no_password(tmp_path:
     async with smtp_server() as server:
         params = {**account(server), "to_email": "ann@example.com", "subject": "s", "content": "c"}
         components = {"a": node("Email", params, ["out"]), **out("{a@success}")}
-        run, events = await record(file, components, fake_services(mailer=mailer(server)))
+        run, events = await record(file, components, fake_services(integrations={Mailer: mailer(server)}))
         again, replayed, _ = await replay(file, components)
         assert (run.error, len(server.received)) == (None, 1)
     assert (run.status, again.answer, replayed) == ("succeeded", run.answer, events)

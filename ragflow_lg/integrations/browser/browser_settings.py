@@ -1,8 +1,13 @@
-"""Settings of the browser. They are separate from it so that reading the settings does not import Playwright."""
+"""Settings of the browser, and their section. Reading them does not import Playwright."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from msgspec import Struct
+from pydantic import Field
+
+from ragflow_lg.server.settings.sections import Section
 
 
 class BrowserSettings(Struct, frozen=True):
@@ -29,3 +34,19 @@ class BrowserSettings(Struct, frozen=True):
     """Maximum length of the part of a page that the model sees at once."""
     screenshots: bool = True
     """Whether each step keeps a screenshot."""
+
+
+class BrowserSection(Section):
+    """``[browser]``: Chromium, and what one browser may use. See ``docs/browser.md``."""
+
+    executable: str = ""
+    """Path of Chromium. Default: the installed one."""
+    sandbox: bool = True
+    """Whether Chromium isolates pages from the system. It cannot do so as root; then Browser refuses to run."""
+    slots: Annotated[int, Field(gt=0, le=64)] = 4
+    """How many browsers are open at the same time. No tenant uses all of these slots."""
+
+    @property
+    def settings(self) -> BrowserSettings:
+        """The settings of the browser."""
+        return BrowserSettings(self.executable, sandbox=self.sandbox, slots=self.slots)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.browser.chromium_browser import ChromiumBrowsers
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.services.browsers import Browser, BrowserAction, PageView
+from ragflow_lg.integrations.browser.browsers import Browser, BrowserAction, PageView
+from ragflow_lg.integrations.browser.chromium_browser import ChromiumBrowsers
 from tests.fakes.browsers import SMALL, needs_chromium, open_browsers
 from tests.fakes.http_server import HttpServer, Route
 

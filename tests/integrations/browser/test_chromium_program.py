@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
-from ragflow_lg.adapters.browser.chromium_process import (
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.integrations.browser.browser_settings import BrowserSettings
+from ragflow_lg.integrations.browser.chromium_process import (
     check_user,
     environment,
     find_chromium,
@@ -14,7 +15,6 @@ from ragflow_lg.adapters.browser.chromium_process import (
     memory_of,
     write_launcher,
 )
-from ragflow_lg.base.errors import SettingsError
 
 pytestmark = pytest.mark.slow
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard
-from ragflow_lg.adapters.mail.mail_settings import MailServerSettings
-from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer
-from ragflow_lg.services.mail import MailAccount
-from ragflow_lg.tools.email import email
+from ragflow_lg.integrations.email.email import email
+from ragflow_lg.integrations.email.mail import MailAccount, Mailer
+from ragflow_lg.integrations.email.mail_settings import MailServerSettings
+from ragflow_lg.integrations.email.smtp_mailer import SmtpMailer
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import Reply, fake_services
@@ -28,7 +28,7 @@ def mailer(server: SmtpServer) -> SmtpMailer:
 
 
 async def run(server: SmtpServer, params: dict[str, Any], **options: Any) -> Result:
-    services = fake_services(mailer=mailer(server))
+    services = fake_services(integrations={Mailer: mailer(server)})
     return await run_component(email, {**account(server), **params}, services=services, **options)
 
 
@@ -45,7 +45,7 @@ async def test_a_node_sends_an_email() -> None:
 
 async def test_a_server_of_the_settings_needs_no_account_in_the_canvas() -> None:
     async with smtp_server() as server:
-        services = fake_services(mailer=mailer(server))
+        services = fake_services(integrations={Mailer: mailer(server)})
         params = {"server": "office", "to_email": "a@example.com"}
         result = await run_component(email, params, services=services)
     assert result.outputs["success"] is True
@@ -120,7 +120,7 @@ async def test_an_agent_sends_an_email(strategy: str) -> None:
     last = Reply("Sent.")
     async with smtp_server() as server:
         tools = [{"component_name": "Email", "name": "Mail", "params": {**account(server), "subject": ""}}]
-        more = {"mailer": mailer(server)}
+        more = {"integrations": {Mailer: mailer(server)}}
         turn = await play_agent([first, last], {"tools": tools, "strategy": strategy}, services=more)
     assert str(turn.outputs["content"]).endswith("Sent.")
     (received,) = server.received

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard
-from ragflow_lg.adapters.mail.mail_settings import MailServerSettings
-from ragflow_lg.adapters.mail.smtp_mailer import SmtpMailer, build_mail
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.services.mail import MailAccount, MailMessage, Security
+from ragflow_lg.integrations.email.mail import MailAccount, MailMessage, Security
+from ragflow_lg.integrations.email.mail_settings import MailServerSettings
+from ragflow_lg.integrations.email.smtp_mailer import SmtpMailer, build_mail
 from tests.fakes.smtp_server import PASSWORD, USER, SmtpServer, certificates, smtp_server
 from tests.harness.rows import each_row
 

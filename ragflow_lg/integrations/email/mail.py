@@ -7,8 +7,6 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from ragflow_lg.base.errors import SettingsError
-
 Security: TypeAlias = Literal["auto", "tls", "starttls", "none"]
 """How a connection is encrypted; ``auto`` is ``tls`` on port 465, otherwise ``starttls``."""
 
@@ -58,11 +56,3 @@ class Mailer(Protocol):
             ServiceError: if it was not sent, or if this is unknown; ``is_retryable`` says that it was certainly not.
         """
         ...
-
-
-class NoMailer:
-    """The `Mailer` of services without mail servers."""
-
-    async def send(self, target: MailTarget, message: MailMessage) -> Delivery:
-        """Raise an error."""
-        raise SettingsError("These services cannot send e-mail: pass Services(mailer=…).")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
 from email.errors import MessageError
 from email.message import EmailMessage
 from email.parser import BytesHeaderParser
@@ -19,13 +19,17 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard, resolve_host
-from ragflow_lg.adapters.mail.mail_settings import MailServerSettings
-from ragflow_lg.base.errors import ServiceError, SettingsError, foreign_line
+from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError, foreign_line
 from ragflow_lg.base.extras import require
-from ragflow_lg.services.mail import Delivery, MailAccount, MailMessage, MailTarget
+from ragflow_lg.checkpoints.check_result import CheckResult
+from ragflow_lg.integrations.email.mail import Delivery, MailAccount, MailMessage, MailTarget
+from ragflow_lg.integrations.email.mail_settings import EmailSection, MailServerSettings
 
 if TYPE_CHECKING:
     import aiosmtplib
+
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.services import Services
 
 CONNECT_S = 10.0
 COMMAND_S = 30.0
@@ -37,7 +41,7 @@ _LOGIN_FAILED = "SMTP Authentication failed. Please check your SMTP username(ema
 
 
 class SmtpMailer:
-    """The `ragflow_lg.services.mail.Mailer` of the settings. Each message has a connection of its own."""
+    """The `Mailer` of the settings. Each message has a connection of its own."""
 
     def __init__(
         self, servers: Mapping[str, MailServerSettings], guard: AddressGuard, *, tls: ssl.SSLContext | None = None
@@ -46,6 +50,10 @@ class SmtpMailer:
         self._servers = servers
         self._guard = guard
         self._tls = tls
+
+    def for_tenant(self, settings: Settings, services: Services) -> SmtpMailer:
+        """Return a mailer with the servers and addresses of a tenant."""
+        return make_mailer(settings)
 
     async def send(self, target: MailTarget, message: MailMessage) -> Delivery:
         """Send a message."""
@@ -242,3 +250,34 @@ def _describe(error: BaseException, account: MailAccount) -> str:
 
 def _cut(text: str, account: MailAccount) -> str:
     return foreign_line(text, [account.password], MAX_ERROR_CHARS)
+
+
+def make_mailer(settings: Settings) -> SmtpMailer:
+    """Return the mailer that the settings describe."""
+    return SmtpMailer(settings.section(EmailSection).settings(), AddressGuard(settings.http.allow))
+
+
+@asynccontextmanager
+async def open_mailer(settings: Settings, services: Services) -> AsyncGenerator[SmtpMailer]:
+    """Open the mailer, which connects whenever it is used."""
+    yield make_mailer(settings)
+
+
+async def probe_servers(settings: Settings) -> list[CheckResult]:
+    """Connect to each mail server, without sending anything."""
+    mailer, servers = make_mailer(settings), settings.section(EmailSection).servers
+    missing = [
+        CheckResult(False, f"[email.servers.{name}] has no password", section.missing_password)
+        for name, section in servers.items()
+        if section.missing_password
+    ]
+    return [*missing, *await asyncio.gather(*(_probe(mailer, name) for name in servers))]
+
+
+async def _probe(mailer: SmtpMailer, name: str) -> CheckResult:
+    where = f"the mail server [email.servers.{name}]"
+    try:
+        await mailer.check(name)
+    except RagflowLgError as error:
+        return CheckResult(False, f"{where} cannot be used", str(error))
+    return CheckResult(True, f"{where} answers")

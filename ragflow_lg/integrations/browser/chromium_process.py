@@ -14,11 +14,11 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
-from ragflow_lg.adapters.browser.guarded_proxy import GuardedProxy
 from ragflow_lg.adapters.code.sandbox_watch import list_descendants, read_memory_bytes
 from ragflow_lg.adapters.http.address_guard import AddressGuard
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.integrations.browser.browser_settings import BrowserSettings
+from ragflow_lg.integrations.browser.guarded_proxy import GuardedProxy
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Playwright

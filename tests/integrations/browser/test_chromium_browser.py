@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.services.browsers import BrowserAction, BrowserFile, PageView
+from ragflow_lg.integrations.browser.browsers import BrowserAction, BrowserFile, PageView
 from tests.fakes.browsers import needs_chromium, open_browsers
 from tests.fakes.http_server import HttpServer, Route
 

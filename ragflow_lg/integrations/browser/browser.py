@@ -10,7 +10,6 @@ from typing import Annotated, Any, cast
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 
 from ragflow_lg.agents.agent_run import AgentLoop
-from ragflow_lg.agents.browser_tools import BrowserSession, BrowserToolbox
 from ragflow_lg.agents.strategies import choose_strategy, load_strategy
 from ragflow_lg.base.errors import ComponentError, ForeignJsonError, RagflowLgError, RunCancelled, ServiceError
 from ragflow_lg.base.json_scanner import parse_foreign_json
@@ -19,9 +18,10 @@ from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, TemplateOrValue
 from ragflow_lg.dsl.variable_references import Reference, Template, parse_template
+from ragflow_lg.integrations.browser.browser_tools import BrowserSession, BrowserToolbox
+from ragflow_lg.integrations.browser.browsers import BrowserFile, Browsers
 from ragflow_lg.models.chat_params import ChatParams, rename_params
 from ragflow_lg.models.engine_prompts import describe_today, engine_prompt
-from ragflow_lg.services.browsers import BrowserFile
 from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.http import HttpRequest
 
@@ -112,7 +112,7 @@ class Outputs(ComponentOutputs):
 )
 async def browser(ctx: RunContext, params: Params) -> Outputs:
     """Let the model act until it answers."""
-    ctx.services.browsers.check()  # before anything is paid for
+    ctx.services.of(Browsers).check()  # before anything is paid for
     try:
         files = await _load_files(ctx, params)
         async with BrowserSession(ctx, files) as session:

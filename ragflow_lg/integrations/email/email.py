@@ -14,7 +14,7 @@ from ragflow_lg.component.named_account import AccountText, NamedAccount
 from ragflow_lg.component.spec import ComponentOutputs, OnceParams, ToolExample, ToolResult
 from ragflow_lg.component.tool import QueryText, RunContext, tool
 from ragflow_lg.dsl.redaction import SECRET
-from ragflow_lg.services.mail import MailAccount, MailMessage, MailTarget
+from ragflow_lg.integrations.email.mail import MailAccount, Mailer, MailMessage, MailTarget
 
 LIMIT_S = 60.0
 MAX_RECIPIENTS = 100
@@ -104,7 +104,7 @@ async def email(ctx: RunContext, params: Params, arguments: Arguments) -> ToolRe
     retries = params.max_retries or 0
     while True:
         try:
-            delivery = await ctx.services.mailer.send(target, message)
+            delivery = await ctx.services.of(Mailer).send(target, message)
         except ServiceError as error:
             if not (error.is_retryable and retries):
                 raise

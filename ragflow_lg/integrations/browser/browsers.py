@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from contextlib import AbstractAsyncContextManager
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
-
-from ragflow_lg.base.errors import SettingsError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
 
 ActionKind: TypeAlias = Literal[
     "open", "click", "fill", "select", "press", "upload", "scroll", "back", "read", "screenshot"
@@ -95,20 +90,3 @@ class Browsers(Protocol):
             SettingsError: if there is no browser.
         """
         ...
-
-
-class NoBrowsers:
-    """The `Browsers` that refuses; ``reason`` says why, and what to do."""
-
-    def __init__(self, reason: str = "This program has no browser for the component Browser.") -> None:
-        self.reason = reason
-
-    def check(self) -> None:
-        """Refuse."""
-        raise SettingsError(self.reason)
-
-    @asynccontextmanager
-    async def open(self) -> AsyncGenerator[Browser]:
-        """Refuse."""
-        self.check()
-        yield  # pyright: ignore[reportReturnType] - never reached

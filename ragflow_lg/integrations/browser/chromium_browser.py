@@ -10,23 +10,27 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
-from ragflow_lg.adapters.browser.chromium_process import (
+from ragflow_lg.adapters.http.address_guard import AddressGuard, Resolver, resolve_host
+from ragflow_lg.adapters.workers.slots import Slots
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.extras import require
+from ragflow_lg.checkpoints.check_result import CheckResult
+from ragflow_lg.integrations.browser.browser_settings import BrowserSection, BrowserSettings
+from ragflow_lg.integrations.browser.browsers import Browser, BrowserAction, PageView
+from ragflow_lg.integrations.browser.chromium_process import (
     HEIGHT,
     ChromiumProcess,
     check_user,
     find_chromium,
     reason_of,
 )
-from ragflow_lg.adapters.browser.chromium_tabs import ChromiumTabs
-from ragflow_lg.adapters.http.address_guard import AddressGuard, Resolver, resolve_host
-from ragflow_lg.adapters.workers.slots import Slots
-from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.extras import require
-from ragflow_lg.services.browsers import Browser, BrowserAction, PageView
+from ragflow_lg.integrations.browser.chromium_tabs import ChromiumTabs
 
 if TYPE_CHECKING:
     from playwright.async_api import Locator, Page
+
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.services import Services
 
 MAX_PAGE_SIZE = 5_000_000
 """A page is not described if its texts, attributes and elements are larger than this."""
@@ -70,7 +74,7 @@ _MEASURE = """
 
 
 class ChromiumBrowser:
-    """A `ragflow_lg.services.browsers.Browser`. Chromium starts with the first action, and again if it was killed."""
+    """A `Browser`. Chromium starts with the first action, and again if it was killed."""
 
     def __init__(self, settings: BrowserSettings, guard: AddressGuard) -> None:
         self._settings = settings
@@ -207,7 +211,7 @@ class ChromiumBrowser:
 
 
 class ChromiumBrowsers:
-    """The `ragflow_lg.services.browsers.Browsers` that start Chromium.
+    """The `Browsers` that start Chromium.
 
     ``allow`` lists the internal addresses that pages can reach, as for `AddressGuard`.
     """
@@ -220,10 +224,10 @@ class ChromiumBrowsers:
         self._guard = AddressGuard(allow, resolve=resolve)
         self._slots = Slots(settings.slots, settings.queue, "for a browser")
 
-    def allowing(self, allow: Iterable[str]) -> ChromiumBrowsers:
+    def for_tenant(self, settings: Settings, services: Services) -> ChromiumBrowsers:
         """Return browsers that share these slots, but can reach other internal addresses."""
         browsers = copy(self)
-        browsers._guard = AddressGuard(allow, resolve=self._resolve)
+        browsers._guard = AddressGuard(settings.http.allow, resolve=self._resolve)
         return browsers
 
     def find(self) -> str:
@@ -254,6 +258,27 @@ class ChromiumBrowsers:
                 yield browser
             finally:
                 await browser.aclose()
+
+
+@asynccontextmanager
+async def open_browsers(settings: Settings, services: Services) -> AsyncGenerator[ChromiumBrowsers]:
+    """Open the browsers that the settings describe."""
+    yield ChromiumBrowsers(settings.section(BrowserSection).settings, settings.http.allow)
+
+
+async def probe_browser(settings: Settings) -> list[CheckResult]:
+    """Report which Chromium Browser uses; none if its package is not installed."""
+    section = settings.section(BrowserSection)
+    try:
+        require("browser", "Browser")
+    except SettingsError:
+        return []
+    try:
+        path = ChromiumBrowsers(section.settings).find()
+    except SettingsError as error:
+        return [CheckResult(not section.executable, "Browser cannot be used", str(error))]
+    isolation = "with its sandbox" if section.sandbox else "without its sandbox"
+    return [CheckResult(True, f"Browser uses {path} {isolation}")]
 
 
 def _check(action: BrowserAction) -> None:

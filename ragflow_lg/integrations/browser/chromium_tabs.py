@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragflow_lg.adapters.browser.browser_settings import BrowserSettings
-from ragflow_lg.adapters.browser.chromium_process import ChromiumProcess
 from ragflow_lg.adapters.folder_artifacts import file_name
-from ragflow_lg.services.browsers import BrowserFile
+from ragflow_lg.integrations.browser.browser_settings import BrowserSettings
+from ragflow_lg.integrations.browser.browsers import BrowserFile
+from ragflow_lg.integrations.browser.chromium_process import ChromiumProcess
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -22,7 +22,7 @@ from ragflow_lg.agents.toolbox import OnCall, Toolbox
 from ragflow_lg.base.errors import RagflowLgError, RunCancelled, ServiceError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import RunContext
-from ragflow_lg.services.browsers import ActionKind, Browser, BrowserAction, BrowserFile, PageView
+from ragflow_lg.integrations.browser.browsers import ActionKind, Browser, BrowserAction, BrowserFile, Browsers, PageView
 from ragflow_lg.services.chat import ToolCall
 from ragflow_lg.services.code import Artifact
 
@@ -161,7 +161,7 @@ class BrowserSession(AbstractAsyncContextManager["BrowserSession"]):
         action = self._action(kind, model.model_validate(arguments))
         is_continued = self._browser is None and self._address.startswith(("http://", "https://"))
         if self._browser is None:
-            self._browser = await self._stack.enter_async_context(self._ctx.services.browsers.open())
+            self._browser = await self._stack.enter_async_context(self._ctx.services.of(Browsers).open())
         if is_continued and kind != "open":
             view = await self._browser.act(BrowserAction("open", address=self._address))
             note = (

@@ -4,8 +4,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from ragflow_lg.adapters.browser.guarded_proxy import MAX_REFUSALS, GuardedProxy
 from ragflow_lg.adapters.http.address_guard import AddressGuard
+from ragflow_lg.integrations.browser.guarded_proxy import MAX_REFUSALS, GuardedProxy
 from tests.fakes.http_server import HttpServer, Route
 from tests.harness.rows import each_row
 

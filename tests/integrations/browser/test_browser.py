@@ -9,10 +9,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.component.events import AgentRecord
+from ragflow_lg.integrations.browser.browsers import Browsers
 from ragflow_lg.runs.runner import Run, Runner
-from ragflow_lg.services.browsers import NoBrowsers
 from tests.fakes.agents import tool_calls
 from tests.fakes.browsers import needs_chromium, open_browsers
 from tests.fakes.canvas import canvas, diagnostics_of, node
@@ -46,7 +47,11 @@ def shop() -> HttpServer:
 
 
 def browser_runner(
-    server: HttpServer, model: ScriptedModel, params: dict[str, Any] | None = None, **services: Any
+    server: HttpServer,
+    model: ScriptedModel,
+    params: dict[str, Any] | None = None,
+    browsers: Any = None,
+    **services: Any,
 ) -> Runner:
     """Return a runner for a canvas whose Message shows the answer of a Browser."""
     browser = node("Browser", {"llm_id": "m@Test", **(params or {})}, ["out"])
@@ -55,7 +60,7 @@ def browser_runner(
     all_services = fake_services(
         **{
             "models": OneModel(model),
-            "browsers": open_browsers(server.port),
+            "integrations": {Browsers: open_browsers(server.port)},
             "artifacts": NamedArtifacts(),
             "secrets": (KEY,),
             **services,
@@ -193,10 +198,15 @@ async def test_files_are_uploaded_only_if_the_canvas_names_them() -> None:
     assert "Title: leaf.txt" in results(model)[2]
 
 
+class NoBrowsers:
+    def check(self) -> None:
+        raise SettingsError("No Chromium.")
+
+
 async def test_without_a_browser_it_fails_before_the_model_is_asked() -> None:
     server, model = shop(), ScriptedModel([Reply("never")])
     server.port = 80
-    run, _ = await play(browser_runner(server, model, browsers=NoBrowsers("No Chromium.")))
+    run, _ = await play(browser_runner(server, model, integrations={Browsers: NoBrowsers()}))
     assert (run.status, model.requests) == ("failed", [])
     assert "No Chromium." in str(run.error)
 
