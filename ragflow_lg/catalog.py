@@ -11,9 +11,8 @@ imported on first use. Errors in installed packages are not swallowed: they are 
 from __future__ import annotations
 
 import importlib
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 import ragflow_lg.components
 import ragflow_lg.tools
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.base.extras import describe_entry_point, load_entry_point
+from ragflow_lg.base.extras import describe_entry_point, find_entry_points, load_entry_point
 from ragflow_lg.component.integration import GROUP, Integration, find_integrations
 from ragflow_lg.component.registry import BrokenSpec, Registry, Source
 from ragflow_lg.component.spec import AnySpec, ComponentSpec
@@ -74,23 +73,11 @@ def _load_integrated(integration: Integration, place: str) -> Iterable[AnySpec]:
 
 
 def _load_installed(group: str, read: Callable[[EntryPoint], AnySpec]) -> Iterable[AnySpec | BrokenSpec]:
-    for entry_point in _find_installed(tuple(sys.path))[group]:
+    for entry_point in find_entry_points(group):
         try:
             yield read(entry_point)
         except SettingsError as error:
             yield BrokenSpec(entry_point.name, error)
-
-
-@lru_cache(maxsize=1)
-def _find_installed(path: tuple[str, ...]) -> Mapping[str, Sequence[EntryPoint]]:
-    """Return the entry points of our groups in all distributions on ``sys.path``.
-
-    They are searched once, at their first use, because it takes as long as importing ten components.
-    """
-    from importlib.metadata import entry_points
-
-    found = entry_points()
-    return {group: tuple(found.select(group=group)) for group in (ENTRY_POINT_GROUP, FUNCTION_GROUP)}
 
 
 def _load_component(entry_point: EntryPoint) -> AnySpec:

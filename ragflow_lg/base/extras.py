@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import suppress
+from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from collections.abc import Sequence
+    from importlib.metadata import EntryPoint, EntryPoints
 
 
 MAX_ERROR_CHARS = 500
@@ -97,6 +100,21 @@ def extra_of(module: str | None) -> str:
     """
     top = (module or "").partition(".")[0]
     return next((extra for extra, modules in EXTRAS.items() if top in modules), "")
+
+
+def find_entry_points(group: str) -> Sequence[EntryPoint]:
+    """Return the entry points of a group in all distributions on ``sys.path``, by name.
+
+    They are searched once, at their first use, because it takes as long as importing ten components.
+    """
+    return sorted(_scan_distributions(tuple(sys.path)).select(group=group))
+
+
+@lru_cache(maxsize=1)
+def _scan_distributions(path: tuple[str, ...]) -> EntryPoints:
+    from importlib.metadata import entry_points
+
+    return entry_points()
 
 
 def load_entry_point(entry_point: EntryPoint, what: str) -> Any:

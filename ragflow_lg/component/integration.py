@@ -7,7 +7,6 @@ everything else as ``.module:name``, which is imported when it is needed.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import import_module
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct, field
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.base.extras import install_command, load_entry_point
+from ragflow_lg.base.extras import find_entry_points, install_command, load_entry_point
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -76,7 +75,7 @@ class Found(NamedTuple):
 
 def find_integrations() -> Found:
     """Return the integrations of all distributions on ``sys.path``, by the names of their entry points."""
-    return _find(tuple(sys.path))
+    return _load_all(tuple(find_entry_points(GROUP)))
 
 
 def need_kinds() -> Mapping[str, NeedKind]:
@@ -95,12 +94,10 @@ def recorded_protocols() -> Mapping[Any, str]:
 
 
 @lru_cache(maxsize=1)
-def _find(path: tuple[str, ...]) -> Found:
-    from importlib.metadata import entry_points
-
+def _load_all(entry_points: tuple[EntryPoint, ...]) -> Found:
     integrations: dict[str, Integration] = {}
     missing: dict[str, SettingsError] = {}
-    for entry_point in sorted(entry_points(group=GROUP)):
+    for entry_point in entry_points:
         try:
             integrations[entry_point.name] = load_entry_point(entry_point, "integration")
         except SettingsError as error:

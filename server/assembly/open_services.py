@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.base.extras import load_entry_point
+from ragflow_lg.base.extras import find_entry_points, load_entry_point
 from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
 
@@ -55,9 +55,7 @@ def tool_policies(settings: Settings, clock: Clock) -> ToolPolicies:
 
 
 def _guard(name: str) -> ToolGuard:
-    from importlib.metadata import entry_points
-
-    matches = [entry_point for entry_point in entry_points(group=GUARD_GROUP) if entry_point.name == name]
+    matches = [entry_point for entry_point in find_entry_points(GUARD_GROUP) if entry_point.name == name]
     if len(matches) != 1:
         problem = "no installed package provides it" if not matches else "several installed packages provide it"
         raise SettingsError(f"The guard {name!r} in agents.guards cannot be used: {problem}.")
