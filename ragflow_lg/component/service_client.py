@@ -167,8 +167,8 @@ def open_service(ctx: RunContext, about: ToolService, canvas_key: str | None = "
     key = key_in_canvas(canvas_key) or ctx.services.tools.key(about.section)
     if not key and about.key == "required":
         raise SettingsError(
-            f"{ctx.node.spec.name} has no API key: set [tools.{about.section}] api_key_env in the settings to the "
-            f"name of the variable that contains the key, or {about.key_param} in the canvas."
+            f"{ctx.node.spec.name} has no API key: set [tools.{about.section}] api_key in the settings, or "
+            f"{about.key_param} in the canvas."
         )
     return Service(about.name, key, error_field, ctx.services.tools.endpoint(about.section, about.address))
 

@@ -235,9 +235,7 @@ class _Checks:
             section = self._settings.rerankers[find_reranker(rerank_id, self._settings.rerankers)]
         except SettingsError as error:
             return str(error)
-        if section.api_key_env and not section.key_text():
-            return f"The environment variable {section.api_key_env} with the key of {rerank_id!r} is not set. Set it."
-        return ""
+        return _missing_key(repr(rerank_id), section.api_key.problem())
 
     def _check_search_option(self, name: str) -> str:
         url = self._settings.knowledge.url
@@ -263,20 +261,18 @@ class _Checks:
             voice = find_voice(tts_id, speech_models(self._settings)[0])
         except SettingsError as error:
             return f"The answer is not spoken. {error}"
-        if voice.key_variable and not voice.api_key:
-            return f"The environment variable {voice.key_variable} with the key of {voice.model!r} is not set. Set it."
-        return ""
+        return _missing_key(repr(voice.model), voice.key_problem)
 
     def _check_key(self, service: str) -> str:
         if self._tools.key(service):
             return ""
-        variable = next((s.api_key_env for name, s in self._settings.tools.items() if name.lower() == service), "")
-        if variable:
-            return f"The environment variable {variable} with the key of {service} is not set. Set it."
-        return (
-            f"There is no API key for {service}. Set [tools.{service}] api_key_env in the settings to the name of the "
-            "variable that contains the key, or api_key in the canvas."
-        )
+        problems = (s.api_key.problem() for name, s in self._settings.tools.items() if name.lower() == service)
+        advice = f"Set [tools.{service}] api_key in the settings, or api_key in the canvas."
+        return _missing_key(service, next(problems, "")) or f"There is no API key for {service}. {advice}"
+
+
+def _missing_key(what: str, problem: str) -> str:
+    return f"The key of {what} is missing: {problem}. Put it there." if problem else ""
 
 
 def _check_with(

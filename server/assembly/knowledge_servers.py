@@ -71,7 +71,7 @@ def open_knowledge_server(
     if url is None:
         raise SettingsError(f"[knowledge] url is not a server URL: use {KINDS}.")
     if url.kind == "ragflow":
-        return _ragflow(url.address, section.key_text(), http)
+        return _ragflow(url.address, section.api_key.read(), http)
     require("elasticsearch", "Elasticsearch ([knowledge] url)")
     from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
     from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
@@ -83,7 +83,7 @@ def open_knowledge_server(
         raise SettingsError("[knowledge] ragflow_url is not a RAGFlow URL: use ragflow+https://HOST.")
     directory = _ragflow(api.address, section.ragflow_key(), http) if api is not None else None
     return ElasticsearchKnowledge(
-        Connection(ElasticsearchSettings(url.address, section.key_text()), http),
+        Connection(ElasticsearchSettings(url.address, section.api_key.read()), http),
         datasets,
         embedders,
         rerankers=rerankers,

@@ -107,7 +107,7 @@ def _index(
     from ragflow_lg.adapters.elasticsearch.connection import ElasticsearchSettings
     from ragflow_lg.adapters.elasticsearch.store_retriever import IndexSettings, open_index
 
-    server = ElasticsearchSettings(_server(name, section).address, section.key_text())
+    server = ElasticsearchSettings(_server(name, section).address, section.api_key.read())
     settings = IndexSettings(server, section.index, section.text_field, section.vector_field, section.strategy)
     embedder = None if section.strategy == "keywords" else embedders().embedder(section.embedding_model)
     return open_index(settings, http(), embedder)

@@ -100,7 +100,7 @@ def _tool_lines(spec: AnySpec, rules: ToolRules[Any, Any]) -> Iterator[str]:
         if service.key == "none":
             yield f"  settings: [tools.{service.section}] endpoint; no key is needed"
         else:
-            yield f"  settings: [tools.{service.section}] api_key_env and endpoint; the key is {service.key}"
+            yield f"  settings: [tools.{service.section}] api_key and endpoint; the key is {service.key}"
             yield f"  key in the canvas: {service.key_param}"
     if spec.example.settings:
         yield from ("", f"Settings: {spec.example.settings}")

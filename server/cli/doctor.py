@@ -55,10 +55,11 @@ def probe_models(settings: Settings) -> list[CheckResult]:
     }
     for kind, named in sections.items():
         for name, section in named.items():
-            if section.api_key_env and not section.key_text():
+            if problem := section.api_key.problem():
                 what = f"[{kind}.{name}]" if kind else f"[{name}]"
-                advice = f"Set the environment variable {section.api_key_env} to the key, or correct api_key_env."
-                results.append(CheckResult(False, f"{what} has no key", advice))
+                results.append(
+                    CheckResult(False, f"{what} has no key: {problem}", "Put the key there, or correct api_key.")
+                )
     return results
 
 
@@ -189,7 +190,7 @@ async def probe_integrations(settings: Settings) -> list[CheckResult]:
 
 def probe_tool_keys(settings: Settings) -> list[CheckResult]:
     """Report which tools have a key in the settings. `probe_models` reports variables that are not set."""
-    named = sorted(name for name, section in settings.tools.items() if section.key_text())
+    named = sorted(name for name, section in settings.tools.items() if section.api_key.read())
     return [CheckResult(True, f"the settings contain keys for {', '.join(named)}")] if named else []
 
 

@@ -32,6 +32,7 @@ def list_(settings: SettingsFile = None) -> None:
 
     Example: ragflow-lg models list
     """
+    from ragflow_lg.adapters.known_providers import PROVIDERS
     from ragflow_lg.adapters.model_families.families import FAMILIES, missing_packages
     from ragflow_lg.server.assembly.model_list import find_family, list_models
     from ragflow_lg.server.settings import load_settings
@@ -43,7 +44,7 @@ def list_(settings: SettingsFile = None) -> None:
         print_line(f"{model.id}  {', '.join(model.kinds)}{mark}")
     chat = loaded.chat_settings()
     for name in dict.fromkeys([*chat.providers, *chat.known_providers]):
-        variable = chat.known_providers[name].key_variable if name in chat.known_providers else ""
+        variable = PROVIDERS[name].key if name in chat.known_providers else ""
         origin = f"key from {variable}" if variable else "[providers] in the settings"
         missing = missing_packages(family) if (family := find_family(name, chat)) in FAMILIES else ""
         print_line(f"…@{name}  {origin}{f'  not usable: {missing}' if missing else ''}")

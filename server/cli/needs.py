@@ -122,10 +122,10 @@ def write_variables(missing: Sequence[Need]) -> str:
 
 def _variables(missing: Sequence[Need]) -> Iterator[str]:
     for need in missing:
-        if named := re.search(r"environment variable ([A-Z][A-Z0-9_]*)", need.problem):
+        if named := re.search(r"environment variable '?([A-Z][A-Z0-9_]*)", need.problem):
             yield named[1]
         else:
-            yield from re.findall(r'(?:api_key|password)_env = "(\w+)"', _section(need))
+            yield from re.findall(r'\{ env = "(\w+)" \}', _section(need))
             if need.kind == "model":
                 yield from _known_variables(need.name)
 
@@ -140,16 +140,16 @@ def _section(need: Need) -> str:
     if need.kind == "dataset":
         return f"# {users}: ragflow-lg kb create NAME --id {name}\n"
     key = json.dumps(name, ensure_ascii=False)
-    variable = _variable(name)
+    api_key = f'api_key = {{ env = "{_variable(name or "SPEECH")}_API_KEY" }}\n'
+    password = f'password = {{ env = "{_variable(name)}_PASSWORD" }}\n'
     texts = {
-        "reranker": f'[rerankers.{key}]\nbase_url = "https://…"\nmodel = {key}\napi_key_env = "{variable}_API_KEY"\n',
+        "reranker": f'[rerankers.{key}]\nbase_url = "https://…"\nmodel = {key}\n{api_key}',
         "memory": f"[memories.{key}]\n",
-        "key": f'[tools.{key}]\napi_key_env = "{variable}_API_KEY"\n',
+        "key": f"[tools.{key}]\n{api_key}",
         "database": f"[sql.connections.{key}]\n"
-        f'db_type = "postgres"\nhost = "…"\ndatabase = "…"\nusername = "…"\npassword_env = "{variable}_PASSWORD"\n',
-        "speech": f'[speech.{json.dumps(name or "tts-1@OpenAI")}]\nbase_url = "https://…/v1"\n'
-        f'api_key_env = "{_variable(name or "SPEECH")}_API_KEY"\n',
-        **{kind: each.section.format(key=key, variable=variable) for kind, each in need_kinds().items()},
+        f'db_type = "postgres"\nhost = "…"\ndatabase = "…"\nusername = "…"\n{password}',
+        "speech": f'[speech.{json.dumps(name or "tts-1@OpenAI")}]\nbase_url = "https://…/v1"\n{api_key}',
+        **{kind: each.section.format(key=key, variable=_variable(name)) for kind, each in need_kinds().items()},
     }
     return f"# {users}\n{texts[need.kind]}" if need.kind in texts else ""
 
@@ -166,7 +166,7 @@ def _model_section(name: str, users: str, *, has_address: bool) -> str:
     lines = [f"# {users}: {name}", f"[providers.{section}]"]
     if not has_address:
         lines.append('base_url = "https://…/v1"')
-    lines.append(f'api_key_env = "{_variable(provider or "MODEL")}_API_KEY"')
+    lines.append(f'api_key = {{ env = "{_variable(provider or "MODEL")}_API_KEY" }}')
     if not provider:
         lines.append(f"models = [{json.dumps(model, ensure_ascii=False)}]")
     return "\n".join(lines) + "\n"

@@ -34,7 +34,7 @@ def serve(
     """Serve the sandbox of this machine with the contract of RAGFlow's sandbox service.
 
     Several servers, or RAGFlow itself, can use it. The first line of output is the URL. The limits are those under
-    [code] in the settings. If api_key or api_key_env is set there, clients must send the key. Ctrl-C stops the server.
+    [code] in the settings. If api_key is set there, clients must send the key. Ctrl-C stops the server.
 
     Example: ragflow-lg sandbox serve --host 0.0.0.0
     """
@@ -47,8 +47,8 @@ def serve(
     from ragflow_lg.server.http.edge.uvicorn_server import open_socket
 
     config = load_settings(settings)
-    if host not in LOCAL_HOSTS and not config.code.key_text():
-        print_note("Anyone who reaches this address can run programs: set api_key_env in [code], or use a firewall.")
+    if host not in LOCAL_HOSTS and not config.code.api_key:
+        print_note("Anyone who reaches this address can run programs: set api_key in [code], or use a firewall.")
     with open_socket(host, port) as listener:
         asyncio.run(_serve(config, listener))
 
@@ -78,7 +78,7 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
         if not found.is_working:
             raise SettingsError(found.description)
         code = settings.code
-        app = sandbox_app(chosen, key=code.key_text(), code_bytes=code.settings.limits.code_bytes)
+        app = sandbox_app(chosen, key=code.api_key.read(), code_bytes=code.settings.limits.code_bytes)
         async with start_server(app, listener, drain, 0.0) as url:
             print_line(url)
             print_note(f"Programs run in {found.description}.")

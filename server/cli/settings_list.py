@@ -112,9 +112,11 @@ def _find_section(annotation: Any) -> type[BaseModel] | None:
 def _default(field: FieldInfo) -> str:
     from pydantic import SecretStr
 
+    from ragflow_lg.server.settings.secret import Secret
+
     value = field.get_default(call_default_factory=True) if not field.is_required() else None
     value = value.get_secret_value() if isinstance(value, SecretStr) else value
-    if value is None or value in ("", (), {}):
+    if value is None or value in ("", (), {}) or value == Secret():
         return ""
     return json.dumps(value, default=str, ensure_ascii=False)
 

@@ -25,7 +25,7 @@ def write_settings(url: str, key_env: str, mcp_servers: Sequence[RemoteMcpServer
             "# The datasets stay on RAGFlow's server and are searched there.",
             "[knowledge]",
             f"url = {_quote(f'ragflow+{url}')}",
-            f"api_key_env = {_quote(key_env)}",
+            f"api_key = {{ env = {_quote(key_env)} }}",
             "",
         ]
     for server in mcp_servers:
@@ -45,8 +45,8 @@ def _mcp_section(server: RemoteMcpServer) -> Iterator[str]:
     if variables:
         pairs = ", ".join(f"{_quote(name)} = {_quote(f'${{{_word(name)}}}')}" for name in variables)
         yield f"headers = {{ {pairs} }}"
-        pairs = ", ".join(f"{_quote(_word(name))} = {_quote(variable)}" for name, variable in variables.items())
-        yield f"variables_env = {{ {pairs} }}"
+        sources = (f"{_quote(_word(name))} = {{ env = {_quote(variable)} }}" for name, variable in variables.items())
+        yield f"variables = {{ {', '.join(sources)} }}"
 
 
 def mcp_variables(server: RemoteMcpServer) -> Mapping[str, str]:
@@ -81,7 +81,7 @@ def write_list(
         lines += [
             "## Keys that canvases contained",
             "",
-            "Set them in the settings, as in `[tools.tavily] api_key_env`.",
+            "Set them in the settings, as in `[tools.tavily] api_key`.",
             "",
         ]
         for title, places in blanked.items():

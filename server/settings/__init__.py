@@ -8,14 +8,14 @@ user's trust, and ``~/.config/ragflow-lg/settings.toml``. Variables separate lev
 
     [providers.OpenAI]
     base_url = "https://api.openai.com/v1"
-    api_key_env = "OPENAI_API_KEY"
+    api_key = { env = "OPENAI_API_KEY" }
 
     [models."gpt-4.1@OpenAI"]
     context_tokens = 1000000
     has_vision = true
 
     [tools.tavily]
-    api_key_env = "TAVILY_API_KEY"
+    api_key = { env = "TAVILY_API_KEY" }
 
     [knowledge]
     url = "sqlite:///knowledge.db"
@@ -26,7 +26,7 @@ user's trust, and ``~/.config/ragflow-lg/settings.toml``. Variables separate lev
     [embeddings."bge-m3@SILICONFLOW"]
     base_url = "https://api.siliconflow.cn/v1"
     model = "BAAI/bge-m3"
-    api_key_env = "SILICONFLOW_API_KEY"
+    api_key = { env = "SILICONFLOW_API_KEY" }
 
     [datasets."0f3c"]
     name = "handbook"
@@ -35,7 +35,7 @@ user's trust, and ``~/.config/ragflow-lg/settings.toml``. Variables separate lev
 
     [rerankers."bge-reranker-v2-m3@SILICONFLOW"]
     base_url = "https://api.siliconflow.cn/v1"
-    api_key_env = "SILICONFLOW_API_KEY"
+    api_key = { env = "SILICONFLOW_API_KEY" }
 
     [memories.preferences]
     llm_id = "gpt-4.1-mini@OpenAI"
@@ -45,12 +45,12 @@ user's trust, and ``~/.config/ragflow-lg/settings.toml``. Variables separate lev
     host = "db.example.com"
     database = "shop"
     username = "reader"
-    password_env = "SHOP_PASSWORD"
+    password = { env = "SHOP_PASSWORD" }
 
     [email.servers.office]
     host = "smtp.example.com"
     sender = "office@example.com"
-    password_env = "MAIL_PASSWORD"
+    password = { env = "MAIL_PASSWORD" }
 
     [mcp.tickets]
     url = "https://tickets.example.com/mcp"

@@ -47,7 +47,7 @@ class ConnectionSection(AccountSection):
     def settings(self, *, allow_writes: bool) -> ConnectionSettings:
         """Return the connection. ``allow_writes`` is the default."""
         port = self.port or find_kind(self.db_type).port
-        account = DatabaseAccount(self.db_type, self.host, port, self.database, self.username, self.secret())
+        account = DatabaseAccount(self.db_type, self.host, port, self.database, self.username, self.password.read())
         options = {name: value.get_secret_value() for name, value in self.options.items()}
         writes = allow_writes if self.allow_writes is None else self.allow_writes
         return ConnectionSettings(account, options, writes)
@@ -82,4 +82,4 @@ class SqlSection(Section):
     def secrets(self) -> list[str]:
         """Return all passwords and options."""
         options = [value.get_secret_value() for c in self.connections.values() for value in c.options.values()]
-        return [*(c.secret() for c in self.connections.values()), *(o for o in options if len(o) >= 16)]
+        return [*(c.password.read() for c in self.connections.values()), *(o for o in options if len(o) >= 16)]

@@ -44,7 +44,7 @@ class CodeSection(KeySection):
         return CodeSettings(
             self.provider,
             self.url,
-            self.key_text(),
+            self.api_key.read(),
             self.bubblewrap,
             limits=CodeLimits(timeout_s=self.timeout_s, memory_bytes=self.memory_bytes),
             interpreters=Interpreters(self.python, self.node, self.folders),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
-from contextlib import suppress
-from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr
+from pydantic import Field
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.server.settings.secret import Secret
 from ragflow_lg.server.settings.sections import Section
 from ragflow_lg.services.encryption import KEY_BYTES, EncryptionKey
 
@@ -23,29 +21,8 @@ class EncryptionKeySection(Section):
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,32}$")]
     """Its name, which stored data contains. A new key needs a new name."""
-    key: SecretStr = SecretStr("")
-    """32 random bytes, in Base64."""
-    key_env: str = ""
-    """Environment variable that holds the key, instead of ``key``."""
-    key_file: Path | None = None
-    """File that holds the key, instead of ``key``."""
-
-    def text(self) -> str:
-        """Return the key in Base64, or ``""`` if the variable is not set or the file cannot be read."""
-        if self.key.get_secret_value() or self.key_env:
-            return (self.key.get_secret_value() or os.environ.get(self.key_env, "")).strip()
-        if self.key_file is None:
-            return ""
-        with suppress(OSError):
-            return self.key_file.expanduser().read_text("ascii", "replace").strip()
-        return ""
-
-    def _problem(self) -> str:
-        if self.key_env:
-            return f"the environment variable {self.key_env} is not set. Set it to the key"
-        if self.key_file is not None:
-            return f"the file {str(self.key_file)!r} cannot be read, or is empty. Put the key there"
-        return "set `key_env` or `key_file`"
+    key: Secret = Secret()
+    """32 random bytes in Base64: ``"TEXT"``, ``{ env = "VARIABLE" }`` or ``{ file = "PATH" }``."""
 
     def to_key(self) -> EncryptionKey:
         """Return the key.
@@ -53,9 +30,10 @@ class EncryptionKeySection(Section):
         Raises:
             SettingsError: if it is missing, or is not 32 bytes in Base64.
         """
-        text = self.text()
+        text = self.key.read().strip()
         if not text:
-            raise SettingsError(f"The encryption key {self.id!r} is missing: {self._problem()}. {_ADVICE}")
+            problem = f"{self.key.problem()}. Put the key there" if self.key else "set `key`"
+            raise SettingsError(f"The encryption key {self.id!r} is missing: {problem}. {_ADVICE}")
         try:
             secret = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):

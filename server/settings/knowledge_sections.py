@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AliasChoices, Field, SecretStr, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from ragflow_lg.adapters.memories.memory_settings import MAX_ENTRIES, MemorySettings
-from ragflow_lg.server.settings.sections import KeySection, Section, read_secret
+from ragflow_lg.server.settings.secret import Secret
+from ragflow_lg.server.settings.sections import KeySection, Section
 from ragflow_lg.services.memories import MEMORY_TYPES, MemoryType
 
 EmbeddingModel = Annotated[str, Field(validation_alias=AliasChoices("embedding_model", "embedding"))]
@@ -100,13 +101,7 @@ class KnowledgeSection(UrlSection):
     """Folder with RAGFlow's ``ner.json`` and ``synonym.json``, for Elasticsearch."""
     ragflow_url: str = ""
     """``ragflow+https://HOST``: where to look up datasets missing from ``[datasets]``, for Elasticsearch."""
-    ragflow_api_key: SecretStr | None = None
-    ragflow_api_key_env: str = ""
-
-    def ragflow_key(self) -> str:
-        """Return the key for ``ragflow_url``, or ``""`` if there is none."""
-        return read_secret(self.ragflow_api_key, self.ragflow_api_key_env)
-
+    ragflow_api_key: Secret = Secret()
     datasets: dict[str, RetrieverSection] = Field(default_factory=dict[str, RetrieverSection])
     """Datasets that are not at ``url``, by name."""
     embedding_model: EmbeddingModel = ""

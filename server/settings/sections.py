@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -10,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 
 from ragflow_lg.adapters.known_providers import KnownProvider, RerankStyle, provider_of_model
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.server.settings.provider_variables import find_address, find_key
+from ragflow_lg.server.settings.provider_variables import find_address
+from ragflow_lg.server.settings.secret import Secret
 
 
 class Section(BaseModel):
@@ -26,47 +26,24 @@ class Section(BaseModel):
         return ()
 
 
-def read_secret(value: SecretStr | None, variable: str) -> str:
-    """Return a key or password as plain text: what is set directly, or else what the environment variable has."""
-    if value is not None:
-        return value.get_secret_value()
-    return os.environ.get(variable, "") if variable else ""
-
-
 class KeySection(Section):
     """A section with an API key."""
 
-    api_key: SecretStr | None = None
-    api_key_env: str = ""
-    """Environment variable that holds the key, instead of ``api_key``."""
-
-    def key_text(self) -> str:
-        """Return the key as plain text, or ``""``."""
-        return read_secret(self.api_key, self.api_key_env)
-
-    @property
-    def key_variable(self) -> str:
-        """The variable that should contain the key, or ``""`` if the key is set directly."""
-        return self.api_key_env if self.api_key is None else ""
+    api_key: Secret = Secret()
+    """``"KEY"``, ``{ env = "VARIABLE" }`` or ``{ file = "PATH" }``."""
 
 
 class AccountSection(Section):
     """A section with a password."""
 
-    password: SecretStr | None = None
-    password_env: str = ""
-    """Environment variable that holds the password, instead of ``password``."""
+    password: Secret = Secret()
+    """``"TEXT"``, ``{ env = "VARIABLE" }`` or ``{ file = "PATH" }``."""
 
     @property
     def missing_password(self) -> str:
-        """What to do if the environment variable with the password is not set, otherwise ``""``."""
-        if self.password is not None or not self.password_env or os.environ.get(self.password_env):
-            return ""
-        return f"Set the environment variable {self.password_env} to the password, or correct password_env."
-
-    def secret(self) -> str:
-        """Return the password, or ``""`` if there is none."""
-        return read_secret(self.password, self.password_env)
+        """What to do if the password is not where it should be, otherwise ``""``."""
+        problem = self.password.problem()
+        return f"{problem[0].upper()}{problem[1:]}. Put the password there, or correct password." if problem else ""
 
 
 def web_address(value: str) -> str:
@@ -146,12 +123,13 @@ class EndpointSection(KeySection):
         Raises:
             SettingsError: if there is no address.
         """
-        fields = self.model_dump(exclude={"api_key", "api_key_env", "model", "base_url"})
+        fields = self.model_dump(exclude={"api_key", "model", "base_url"})
         model = self.model or id_.rpartition("@")[0] or id_
-        key, variable, known = self.key_text(), self.key_variable, provider_of_model(id_)
-        if known and not (self.base_url or self.api_key_env or self.api_key):  # it is sent to nobody else
-            key, variable = find_key(known[1]), known[1].key
-        return {**fields, "base_url": self.address(id_), "model": model, "api_key": key, "key_variable": variable}
+        key, known = self.api_key, provider_of_model(id_)
+        if known and not (self.base_url or key):  # it is sent to nobody else
+            key = Secret(env=known[1].key)
+        fields |= {"api_key": key.read(), "key_problem": key.problem()}
+        return {**fields, "base_url": self.address(id_), "model": model}
 
     @staticmethod
     def _known_address(provider: KnownProvider) -> str:
@@ -243,15 +221,14 @@ class McpSection(Section):
     command: str = ""
     """The program to start. ``args`` are passed unchanged, without a shell."""
     args: tuple[str, ...] = ()
-    env: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    env: dict[str, Secret] = Field(default_factory=dict[str, Secret])
     """Environment variables, in addition to PATH, HOME and the like."""
     type: Literal["", "stdio", "sse", "streamable-http"] = ""
     """Defaults to ``stdio`` for a command and ``streamable-http`` for a URL."""
-    headers: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
-    variables: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
-    """Values for ``$name`` and ``${name}`` in ``url``, ``headers`` and ``env``."""
-    variables_env: dict[str, str] = Field(default_factory=dict[str, str])
-    """Environment variables that contain such values, by name."""
+    headers: dict[str, Secret] = Field(default_factory=dict[str, Secret])
+    variables: dict[str, Secret] = Field(default_factory=dict[str, Secret])
+    """Values for ``$name`` and ``${name}`` in ``url``, ``headers`` and ``env``: each ``"TEXT"``,
+    ``{ env = "VARIABLE" }`` or ``{ file = "PATH" }``."""
     allow: tuple[str, ...] | None = None
     """The tools that canvases are allowed to call. Default: all."""
     timeout_s: Annotated[float, Field(gt=0)] = 10.0

@@ -62,8 +62,6 @@ class RunSection(Section):
 class UserSection(AccountSection):
     """``[server.users."EMAIL"]``: a person who may sign in to RAGFlow's front end."""
 
-    password: Annotated[SecretStr, Field(min_length=8)] | None = None
-    """Without one, the person cannot sign in."""
     tenant: str = "default"
     """Tenant whose agents the person works with."""
     name: str = ""
@@ -71,8 +69,10 @@ class UserSection(AccountSection):
 
     @model_validator(mode="after")
     def _has_a_password(self) -> UserSection:
-        if (self.password is None) == (not self.password_env):
-            raise ValueError("set either password or password_env")
+        if not self.password:
+            raise ValueError("set password")
+        if not self.password.problem() and len(self.password.read()) < 8:
+            raise ValueError("password needs at least 8 characters")
         return self
 
 

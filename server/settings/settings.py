@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import Field, PrivateAttr, SecretStr, create_model
+from pydantic import Field, PrivateAttr, create_model
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import TypedDict
 
@@ -32,6 +31,7 @@ from ragflow_lg.server.settings.knowledge_sections import DatasetSection, Knowle
 from ragflow_lg.server.settings.limits_section import LimitsSection, PausesSection, TenantSection
 from ragflow_lg.server.settings.prompts_section import PromptsSection
 from ragflow_lg.server.settings.provider_variables import find_address, find_key
+from ragflow_lg.server.settings.secret import Secret
 from ragflow_lg.server.settings.sections import (
     AgentsSection,
     CrawlerSection,
@@ -189,7 +189,7 @@ class CoreSettings(BaseSettings):
     @property
     def tool_settings(self) -> ToolSettings:
         """The settings for the tools."""
-        keys = {name.lower(): section.key_text() for name, section in self.tools.items()}
+        keys = {name.lower(): section.api_key.read() for name, section in self.tools.items()}
         return ToolSettings(
             {name.lower(): section.endpoint for name, section in self.tools.items() if section.endpoint},
             {name: key for name, key in keys.items() if key},
@@ -211,14 +211,14 @@ class CoreSettings(BaseSettings):
         """All keys and passwords, which are redacted from all output."""
         models = (*self.providers.values(), *self.embeddings.values(), *self.rerankers.values(), *self.speech.values())
         models = (*models, *([self.transcription] if self.transcription else []))
-        secrets = [section.key_text() for section in (*models, *self.tools.values(), self.knowledge, self.code)]
+        secrets = [section.api_key.read() for section in (*models, *self.tools.values(), self.knowledge, self.code)]
         secrets += [provider.api_key for provider in _known_providers().values()]
-        secrets += [self.knowledge.ragflow_key(), self.knowledge.password()]
+        secrets += [self.knowledge.ragflow_api_key.read(), self.knowledge.password()]
         for dataset in self.knowledge.datasets.values():
-            secrets += [dataset.key_text(), dataset.password()]
+            secrets += [dataset.api_key.read(), dataset.password()]
         secrets += [secret for _, section in self if isinstance(section, Section) for secret in section.secrets()]
-        secrets += [user.secret() for user in self.server.users.values()]
-        secrets += [section.text() for section in self.encryption_keys]
+        secrets += [user.password.read() for user in self.server.users.values()]
+        secrets += [section.key.read() for section in self.encryption_keys]
         for server in self.mcp_settings().values():
             secrets += [*server.env.values(), *server.headers.values(), *server.variables.values(), server.url]
         return tuple(secret for secret in secrets if secret)
@@ -255,7 +255,6 @@ class CoreSettings(BaseSettings):
         """Return the settings for the MCP servers, by id."""
         settings: dict[str, McpServerSettings] = {}
         for id_, section in self.mcp.items():
-            variables = {name: os.environ.get(variable, "") for name, variable in section.variables_env.items()}
             settings[id_] = McpServerSettings(
                 kind=section.type or ("stdio" if section.command else "streamable-http"),
                 command=section.command,
@@ -263,7 +262,7 @@ class CoreSettings(BaseSettings):
                 env=_reveal(section.env),
                 url=section.url.get_secret_value(),
                 headers=_reveal(section.headers),
-                variables={**_reveal(section.variables), **variables},
+                variables=_reveal(section.variables),
                 allow=section.allow,
                 timeout_s=section.timeout_s,
             )
@@ -305,8 +304,8 @@ else:  # without a source: `ragflow-lg settings` reads the texts in the sources 
     Settings = create_model("Settings", __base__=CoreSettings, __module__="ragflow_lg", **_find_sections())
 
 
-def _reveal(secrets: Mapping[str, SecretStr]) -> dict[str, str]:
-    return {name: secret.get_secret_value() for name, secret in secrets.items()}
+def _reveal(secrets: Mapping[str, Secret]) -> dict[str, str]:
+    return {name: secret.read() for name, secret in secrets.items()}
 
 
 def _known_providers() -> dict[str, ProviderSettings]:
@@ -315,24 +314,24 @@ def _known_providers() -> dict[str, ProviderSettings]:
     for name, provider in PROVIDERS.items():
         if provider.family and (key := find_key(provider)) and (address := find_address(provider)):
             own = "" if address == provider.base_url else address
-            providers[name] = ProviderSettings(own, key, key_variable=provider.key)
+            providers[name] = ProviderSettings(own, key)
     return providers
 
 
 def _provider(name: str, section: ProviderSection) -> ProviderSettings:
-    key, base_url, found = section.key_text(), section.base_url, find_provider(name)
-    if found is not None and not (key or section.api_key_env or base_url):
-        key = find_key(found[1])
+    key, base_url, found = section.api_key, section.base_url, find_provider(name)
+    if found is not None and not (key or base_url):
+        key = Secret(find_key(found[1]))
     if found is not None and not base_url and not found[1].base_url:
         base_url = find_address(found[1])
     return ProviderSettings(
         base_url=base_url,
-        api_key=key,
+        api_key=key.read(),
         models=section.models,
         timeout_s=section.timeout_s,
         max_retries=section.max_retries,
         concurrency=section.concurrency,
         counts_streams=section.counts_streams,
         client=section.client,
-        key_variable=section.key_variable,
+        key_problem=key.problem(),
     )

@@ -24,7 +24,7 @@ from ragflow_lg.services.chat import ChatModel
 DEMO = "demo"
 """The ``llm_id``, or the provider, of the model that needs neither a key nor network access."""
 
-_KEY_SETTING = "api_key_env (the name of the environment variable with the key)"
+_KEY_SETTING = 'api_key, or api_key = { env = "VARIABLE" },'
 
 _HTTP_URL = re.compile(r"https?://[\w.\-\[\]:]+(/\S*)?$", re.IGNORECASE)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -69,8 +69,8 @@ class ProviderSettings:
     counts_streams: bool = True
     client: str = ""
     """Name of a family in `ragflow_lg.adapters.model_families` or of an installed LangChain client."""
-    key_variable: str = ""
-    """The environment variable that should contain the key; ``""`` if the key is set directly. For error messages."""
+    key_problem: str = ""
+    """Why there is no key although the settings say where it is: the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +240,8 @@ def _endpoint(llm_id: str, name: str, provider: ProviderSettings) -> Endpoint:
         raise _unusable(llm_id, f"{base_url!r} is not an HTTP or HTTPS URL", f"{section} base_url")
     needs_key = family not in FAMILIES or FAMILIES[family].needs_key
     if not provider.api_key and base_url.lower().startswith("https:") and needs_key:
-        if provider.key_variable:
-            why = f"the environment variable {provider.key_variable!r} of {section} api_key_env is not set"
-            raise _unusable(llm_id, why, "it to the key or correct the name", where="")
+        if provider.key_problem:
+            raise _unusable(llm_id, provider.key_problem, f"the key there, correct {section} api_key", verb="Put")
         raise _unusable(llm_id, f"the provider {name!r} has no key", f"{section} {_KEY_SETTING}")
     if family in FAMILIES:
         opened = open_family(family, FamilyEndpoint(base_url, provider.api_key, provider.timeout_s))
@@ -289,8 +288,8 @@ def _unshared(llm_id: str, what: str, tenant: str) -> SettingsError:
     )
 
 
-def _unusable(llm_id: str, why: str, setting: str, *, where: str = " in the settings file") -> SettingsError:
+def _unusable(llm_id: str, why: str, setting: str, *, verb: str = "Set") -> SettingsError:
     return SettingsError(
-        f"The model {llm_id!r} cannot be used: {why}. Set {setting}{where}, "
+        f"The model {llm_id!r} cannot be used: {why}. {verb} {setting} in the settings file, "
         f"choose another model with --model, or try the canvas without a model: --model {DEMO}."
     )

@@ -198,7 +198,7 @@ class ConfiguredEmbedders:
             if settings is None:
                 raise SettingsError(
                     f'There is no embedding model {id_!r} in the settings: add [embeddings."{id_}"] with base_url, '
-                    f"model and api_key_env.{list_models(self._settings)}"
+                    f"model and api_key.{list_models(self._settings)}"
                 )
             self._embedders[key] = EndpointEmbedder(key, settings)
         return self._embedders[key]

@@ -22,8 +22,8 @@ class EndpointSettings(Struct, frozen=True):
     base_url: str
     model: str = ""
     api_key: str = ""
-    key_variable: str = ""
-    """The environment variable that should contain the key; ``""`` if the key is set directly. For error messages."""
+    key_problem: str = ""
+    """Why there is no key although the settings say where it is: the end of a sentence."""
     batch: int = 64
     """Maximum number of texts in one request."""
     max_retries: int = 3
@@ -87,17 +87,14 @@ class ModelEndpoint:
         raise AssertionError
 
     def require_key(self, *, is_optional: bool = False) -> None:
-        """Check that a variable that should contain the key does, unless there are other credentials.
+        """Check that the key is where the settings say, unless there are other credentials.
 
         Raises:
             SettingsError: if it does not.
         """
         settings = self._settings
-        if settings.key_variable and not settings.api_key and not is_optional:
-            raise SettingsError(
-                f"The {self._name} cannot be used: the environment variable {settings.key_variable!r} "
-                "of its api_key_env is not set."
-            )
+        if settings.key_problem and not is_optional:
+            raise SettingsError(f"The {self._name} cannot be used: {settings.key_problem}.")
 
     def excerpt(self, text: str, *secrets: str) -> str:
         """Return the beginning of a response in one line, without the key and other secrets."""

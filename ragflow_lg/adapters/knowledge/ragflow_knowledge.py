@@ -63,7 +63,7 @@ class RagflowApiKnowledge:
         *,
         timeout_s: float = 60.0,
         setting: str = "[knowledge] url",
-        key_setting: str = "[knowledge] api_key_env",
+        key_setting: str = "[knowledge] api_key",
     ) -> None:
         """``url`` has no ``/api/v1``. Errors name the ``setting`` with the address, and the ``key_setting``.
 

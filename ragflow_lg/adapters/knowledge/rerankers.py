@@ -119,7 +119,7 @@ def find_reranker(rerank_id: str, known: Collection[str]) -> str:
         return id_
     raise SettingsError(
         f'There is no rerank model {rerank_id!r} in the settings: add [rerankers."{rerank_id}"] with base_url, '
-        f"model and api_key_env, or remove rerank_id from the Retrieval node.{list_models(known)}"
+        f"model and api_key, or remove rerank_id from the Retrieval node.{list_models(known)}"
     )
 
 

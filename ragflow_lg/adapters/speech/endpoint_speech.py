@@ -130,11 +130,8 @@ class EndpointSpeech:
 
     async def _send(self, request: HttpRequest, settings: EndpointSettings, what: str) -> HttpResponse:
         what = f"{what} {settings.model!r}"
-        if settings.key_variable and not settings.api_key:
-            raise SettingsError(
-                f"The {what} cannot be used: the environment variable {settings.key_variable!r} of its api_key_env "
-                "is not set."
-            )
+        if settings.key_problem:
+            raise SettingsError(f"The {what} cannot be used: {settings.key_problem}.")
         try:
             response = await self._http.send(request)
         except ServiceError as error:

@@ -6,7 +6,7 @@ _SECTION = """\
 [email.servers.{key}]
 host = "…"
 username = "…"
-password_env = "{variable}_PASSWORD"
+password = {{ env = "{variable}_PASSWORD" }}
 """
 
 INTEGRATION = Integration(

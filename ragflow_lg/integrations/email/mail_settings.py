@@ -39,7 +39,7 @@ class MailServerSection(AccountSection):
 
     def settings(self) -> MailServerSettings:
         """Return the server."""
-        account = MailAccount(self.host, self.port, self.username or self.sender, self.secret())
+        account = MailAccount(self.host, self.port, self.username or self.sender, self.password.read())
         return MailServerSettings(account, self.sender, security=self.security)
 
 
@@ -52,7 +52,7 @@ class EmailSection(Section):
 
     def secrets(self) -> Iterable[str]:
         """Return all passwords."""
-        return (server.secret() for server in self.servers.values())
+        return (server.password.read() for server in self.servers.values())
 
     def settings(self) -> dict[str, MailServerSettings]:
         """Return the servers by name."""

@@ -133,7 +133,7 @@ def _find_user(app_state: AppState, email: str) -> tuple[KeyOwner, str] | None:
     """Return a user of the settings and the password, if there is such a user with a password."""
     wanted = email.strip().casefold()
     for address, user in app_state.settings.server.users.items():
-        if address.casefold() == wanted and (password := user.secret()):
+        if address.casefold() == wanted and (password := user.password.read()):
             return KeyOwner(user.tenant, f"user:{address}", email=address, name=user.name or address), password
     return None
 

@@ -102,7 +102,7 @@ def test_the_key_of_the_canvas_takes_precedence_over_the_settings() -> None:
     acme, other = (ToolService("Acme", name, "http://a", "required") for name in ("acme", "other"))
     given = (" own ", "", None, "xxx")
     assert [open_service(context, acme, key).secret for key in given] == ["own", "set", "set", "set"]
-    with pytest.raises(SettingsError, match=r"^Echo has no API key: .* \[tools.other\] api_key_env in the settings"):
+    with pytest.raises(SettingsError, match=r"^Echo has no API key: .* \[tools.other\] api_key in the settings"):
         open_service(context, other)
 
 

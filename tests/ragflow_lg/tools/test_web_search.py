@@ -200,7 +200,7 @@ async def test_the_key_decides_the_path_at_keenable(key: str, path: str) -> None
 
 async def test_realtime_needs_a_key_at_keenable() -> None:
     result = await run_tool("KeenableSearch", key="", query="Laos", mode="realtime")
-    assert "has no API key: set [tools.keenable] api_key_env" in str(result.error)
+    assert "has no API key: set [tools.keenable] api_key" in str(result.error)
     needs = (Requirement("key", "keenable"),)
     for params, expected in (({"mode": "realtime"}, needs), ({"mode": "realtime", "api_key": "k"}, ()), ({}, ())):
         assert tuple(keenable_search.requires(bind(keenable_search, params))) == expected

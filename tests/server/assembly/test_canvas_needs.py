@@ -46,7 +46,7 @@ def test_a_model_without_provider_address_or_key_is_reported() -> None:
     (found,) = warnings_of({"a": llm("x@Nowhere")})
     assert (found.code, found.pointer) == ("model-unavailable", "/components/a/obj/params/llm_id")
     assert found.message == "The model 'x@Nowhere' cannot be used: there is no provider 'Nowhere'."
-    assert found.hint.startswith("Set [providers.Nowhere] base_url and api_key_env")
+    assert found.hint.startswith("Set [providers.Nowhere] base_url and api_key")
     (found,) = warnings_of({"a": llm("x@Nowhere")}, "[providers.Nowhere]\nbase_url = 'https://n.example'")
     assert "has no key" in found.message
     (found,) = warnings_of({"a": llm("gpt@OpnAI")})
@@ -83,10 +83,10 @@ def test_keys_of_tools_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     components = {"a": node("Agent", {"llm_id": "demo", "tools": [tool]}), "g": node("Google", {"api_key": "k"})}
     (found,) = warnings_of(components)
     assert (found.code, found.pointer) == ("key-missing", "/components/a/obj/params/tools/0/params")
-    assert "Set [tools.tavily] api_key_env" in found.hint
-    named = "[tools.Tavily]\napi_key_env = 'TAVILY_KEY_OF_TEST'"
+    assert "Set [tools.tavily] api_key" in found.hint
+    named = "[tools.Tavily]\napi_key = { env = 'TAVILY_KEY_OF_TEST' }"
     (found,) = warnings_of(components, named)
-    assert found.message == "The environment variable TAVILY_KEY_OF_TEST with the key of tavily is not set."
+    assert found.message == "The key of tavily is missing: the environment variable 'TAVILY_KEY_OF_TEST' is not set."
     monkeypatch.setenv("TAVILY_KEY_OF_TEST", "k")
     assert warnings_of(components, named) == []
 
@@ -99,7 +99,7 @@ def test_datasets_and_rerank_models_are_checked() -> None:
     assert "`ragflow-lg kb create NAME --id 65cb`" in dataset.hint
     assert "[knowledge] url" in dataset.hint
     assert (reranker.code, reranker.pointer) == ("reranker-unavailable", "/components/r/obj/params/rerank_id")
-    known = "[rerankers.bge]\nbase_url = 'https://r.example'\napi_key_env = 'RERANK_KEY_OF_TEST'\n"
+    known = "[rerankers.bge]\nbase_url = 'https://r.example'\napi_key = { env = 'RERANK_KEY_OF_TEST' }\n"
     _, reranker = warnings_of(components, known)
     assert "RERANK_KEY_OF_TEST" in reranker.message
     remote = "[knowledge]\nurl = 'ragflow+https://r.example'\n"
@@ -147,7 +147,7 @@ def test_models_that_speak_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     (missing,) = warnings_of(spoken)
     assert missing.message.startswith("The answer is not spoken")
     assert "[speech.ID]" in missing.hint
-    settings = '[speech."tts-1"]\nbase_url = "http://x/v1"\napi_key_env = "NO_SUCH_KEY_OF_TEST"\n'
+    settings = '[speech."tts-1"]\nbase_url = "http://x/v1"\napi_key = { env = "NO_SUCH_KEY_OF_TEST" }\n'
     (keyless,) = warnings_of(spoken, settings)
     assert "NO_SUCH_KEY_OF_TEST" in keyless.message
     monkeypatch.setenv("NO_SUCH_KEY_OF_TEST", "k")

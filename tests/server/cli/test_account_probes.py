@@ -43,9 +43,9 @@ async def test_a_variable_with_a_password_that_is_not_set_is_reported(monkeypatc
     monkeypatch.delenv("NOT_SET", raising=False)
     monkeypatch.setenv("IS_SET", "secret")
     account = {"db_type": "postgres", "host": "127.0.0.1", "port": 1, "database": "x"}
-    connections = {"a": {**account, "password_env": "NOT_SET"}, "b": {**account, "password_env": "IS_SET"}}
+    connections = {"a": {**account, "password": {"env": "NOT_SET"}}, "b": {**account, "password": {"env": "IS_SET"}}}
     settings = Settings.model_validate({"sql": {"connections": connections}})
     first, *others = await probe_databases(settings)
     assert (first.is_well, first.what) == (False, "[sql.connections.a] has no password")
-    assert first.advice == "Set the environment variable NOT_SET to the password, or correct password_env."
+    assert first.advice.startswith("The environment variable 'NOT_SET' is not set. Put the password there")
     assert len(others) == 2

@@ -44,7 +44,7 @@ def test_json_lists_all_or_describes_one() -> None:
 def test_a_tool_shows_its_key_its_endpoint_and_snippets() -> None:
     text = invoke("components", "DeepL").stdout
     assert "  endpoint: https://api.deepl.com\n" in text
-    assert "[tools.deepl] api_key_env and endpoint; the key is required" in text
+    assert "[tools.deepl] api_key and endpoint; the key is required" in text
     assert "key in the canvas: auth_key" in text
     assert '{"component_name": "DeepL", "name": "DeepL", "params": {}}' in text
     assert '"params": {"query": "{sys.query}"}' in text

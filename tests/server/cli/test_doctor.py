@@ -75,11 +75,11 @@ def test_components_that_cannot_be_loaded_are_reported() -> None:
 def test_models_and_keys_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings = tmp_path / "s.toml"
-    settings.write_text("[tools.tavily]\napi_key_env = 'NO_SUCH_KEY_OF_TEST'\n")
+    settings.write_text("[tools.tavily]\napi_key = { env = 'NO_SUCH_KEY_OF_TEST' }\n")
     result = invoke("doctor", "--settings", settings, "--checkpoint", "memory://")
     assert result.exit_code == 1
     assert "ok    the default model is demo\n" in result.stdout
-    assert "FAIL  [tools.tavily] has no key\n      → Set the environment variable NO_SUCH_KEY_OF_TEST" in result.stdout
+    assert "FAIL  [tools.tavily] has no key: the environment variable 'NO_SUCH_KEY_OF_TEST' is not" in result.stdout
     settings.write_text("default_model = 'x@Nowhere'\n")
     result = invoke("doctor", "--settings", settings, "--checkpoint", "memory://")
     assert "FAIL  the default model x@Nowhere cannot be used\n" in result.stdout
@@ -148,13 +148,13 @@ def test_languages_without_a_font_are_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_encryption_is_checked_before_there_is_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "s.toml").write_text("[[encryption_keys]]\nid = '2027'\nkey_env = 'NO_SUCH_KEY_OF_TEST'\n")
+    (tmp_path / "s.toml").write_text("[[encryption_keys]]\nid = '2027'\nkey = { env = 'NO_SUCH_KEY_OF_TEST' }\n")
     words = ("doctor", "--settings", "s.toml", "--checkpoint")
     for checkpoint in ("sqlite:///none.db", "memory://", "redis://127.0.0.1:1"):
         missing = invoke(*words, checkpoint)
         assert missing.exit_code == 1
         expected = "FAIL  sessions cannot be encrypted\n      → The encryption key '2027' is missing: the environment "
-        assert expected + "variable NO_SUCH_KEY_OF_TEST is not set. Set it to the key." in missing.stdout
+        assert expected + "variable 'NO_SUCH_KEY_OF_TEST' is not set. Put the key there." in missing.stdout
         assert "the default model is demo" in missing.stdout  # the other checks go on
     key = {"NO_SUCH_KEY_OF_TEST": base64.b64encode(b"k" * 32).decode()}
     encrypted = invoke(*words, "sqlite:///none.db", environment=key)

@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with settings that have a key, which one of the commands needs."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KEY", "eWVhciB5ZWFyIHllYXIgeWVhciB5ZWFyIHllYXIgeWU=")
-    (tmp_path / "s.toml").write_text('[[encryption_keys]]\nid = "year"\nkey_env = "KEY"\n')
+    (tmp_path / "s.toml").write_text('[[encryption_keys]]\nid = "year"\nkey = { env = "KEY" }\n')
     monkeypatch.setenv("RAGFLOW_LG_SETTINGS", str(tmp_path / "s.toml"))
     return tmp_path
 

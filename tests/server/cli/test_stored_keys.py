@@ -20,7 +20,7 @@ KEYS = {name: base64.b64encode(name.encode() * 8).decode() for name in ("year", 
 
 
 def write_settings(folder: Path, *names: str) -> None:
-    sections = [f'[[encryption_keys]]\nid = "{name}"\nkey_env = "KEY_{name.upper()}"\n' for name in names]
+    sections = [f'[[encryption_keys]]\nid = "{name}"\nkey = {{ env = "KEY_{name.upper()}" }}\n' for name in names]
     (folder / "s.toml").write_text("".join(sections))
 
 

@@ -5,6 +5,7 @@ import pytest
 from ragflow_lg.adapters.ragflow_api.remote_agents import RemoteMcpServer
 from ragflow_lg.server.migration.settings_text import mcp_variables, write_list, write_settings
 from ragflow_lg.server.settings import Settings
+from ragflow_lg.server.settings.secret import Secret
 from tests.harness.rows import each_row
 
 URL = "https://r.example"
@@ -17,9 +18,9 @@ def test_the_settings_are_valid_and_without_secrets() -> None:
     text = write_settings(URL, "THEIR_KEY", [WEATHER], is_linked=True)
     settings = Settings(**tomllib.loads(text))
     assert settings.knowledge.url == "ragflow+https://r.example"
-    assert settings.knowledge.api_key_env == "THEIR_KEY"
+    assert settings.knowledge.api_key == Secret(env="THEIR_KEY")
     assert settings.mcp["3c"].url.get_secret_value() == "https://w.example/mcp"
-    assert settings.mcp["3c"].variables_env == {"Authorization": "RAGFLOW_MCP_WEATHER_AUTHORIZATION"}
+    assert settings.mcp["3c"].variables == {"Authorization": Secret(env="RAGFLOW_MCP_WEATHER_AUTHORIZATION")}
     assert "s3cret" not in text
     assert "pw" not in text
 

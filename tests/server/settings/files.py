@@ -14,7 +14,7 @@ timeout_s = 9
 
 [providers.Other]
 base_url = "https://other.example/v1"
-api_key_env = "OTHER_KEY"
+api_key = { env = "OTHER_KEY" }
 
 [models."big@Acme"]
 context_tokens = 1000
@@ -28,8 +28,7 @@ max_response_bytes = 1000
 [mcp.tickets]
 url = "https://tickets.example/mcp?key=$key"
 headers = { Authorization = "Bearer $token" }
-variables = { token = "geheim-3" }
-variables_env = { key = "OTHER_KEY" }
+variables = { token = "geheim-3", key = { env = "OTHER_KEY" } }
 allow = ["find"]
 timeout_s = 20
 

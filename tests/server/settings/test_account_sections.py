@@ -17,7 +17,7 @@ SHOP = {"db_type": "postgres", "host": "db", "database": "shop", "username": "re
 
 def test_a_connection_has_the_default_port_and_a_password_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "secret-password-1")
-    shop = {**SHOP, "password_env": "SHOP_PASSWORD", "options": {"sslpassword": "a-long-secret-option"}}
+    shop = {**SHOP, "password": {"env": "SHOP_PASSWORD"}, "options": {"sslpassword": "a-long-secret-option"}}
     read = settings(sql={"connections": {"shop": shop, "files": {"db_type": "sqlite", "database": "a.db"}}})
     connections = read.sql.settings().connections
     assert connections["shop"].account == DatabaseAccount("postgres", "db", 5432, "shop", "reader", "secret-password-1")

@@ -2,12 +2,14 @@
 
 import base64
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.encryption_section import EncryptionKeySection, to_keys
+from ragflow_lg.server.settings.secret import Secret
 from tests.harness.rows import each_row
 
 KEY = base64.b64encode(b"k" * 32).decode()
@@ -17,8 +19,8 @@ def test_keys_are_read_from_variables_and_files(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "key").write_text(f"{KEY}\n")
     monkeypatch.setenv("NEW_KEY", base64.b64encode(b"n" * 32).decode())
     sections = (
-        EncryptionKeySection(id="new", key_env="NEW_KEY"),
-        EncryptionKeySection(id="old", key_file=tmp_path / "key"),
+        EncryptionKeySection(id="new", key=Secret(env="NEW_KEY")),
+        EncryptionKeySection(id="old", key=Secret(file=str(tmp_path / "key"))),
     )
     settings = Settings(encryption_keys=sections)
     keys = settings.store_options["keys"]
@@ -32,17 +34,20 @@ def test_keys_are_read_from_variables_and_files(tmp_path: Path, monkeypatch: pyt
 @each_row(
     ("fields", "message"),
     [
-        ({"key_env": "NO_SUCH"}, "'k' is missing: the environment variable NO_SUCH is not set. Set it to the key."),
-        ({"key_file": "/no/such"}, "'k' is missing: the file '/no/such' cannot be read, or is empty"),
-        ({}, "'k' is missing: set `key_env` or `key_file`"),
+        (
+            {"key": {"env": "NO_SUCH"}},
+            "'k' is missing: the environment variable 'NO_SUCH' is not set. Put the key there.",
+        ),
+        ({"key": {"file": "/no/such"}}, "'k' is missing: the file '/no/such' cannot be read, or is empty"),
+        ({}, "'k' is missing: set `key`"),
         ({"key": "c2hvcnQ="}, "'k' is not 32 bytes in Base64"),
         ({"key": "not base64 §"}, "'k' is not 32 bytes in Base64"),
     ],
 )
-def test_a_missing_or_wrong_key_is_reported_without_its_value(fields: dict[str, str], message: str) -> None:
+def test_a_missing_or_wrong_key_is_reported_without_its_value(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message) as caught:
         to_keys((EncryptionKeySection.model_validate({"id": "k", **fields}),))
-    assert fields.get("key", "§§") not in str(caught.value)
+    assert str(fields.get("key", "§§")) not in str(caught.value)
 
 
 def test_two_keys_need_two_names() -> None:

@@ -5,6 +5,7 @@ from pydantic import SecretStr, ValidationError
 
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.knowledge_sections import KnowledgeSection
+from ragflow_lg.server.settings.secret import Secret
 from ragflow_lg.server.settings.sections import (
     EmbeddingSection,
     McpSection,
@@ -16,7 +17,7 @@ from ragflow_lg.server.settings.sections import (
 
 
 def test_a_missing_key_is_empty() -> None:
-    settings = Settings(providers={"A": ProviderSection(), "B": ProviderSection(api_key_env="OTHER_KEY")})
+    settings = Settings(providers={"A": ProviderSection(), "B": ProviderSection(api_key=Secret(env="OTHER_KEY"))})
     assert [provider.api_key for provider in settings.chat_settings().providers.values()] == ["", ""]
 
 
@@ -46,14 +47,6 @@ def test_the_password_of_the_url(url: str, password: str) -> None:
     section = KnowledgeSection(url=url)
     assert section.password() == password
     assert "geheim" not in repr(section)
-
-
-def test_the_key_of_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTHER_KEY", "geheim-2")
-    assert KnowledgeSection().ragflow_key() == ""
-    assert KnowledgeSection(ragflow_api_key_env="OTHER_KEY").ragflow_key() == "geheim-2"
-    both = KnowledgeSection(ragflow_api_key=SecretStr("geheim-1"), ragflow_api_key_env="OTHER_KEY")
-    assert both.ragflow_key() == "geheim-1"
 
 
 @pytest.mark.parametrize(

@@ -30,13 +30,13 @@ def test_the_rules_for_web_pages(home: Path) -> None:
 def test_a_whole_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTHER_KEY", "geheim-2")
     settings = load_settings(write(home / "s.toml", FULL))
-    assert [settings.providers[name].key_text() for name in ("Acme", "Other")] == ["geheim-1", "geheim-2"]
+    assert [settings.providers[name].api_key.read() for name in ("Acme", "Other")] == ["geheim-1", "geheim-2"]
     assert settings.chat_settings(override_model="demo") == ChatModelSettings(
         default_model="big@Acme",
         override_model="demo",
         providers={
             "Acme": ProviderSettings("https://acme.example/v1", "geheim-1", ("big", "small"), 9.0),
-            "Other": ProviderSettings("https://other.example/v1", "geheim-2", key_variable="OTHER_KEY"),
+            "Other": ProviderSettings("https://other.example/v1", "geheim-2"),
         },
         models={"big@Acme": ModelSettings(context_tokens=1000, has_vision=True)},
     )
@@ -61,7 +61,7 @@ def test_the_key_of_openai_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = load_settings()
     chat = settings.chat_settings()
     assert chat.default_model == "gpt-4.1-mini@OpenAI"
-    assert chat.known_providers == {"OpenAI": ProviderSettings(api_key="geheim-5", key_variable="OPENAI_API_KEY")}
+    assert chat.known_providers == {"OpenAI": ProviderSettings(api_key="geheim-5")}
     assert "geheim-5" in settings.secrets
     monkeypatch.setenv("RAGFLOW_LG_DEFAULT_MODEL", "demo")
     assert load_settings().chat_settings().default_model == "demo"
@@ -84,7 +84,7 @@ TOOLS = """
 api_key = "geheim-1"
 
 [tools.SerpApi]
-api_key_env = "OTHER_KEY"
+api_key = { env = "OTHER_KEY" }
 
 [tools.wikipedia]
 endpoint = " https://wiki.example/w/api.php"
@@ -117,7 +117,7 @@ def test_all_keys_are_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "key-of-the-environment")
     settings = Settings.model_validate(
         {
-            "providers": {"A": {"api_key": "key-of-a-provider"}, "B": {"api_key_env": "SOME_KEY"}, "C": {}},
+            "providers": {"A": {"api_key": "key-of-a-provider"}, "B": {"api_key": {"env": "SOME_KEY"}}, "C": {}},
             "tools": {"tavily": {"api_key": "key-of-a-tool"}},
         }
     )
@@ -131,7 +131,7 @@ def test_the_key_of_a_known_provider_is_enough(monkeypatch: pytest.MonkeyPatch) 
     settings = load_settings()
     chat = settings.chat_settings()
     assert chat.default_model == "qwen-plus@Tongyi-Qianwen"
-    known = ProviderSettings(api_key="geheim-6", key_variable="DASHSCOPE_API_KEY")
+    known = ProviderSettings(api_key="geheim-6")
     assert chat.known_providers["Tongyi-Qianwen"] == known
     assert chat.known_providers["Anthropic"].api_key == "geheim-9"
     assert "Azure-OpenAI" not in chat.known_providers

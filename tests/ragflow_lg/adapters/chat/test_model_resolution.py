@@ -111,9 +111,7 @@ def test_a_similar_name_is_suggested_for_an_unknown_provider_or_model(llm_id: st
 
 
 def test_the_error_names_the_variable_that_is_enough_for_openai() -> None:
-    with pytest.raises(
-        SettingsError, match=r"Set OPENAI_API_KEY in the environment, or \[providers.OpenAI\] api_key_e"
-    ):
+    with pytest.raises(SettingsError, match=r"Set OPENAI_API_KEY in the environment, or \[providers.OpenAI\] api_key"):
         models().model("gpt-4.1@OpenAI")
 
 
@@ -135,26 +133,26 @@ def test_a_model_without_settings_has_defaults() -> None:
         (
             {},
             "qwen-max@Tongyi-Qianwen",
-            r"Set DASHSCOPE_API_KEY in the environment, or \[providers.Tongyi-Qianwen\] api_key_env \(the",
+            r"Set DASHSCOPE_API_KEY in the environment, or \[providers.Tongyi-Qianwen\] api_key, or api_key = ",
         ),
         ({}, "m@ollama", r"Set \[providers.ollama\] base_url, which is usually http://localhost:11434/v1, in the"),
-        ({}, "m@GPUStack", r"Set \[providers.GPUStack\] base_url and api_key_env"),
-        ({}, "m@Anthropic", r"Set ANTHROPIC_API_KEY in the environment, or \[providers.Anthropic\] api_key_env"),
+        ({}, "m@GPUStack", r"Set \[providers.GPUStack\] base_url and api_key"),
+        ({}, "m@Anthropic", r"Set ANTHROPIC_API_KEY in the environment, or \[providers.Anthropic\] api_key"),
         ({}, "m@Bedrock", r"Set AWS_BEARER_TOKEN_BEDROCK and AWS_REGION in the environment, or \[providers.Bedrock\]"),
         ({"Anthropic": ProviderSettings()}, "m@Anthropic", r"the provider 'Anthropic' has no key"),
         ({}, "m@Replicate", r"cannot be used. Its API is not compatible .* Choose another model"),
-        ({}, "x@My Host", r"Set \[providers.\"My Host\"\] base_url and api_key_env \(the"),
+        ({}, "x@My Host", r"Set \[providers.\"My Host\"\] base_url and api_key, or api_key = "),
         ({"X": ProviderSettings()}, "m@X", r"'X' has no address. Set \[providers.X\] base_url"),
         (
             {"X": ProviderSettings("ftp://h")},
             "m@X",
             r"'ftp://h' is not an HTTP or HTTPS URL. Set \[providers.X\] base_",
         ),
-        ({"OpenAI": ProviderSettings()}, "m@OpenAI", r"has no key. Set \[providers.OpenAI\] api_key_env \(the name"),
+        ({"OpenAI": ProviderSettings()}, "m@OpenAI", r"has no key. Set \[providers.OpenAI\] api_key, or"),
         (
-            {"OpenAI": ProviderSettings(key_variable="MY_KEY")},
+            {"OpenAI": ProviderSettings(key_problem="the environment variable 'MY_KEY' is not set")},
             "m@OpenAI",
-            r"environment variable 'MY_KEY' of \[providers.OpenAI\] api_key_env is not set. Set it to",
+            r"environment variable 'MY_KEY' is not set. Put the key there, correct \[providers.OpenAI\]",
         ),
     ],
 )

@@ -73,8 +73,8 @@ async def test_failures_name_the_setting_but_not_the_key(route: Route, problem: 
 
 
 async def test_a_missing_key_or_model_names_what_to_set() -> None:
-    settings = EmbeddingSettings("https://models.example/v1", "bge", key_variable="BGE_KEY")
-    with pytest.raises(SettingsError, match=r"variable 'BGE_KEY' of .* is not set"):
+    settings = EmbeddingSettings("https://models.example/v1", "bge", key_problem="no BGE_KEY")
+    with pytest.raises(SettingsError, match=r"cannot be used: no BGE_KEY"):
         await EndpointEmbedder("e", settings).embed_question("q")
     with pytest.raises(SettingsError, match="no embedding models"):
         EndpointEmbedder("e", EmbeddingSettings("https://models.example", family="anthropic"))

@@ -146,13 +146,13 @@ def answer(status: int, **body: Any) -> Route:
     [
         (
             answer(200, code=109, message="API key is invalid!"),
-            r"refused /api/v1/\w+ \(109\): API key is invalid.*api_key_env",
+            r"refused /api/v1/\w+ \(109\): API key is invalid.*api_key",
         ),
         (
             answer(200, code=102, message="k3y does not own it"),
             r"refused /api/v1/\w+ \(102\): \*\*\* does not own it\.$",
         ),
-        (answer(403, code=403), r"\(403\): no reason given\. Check \[knowledge\] api_key_env"),
+        (answer(403, code=403), r"\(403\): no reason given\. Check \[knowledge\] api_key"),
         (answer(502), r"RAGFlow \(\[knowledge\] url\) answered \S+ with status 502"),
         (Route("", body="<html>"), r"not as RAGFlow's API does\. Check the address"),
         (Route("", body="[" * 200_000), "not as RAGFlow's API does|nested more than 100 levels"),
@@ -172,5 +172,5 @@ async def test_invalid_responses_are_errors(ragflow: FakeRagflow, fault: Route, 
 
 
 async def test_the_error_for_a_missing_key_names_the_setting(ragflow: FakeRagflow) -> None:
-    with pytest.raises(SettingsError, match="api_key_env"):
+    with pytest.raises(SettingsError, match="api_key"):
         await knowledge_of(ragflow, key="").datasets(["a"])

@@ -56,7 +56,10 @@ async def test_nvidia_ranks_texts(base: str, model: str, path: str) -> None:
 
 @pytest.mark.parametrize("model", [COHERE, AMAZON])
 async def test_bedrock_ranks_texts_and_its_requests_are_signed(model: str) -> None:
-    async with reranker_of(BedrockWire(), model=model, style="bedrock", key_variable="NONE") as (stub, reranker):
+    async with reranker_of(BedrockWire(), model=model, style="bedrock", key_problem="the variable NONE is not set") as (
+        stub,
+        reranker,
+    ):
         assert await reranker.scores("Which kettle?", TEXTS) == [0.08, 0.23, 0.01]
     assert stub.received[0].path == f"/model/{model}/invoke"
     assert "/us-east-1/bedrock/aws4_request" in stub.received[0].headers["authorization"]

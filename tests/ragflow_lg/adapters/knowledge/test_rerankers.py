@@ -118,10 +118,10 @@ async def test_temporary_failures_are_retried_unless_the_pause_is_too_long() -> 
 
 async def test_errors_name_missing_settings() -> None:
     http = GuardedHttpClient(HTTP)
-    rerankers = ConfiguredRerankers({"m": RerankerSettings("http://x", key_variable="NO_KEY")}, http)
+    rerankers = ConfiguredRerankers({"m": RerankerSettings("http://x", key_problem="no NO_KEY")}, http)
     with pytest.raises(SettingsError, match=r"add \[rerankers\.\"other\"\].*Known models: 'm'"):
         rerankers.reranker("other")
-    with pytest.raises(SettingsError, match=r"variable 'NO_KEY' of .* is not set"):
+    with pytest.raises(SettingsError, match=r"cannot be used: no NO_KEY"):
         await rerankers.reranker("m").scores("q", TEXTS)
     assert "k3y" not in repr(RerankerSettings("http://x", api_key="k3y"))
 

@@ -61,8 +61,8 @@ def test_an_unknown_model_is_named_with_its_section() -> None:
 
 async def test_without_its_key_a_model_is_not_asked() -> None:
     http = OneResponse(HttpResponse(200, {}, "", ""))
-    with pytest.raises(SettingsError, match="'VOICE_KEY' of its api_key_env is not set"):
-        await speech_of(http, key_variable="VOICE_KEY").speak("Hello", "")
+    with pytest.raises(SettingsError, match="cannot be used: the file 'k' is empty"):
+        await speech_of(http, key_problem="the file 'k' is empty").speak("Hello", "")
     assert http.requests == []
 
 
