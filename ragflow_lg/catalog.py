@@ -1,11 +1,10 @@
 """The catalog of all components, built-in and installed.
 
 Built-in components are the modules in `ragflow_lg.components` and `ragflow_lg.tools`, each named after its component in
-snake case, but `ragflow_lg.tools.web_search`, which has several. Others are provided by integrations
-(`ragflow_lg.component.integration`), or by installed distributions through an entry point in the group
-``ragflow_lg.components`` (a `ComponentSpec`) or ``ragflow_lg.tools`` (a plain function or a tool of LangChain). Each is
-imported on first use. Errors in installed packages are not swallowed: they are kept as a
-`BrokenSpec`, whose error is raised only when that component is used.
+snake case. Others are provided by integrations (`ragflow_lg.component.integration`), or by installed distributions
+through an entry point in the group ``ragflow_lg.components`` (a `ComponentSpec`) or ``ragflow_lg.tools`` (a plain
+function or a tool of LangChain). Each is imported on first use. Errors in installed packages are not swallowed: they
+are kept as a `BrokenSpec`, whose error is raised only when that component is used.
 """
 
 from __future__ import annotations
@@ -35,10 +34,9 @@ FUNCTION_GROUP = "ragflow_lg.tools"
 def load_catalog() -> Registry:
     """Create a registry with all built-in and installed components."""
     sources = {
-        name: partial(_load_built_in, f"{package.__name__}.{file.stem}")
+        file.stem.replace("_", ""): partial(_load_built_in, f"{package.__name__}.{file.stem}")
         for package in (ragflow_lg.components, ragflow_lg.tools)
         for file in sorted(Path(package.__path__[0]).glob("[!_]*.py"))
-        for name in (ragflow_lg.tools.WEB_SEARCHES if file.stem == "web_search" else [file.stem.replace("_", "")])
     }
     return Registry(sources, _find_more)
 

@@ -7,10 +7,10 @@ import pytest
 
 from ragflow_lg.agents.strategies import StrategyName
 from ragflow_lg.base.errors import CompileError
+from ragflow_lg.integrations.search.web_search import wikipedia
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.chat import ChatRequest
-from ragflow_lg.tools.web_search import wikipedia
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, play_agent
 from tests.harness.crash_agent import MODEL, ROUNDS, ToolUser, WatchedSteps, watch_tool
 from tests.harness.crash_points import Point

@@ -12,7 +12,6 @@ import pytest
 
 from ragflow_lg.catalog import find_specs, load_catalog
 from ragflow_lg.dsl_compiler.placeholder import LEGACY, PIPELINE, RENAMED
-from ragflow_lg.tools import WEB_SEARCHES
 from tests.architecture.sources import (
     FOLDERS,
     ROOT,
@@ -137,8 +136,7 @@ def test_a_component_file_registers_exactly_one_component() -> None:
             continue
         specs = find_specs(importlib.import_module(source.module))
         names = sorted(spec.name.lower() for spec in specs if load_catalog().get(spec.name) is spec)
-        searches = list(WEB_SEARCHES) if source.path.stem == "web_search" else []
-        if names != (searches or [source.path.stem.replace("_", "")]):
+        if names != [source.path.stem.replace("_", "")]:
             offenders.append(f"{source}: {names}")
     assert offenders == []
 

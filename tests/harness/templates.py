@@ -50,7 +50,7 @@ from tests.fakes.sandbox_service import NamedArtifacts
 from tests.fakes.services import fake_services
 from tests.harness import bubblewrap_package
 from tests.harness.corpus import AnyKnowledge, complete_params, sample_answers
-from tests.ragflow_lg.tools.cases import TOOLS
+from tests.integrations.search.cases import TOOLS
 
 RULES = FIXTURES / "templates"
 LIMIT_S = 60

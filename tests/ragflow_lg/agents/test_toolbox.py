@@ -66,7 +66,7 @@ async def test_a_timeout_is_a_result() -> None:
             await asyncio.sleep(60)
             raise AssertionError
 
-    import ragflow_lg.tools.web_search as module
+    import ragflow_lg.integrations.search.web_search as module
 
     force_setattr(module.tavily_search, "timeout_s", 0.05)
     try:

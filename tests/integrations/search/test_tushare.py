@@ -1,5 +1,5 @@
 from tests.fakes.tool_stubs import tushare
-from tests.ragflow_lg.tools.contracts import run_tool
+from tests.integrations.search.contracts import run_tool
 
 
 async def test_the_news_of_the_period_are_filtered() -> None:

@@ -2,13 +2,13 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.integrations.search.qweather import PLACES_URL, qweather
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.tool_policies import ToolSettings
-from ragflow_lg.tools.qweather import PLACES_URL, qweather
 from tests.fakes.run import run_component
 from tests.fakes.services import ScriptedHttp, fake_services
 from tests.fakes.tool_stubs import qweather as service
-from tests.ragflow_lg.tools.contracts import run_tool
+from tests.integrations.search.contracts import run_tool
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ import json
 from typing import Any
 
 from ragflow_lg.base.foreign_markup import MAX_HTML_CHARS
+from ragflow_lg.integrations.search.duckduckgo import duckduckgo
 from ragflow_lg.services.http import HttpResponse
-from ragflow_lg.tools.duckduckgo import duckduckgo
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.http_server import Route
 from tests.fakes.run import Result, run_component

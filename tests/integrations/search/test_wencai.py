@@ -1,5 +1,5 @@
 from tests.fakes.tool_stubs import wencai
-from tests.ragflow_lg.tools.contracts import run_tool
+from tests.integrations.search.contracts import run_tool
 
 
 async def test_the_request_and_the_table() -> None:

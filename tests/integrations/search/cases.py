@@ -10,8 +10,8 @@ from ragflow_lg.component.spec import AnySpec, ToolRules
 from ragflow_lg.component.tool import SearchOutputs
 from tests.fakes.tool_stubs import google_scholar, pubmed, web_site
 from tests.fakes.tool_stubs.stub import Call
-from tests.ragflow_lg.tools.test_arxiv import ENTRY, feed
-from tests.ragflow_lg.tools.test_duckduckgo import HOME, LAOS, NEWS, page
+from tests.integrations.search.test_arxiv import ENTRY, feed
+from tests.integrations.search.test_duckduckgo import HOME, LAOS, NEWS, page
 
 KEY = "s3cret/key+1"
 

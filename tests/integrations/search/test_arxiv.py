@@ -1,8 +1,8 @@
 from typing import Any
 
 from ragflow_lg.base.foreign_markup import MAX_XML_CHARS
+from ragflow_lg.integrations.search.arxiv import arxiv
 from ragflow_lg.services.http import HttpResponse
-from ragflow_lg.tools.arxiv import arxiv
 from tests.fakes.http_server import Route
 from tests.fakes.run import Result, run_component
 from tests.fakes.services import ScriptedHttp

@@ -18,7 +18,7 @@ from tests.fakes.run import Result, run_component
 from tests.fakes.services import Reply, ScriptedModel
 from tests.fakes.tool_stubs.stub import Fault, ServiceStub
 from tests.harness.rows import each_row
-from tests.ragflow_lg.tools.contracts import CONTRACTS, Contract, service_of
+from tests.integrations.search.contracts import CONTRACTS, Contract, service_of
 
 every_contract = each_row("contract", CONTRACTS)
 KEYED = [contract for contract in CONTRACTS if contract.key]

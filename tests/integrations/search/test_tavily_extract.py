@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from ragflow_lg.integrations.search.tavily_extract import tavily_extract
 from ragflow_lg.services.http import HttpResponse
-from ragflow_lg.tools.tavily_extract import tavily_extract
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.http_server import Route
 from tests.fakes.run import Result, bind, run_component

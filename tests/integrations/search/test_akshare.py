@@ -1,7 +1,7 @@
 import json
 
 from tests.fakes.tool_stubs import akshare
-from tests.ragflow_lg.tools.contracts import run_tool
+from tests.integrations.search.contracts import run_tool
 
 
 async def test_articles_are_links_with_text_time_and_source() -> None:

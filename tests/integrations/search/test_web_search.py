@@ -7,9 +7,9 @@ from pydantic import ValidationError
 
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.spec import AnySpec, Requirement
+from ragflow_lg.integrations.search.web_search import github, google, keenable_search, wikipedia
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.tool_policies import ToolSettings
-from ragflow_lg.tools.web_search import github, google, keenable_search, wikipedia
 from tests.fakes.agents import TAVILY, page, play_agent, tool_calls
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import Reply, ScriptedHttp, fake_services
@@ -17,7 +17,7 @@ from tests.fakes.tool_stubs import bgpt as bgpt_stub
 from tests.fakes.tool_stubs import keenable, querit
 from tests.fakes.tools import run_search
 from tests.harness.rows import each_row
-from tests.ragflow_lg.tools.contracts import run_tool
+from tests.integrations.search.contracts import run_tool
 
 ROWS: dict[str, list[dict[str, Any]]] = {
     "TavilySearch": [

@@ -2,7 +2,7 @@ from typing import Any
 
 from tests.fakes.tool_stubs import jin10
 from tests.harness.rows import each_row
-from tests.ragflow_lg.tools.contracts import run_tool
+from tests.integrations.search.contracts import run_tool
 
 
 @each_row(

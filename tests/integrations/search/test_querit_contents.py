@@ -2,7 +2,7 @@ from typing import Any
 
 from tests.fakes.tool_stubs import querit
 from tests.harness.rows import each_row
-from tests.ragflow_lg.tools.contracts import run_tool
+from tests.integrations.search.contracts import run_tool
 
 
 async def test_pages_are_read_in_one_request() -> None:

@@ -19,7 +19,7 @@ from tests.fakes.run import Result, run_component
 from tests.fakes.services import Reply, fake_services
 from tests.fakes.tools import local_service
 from tests.harness.rows import each_row
-from tests.ragflow_lg.tools.cases import KEY, TOOLS, Tool
+from tests.integrations.search.cases import KEY, TOOLS, Tool
 
 every_tool = each_row("tool", TOOLS)
 

@@ -1,7 +1,7 @@
 from typing import Any
 
 from tests.fakes.tool_stubs import yahoo
-from tests.ragflow_lg.tools.contracts import run_tool
+from tests.integrations.search.contracts import run_tool
 
 ALL: dict[str, Any] = dict.fromkeys(
     ["info", "history", "count", "financials", "income_stmt", "balance_sheet", "cash_flow_statement", "news"], True

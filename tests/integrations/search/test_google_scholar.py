@@ -1,7 +1,7 @@
 from typing import Any
 
 from tests.fakes.tool_stubs import google_scholar
-from tests.ragflow_lg.tools.contracts import run_tool
+from tests.integrations.search.contracts import run_tool
 
 
 async def test_pages_are_read_until_there_are_enough_results() -> None:

@@ -1,5 +1,5 @@
 from tests.fakes.tool_stubs import pubmed
-from tests.ragflow_lg.tools.contracts import run_tool
+from tests.integrations.search.contracts import run_tool
 
 
 async def test_ids_are_searched_and_their_articles_read() -> None:

@@ -4,12 +4,12 @@ import pytest
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.foreign_markup import MAX_HTML_CHARS
+from ragflow_lg.integrations.search.crawler import convert_page
 from ragflow_lg.services.tool_policies import CrawlerRules
-from ragflow_lg.tools.crawler import convert_page
 from tests.fakes.tool_stubs import web_site
 from tests.fakes.tool_stubs.stub import Answer, Call, ServiceStub
 from tests.harness.rows import each_row
-from tests.ragflow_lg.tools.contracts import run_tool
+from tests.integrations.search.contracts import run_tool
 
 
 async def read(path: str, **more: Any) -> str:

@@ -1,11 +1,11 @@
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.tools.searxng import searxng
+from ragflow_lg.integrations.search.searxng import searxng
 from tests.fakes.run import run_component
 from tests.fakes.services import fake_services
 from tests.fakes.tool_stubs import searxng as service
 from tests.fakes.tool_stubs.stub import serving
-from tests.ragflow_lg.tools.contracts import run_tool
+from tests.integrations.search.contracts import run_tool
 
 
 async def test_the_request_and_the_first_results() -> None:

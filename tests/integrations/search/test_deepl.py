@@ -3,13 +3,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from ragflow_lg.integrations.search.deepl import deepl
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.tool_policies import ToolSettings
-from ragflow_lg.tools.deepl import deepl
 from tests.fakes.run import bind, run_component
 from tests.fakes.services import ScriptedHttp, fake_services
 from tests.fakes.tool_stubs import deepl as service
-from tests.ragflow_lg.tools.contracts import run_tool
+from tests.integrations.search.contracts import run_tool
 
 
 async def test_the_request_has_the_languages() -> None:
