@@ -224,6 +224,8 @@ async def test_a_redirect_is_not_followed(case: Case) -> None:
 
 
 async def test_an_answer_that_is_too_large_fails(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    if case.client == "bedrock":
+        pytest.skip("botocore reads whole answers, of servers of AWS")
     monkeypatch.setattr(answer_limits, "MAX_ANSWER_BYTES", 3_000)
     monkeypatch.setattr(answer_limits, "MAX_STREAM_BYTES", 10_000)
     async with model_of(case, Reply(("x" * 500,) * 30), max_retries=1) as (stub, model):
