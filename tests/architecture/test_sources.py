@@ -1,6 +1,7 @@
 """Rules for source files. Each test lists the files that break its rule."""
 
 import ast
+import doctest
 import importlib
 import re
 from collections import Counter
@@ -157,3 +158,9 @@ def test_the_compiler_switches_on_kinds_and_not_on_names() -> None:
 def test_a_source_knows_its_module() -> None:
     assert Source(Path("server/http/app.py")).module == "ragflow_lg.server.http.app"
     assert Source(Path("ragflow_lg/base/__init__.py")).module == "ragflow_lg.base"
+
+
+def test_examples_in_docstrings_are_true() -> None:
+    modules = [importlib.import_module(source.module) for source in sources() if ">>> " in source.text]
+    assert len(modules) > 20
+    assert [module.__name__ for module in modules if doctest.testmod(module).failed] == []
