@@ -67,9 +67,6 @@ AEGRA := aegra-api==0.11.0 aegra-cli==0.11.0 asgi-correlation-id==5.0.1 asyncpg=
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python --target $@ $(AEGRA) \
 		|| echo "Aegra cannot be had; its test is skipped." >&2
 
-.cache/playwright: $(VENV)/.ok
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $@ playwright==1.65.2
-
 # The prose linter: the one that is installed, or built by Go's own tools.
 VALE := .cache/bin/vale
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples/README.md benchmarks ragflow_lg tests

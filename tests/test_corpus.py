@@ -18,7 +18,6 @@ from ragflow_lg.server.assembly.canvas_files import canvas_files
 from tests.conftest import FIXTURES
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.corpus import find_canvases, judge
-from tests.harness.corpus_table import print_table
 from tests.harness.rows import each_row
 from tests.stores import OpenStore
 
@@ -43,14 +42,6 @@ def test_example_runs(path: Path) -> None:
 def test_real_canvases_have_the_expected_results(shared_corpus: Path) -> None:
     failures = [f"{v.file}: {v.text}" for v in map(judge, find_canvases(shared_corpus)) if not v.has_passed]
     assert failures == []
-
-
-def test_the_table_says_what_each_stage_makes_of_a_canvas(capsys: pytest.CaptureFixture[str]) -> None:
-    assert print_table(FIXTURES / "canvas") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert sum(line.startswith("ok  ") for line in lines) == len(find_canvases(FIXTURES / "canvas"))
-    assert any(line.startswith("ok    legacy/") and " → " in line and "closed" in line for line in lines)
-    assert any(line.startswith("legacy-component ") for line in lines)
 
 
 def test_real_canvases_satisfy_the_schema(shared_corpus: Path) -> None:

@@ -1,6 +1,5 @@
 """Random canvases have the results that RAGFlow's engine recorded, except in the fields of one fidelity row."""
 
-import json
 import re
 from pathlib import Path
 
@@ -9,8 +8,7 @@ import pytest
 from ragflow_lg.dsl.compatibility import ALL
 from tests.harness.agreement import find_differing_fields
 from tests.harness.cases import Case, read_cases
-from tests.harness.random_canvases import RandomCanvas
-from tests.harness.random_differences import DIFFERENCES, with_difference
+from tests.harness.rows import each_row
 
 pytestmark = pytest.mark.slow
 
@@ -20,23 +18,16 @@ CASES = list(read_cases(FOLDER))
 NONE: dict[str, list[str]] = {"native": [], "compat": []}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+@each_row("case", CASES)
 def test_a_random_canvas_differs_only_in_the_fields_of_its_row(case: Case) -> None:
     with_options = case.with_compatibility(ALL)
     found = {"native": sorted(find_differing_fields(case)), "compat": sorted(find_differing_fields(with_options))}
     assert found == case.data.get("differs", NONE)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_the_generator_builds_the_recorded_canvases(case: Case) -> None:
-    seed, row = int(case.id.rpartition("-")[2]), case.data.get("row")
-    canvas = with_difference(seed, row) if row else RandomCanvas(seed)
-    assert json.loads(json.dumps(canvas.case(case.id)["dsl"])) == case.data["dsl"]
-
-
-def test_every_row_of_the_generator_is_documented() -> None:
+def test_every_row_is_documented() -> None:
     rows = set(re.findall(r"^\| ([a-z0-9-]+) \|", PAGE.read_text("utf-8"), re.MULTILINE))
-    assert set(DIFFERENCES) <= rows
+    assert {case.data["row"] for case in CASES if "row" in case.data} <= rows
 
 
 def test_rows_with_an_option_have_ragflows_result_with_it() -> None:

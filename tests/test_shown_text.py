@@ -1,4 +1,4 @@
-"""Random canvases: what a Message has sent is what it has stored, also after stops and in parallel rounds.
+"""Random canvases: what a Message has sent is what it has stored, also after stops.
 
 ``SHOWN_CANVASES`` is the number of canvases and ``SHOWN_SEED`` the first seed. ``python -m tests.campaigns shown``
 plays many of them.
@@ -9,6 +9,7 @@ import os
 import pytest
 
 from tests.fakes.canvas import canvas, node, plan_of
+from tests.harness.rows import each_row
 from tests.harness.shown_runs import check_seed
 from tests.harness.shown_text import find_shown_problems
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.slow
 COUNT, FIRST = int(os.environ.get("SHOWN_CANVASES", "16")), int(os.environ.get("SHOWN_SEED", "1000"))
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+@each_row("seed", range(FIRST, FIRST + COUNT))
 async def test_what_is_shown_is_what_is_stored(seed: int) -> None:
     _, problems = await check_seed(seed)
     assert problems == []

@@ -1,7 +1,7 @@
 """Random canvases in which ragflow-lg and RAGFlow must have the same results.
 
 They contain every kind of flow: chains, branches, routers, Loops, Iterations, forms, failing nodes and models. They
-avoid what a row of ``docs/fidelity.md`` describes; `tests.harness.random_differences` adds that.
+avoid what a row of ``docs/fidelity.md`` describes.
 """
 
 from collections.abc import Mapping
@@ -234,9 +234,9 @@ class RandomCanvas(CanvasBuilder):
 
 
 def answer_form(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a value for each field of a form; a field's own ``answer`` takes precedence."""
+    """Return a value for each field of a form."""
     values = {"line": "Ann", "paragraph": "two words", "integer": 7, "boolean": True}
     return {
-        name: {"name": field["name"], "type": field["type"], "value": field.get("answer", values.get(field["type"]))}
+        name: {"name": field["name"], "type": field["type"], "value": values.get(field["type"])}
         for name, field in fields.items()
     }

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ID = re.compile(r"[0-9a-f]{32}")
 _NAMED = re.compile(r"<id \d+>")
 
 
@@ -88,22 +87,10 @@ class Ids:
         """Name an id."""
         self._names[id_] = name
 
-    def name_new(self, answer: Any) -> dict[str, str]:
-        """Name all new ids in an answer, and return the names by place."""
-        named: dict[str, str] = {}
-        for place, text in iterate_texts(answer):
-            if ID.fullmatch(text) and text not in self._names:
-                named[place] = self._names[text] = f"<id {len(self._names)}>"
-        return named
-
     def learn(self, names: dict[str, str], answer: Any) -> None:
         """Learn the ids that have these names in the answer of a replayed request."""
         texts = dict(iterate_texts(answer))
         self._names |= {texts[place]: name for place, name in names.items() if place in texts}
-
-    def hide(self, value: Any) -> Any:
-        """Return a JSON value with names in place of ids."""
-        return json.loads(ID.sub(lambda match: self._names.get(match[0], match[0]), json.dumps(value)))
 
     def show(self, value: Any) -> Any:
         """Return a JSON value with ids in place of names."""

@@ -1,4 +1,4 @@
-"""Play random canvases with streamed Messages: ``python -m tests.campaigns shown [COUNT] [SEED]``.
+"""Play random canvases: ``python -m tests.campaigns shown [COUNT] [SEED]``.
 
 Every canvas is played with answers to its forms, once without interruption and once with turns that stop at a random
 event and continue in a new runner. What a Message has sent must be what it reports, stores and adds to the answer.
@@ -16,8 +16,9 @@ from ragflow_lg.runs.runner import Run, Runner
 from tests.fakes.canvas import CATALOG
 from tests.fakes.services import CountedIds, OneModel, fake_services
 from tests.harness.frames import answer_pieces, apply_resets, find_frame_problems
+from tests.harness.play import build_model
+from tests.harness.random_canvases import RandomCanvas, answer_form
 from tests.harness.shown_text import find_shown_problems
-from tests.harness.streaming_canvases import StreamingCanvas
 from tests.stores import OpenStore, store_opener
 
 MAX_TURNS, LIMIT_S = 12, 60.0
@@ -27,11 +28,11 @@ SESSION = "session"
 class Player:
     """Plays a session and gathers the problems."""
 
-    def __init__(self, seed: int, canvas: CompiledCanvas, source: StreamingCanvas, reopen: OpenStore) -> None:
+    def __init__(self, seed: int, canvas: CompiledCanvas, turn: dict[str, Any], reopen: OpenStore) -> None:
         self.chance = random.Random(seed)
         self.seed = seed
         self.canvas = canvas
-        self.source = source
+        self.turn = turn
         self.reopen = reopen
         self.problems: list[str] = []
         self.messages = 0
@@ -49,7 +50,7 @@ class Player:
             if pauses:
                 before, forms = forms, {pause.id for pause in pauses}
                 answered += forms != before  # else the last answer was not stored before the run stopped
-                inputs = {name: {"value": f"{name}{answered}"} for pause in pauses for name in pause.inputs}
+                inputs = {name: value for pause in pauses for name, value in answer_form(pause.inputs).items()}
                 request = {"query": f"again {answered}", "user_id": f"u{answered}", "inputs": inputs}
             elif not stop_at or state.get("turn", {}).get("status", "running") != "running":
                 return state.get("history", [])
@@ -58,7 +59,7 @@ class Player:
         return []
 
     def _runner(self, store: Any) -> Runner:
-        services = fake_services(models=OneModel(self.source.model()), ids=CountedIds(self.seed % 7))
+        services = fake_services(models=OneModel(build_model(self.turn)), ids=CountedIds(self.seed % 7))
         return Runner(self.canvas, services, store=store)
 
     async def _turn(self, runner: Runner, request: Any, stop_at: int) -> None:
@@ -94,11 +95,11 @@ class Player:
 
 async def check_seed(seed: int) -> tuple[int, list[str]]:
     """Play the canvas of a seed. Return the number of Messages and the problems."""
-    source = StreamingCanvas(seed)
-    canvas = compile_canvas(source.document, CATALOG)
+    case = RandomCanvas(seed).case("shown")
+    canvas = compile_canvas(case["dsl"], CATALOG)
     messages, problems, histories = 0, list[str](), list[Any]()
     for with_stops in (False, True):
-        player = Player(seed, canvas, source, store_opener("memory://"))
+        player = Player(seed, canvas, case["turns"][0], store_opener("memory://"))
         histories.append(await asyncio.wait_for(player.play(with_stops=with_stops), LIMIT_S))
         messages += player.messages
         problems += [f"{problem} ({'stopped' if with_stops else 'uninterrupted'})" for problem in player.problems]

@@ -1,4 +1,4 @@
-"""Requests of RAGFlow's own front end, recorded by ``python -m tests.campaigns ragflow-ui DIST --record FILE``."""
+"""Requests of RAGFlow's own front end, recorded in a browser, with the shapes of the answers that it needs."""
 
 import json
 from pathlib import Path
@@ -7,13 +7,24 @@ from typing import Any
 import httpx
 import pytest
 
+from ragflow_lg.services.knowledge import Dataset, DatasetEntry
 from tests.fakes.listed_knowledge import ListedKnowledge
-from tests.harness.ragflow_ui import DATASET, FIXTURES, SECTIONS, TITLE, UPLOADED, VISITS
-from tests.harness.ragflow_ui_agents import UPLOADED_TEXT
 from tests.harness.recorded_requests import Ids, RecordedRequest, find_difference, parse_answer, read_requests
 from tests.server.http.app_server import AppServer
 from tests.server.http.ragflow_ui.ui_server import start_ui
 
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "ragflow_ui"
+TITLE, UPLOADED_TEXT = "Parcel size", "milk and bread"
+VISITS = frozenset({"open_shared_page", "open_widget"})
+"""Steps whose requests have the key of a page."""
+UPLOADED = "<upload>"
+"""Key of a recorded body that stands for an upload of the file with the given name."""
+DATASET = DatasetEntry(Dataset("0f3c", "Handbook", "bge-m3@SILICONFLOW"), 2, 31)
+SECTIONS: dict[str, Any] = {
+    "default_model": "gpt-4.1@OpenAI",
+    "providers": {"OpenAI": {"api_key": "none", "models": ["gpt-4.1"]}},
+    "embeddings": {"bge-m3@SILICONFLOW": {"base_url": "https://api.siliconflow.example/v1"}},
+}
 PARTS = {
     "session": (
         *("sign_in", "list_agents", "open_editor", "edit_node", "save", "run", "answer_form", "read_log", "publish"),
