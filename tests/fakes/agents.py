@@ -9,6 +9,8 @@ from typing import Any
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.catalog import load_catalog
+from ragflow_lg.component.events import AgentRecord
+from ragflow_lg.runs.callbacks import RunCallbacks, RunInfo
 from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.tool_policies import ToolPolicies, ToolSettings
@@ -28,6 +30,16 @@ def page(title: str, text: str) -> HttpResponse:
     """Return an answer of Wikipedia with one page."""
     entry = {"index": 1, "title": title, "fullurl": f"http://wiki.test/{title}", "extract": text}
     return HttpResponse(200, {}, json.dumps({"query": {"pages": {"1": entry}}}), "")
+
+
+class RecordListener(RunCallbacks):
+    """Collects the records of agents."""
+
+    def __init__(self) -> None:
+        self.records: list[AgentRecord] = []
+
+    async def on_agent_record(self, run: RunInfo, record: AgentRecord) -> None:
+        self.records.append(record)
 
 
 @dataclass

@@ -34,19 +34,3 @@ def test_a_broken_package_does_not_affect_other_components(monkeypatch: pytest.M
     for name in [*reasons, *reasons]:
         with pytest.raises(SettingsError, match=reasons[name]):
             catalog.get(name)
-
-
-def test_distributions_are_scanned_once_for_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    scans: list[None] = []
-
-    def entry_points() -> metadata.EntryPoints:
-        scans.append(None)
-        return metadata.EntryPoints()
-
-    monkeypatch.setattr(metadata, "entry_points", entry_points)
-    monkeypatch.setattr(sys, "path", [*sys.path, "once"])
-    assert len({len(list(load_catalog())) for _ in range(3)}) == 1
-    assert scans == [None]
-    monkeypatch.setattr(sys, "path", [*sys.path, "twice"])
-    assert list(load_catalog())
-    assert len(scans) == 2

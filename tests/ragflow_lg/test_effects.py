@@ -30,14 +30,6 @@ def test_every_component_states_its_effects(spec: AnySpec) -> None:
     assert callable(spec.effects) == (spec.name in BY_PARAMS)
 
 
-def test_a_component_without_effects_calls_no_service() -> None:
-    for spec in load_catalog():
-        if spec.effects == "none":
-            assert not spec.retries
-            assert spec.tool is None
-            assert spec.plays is None
-
-
 def test_a_component_that_must_run_once_writes() -> None:
     params = ComponentParams()
     without: Any = None

@@ -7,7 +7,7 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.run import Run
 from ragflow_lg.services.agent_metrics import ToolMetrics
-from tests.fakes.agents import TAVILY, WIKI, play_agent, tool_calls
+from tests.fakes.agents import TAVILY, WIKI, RecordListener, play_agent, tool_calls
 from tests.fakes.services import Reply
 from tests.stores import OpenStore
 
@@ -27,20 +27,9 @@ async def records_of(run: Run) -> list[AgentRecord]:
 
 async def play_and_record(replies: list[Reply], params: Any = None, **more: Any) -> tuple[list[AgentRecord], Any]:
     """Play a turn; return its records and the turn."""
-    records: list[AgentRecord] = []
-
-    class Listener:
-        async def on_agent_record(self, run: Any, record: AgentRecord) -> None:
-            records.append(record)
-
-        def __getattr__(self, name: str) -> Any:
-            async def ignore(*_: Any) -> None:
-                return None
-
-            return ignore
-
-    turn = await play_agent(replies, params, callbacks=[Listener()], **more)
-    return records, turn
+    listener = RecordListener()
+    turn = await play_agent(replies, params, callbacks=[listener], **more)
+    return listener.records, turn
 
 
 def kinds(records: list[AgentRecord]) -> list[str]:
@@ -61,15 +50,8 @@ async def test_a_round_a_call_and_an_answer_are_recorded(is_shown: bool) -> None
     assert started == {"iteration": 1, "model": "m@Test", "step": "round 0"}
     assert thought == {"iteration": 1, "text": "Where?\nLooking."}
     assert (finished["calls"], finished["usage"]["calls"]) == (["wikipedia_search_0"], 1)
-    assert call == {
-        "iteration": 1,
-        "position": 0,
-        "step": "0.0",
-        "call_id": "call_1",
-        "tool": "wikipedia_search_0",
-        "title": "Wiki",
-        "arguments": {"query": "Laos"},
-    }
+    place = {"iteration": 1, "position": 0, "step": "0.0", "call_id": "call_1"}
+    assert call == {**place, "tool": "wikipedia_search_0", "title": "Wiki", "arguments": {"query": "Laos"}}
     assert "Vientiane is the capital." in result["result"]
     metrics = records[-1].metrics
     assert metrics is not None
@@ -80,12 +62,8 @@ async def test_a_round_a_call_and_an_answer_are_recorded(is_shown: bool) -> None
 
 
 async def test_failures_state_the_error_and_whether_a_tool_was_called() -> None:
-    calls = tool_calls(
-        ("wikipedia_search_0", {"query": "Laos"}),
-        ("tavily_search_1", {"query": "x"}),
-        ("nothing_2", {}),
-        ("wikipedia_search_0", "[1]"),
-    )
+    look, search = ("wikipedia_search_0", {"query": "Laos"}), ("tavily_search_1", {"query": "x"})
+    calls = tool_calls(look, search, ("nothing_2", {}), ("wikipedia_search_0", "[1]"))
     answers = {"http://t/search": ServiceError(f"The key {KEY} is refused.")}
     tools = [WIKI, {**TAVILY, "params": {"api_key": KEY}}]
     records, turn = await play_and_record([calls, Reply("So.")], {"tools": tools}, answers=answers)

@@ -1,11 +1,12 @@
-"""Tool calls with broken arguments: the model gets a result or an explanation, and every request can be sent."""
+"""Tool calls with broken arguments: the model gets a result or an explanation, and every request is valid."""
 
 import json
+import random
 from typing import Any
 
 from ragflow_lg.adapters.chat.openai_messages import write_messages
 from ragflow_lg.agents.call_arguments import conversation_calls, repair_calls
-from ragflow_lg.services.chat import ChatRequest, ToolCall
+from ragflow_lg.services.chat import AnswerEnd, ChatRequest, ToolCall
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.services import Reply, fake_services
 from tests.harness.rows import each_row
@@ -76,18 +77,36 @@ UNREADABLE = [
 ]
 
 
-def arguments_sent(requests: list[tuple[bool, ChatRequest]]) -> list[Any]:
-    """Convert every request as the client for OpenAI does; return the arguments of the calls in the last one."""
+def arguments_sent(request: ChatRequest) -> list[Any]:
+    """Convert a request as the client for OpenAI does, check it by the rules of its API, return the arguments of calls.
+
+    Every call has an id of its own, a name and an object, and is followed by its result.
+    """
     from langchain_core.messages import convert_to_messages
     from langchain_openai.chat_models.base import (
         _convert_message_to_dict,  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType] - what ChatOpenAI sends
     )
 
-    converted: list[dict[str, Any]] = []
-    for _, request in requests:
-        converted = [_convert_message_to_dict(m) for m in convert_to_messages(write_messages(request))]
-        json.dumps(converted, allow_nan=False, ensure_ascii=False).encode()
-    return [json.loads(c["function"]["arguments"]) for m in converted for c in m.get("tool_calls", ())]
+    converted: list[dict[str, Any]] = [
+        _convert_message_to_dict(m) for m in convert_to_messages(write_messages(request))
+    ]
+    json.dumps(converted, allow_nan=False, ensure_ascii=False).encode()
+    open_ids: list[str] = []
+    found: list[Any] = []
+    for message in converted:
+        if message["role"] == "tool":
+            open_ids.remove(message["tool_call_id"])
+            assert isinstance(message["content"], str)
+            continue
+        assert open_ids == []
+        calls = message.get("tool_calls", ())
+        open_ids = [call["id"] for call in calls]
+        assert len(set(open_ids)) == len(open_ids)
+        assert all(0 < len(call["function"]["name"]) <= 64 for call in calls)
+        found += [json.loads(call["function"]["arguments"]) for call in calls]
+    assert open_ids == []
+    assert all(isinstance(arguments, dict) for arguments in found)
+    return found
 
 
 @each_row(("text", "is_shown"), [*((text, True) for text in READABLE), (READABLE[0], False)])
@@ -95,7 +114,7 @@ async def test_almost_json_is_repaired_for_the_tool_and_for_the_conversation(tex
     turn = await play_agent([tool_calls(("wikipedia_search_0", text)), Reply("ok")], is_shown=is_shown)
     assert (turn.run.status, turn.run.answer if is_shown else turn.outputs["content"]) == ("succeeded", "ok")
     assert "Vientiane is the capital." in turn.tool_results[0]
-    (sent,) = arguments_sent(turn.model.requests)
+    (sent,) = arguments_sent(turn.model.requests[-1][1])
     assert sent["query"] == "Laos"
 
 
@@ -113,15 +132,64 @@ async def test_other_arguments_are_explained_to_the_model(text: str, says: str) 
     assert text[:20] in turn.tool_results[0]
     assert len(turn.tool_results[0]) < 500
     assert turn.http.requests == []
-    assert arguments_sent(turn.model.requests) == [{}]
+    assert arguments_sent(turn.model.requests[-1][1]) == [{}]
 
 
 @each_row("text", ["", " \n", "null", "None", "{}"])
 async def test_no_arguments_are_an_empty_object(text: str) -> None:
     turn = await play_agent([tool_calls(("wikipedia_search_0", text)), Reply("ok")])
     assert turn.run.answer == "ok"
-    assert "must be a JSON object" not in turn.tool_results[0]
-    assert arguments_sent(turn.model.requests) == [{}]
+    assert turn.tool_results == ["Invalid arguments: query: This argument is required and must not be blank."]
+    assert turn.http.requests == []
+    assert arguments_sent(turn.model.requests[-1][1]) == [{}]
+
+
+PIECES = (
+    *(
+        '{"query": "Laos"}',
+        "{'query': 'Laos'}",
+        "null",
+        "[]",
+        "5",
+        "true",
+        "",
+        "}",
+        ",",
+        "```json\n",
+        "\n```",
+        '"',
+        "\\",
+    ),
+    *('{"query": "La', '{"query":', "{", "[", "\\ud83d", "\x00", "NaN", "<tool_call>", "x" * 300, "{" * 300),
+)
+NAMES = ("wikipedia_search_0", "wikipedia_search", "unknown", "", "a b", "n" * 100)
+
+
+def broken_reply(random_: random.Random, strategy: str) -> Reply:
+    """Return a model's answer with calls as it should not write them."""
+    arguments = "".join(random_.choices(PIECES, k=random_.randint(0, 4)))
+    name = random_.choice(NAMES)
+    end: AnswerEnd = random_.choice(("", "stop", "length"))
+    if strategy in ("function_calling", "deep_research"):
+        call = {"name": name, "arguments": arguments, "id": random_.choice(("same", "", "own"))}
+        return Reply("done" if strategy == "deep_research" else "", calls=[call] * random_.randint(1, 3), end=end)
+    if strategy == "react":
+        return Reply(f'<tool_call>{{"name": "{name}", "arguments": {arguments}}}</tool_call>', end=end)
+    return Reply(f'[{{"name": "{name}", "arguments": {arguments}}}', end=end)
+
+
+@each_row("seed", range(4))
+@each_row("strategy", ["function_calling", "react", "plan_and_reflect", "deep_research"])
+async def test_a_turn_with_broken_calls_ends_with_an_answer(strategy: str, seed: int) -> None:
+    random_ = random.Random(f"{strategy} {seed}")
+    first = [Reply("Fine.")] if strategy == "plan_and_reflect" else []
+    replies = [*first, *(broken_reply(random_, strategy) for _ in range(3)), Reply("done", repeat=True)]
+    params = {"strategy": strategy, "max_rounds": 3, "max_retries": 0}
+    turn = await play_agent(replies, params, is_shown=seed % 2 == 0)
+    assert turn.run.status == "succeeded", turn.outputs
+    assert (turn.outputs["content"] or "").endswith("done")
+    for _, request in turn.model.requests:
+        arguments_sent(request)
 
 
 async def test_ids_are_unique_within_an_answer() -> None:

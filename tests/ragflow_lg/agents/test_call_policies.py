@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import ragflow_lg.agents.toolbox as module
 from ragflow_lg.adapters.system_services import MemoryResultCache
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.component.function_tool import function_tool
-from ragflow_lg.services.tool_policies import Allow, Refuse, Replace, ToolPermits, ToolPolicies, ToolUse, Verdict
+from ragflow_lg.services.tool_policies import Allow, Refuse, Replace, ToolPermits, ToolPolicies
 from tests.fakes.agents import TAVILY, TOOLS, WIKI, page, play_agent, tool_calls
 from tests.fakes.policies import Guard, catalog_with, entry
 from tests.fakes.services import FixedClock, Reply
@@ -18,9 +19,6 @@ LOOK = ("wikipedia_search_0", {"query": "Laos"})
 
 def with_guards(*guards: Any) -> ToolPolicies:
     return ToolPolicies(guards=guards)
-
-
-# Permits
 
 
 async def test_a_forbidden_tool_is_neither_shown_nor_callable() -> None:
@@ -38,15 +36,6 @@ async def test_permits_of_the_deployment_apply_to_nested_agents() -> None:
     policies = ToolPolicies(ToolPermits(("Agent",)))
     turn = await play_agent(replies, {"tools": [inner]}, policies=policies, is_shown=False)
     assert [len(request.tools) for _, request in turn.model.requests] == [1, 0, 1]
-
-
-async def test_an_agent_whose_tools_are_all_forbidden_just_answers() -> None:
-    turn = await play_agent([Reply("hi")], policies=ToolPolicies(ToolPermits(())))
-    assert turn.outputs["content"] == "hi"
-    assert turn.model.requests[0][1].tools == ()
-
-
-# Guards
 
 
 async def test_a_guard_sees_every_call_and_its_result() -> None:
@@ -77,44 +66,58 @@ async def test_a_replacement_reaches_the_next_guard_and_the_tool() -> None:
 
 
 async def test_a_withheld_result_is_neither_shown_to_the_model_nor_cited() -> None:
-    turn = await play_agent(
-        [tool_calls(LOOK), Reply("ok")], policies=with_guards(Guard(after_verdict=Refuse("Injection.")))
-    )
+    withheld = with_guards(Guard(after_verdict=Refuse("Injection.")))
+    turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=withheld)
     assert turn.tool_results == ["Wiki was called, but its result is withheld: Injection."]
     assert len(turn.http.requests) == 1
     assert "references" not in turn.state["turn"]
 
 
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+class Acts(Guard):
+    """A guard that calls a function before each call."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        super().__init__()
+        self._act = act
+
+    async def before(self, use: Any) -> Any:
+        await self._act()
+
+
+class Plain:
+    def before(self, use: Any) -> Any:
+        return Allow()
+
+
+async def stopped() -> Any:
+    raise asyncio.CancelledError
+
+
 BROKEN = [ValueError("secret of the guard"), None, True, "allow", Replace(["no map"]), ComponentError("x")]
+FAILING = [Acts(asyncio.Event().wait), Acts(stopped), Plain(), object(), Guard(Replace({"query": nested(200)}))]
 
 
-@each_row("says", BROKEN)
-async def test_a_failing_guard_refuses_the_call(says: Any) -> None:
-    turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=with_guards(Guard(says)))
+@each_row("guard", [*(Guard(says) for says in BROKEN), *FAILING])
+async def test_a_failing_guard_refuses_the_call(guard: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GUARD_TIMEOUT_S", 0.02)
+    turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=with_guards(guard))
+    assert turn.run.status == "succeeded"
     assert turn.tool_results == ["The call to Wiki was refused: a guard of this deployment failed to check it."]
     assert turn.http.requests == []
 
 
-@pytest.mark.parametrize("says", BROKEN[:4], ids=repr)
+@each_row("says", BROKEN[:4])
 async def test_a_guard_that_fails_after_a_call_withholds_the_result(says: Any) -> None:
     turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=with_guards(Guard(after_verdict=says)))
     assert "is withheld: a guard of this deployment failed to check it." in turn.tool_results[0]
     assert "Vientiane" not in turn.tool_results[0]
-
-
-async def test_a_guard_that_hangs_or_is_not_async_refuses_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Hangs(Guard):
-        async def before(self, use: Any) -> Any:
-            await asyncio.Event().wait()
-
-    class Plain:
-        def before(self, use: Any) -> Any:
-            return Allow()
-
-    monkeypatch.setattr(module, "GUARD_TIMEOUT_S", 0.02)
-    for guard in (Hangs(), Plain()):
-        turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=with_guards(guard))
-        assert "failed to check it" in turn.tool_results[0]
 
 
 async def test_a_guard_cannot_change_the_arguments_in_place() -> None:
@@ -125,9 +128,6 @@ async def test_a_guard_cannot_change_the_arguments_in_place() -> None:
 
     turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=with_guards(Changes()))
     assert turn.http.requests[0].query["gsrsearch"] == "Laos"
-
-
-# Remembered results
 
 
 def with_cache(**seconds: float) -> ToolPolicies:
@@ -184,15 +184,8 @@ async def test_only_configured_tools_are_cached_and_never_once_only_tools_or_age
     await play_agent(replies, params, catalog=catalog, policies=with_cache())
     assert sorted(calls) == ["a", "a", "b"]
     calls.clear()
-    replies = [
-        tool_calls(requests[1]),
-        tool_calls(requests[1]),
-        tool_calls(requests[2]),
-        Reply("one"),
-        tool_calls(requests[2]),
-        Reply("two"),
-        Reply("ok"),
-    ]
+    look_, ask = tool_calls(requests[1]), tool_calls(requests[2])
+    replies = [look_, look_, ask, Reply("one"), ask, Reply("two"), Reply("ok")]
     turn = await play_agent(replies, params, catalog=catalog, policies=with_cache(Wikipedia=60), is_shown=False)
     assert calls == ["b", "b"]
     assert turn.tool_results[2:] == ["one", "two"]
@@ -205,9 +198,6 @@ async def test_guards_check_cached_results() -> None:
     turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=withheld)
     assert "withheld: No." in turn.tool_results[0]
     assert turn.http.requests == []
-
-
-# Once only (what a kill does is in test_killed.py)
 
 
 async def test_another_attempt_of_the_agent_does_not_repeat_a_once_only_call() -> None:
@@ -228,19 +218,6 @@ async def test_another_attempt_of_the_agent_does_not_repeat_a_once_only_call() -
     assert calls == ["ada"]
 
 
-async def test_the_same_call_in_a_later_round_is_made_again() -> None:
-    calls: list[str] = []
-
-    @function_tool(runs_once=True)
-    def send(to: str) -> str:
-        calls.append(to)
-        return "sent"
-
-    ask = tool_calls(("Send_0", {"to": "ada"}))
-    await play_agent([ask, ask, Reply("ok")], {"tools": [entry("Send")]}, catalog=catalog_with(Send=send))
-    assert calls == ["ada", "ada"]
-
-
 async def test_the_timeout_of_a_once_only_tool_leaves_its_effect_unknown() -> None:
     @function_tool(runs_once=True, timeout_s=0.02)
     async def send() -> None:
@@ -252,42 +229,14 @@ async def test_the_timeout_of_a_once_only_tool_leaves_its_effect_unknown() -> No
     assert turn.tool_results == ["Send returned no result within 0.02 s. It is unknown whether the call took effect."]
 
 
-class Deep(Guard):
-    async def before(self, use: ToolUse) -> Verdict:
-        nested: Any = 1
-        for _ in range(200):
-            nested = [nested]
-        return Replace({"query": nested})
-
-
-class Stopped(Guard):
-    async def before(self, use: ToolUse) -> Verdict:
-        raise asyncio.CancelledError
-
-
-@pytest.mark.parametrize("guard", [object(), Deep(), Stopped()])
-async def test_a_guard_with_an_invalid_verdict_refuses_the_call(guard: Any) -> None:
-    turn = await play_agent([tool_calls(LOOK), Reply("ok")], policies=ToolPolicies(guards=(guard,)))
-    assert turn.run.status == "succeeded"
-    assert turn.tool_results == ["The call to Wiki was refused: a guard of this deployment failed to check it."]
-    assert turn.http.requests == []
-
-
-@pytest.mark.parametrize("verdict", [Refuse("No."), Replace("clean")])
-async def test_files_of_a_withheld_result_are_not_shown(verdict: Any) -> None:
-    policies = ToolPolicies(guards=(Guard(after_verdict=verdict),))
-    draw: dict[str, Any] = {"component_name": "Draw", "name": "Draw", "params": {}}
+async def draw(policies: ToolPolicies) -> str | None:
+    """Return the answer of an agent whose tool draws a picture."""
     replies = [tool_calls(("draw_0", {"query": "q"})), Reply("ok")]
-    turn = await play_agent(replies, {"tools": [draw]}, policies=policies, catalog=TOOLS)
-    assert turn.run.answer == "ok"
+    return (await play_agent(replies, {"tools": [entry("Draw")]}, policies=policies, catalog=TOOLS)).run.answer
 
 
-async def test_a_result_with_files_is_not_cached() -> None:
-    draw: dict[str, Any] = {"component_name": "Draw", "name": "Draw", "params": {}}
-    replies = [tool_calls(("draw_0", {"query": "q"})), Reply("ok")]
+async def test_files_of_a_withheld_result_are_not_shown_and_results_with_files_are_not_cached() -> None:
+    for verdict in (Refuse("No."), Replace("clean")):
+        assert await draw(with_guards(Guard(after_verdict=verdict))) == "ok"
     policies = with_cache(Draw=60)
-    answers = [
-        (await play_agent(list(replies), {"tools": [draw]}, policies=policies, catalog=TOOLS)).run.answer
-        for _ in range(2)
-    ]
-    assert answers[0] == answers[1] != "ok"
+    assert await draw(policies) == await draw(policies) != "ok"

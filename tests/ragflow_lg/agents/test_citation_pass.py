@@ -1,6 +1,5 @@
 from typing import Any, cast
 
-import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.services.references import build_chunks, citation_number
@@ -10,6 +9,7 @@ from tests.fakes.canvas import node
 from tests.fakes.prompts import head_of
 from tests.fakes.regions import runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, fake_services
+from tests.harness.rows import each_row
 
 LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}))
 FOUND = build_chunks([("Laos", "http://wiki.test/Laos", "Vientiane is the capital.", 1.0)])
@@ -40,7 +40,7 @@ async def test_an_answer_is_streamed_from_its_first_citation_on() -> None:
     assert len(turn.model.requests) == 2
 
 
-@pytest.mark.parametrize("second", [Reply("Nothing better."), Reply(error="down"), Reply("It is [ID:1000].")])
+@each_row("second", [Reply("Nothing better."), Reply(error="down"), Reply("It is [ID:1000].")])
 async def test_the_original_answer_is_shown_if_rewriting_adds_nothing(second: Reply) -> None:
     turn = await play_agent([LOOK, Reply("<think>hm</think>It is Vientiane [ID:1000]."), second], CITES)
     assert (turn.run.status, turn.run.answer) == ("succeeded", "It is Vientiane.")
@@ -52,20 +52,12 @@ async def test_a_rewrite_that_fails_midway_is_a_failure() -> None:
     assert (turn.run.status, turn.run.answer) == ("failed", f"It is [ID:{NUMBER}] Vien")
 
 
-async def test_text_before_further_calls_is_shown_before_them() -> None:
-    more = tool_calls(("wikipedia_search_0", {"query": "more"}), text="Looking again. ")
-    replies = [LOOK, more, Reply(f"So [ID:{NUMBER}].")]
-    turn = await play_agent(replies, CITES)
-    notice = "<think>Running the wikipedia_search_0 tool...</think>"
-    assert turn.outputs["content"] == f"{notice}Looking again. {notice}So [ID:{NUMBER}]."
-
-
 async def test_the_beginning_of_an_interrupted_answer_is_shown() -> None:
     turn = await play_agent([LOOK, Reply(chunks=["It is Vien"], error="down")], CITES)
     assert (turn.run.status, turn.run.answer) == ("failed", "It is Vien")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("turns", "replies", "answer"),
     [
         (4, ["Vientiane.", f"Vientiane [ID:{NUMBER}]."], f"Vientiane [ID:{NUMBER}]."),

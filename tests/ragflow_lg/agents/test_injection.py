@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.canvas import canvas, node
 from tests.fakes.policies import Canvases, catalog_with, entry
 from tests.fakes.regions import runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.harness.rows import each_row
 
 HOSTILE = "{{ 7*7 }} {% set x = 1 %}{{ x }} {sys.query} {{sys.query}} {a@content} {secret@result} ${env.key} {item}"
 
@@ -20,12 +19,6 @@ def hostile() -> str:
 
 CATALOG = catalog_with(Hostile=hostile)
 ASK = tool_calls(("Hostile_0", {}))
-
-
-async def test_later_rounds_see_the_unchanged_text() -> None:
-    turn = await play_agent([ASK, Reply("ok")], {"tools": [entry("Hostile")]}, catalog=CATALOG)
-    assert turn.tool_results == [HOSTILE]
-    assert turn.model.requests[1][1].system == turn.model.requests[0][1].system
 
 
 async def answer_of(reply: str, reader: dict[str, Any], last: str) -> str:
@@ -47,13 +40,13 @@ async def answer_of(reply: str, reader: dict[str, Any], last: str) -> str:
     return run.answer
 
 
-@pytest.mark.parametrize("script", ["[{a@content}]", "{% if true %}[{a@content}]{% endif %}", "[{{ a@content }}]"])
+@each_row("script", ["[{a@content}]", "{% if true %}[{a@content}]{% endif %}", "[{{ a@content }}]"])
 async def test_a_transform_does_not_interpret_the_result(script: str) -> None:
     reader = {"t": node("StringTransform", {"method": "merge", "script": script}, ["out"])}
     assert f"[{HOSTILE}]" in await answer_of(HOSTILE, reader, "<{t@result}>")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "last",
     ["<{a@content}>", "{% if true %}<{a@content}>{% endif %}", "{% for n in [1] %}<{{ a@content }}>{% endfor %}"],
 )
@@ -90,3 +83,6 @@ async def test_nested_agents_and_canvases_get_the_unchanged_result() -> None:
     turn = await play_agent(replies, {"tools": tools}, deployment=Canvases({"c": inner}), is_shown=False)
     assert turn.model.requests[1][1].messages[-1]["content"] == HOSTILE
     assert turn.tool_results == [HOSTILE, f"{HOSTILE}|{HOSTILE}"]
+    turn = await play_agent([ASK, Reply("ok")], {"tools": [entry("Hostile")]}, catalog=CATALOG)
+    assert turn.tool_results == [HOSTILE]
+    assert turn.model.requests[1][1].system == turn.model.requests[0][1].system

@@ -104,33 +104,6 @@ def killed(tmp_path: Path) -> KilledAgent:
     return KilledAgent(tmp_path)
 
 
-def test_the_run_asks_about_an_interrupted_once_only_tool(killed: KilledAgent) -> None:
-    @function_tool(runs_once=True)
-    def send(to: str) -> str:
-        killed.note(to)
-        killed.die_once()
-        return "sent"
-
-    replies = [first(("Send_0", {"to": "ada"})), Reply("Done.")]
-    outcome = killed.play({"Send": send}, replies, [entry("Send")], decisions=[CONTINUE])
-    assert killed.actions == ["ada"]
-    assert outcome["status"] == "succeeded"
-    assert "unknown whether it took effect" in outcome["results"][0]
-
-
-def test_an_interrupted_once_only_tool_is_called_again_if_the_user_wants_it(killed: KilledAgent) -> None:
-    @function_tool(runs_once=True)
-    def send(to: str) -> str:
-        killed.note(to)
-        killed.die_once()
-        return "sent"
-
-    replies = [first(("Send_0", {"to": "ada"})), Reply("Done.")]
-    outcome = killed.play({"Send": send}, replies, [entry("Send")], decisions=[RUN_AGAIN])
-    assert killed.actions == ["ada", "ada"]
-    assert (outcome["status"], outcome["results"]) == ("succeeded", ["sent"])
-
-
 def test_an_interrupted_once_only_tool_is_not_repeated_next_to_others(tmp_path: Path, reopen_shared: OpenStore) -> None:
     killed = KilledAgent(tmp_path, reopen_shared)
 
@@ -173,18 +146,6 @@ def test_the_run_does_not_ask_about_a_once_only_tool_that_has_returned(killed: K
     assert (outcome["status"], outcome["results"]) == ("succeeded", ["sent", "seen"])
 
 
-def test_any_other_interrupted_tool_is_called_again(killed: KilledAgent) -> None:
-    def look(at: str) -> str:
-        killed.note(at)
-        killed.die_once()
-        return "seen"
-
-    replies = [first(("Look_0", {"at": "ada"})), Reply("Done.")]
-    outcome = killed.play({"Look": look}, replies, [entry("Look")])
-    assert killed.actions == ["ada", "ada"]
-    assert outcome["results"] == ["seen"]
-
-
 SEND = node("Send", {"arguments": {"to": "{sys.query}"}}, ["m"])
 SHOW = node("Message", {"content": "{s@result}"})
 BY_AGENT = node("Agent", {"llm_id": "m@T", "prompts": "{sys.query}", "tools": [entry("Send")]}, ["m"])
@@ -216,6 +177,7 @@ SUB_AGENT = {
 SUB_SUB_AGENT = {"component_name": "Agent", "name": "Top", "params": {"llm_id": "m@T", "tools": [SUB_AGENT]}}
 ASKED = {"user_prompt": "send it", "reasoning": "", "context": ""}
 PLACES: dict[str, tuple[tuple[str, Any], Any, list[Reply]]] = {
+    "tool": (("Send_0", {"to": "ada"}), entry("Send"), []),
     "agent": (("Sub_0", ASKED), SUB_AGENT, [INNER_CALL]),
     "agent of an agent": (
         ("Top_0", {**ASKED, "user_prompt": "delegate it"}),
@@ -277,12 +239,8 @@ def test_completed_steps_of_a_nested_canvas_are_not_repeated(killed: KilledAgent
         replace(tool_calls(("Note_0", {"text": "two"})), match="<one>"),
         Reply("Inner.", match="<two>"),
     ]
-    outcome = killed.play(
-        {"Note": note, "Die": die},
-        replies,
-        [entry("Canvas", canvas="c")],
-        deployment=Canvases({"c": inner}),
-    )
+    tools = {"Note": note, "Die": die}
+    outcome = killed.play(tools, replies, [entry("Canvas", canvas="c")], deployment=Canvases({"c": inner}))
     assert killed.actions == ["one", "two", "dying", "dying"]
     assert outcome == {"results": ["First <one>.\n\nInner."], "status": "succeeded", "usage": 4}
 

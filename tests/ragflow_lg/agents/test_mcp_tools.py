@@ -1,14 +1,11 @@
 import asyncio
-import time
 from typing import Any
-
-import pytest
 
 from ragflow_lg.agents.mcp_tools import mcp_findings
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.runs.runner import Run
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolPermits, ToolPolicies
-from tests.fakes.agents import AgentTurn, play_agent, tool_calls
+from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.canvas import node
 from tests.fakes.mcp_servers import FakeServer, servers_of, text_of, tiny
 from tests.fakes.regions import runner_of
@@ -24,12 +21,9 @@ def server_entry(id_: str = "s", **tools: Any) -> dict[str, Any]:
 
 async def call_result(answer: Any, arguments: Any = None, schema: Any = None) -> str:
     """Return the result of one call as the model sees it."""
-    entry = server_entry(t={"description": "d", "inputSchema": schema or {}})
-    turn = await play_agent(
-        [tool_calls(("t_0", arguments or {})), Reply("done")],
-        {"tools": [], "mcp": [entry]},
-        servers={"s": FakeServer(answer)},
-    )
+    params = {"tools": [], "mcp": [server_entry(t={"description": "d", "inputSchema": schema or {}})]}
+    replies = [tool_calls(("t_0", arguments or {})), Reply("done")]
+    turn = await play_agent(replies, params, servers={"s": FakeServer(answer)})
     assert turn.outputs["content"].endswith("done")
     return turn.tool_results[0]
 
@@ -69,9 +63,8 @@ async def test_mcp_tools_are_numbered_after_those_of_the_canvas_across_servers()
     ],
 )
 async def test_a_schema_is_read_in_every_form(declaration: Any, expected: Any) -> None:
-    turn = await play_agent(
-        [Reply("x")], {"tools": [], "mcp": [server_entry(t=declaration)]}, servers={"s": FakeServer()}
-    )
+    params = {"tools": [], "mcp": [server_entry(t=declaration)]}
+    turn = await play_agent([Reply("x")], params, servers={"s": FakeServer()})
     parameters = dict(turn.model.requests[0][1].tools[0].parameters)
     if expected == "wrapped":
         expected = {"type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a"]}
@@ -95,9 +88,11 @@ async def test_a_schema_is_read_in_every_form(declaration: Any, expected: Any) -
 )
 async def test_every_answer_of_a_server_becomes_a_result(answer: Any, text: str) -> None:
     assert await call_result(answer) == text
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(a+)+$"}}}
+    assert await call_result(answer, {"a": "a" * 60 + "!"}, schema) == text  # no pattern is evaluated
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "arguments", "problem"),
     [
         (ADD, {"a": "1", "b": 2}, "Invalid arguments: a: '1' is not of type 'integer'."),
@@ -110,25 +105,17 @@ async def test_arguments_are_checked_before_the_call(schema: Any, arguments: Any
     assert problem in await call_result(AssertionError("called"), arguments, schema)
 
 
-async def test_a_pattern_in_a_schema_is_not_evaluated() -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(a+)+$"}}}
-    assert await call_result(ServerAnswer(("ok",)), {"a": "a" * 60 + "!"}, schema) == "ok"
-
-
-async def setup_error(mcp: Any, servers: Any) -> str:
-    turn: AgentTurn = await play_agent([Reply("x")], {"mcp": mcp}, servers=servers, is_shown=False)
+@each_row(
+    ("id_", "servers", "problems"),
+    [
+        ("wetter", {}, ["no MCP server 'wetter' in the settings", '[mcp."wetter"]']),
+        ("s", {"s": FakeServer(denied="t")}, ["do not allow 't'"]),
+    ],
+)
+async def test_what_the_settings_do_not_have_or_allow_is_an_error(id_: str, servers: Any, problems: list[str]) -> None:
+    turn = await play_agent([Reply("x")], {"mcp": [server_entry(id_, t={})]}, servers=servers, is_shown=False)
     assert turn.model.requests == []
-    return turn.run.error or ""
-
-
-async def test_an_unknown_server_is_reported_with_its_setting() -> None:
-    error = await setup_error([server_entry("wetter", t={})], {})
-    assert "no MCP server 'wetter' in the settings" in error
-    assert '[mcp."wetter"]' in error
-
-
-async def test_a_tool_that_the_settings_do_not_allow_is_an_error() -> None:
-    assert "do not allow 't'" in await setup_error([server_entry(t={})], {"s": FakeServer(denied="t")})
+    assert [problem for problem in problems if problem not in (turn.run.error or "")] == []
 
 
 async def test_permits_of_the_deployment_match_tools_by_server() -> None:
@@ -156,10 +143,10 @@ async def test_cancelling_the_run_ends_the_call_at_once() -> None:
         reading = asyncio.create_task(_read(run))
         while not servers["s"].is_busy:
             await asyncio.sleep(0.001)
-        started = time.monotonic()
         run.cancel()
-        await reading
-        assert (run.status, time.monotonic() - started < 20) == ("cancelled", True)
+        async with asyncio.timeout(60):
+            await reading
+        assert run.status == "cancelled"
         assert await text_of(servers, "echo", a=1) == '{"a": 1}'
 
 
@@ -187,8 +174,3 @@ async def _read(run: Run) -> None:
 def test_invalid_entries_are_reported_with_their_path(entry: Any, path: Any, severity: str) -> None:
     (finding,) = mcp_findings([entry])
     assert (finding.code, finding.path, finding.severity) == ("params-invalid", path, severity)
-
-
-@pytest.mark.parametrize("entry", [{"mcp_id": "s"}, {"mcp_id": "s", "tools": {}}, server_entry(t={"parameters": {}})])
-def test_valid_entries_have_no_findings(entry: Any) -> None:
-    assert list(mcp_findings([entry])) == []

@@ -1,14 +1,11 @@
 import json
 from typing import Any
 
-import pytest
-
 from ragflow_lg.models.prompt_texts import PROMPTS
 from tests.fakes.agents import TOOLS, WIKI, page, play_agent
 from tests.fakes.prompts import GUIDELINES
-from tests.fakes.regions import play_run as play
 from tests.fakes.services import Reply, ScriptedModel
-from tests.stores import OpenStore
+from tests.harness.rows import each_row
 
 TOOL: dict[str, Any] = {"component_name": "LookUp", "name": "LookUp", "params": {}}
 PLAN: dict[str, Any] = {"strategy": "plan_and_reflect", "tools": [TOOL]}
@@ -20,6 +17,7 @@ def plan(*names: str, query: str = "Laos", tool: str = "look_up_0") -> Reply:
 
 
 COMPLETE = plan("complete_task", query="")
+STEPS = ("TASK_ANALYSIS", "PLAN_GENERATION", "REFLECTION", "PLAN_GENERATION")
 
 
 async def test_earlier_steps_are_thoughts_and_the_answer_is_shown() -> None:
@@ -28,10 +26,8 @@ async def test_earlier_steps_are_thoughts_and_the_answer_is_shown() -> None:
     thoughts = "A capital is asked for.\nRunning the look_up_0 tool...Found.\n"
     assert turn.outputs["content"] == f"<think>{thoughts}</think>Vientiane."
     systems = [request.system for _, request in turn.model.requests]
-    names = ("TASK_ANALYSIS", "PLAN_GENERATION", "REFLECTION", "PLAN_GENERATION")
-    assert [system.startswith(PROMPTS[name.lower()].text) for system, name in zip(systems, names, strict=False)] == [
-        True
-    ] * 4
+    for system, name in zip(systems, STEPS, strict=False):
+        assert system.startswith(PROMPTS[name.lower()].text)
     assert systems[4] == GUIDELINES
     last: Any = turn.model.requests[4][1].messages
     assert [message["role"] for message in last] == ["user", "assistant", "user", "assistant", "user"]
@@ -45,7 +41,7 @@ async def test_calls_next_to_complete_task_are_made() -> None:
     assert "The capital is Vientiane." in turn.model.requests[-1][1].messages[-1]["content"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reply", "problem"),
     [
         ("I would look it up.", "Respond with a JSON list of calls"),
@@ -60,7 +56,7 @@ async def test_an_invalid_plan_costs_a_round_and_is_reported_to_the_model(reply:
     assert problem in turn.model.requests[2][1].messages[-1]["content"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "reply",
     [
         '{"name": "look_up_0", "arguments": {"query": "Laos"}}',
@@ -75,17 +71,11 @@ async def test_plans_are_read_leniently(reply: str) -> None:
 
 
 async def test_sections_of_the_system_prompt_replace_the_prompts() -> None:
-    names = ("TASK_ANALYSIS", "PLAN_GENERATION", "REFLECTION")
-    sections = "".join(f"<{name}>Own {name}.</{name}>" for name in names)
+    sections = "".join(f"<{name}>Own {name}.</{name}>" for name in STEPS[:3])
     replies = [Reply("Hm."), plan(), Reply("Good."), COMPLETE, Reply("A.")]
     turn = await play_agent(replies, {**PLAN, "cite": True, "sys_prompt": f"Be kind.{sections}"}, catalog=TOOLS)
     systems = [request.system for _, request in turn.model.requests]
-    assert [system.splitlines()[0] for system in systems[:4]] == [
-        "Own TASK_ANALYSIS.",
-        "Own PLAN_GENERATION.",
-        "Own REFLECTION.",
-        "Own PLAN_GENERATION.",
-    ]
+    assert [system.splitlines()[0] for system in systems[:4]] == [f"Own {name}." for name in STEPS]
     assert systems[4] == f"Be kind.\n\n{GUIDELINES}"
 
 
@@ -115,15 +105,3 @@ async def test_a_schema_is_requested_for_the_final_answer_only() -> None:
         *others, last = (request for _, request in model.requests)
         assert all(request.schema is None and "JSON schema" not in request.system for request in others)
         assert (last.schema is not None, "JSON schema" in last.system) == (model.has_schemas, not model.has_schemas)
-
-
-async def test_completed_steps_are_not_repeated_when_the_turn_resumes(reopen: OpenStore) -> None:
-    async with reopen() as store:
-        look = plan(query="Laos", tool="wikipedia_search_0")
-        params = {"strategy": "plan_and_reflect", "tools": [WIKI]}
-        first = await play_agent([Reply("Hm."), look, Reply("Goo", hangs=True)], params, store=store)
-        assert (first.run.status, len(first.http.requests)) == ("cancelled", 1)
-        first.model.replies += [Reply("Good."), COMPLETE, Reply("Vientiane.")]
-        run = first.runner.continue_("s")
-        answer, _ = await play(run)
-    assert (answer, len(first.model.requests), len(first.http.requests)) == ("Vientiane.", 6, 1)

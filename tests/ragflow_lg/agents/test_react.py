@@ -1,12 +1,10 @@
 import json
 from typing import Any
 
-from tests.fakes.agents import TOOLS, WIKI, play_agent
+from tests.fakes.agents import TOOLS, play_agent
 from tests.fakes.prompts import head_of
-from tests.fakes.regions import play_run as play
 from tests.fakes.services import Reply, ScriptedModel
 from tests.harness.rows import each_row
-from tests.stores import OpenStore
 
 
 def call_of(name: str, **arguments: Any) -> str:
@@ -61,11 +59,6 @@ async def test_the_last_round_requests_the_answer_only() -> None:
     assert "look_up_0" not in last.system
 
 
-async def test_an_error_of_the_endpoint_is_an_error() -> None:
-    turn = await play_agent([Reply(error="answered 400: no credit")], REACT, catalog=TOOLS, is_shown=False)
-    assert "no credit" in (turn.run.error or "")
-
-
 async def test_the_schema_applies_to_the_final_answer_only_even_for_models_with_schemas() -> None:
     outputs = {"structured": {"type": "object", "properties": {"city": {"type": "string"}}}}
     replies = [LOOK, Reply('{"city": "A"}')]
@@ -73,14 +66,3 @@ async def test_the_schema_applies_to_the_final_answer_only_even_for_models_with_
     turn = await play_agent(replies, {**REACT, "outputs": outputs}, catalog=TOOLS, is_shown=False, model=model)
     assert turn.outputs["structured"] == {"city": "A"}
     assert all(request.schema is None and "without calls" in request.system for _, request in model.requests)
-
-
-async def test_completed_steps_are_not_repeated_when_the_turn_resumes(reopen: OpenStore) -> None:
-    async with reopen() as store:
-        look = Reply(call_of("wikipedia_search_0", query="Laos"))
-        replies = [look, Reply("Vien", hangs=True)]
-        first = await play_agent(replies, {"strategy": "react", "tools": [WIKI]}, store=store)
-        assert (first.run.status, len(first.http.requests)) == ("cancelled", 1)
-        first.model.replies.append(Reply("Vientiane."))
-        answer, _ = await play(first.runner.continue_("s"))
-    assert (answer, len(first.model.requests), len(first.http.requests)) == ("Vientiane.", 3, 1)

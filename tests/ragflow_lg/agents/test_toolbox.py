@@ -3,7 +3,6 @@ import json
 from typing import Any
 
 import pytest
-from msgspec.structs import force_setattr
 from pydantic import BaseModel
 
 from ragflow_lg.agents.agent_run import MAX_CALLS
@@ -12,10 +11,12 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.spec import ComponentParams, ToolResult
 from ragflow_lg.component.tool import tool
 from ragflow_lg.services.http import HttpResponse
-from ragflow_lg.services.tool_policies import ToolPermits, ToolPolicies
 from tests.fakes.agents import TAVILY, WIKI, play_agent, tool_calls
 from tests.fakes.services import Reply
 from tests.harness.rows import each_row
+
+LOOK = tool_calls(("wikipedia_search_0", {"query": "x"}))
+EXTRACT = {"component_name": "TavilyExtract", "name": "Read", "params": {"api_key": "k"}}
 
 
 async def call_result(name: str, arguments: Any, tools: Any = (WIKI,), **more: Any) -> str:
@@ -32,12 +33,12 @@ async def call_result(name: str, arguments: Any, tools: Any = (WIKI,), **more: A
         ("wikipedia_search_0", "[1]", "must be a JSON object, got list"),
         ("wikipedia_search_0", {"query": {"a": 1}}, "Invalid arguments: query:"),
         ("wikipedia_search_0", '{"query": "Laos", "more": 1,}', "Vientiane is the capital."),
-        ("wikipedia_search_0", {}, ""),
-        ("wikipedia_search_0", " ", ""),
+        ("wikipedia_search_0", '{"query": null}', "query: This argument is required and must not be blank."),
+        ("tavily_extract_1", {"urls": []}, "urls: This argument is required and must not be blank."),
     ],
 )
 async def test_every_requested_call_has_a_result(name: str, arguments: Any, says: str) -> None:
-    assert says in await call_result(name, arguments)
+    assert says in await call_result(name, arguments, (WIKI, EXTRACT))
 
 
 async def test_long_names_are_truncated() -> None:
@@ -58,43 +59,10 @@ async def test_names_are_numbered_and_valid_for_every_provider() -> None:
     assert names[0].isascii()
 
 
-async def test_a_timeout_is_a_result() -> None:
-    class Slow:
-        async def send(self, request: Any) -> HttpResponse:
-            import asyncio
-
-            await asyncio.sleep(60)
-            raise AssertionError
-
-    import ragflow_lg.integrations.search.web_search as module
-
-    force_setattr(module.tavily_search, "timeout_s", 0.05)
-    try:
-        from tests.fakes import agents
-
-        real = agents.ScriptedHttp.send
-        agents.ScriptedHttp.send = Slow.send  # type: ignore[method-assign, assignment] - replaced for one test
-        try:
-            assert "within 0.05 s" in await call_result("tavily_search_0", {"query": "x"}, (TAVILY,))
-        finally:
-            agents.ScriptedHttp.send = real  # type: ignore[method-assign] - put back
-    finally:
-        force_setattr(module.tavily_search, "timeout_s", 12.0)
-
-
-async def test_schemas_of_arrays_include_their_items() -> None:
-    turn = await play_agent([Reply("hi")], {"tools": [TAVILY]})
-    schema = turn.model.requests[0][1].tools[0].parameters
-    assert schema["properties"]["include_domains"]["items"] == {"type": "string"}
-    assert json.dumps(schema)
-
-
 async def test_an_error_is_retried_and_then_reported_with_the_name_of_the_service() -> None:
     tool = {**WIKI, "params": {"max_retries": 2, "delay_after_error": 0}}
     answers = {"http://wiki.test": ServiceError("down")}
-    turn = await play_agent(
-        [tool_calls(("wikipedia_search_0", {"query": "x"})), Reply("ok")], {"tools": [tool]}, answers=answers
-    )
+    turn = await play_agent([LOOK, Reply("ok")], {"tools": [tool]}, answers=answers)
     assert turn.tool_results == ["Wikipedia error: down"]
     assert len(turn.http.requests) == 3
 
@@ -110,9 +78,7 @@ async def test_a_retry_waits_as_long_as_a_busy_service_asks(monkeypatch: pytest.
     monkeypatch.setattr("ragflow_lg.agents.toolbox.asyncio.sleep", note)
     tool = {**WIKI, "params": {"max_retries": 1, "delay_after_error": 0}}
     answers = {"http://wiki.test": ServiceError("busy", retry_after_s=7.0)}
-    await play_agent(
-        [tool_calls(("wikipedia_search_0", {"query": "x"})), Reply("ok")], {"tools": [tool]}, answers=answers
-    )
+    await play_agent([LOOK, Reply("ok")], {"tools": [tool]}, answers=answers)
     assert 7.0 in pauses
 
 
@@ -124,25 +90,9 @@ async def test_a_missing_setting_is_not_retried() -> None:
 async def test_a_result_that_cannot_be_stored_is_an_error_result() -> None:
     pages = [{"url": "http://e", "raw_content": "x" * (8 * 1024 * 1024 + 1)}]
     body = HttpResponse(200, {}, json.dumps({"results": pages}), "")
-    tool = {"component_name": "TavilyExtract", "name": "Reader", "params": {"api_key": "k"}}
     answers = {"http://t/extract": body}
-    assert "more than 8,388,608 bytes" in await call_result(
-        "tavily_extract_0", {"urls": ["http://e"]}, (tool,), answers=answers
-    )
-
-
-async def test_the_schema_names_the_required_argument() -> None:
-    turn = await play_agent([Reply("hi")], {"tools": [WIKI]})
-    schema = turn.model.requests[0][1].tools[0].parameters
-    assert schema["required"] == ["query"]
-    assert "default" not in schema["properties"]["query"]
-
-
-async def test_names_keep_their_numbers_if_a_tool_is_forbidden() -> None:
-    params = {"tools": [WIKI, TAVILY], "allowed_tools": None}
-    policies = ToolPolicies(ToolPermits(("TavilySearch",)))
-    turn = await play_agent([Reply("hi")], params, policies=policies)
-    assert [tool.name for tool in turn.model.requests[0][1].tools] == ["tavily_search_1"]
+    result = await call_result("tavily_extract_0", {"urls": ["http://e"]}, (EXTRACT,), answers=answers)
+    assert "more than 8,388,608 bytes" in result
 
 
 class Foreign(Exception):
@@ -152,23 +102,36 @@ class Foreign(Exception):
         raise ValueError
 
 
-@pytest.mark.parametrize("error", [RuntimeError("secret detail"), Foreign(), asyncio.CancelledError()])
-async def test_unexpected_exceptions_of_a_tool_are_reported_by_their_type(error: BaseException) -> None:
-    class Params(ComponentParams):
-        pass
+class Arguments(BaseModel):
+    query: str = ""
 
-    class Arguments(BaseModel):
-        query: str = ""
 
-    @tool("Odd", function="odd", params=Params, arguments=Arguments, description="Fails.")
-    async def odd(ctx: Any, params: Params, arguments: Arguments) -> ToolResult:
-        raise error
+SLOW = "Odd returned no result within 0.05 s."
+
+
+@each_row(
+    ("error", "says"),
+    [
+        (RuntimeError("secret detail"), "Odd failed: RuntimeError."),
+        (Foreign(), "Odd failed: Foreign."),
+        (asyncio.CancelledError(), "Odd failed: CancelledError."),
+        (None, SLOW),
+    ],
+)
+async def test_unexpected_exceptions_of_a_tool_and_a_timeout_are_results(
+    error: BaseException | None, says: str
+) -> None:
+    @tool("Odd", function="odd", params=ComponentParams, arguments=Arguments, description="Fails.", timeout_s=0.05)
+    async def odd(ctx: Any, params: ComponentParams, arguments: Arguments) -> ToolResult:
+        if error is not None:
+            raise error
+        await asyncio.Event().wait()
+        raise AssertionError
 
     catalog = load_catalog()
     catalog.add(odd)
     entry: dict[str, Any] = {"component_name": "Odd", "name": "Odd", "params": {}}
-    result = await call_result("odd_0", {"query": "x"}, (entry,), catalog=catalog)
-    assert result == f"Odd failed: {type(error).__name__}."
+    assert await call_result("odd_0", {"query": "x"}, (entry,), catalog=catalog) == says
 
 
 async def test_the_number_of_calls_per_round_is_limited() -> None:

@@ -47,6 +47,8 @@ UNREAD = [
 
 
 PLAIN = [
+    "1 < 2",
+    "a <tool",
     "It is <b>far</b>.",
     '```json\n{"name": "Ada"}\n```',
     '{"name": "Ada", "arguments": {"query": "Laos"}}',
@@ -85,20 +87,14 @@ async def test_several_tagged_calls_are_made_together() -> None:
     assert (turn.run.answer, len(turn.http.requests), len(turn.tool_results)) == ("ok", 2, 2)
 
 
-@pytest.mark.parametrize("text", UNREAD, ids=[text[:16] for text in UNREAD])
-async def test_other_texts_that_look_like_calls_are_shown_and_reported(
-    text: str, caplog: pytest.LogCaptureFixture
+@each_row(("text", "is_reported"), [*((text, True) for text in UNREAD), *((text, False) for text in PLAIN)])
+async def test_other_texts_are_shown_and_reported_if_they_look_like_calls(
+    text: str, is_reported: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.clear()
     turn = await play_agent([Reply(text)])
     assert (turn.run.status, turn.run.answer, turn.http.requests) == ("succeeded", text, [])
-    assert "looks like a tool call" in caplog.text
-
-
-@pytest.mark.parametrize("text", ["1 < 2", "a <tool", *PLAIN])
-async def test_plain_answers_are_shown_whole(text: str, caplog: pytest.LogCaptureFixture) -> None:
-    turn = await play_agent([Reply(text)])
-    assert turn.run.answer == text
-    assert "looks like a tool call" not in caplog.text
+    assert ("looks like a tool call" in caplog.text) is is_reported
 
 
 async def test_a_call_in_thinking_that_does_not_end_is_not_made(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import ForeignJsonError
-from ragflow_lg.base.foreign_json import SMALL_BYTES, read_foreign_json
+from ragflow_lg.base.foreign_json import read_foreign_json
 from ragflow_lg.base.json_scanner import JsonLimits, parse_foreign_json
 from tests.harness.rows import each_row
 
@@ -66,12 +66,6 @@ def test_a_value_that_cannot_be_stored_is_an_error() -> None:
         read_foreign_json("[" * 70 + "]" * 70, LIMITS)
     with pytest.raises(ForeignJsonError, match="cannot be used: A value has more than 100,000 entries"):
         read_foreign_json(json.dumps([1] * 110_000), LIMITS)
-
-
-def test_large_texts_are_read_in_a_worker() -> None:
-    assert read_foreign_json.is_small("x" * (SMALL_BYTES - 100), LIMITS)
-    assert not read_foreign_json.is_small("x" * (SMALL_BYTES + 1), LIMITS)
-    assert not read_foreign_json.is_small(b"x" * (SMALL_BYTES + 1), LIMITS)
 
 
 def test_brackets_and_commas_in_strings_do_not_count() -> None:

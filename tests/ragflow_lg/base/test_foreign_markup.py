@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from ragflow_lg.base.foreign_markup import MAX_HTML_CHARS, html_to_text, read_html_records
+from ragflow_lg.base.foreign_markup import MAX_HTML_CHARS, MAX_XML_CHARS, html_to_text, parse_xml, read_html_records
 from tests.harness.rows import each_row
 
 
@@ -76,3 +76,33 @@ def test_records_of_any_page_take_linear_time(part: str) -> None:
     start_s = time.process_time()
     read_html_records(part * (500_000 // len(part)), "r", FIELDS)
     assert time.process_time() - start_s < 5
+
+
+BOMB = (
+    "<!DOCTYPE a ["
+    + "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "x"}">' for n in range(9))
+    + "]><a>&e8;</a>"
+)
+
+
+def test_the_root_of_an_xml_text_is_returned() -> None:
+    assert (
+        parse_xml('<!DOCTYPE a PUBLIC "-//X//EN" "http://127.0.0.1:9/x.dtd"><a><b>t</b></a>', "a").findtext("b") == "t"
+    )
+
+
+@each_row(
+    ("text", "says"),
+    [
+        ("", "invalid XML"),
+        ("<a>", "invalid XML"),
+        ("<b/>", "unexpected XML document"),
+        (BOMB, "(invalid|unexpected) XML"),
+        ('<!DOCTYPE a [<!ENTITY f SYSTEM "file:///etc/passwd">]><a>&f;</a>', "unexpected XML document"),
+        ("<a>" * 5000 + "</a>" * 5000, "invalid XML"),
+        ("x" * (MAX_XML_CHARS + 1), "the limit is"),
+    ],
+)
+def test_other_xml_texts_are_refused(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        parse_xml(text, "a")

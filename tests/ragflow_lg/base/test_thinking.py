@@ -2,7 +2,6 @@ from ragflow_lg.base.thinking import (
     AnswerPart,
     ThinkingSplitter,
     find_thinking_problem,
-    split_thinking,
     split_thoughts,
     strip_tags,
     strip_thinking,
@@ -92,24 +91,10 @@ def test_a_tag_in_quotes_or_in_code_is_text(answer: str, thought: str) -> None:
         assert "".join(part.source for part in parts) == answer
 
 
-def test_a_thought_and_an_answer_may_end_and_begin_with_a_quotation_mark() -> None:
-    assert split_thoughts('<think>They say "hi"</think>"Hello"') == ('They say "hi"', '"Hello"')
-
-
 def test_closing_tags_withdraw_a_few_times_only() -> None:
     parts = split("a</think>" * 100 + "b")
     assert 1 <= sum(part.mark == "unopened" for part in parts) <= 10
     assert "</think>" not in "".join(part.text for part in parts)
-
-
-def test_a_whole_answer_is_split_like_its_pieces() -> None:
-    assert split_thinking("<think>hm</think>Yes <thin") == [
-        START,
-        AnswerPart("hm"),
-        END,
-        AnswerPart("Yes "),
-        AnswerPart("<thin"),
-    ]
 
 
 def test_the_size_of_the_pieces_makes_no_difference() -> None:

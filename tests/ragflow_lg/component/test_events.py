@@ -1,80 +1,78 @@
 import asyncio
-import json
-from typing import Any
 
 import pytest
 
 from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.ids import NodeId
+from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.events import AgentRecord, Delta, EngineEvent, EventSink
-from ragflow_lg.runs.wire.wire_events import Envelope
+from ragflow_lg.component.turn_context import TurnContext
+from tests.fakes.canvas import canvas, plan_of, text
+from tests.fakes.services import fake_services
 
-DELTA = Delta(NodeId("llm"), "x", "")
+PLAN = plan_of(canvas({"a": text(["b"]), "b": text()}))
 
-RECORD = AgentRecord(NodeId("a"), "a-->b", 3, "0.1", "thought", 7.5, {"iteration": 1, "text": "Hm."})
+
+def delta(text_: str = "x") -> Delta:
+    return Delta(NodeId("a"), text_)
+
+
+def context(sink: EventSink) -> tuple[RunContext, TurnContext]:
+    turn = TurnContext(fake_services(), sink)
+    return RunContext(PLAN, PLAN.nodes[NodeId("b")], turn, {}), turn
 
 
 def test_the_json_form_of_a_record() -> None:
-    assert RECORD.data() == {
-        "component_id": "a",
-        "path": "a-->b",
-        "visit": 3,
-        "caller": "0.1",
-        "kind": "thought",
-        "created_at": 7.5,
-        "is_replayed": False,
-        "iteration": 1,
-        "text": "Hm.",
-    }
+    record = AgentRecord(NodeId("a"), "a-->b", 3, "0.1", "thought", 7.5, {"iteration": 1, "text": "Hm."})
+    place = {"component_id": "a", "path": "a-->b", "visit": 3, "caller": "0.1"}
+    about = {"kind": "thought", "created_at": 7.5, "is_replayed": False}
+    assert record.data() == {**place, **about, "iteration": 1, "text": "Hm."}
 
 
-def test_a_record_can_be_sent_in_the_envelope_of_a_turn() -> None:
-    record: Any = RECORD
-    frame = json.loads(json.dumps(Envelope("m", 7, "t", "s").wrap(record)))
-    assert (frame["event"], frame["message_id"], frame["data"]["text"]) == ("agent_record", "m", "Hm.")
+async def test_a_slow_reader_makes_the_writer_wait_and_loses_nothing() -> None:
+    sink = EventSink(2)
+    ctx, _ = context(sink)
+
+    async def write() -> None:
+        for i in range(50):
+            await ctx.emit(delta(str(i)))
+        sink.close()
+
+    writer = asyncio.create_task(write())
+    read: list[str] = []
+    while events := await sink.take():
+        assert len(events) <= 2
+        read += [e.text for e in events if isinstance(e, Delta)]
+        await asyncio.sleep(0)
+    await writer
+    assert read == [str(i) for i in range(50)]
+    for _ in range(5):
+        await ctx.emit(delta())  # nobody reads: it does not wait
 
 
-async def test_a_waiting_reader_is_woken() -> None:
-    sink = EventSink()
-    reading = asyncio.create_task(sink.take())
-    await asyncio.sleep(0)
-    sink.put(DELTA)
-    sink.put(DELTA)
-    assert await reading == [DELTA, DELTA]
-
-
-async def test_a_full_sink_has_room_once_it_is_read() -> None:
+async def test_a_cancellation_reaches_a_waiting_writer() -> None:
     sink = EventSink(1)
-    sink.put(DELTA)
-    waiting = asyncio.create_task(sink.room())
+    ctx, turn = context(sink)
+    await ctx.emit(delta())
+    waiting = asyncio.create_task(ctx.emit(delta("never")))
     await asyncio.sleep(0)
-    assert sink.is_full
-    assert not waiting.done()
+    turn.cancel()
     await sink.take()
-    await waiting
-    assert not sink.is_full
-
-
-async def test_a_closed_sink_returns_the_rest_then_nothing() -> None:
-    sink = EventSink()
-    sink.put(DELTA)
-    sink.close()
-    sink.put(DELTA)
-    assert await sink.take() == [DELTA]
-    assert await sink.take() == []
+    with pytest.raises(RunCancelled):
+        await waiting
 
 
 async def test_events_are_handled_once_the_reader_asks_for_more() -> None:
     sink = EventSink()
     await sink.handled()
-    sink.put(DELTA)
+    sink.put(delta())
     handling = asyncio.create_task(sink.handled())
     await sink.take()
     await asyncio.sleep(0)
     assert not handling.done()
     reading = asyncio.create_task(sink.take())
     await handling
-    sink.put(DELTA)
+    sink.put(delta())
     await reading
     handling = asyncio.create_task(sink.handled())
     await asyncio.sleep(0)
@@ -93,21 +91,13 @@ async def _take_and_close(sink: EventSink) -> list[EngineEvent]:
 
 async def test_events_are_never_handled_if_the_reader_leaves_before() -> None:
     sink = EventSink(1)
-    sink.put(DELTA)
+    sink.put(delta())
     handling = asyncio.create_task(sink.handled())
     await sink.take()
     await asyncio.sleep(0)
     sink.close()
     with pytest.raises(RunCancelled):
         await handling
-    with pytest.raises(RunCancelled):
-        await sink.handled()
-
-
-async def test_an_event_that_a_closed_sink_drops_is_never_handled() -> None:
-    sink = EventSink()
-    sink.close()
-    await sink.handled()
-    sink.put(DELTA)
+    sink.put(delta())
     with pytest.raises(RunCancelled):
         await sink.handled()

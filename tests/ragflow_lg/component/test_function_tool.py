@@ -228,11 +228,6 @@ def test_a_decorated_function_stays_callable() -> None:
     assert (spec.limit_s(spec.params()), spec.description) == (3, "Say it.")
 
 
-def test_the_example_of_a_node_has_what_the_function_requires() -> None:
-    assert spec_of_function("AddDays", add_days).example.node_params == {"arguments": {"date": "{sys.query}"}}
-    assert spec_of_function("Now", lambda: "now").example.node_params == {}
-
-
 def test_unknown_arguments_are_reported() -> None:
     spec = spec_of_function("Later", add_days)
 

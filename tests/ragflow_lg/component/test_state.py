@@ -1,13 +1,10 @@
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.state import (
-    append,
     look_up,
-    merge,
     merge_messages,
     merge_outputs,
     merge_turn,
     output_patch,
-    read_replacement,
     replace_list,
 )
 from ragflow_lg.dsl.variable_references import parse_reference
@@ -37,11 +34,6 @@ def test_the_latest_error_and_the_latest_last_node_stay() -> None:
     assert merge_turn(record, {"number": 2}) == {"number": 2}
 
 
-def test_merge_and_append() -> None:
-    assert merge({"a": 1}, {"b": 2}) == {"a": 1, "b": 2}
-    assert append([1], [2]) == [1, 2]
-
-
 def test_references_are_looked_up() -> None:
     outputs = {"n": {"k": '{"a": [5]}', "none": None}}
     globals_: dict[str, JsonValue] = {"sys.files": ["f"], "env.a.b": 1, "env.a": {"b": 2, "c": 3}}
@@ -66,10 +58,3 @@ def test_a_message_with_an_existing_id_is_replaced_in_place() -> None:
     assert [message["content"] for message in merged] == ["c", "b", "d", "e"]
     assert first[0]["content"] == "a"
     assert merge_messages(merged, replace_list([])) == []
-
-
-def test_a_replacement_of_a_list_is_plain_json() -> None:
-    assert replace_list([1]) == {"__replace__": [1]}
-    assert append([1], replace_list([2])) == [2]
-    assert append([1], [2]) == [1, 2]
-    assert read_replacement([{"__replace__": []}]) is None

@@ -30,10 +30,6 @@ async def echo(ctx: Any, params: Params, arguments: Arguments) -> ToolResult:
     return ToolResult(text, {"formalized_content": text, "json": list(arguments.numbers), "tone": arguments.tone})
 
 
-async def run_echo(params: dict[str, Any], **more: Any) -> Any:
-    return (await run_component(echo, params, **more)).outputs["formalized_content"]
-
-
 async def test_as_a_node_its_arguments_are_parameters_with_their_types() -> None:
     params = {"times": 2, "query": "{a@x}!", "numbers": "{a@n}"}
     result = await run_component(echo, params, outputs={"a": {"x": "hi", "n": [1, 2]}})
@@ -41,16 +37,19 @@ async def test_as_a_node_its_arguments_are_parameters_with_their_types() -> None
     assert result.outputs["tone"] == "plain"
 
 
-async def test_the_query_defaults_to_that_of_the_turn() -> None:
-    assert await run_echo({}, globals={"sys.query": "q"}) == "q"
-
-
 @each_row(
-    ("query", "expected"),
-    [("sys.query", "q"), ("a@x", "hi"), ("b@x", "b@x"), ("ada@b.test", "ada@b.test"), ("a@x now", "a@x now")],
+    ("params", "expected"),
+    [
+        ({}, "q"),
+        ({"query": "sys.query"}, "q"),
+        *(({"query": text}, said) for text, said in (("a@x", "hi"), ("b@x", "b@x"), ("{a@year}", "2019"))),
+        *(({"query": text}, text) for text in ("ada@b.test", "a@x now")),
+    ],
 )
-async def test_a_bare_reference_counts_if_the_canvas_has_the_component(query: str, expected: str) -> None:
-    assert await run_echo({"query": query}, outputs={"a": {"x": "hi"}}, globals={"sys.query": "q"}) == expected
+async def test_a_bare_reference_counts_if_the_canvas_has_the_component(params: dict[str, Any], expected: str) -> None:
+    outputs = {"a": {"x": "hi", "year": 2019}}
+    result = await run_component(echo, params, outputs=outputs, globals={"sys.query": "q"})
+    assert result.outputs["formalized_content"] == expected
 
 
 @pytest.mark.parametrize("query", ["", "  \n", None, "{a@none}"])
@@ -58,10 +57,6 @@ async def test_a_tool_is_not_called_without_a_query(query: Any) -> None:
     result = await run_component(echo, {"query": query, "times": 3}, outputs={"a": {"none": None}})
     assert (result.error, result.outputs["formalized_content"]) == (None, "")
     assert "tone" not in result.outputs
-
-
-async def test_a_number_as_query_becomes_text() -> None:
-    assert await run_echo({"query": "{a@year}"}, outputs={"a": {"year": 2019}}) == "2019"
 
 
 async def test_arguments_that_do_not_fit_are_an_error_of_the_node() -> None:

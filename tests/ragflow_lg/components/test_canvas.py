@@ -3,8 +3,7 @@ import pytest
 from ragflow_lg.components.canvas import canvas as component
 from tests.fakes.canvas import canvas, node
 from tests.fakes.policies import Canvases
-from tests.fakes.regions import answer_of, runner_of
-from tests.fakes.run import run_component
+from tests.fakes.regions import answer_of
 
 SHOUT = canvas({"m": node("Message", {"content": "{sys.query}!"})})
 
@@ -27,19 +26,7 @@ async def test_every_round_of_an_iteration_runs_it_again() -> None:
     assert answer == ["a!", "b!"]
 
 
-async def test_its_failure_is_an_error_of_the_node() -> None:
-    components = {"c": node("Canvas", {"canvas": "shout"})}
-    run = runner_of(components, deployment=Canvases({"shout": SHOUT})).start("s", {"query": "q"})
-    async for _ in run:
-        pass
-    assert run.error == "Invalid arguments: 'query' is required and must be text."
-
-
 @pytest.mark.parametrize("params", [{}, {"canvas": "a", "path": "b.json"}])
 def test_exactly_one_of_canvas_and_path_is_required(params: dict[str, str]) -> None:
     findings = list(component.lint(component.params.model_validate(params)))
     assert [finding.code for finding in findings] == ["params-invalid"]
-
-
-async def test_a_node_without_a_compiled_canvas_fails() -> None:
-    assert (await run_component(component, {"canvas": "a"})).error == "The canvas was not compiled."

@@ -36,13 +36,14 @@ async def test_the_chosen_category_leads_to_all_its_targets() -> None:
     assert result.inputs == {"sys.query": "q2"}
 
 
+@each_row("answer", ["<think>tech</think>Biotechnology, I guess.", "Biotechnology, I guess.<think>billing, billing"])
 async def test_an_answer_without_a_category_takes_the_last_one_and_is_reported(
-    caplog: pytest.LogCaptureFixture,
+    answer: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    result = await ask(ScriptedModel([Reply("<think>tech</think>Biotechnology, I guess.")]))
-    assert result.targets == ("misc",)
-    assert result.outputs["category_name"] == "other"
-    assert result.outputs["unmatched_answer"] == "Biotechnology, I guess."
+    caplog.clear()
+    result = await ask(ScriptedModel([Reply(answer)]))
+    assert (result.targets, result.outputs["category_name"]) == (("misc",), "other")
+    assert result.outputs["unmatched_answer"].startswith("Biotechnology, I guess.")
     assert "Biotechnology, I guess." in caplog.text
 
 
@@ -53,27 +54,18 @@ async def test_an_empty_answer_is_requested_again_and_then_an_error() -> None:
     assert "empty answer" in str((await ask(ScriptedModel([Reply(""), Reply(" ")]))).error)
 
 
-@pytest.mark.parametrize("text", ["<think>Billing? Billing?", "<think>It is billing.</think>"])
+@each_row("text", ["<think>Billing? Billing?", "<think>It is billing.</think>"])
 async def test_thinking_does_not_decide(text: str) -> None:
     result = await ask(ScriptedModel([Reply(text)]))
     assert "only thinking" in str(result.error)
 
 
-async def test_thinking_with_other_marks_does_not_decide() -> None:
-    result = await ask(ScriptedModel([Reply("<thinking>Billing? Billing?</thinking>Tech")]))
-    assert result.targets == ("fix", "log")
-
-
-async def test_thinking_that_does_not_end_does_not_decide(caplog: pytest.LogCaptureFixture) -> None:
-    result = await ask(ScriptedModel([Reply("Well. <think>billing, billing")]))
-    assert (result.targets, "named no category" in caplog.text) == (("misc",), True)
-
-
-@pytest.mark.parametrize("text", ["Not billing, but", "tech"])
-async def test_an_answer_that_was_cut_off_is_reported(text: str, caplog: pytest.LogCaptureFixture) -> None:
-    await ask(ScriptedModel([Reply(text, end="length")]))
-    assert "was cut off" in caplog.text
-    assert text in caplog.text
+async def test_an_answer_that_was_cut_off_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    for text in ("Not billing, but", "tech"):
+        await ask(ScriptedModel([Reply(text, end="length")]))
+        assert "was cut off" in caplog.text
+        assert text in caplog.text
+        caplog.clear()
 
 
 async def test_the_model_sees_the_categories() -> None:
@@ -89,16 +81,11 @@ async def test_the_model_sees_the_categories() -> None:
     assert (request.sampling, request.thinking) == ({"temperature": 0.1}, "disabled")
 
 
-HISTORY = [
-    ["user", "q0"],
-    ["assistant", {"content": "a0"}],
-    ["user", "q1"],
-    ["assistant", {"content": "a\n1"}],
-    ["user", "q2"],
-]
+SAID = [["assistant", {"content": text}] for text in ("a0", "a\n1")]
+HISTORY = [["user", "q0"], SAID[0], ["user", "q1"], SAID[1], ["user", "q2"]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("window", "expected"),
     [
         (0, 'USER: "q2"'),
@@ -112,13 +99,10 @@ async def test_the_window_counts_this_turn(window: int, expected: str) -> None:
     assert conversation(model) == expected
 
 
-async def test_the_query_replaces_this_turns_entry_of_the_history() -> None:
+async def test_the_query_replaces_this_turns_entry_and_a_long_conversation_loses_its_oldest_messages() -> None:
     model = ScriptedModel([Reply("tech")])
     await ask(model, {"query": "{begin@field}"}, outputs={"begin": {"field": {"a": 1}}}, history=[["user", "other"]])
     assert conversation(model) == 'USER: "{"a": 1}"'
-
-
-async def test_a_long_conversation_loses_its_oldest_messages() -> None:
     model = ScriptedModel([Reply("tech")], context_tokens=400)
     history = [["user", "old" * 1000], ["assistant", {"content": "short"}], ["user", "q2"]]
     await ask(model, {"message_history_window_size": 5}, history=history)
@@ -139,17 +123,7 @@ async def test_a_failure_is_retried_and_can_lead_elsewhere() -> None:
     assert (result.error, result.targets) == ("quota", ("sorry",))
 
 
-def test_the_routes_are_the_categories() -> None:
-    routes = list(categorize.routes(bind(categorize, {"category_description": CATEGORIES})))
-    assert [(r.label, r.targets) for r in routes] == [
-        ("billing", ("bill",)),
-        ("tech", ("fix", "log")),
-        ("other", ("misc",)),
-    ]
-    assert routes[0].path == ("category_description", "billing", "to")
-
-
-@pytest.mark.parametrize(
+@each_row(
     ("examples", "expected"),
     [
         ("one\n two \n\n", ["one", "two"]),
@@ -165,22 +139,11 @@ def test_examples_are_read_in_every_form(examples: Any, expected: list[str]) -> 
 
 
 def test_the_items_of_a_graph_are_categories() -> None:
-    items = [
-        {"name": "a", "description": "d", "examples": [{"value": "e"}], "uuid": "u", "to": ["x"]},
-        {"name": "b", "to": "y"},
-        "odd",
-    ]
-    params = bind(categorize, {"items": items, "query": ""})
-    assert {name: (c.description, c.examples, c.to) for name, c in params.category_description.items()} == {
-        "a": ("d", ["e"], ["x"]),
-        "b": ("", [], ["y"]),
-    }
+    first = {"name": "a", "description": "d", "examples": [{"value": "e"}], "uuid": "u", "to": ["x"]}
+    params = bind(categorize, {"items": [first, {"name": "b", "to": "y"}, "odd"], "query": ""})
+    found = [(name, c.description, c.examples, c.to) for name, c in params.category_description.items()]
+    assert found == [("a", "d", ["e"], ["x"]), ("b", "", [], ["y"])]
     assert params.query.text == "sys.query"
-
-
-def test_items_next_to_categories_are_ignored() -> None:
-    params = bind(categorize, {"items": [{"name": "z", "to": "y"}], "category_description": CATEGORIES})
-    assert list(params.category_description) == list(CATEGORIES)
 
 
 @each_row(

@@ -26,14 +26,6 @@ async def test_values_that_are_not_maps_are_ignored() -> None:
     ]
 
 
-async def test_the_query_may_be_one_text() -> None:
-    assert await operate("select_keys", {"a": 1}, query="{env.v0}", select_keys=["a"]) == [{"a": 1}]
-
-
-async def test_an_unknown_component_is_an_error() -> None:
-    assert await operate("combine", query=["ghost@x"]) == "Can't find variable: 'ghost@x'"
-
-
 @pytest.mark.parametrize("keys", [["a", "c", "z"], "a, c", [{"name": "a"}, "c"]])
 async def test_select_and_remove_keys(keys: Any) -> None:
     entry = {"a": 1, "b": 2, "c": 3}

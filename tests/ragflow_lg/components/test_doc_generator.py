@@ -17,7 +17,7 @@ from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.components.doc_generator import doc_generator, file_name
 from ragflow_lg.services.code import Artifact, StoredArtifact
 from ragflow_lg.services.http import HttpResponse
-from ragflow_lg.services.reports import ImageLoader, Layout, ReportFormat, ReportRequest, WrittenReport
+from ragflow_lg.services.reports import ImageLoader, Layout, ReportRequest, WrittenReport
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.canvas import canvas, node, plan_of
 from tests.fakes.images import PNG
@@ -27,6 +27,7 @@ from tests.fakes.services import ScriptedHttp, fake_services
 from tests.harness.rows import each_row
 
 SETTINGS = ReportSettings(system_fonts=False)
+PLAIN = {"output_format": "markdown", "add_timestamp": False}
 
 
 class RecordedReports:
@@ -57,25 +58,13 @@ async def test_the_download_has_the_shape_of_ragflow() -> None:
     assert result.error is None
     (stored,) = artifacts.stored
     download = json.loads(result.outputs["download"])
-    assert list(download) == [
-        "doc_id",
-        "filename",
-        "mime_type",
-        "size",
-        "base64",
-        "preview_url",
-        "include_download_info_in_content",
-    ]
+    known = {name: download[name] for name in ("doc_id", "filename", "mime_type", "size")}
+    assert list(download) == [*known, "base64", "preview_url", "include_download_info_in_content"]
     assert base64.b64decode(download["base64"]) == stored.content
-    assert (download["doc_id"], download["mime_type"], download["size"]) == (
-        f"{1:032x}",
-        "text/html",
-        len(stored.content),
-    )
+    assert (known["doc_id"], known["mime_type"], known["size"]) == (f"{1:032x}", "text/html", len(stored.content))
     assert download["preview_url"] == f"/api/v1/agents/attachments/{1:032x}/preview?ext=html&mime_type=text%2Fhtml"
     assert download["include_download_info_in_content"] is False
-    known = ("doc_id", "filename", "mime_type", "size")
-    assert result.outputs == {**{name: download[name] for name in known}, "download": result.outputs["download"]}
+    assert result.outputs == {**known, "download": result.outputs["download"]}
     assert b"A [1]</h1>" in stored.content
 
 
@@ -118,16 +107,14 @@ async def test_parameters_become_the_layout() -> None:
     assert request.layout == Layout("H", "F", "W", "", False, 12)
 
 
-@pytest.mark.parametrize(
-    "params", [{}, {"content": ""}, {"content": "x", "font_size": 11}, {"content": "x", "output_format": "odt"}]
-)
+@each_row("params", [{}, {"content": ""}, {"content": "x", "font_size": 11}, {"content": "x", "output_format": "odt"}])
 def test_invalid_parameters_are_refused(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(doc_generator, params)
 
 
 async def test_thinking_is_removed_and_errors_of_references_are_shown() -> None:
-    params = {"content": "<think>t</think>a {ghost@x} {a@y}", "output_format": "markdown", "add_timestamp": False}
+    params = {**PLAIN, "content": "<think>t</think>a {ghost@x} {a@y}"}
     info = {"doc_id": "1", "filename": "f", "mime_type": "m"}
     result, artifacts, _ = await run(params, outputs={"a": {"y": info}})
     assert result.error is None
@@ -136,24 +123,15 @@ async def test_thinking_is_removed_and_errors_of_references_are_shown() -> None:
 
 async def test_large_files_are_not_repeated_in_the_download() -> None:
     settings = ReportSettings(system_fonts=False, inline_bytes=3)
-    small, _, _ = await run({"content": "abc", "output_format": "markdown", "add_timestamp": False}, settings=settings)
-    large, _, _ = await run({"content": "abcd", "output_format": "markdown", "add_timestamp": False}, settings=settings)
-    assert [json.loads(r.outputs["download"])["base64"] for r in (small, large)] == ["YWJj", ""]
-
-
-async def test_warnings_are_an_output() -> None:
-    result, _, _ = await run({"content": "ไทย"})
-    (warning,) = result.outputs["warnings"]
-    assert "Noto Sans Thai" in warning
+    results = [(await run({**PLAIN, "content": text}, settings=settings))[0] for text in ("abc", "abcd")]
+    assert [json.loads(result.outputs["download"])["base64"] for result in results] == ["YWJj", ""]
 
 
 async def test_images_come_from_the_files_of_the_agent() -> None:
     artifacts = NamedArtifacts()
     artifacts.files["/api/v1/documents/artifact/1.png"] = b"\x89PNG\r\n\x1a\n"
-    result, _, _ = await run(
-        {"content": "![a](/api/v1/documents/artifact/1.png) ![b](https://x/y.png)", "output_format": "html"},
-        artifacts=artifacts,
-    )
+    text = "![a](/api/v1/documents/artifact/1.png) ![b](https://x/y.png)"
+    result, _, _ = await run({"content": text, "output_format": "html"}, artifacts=artifacts)
     assert result.error is None
     assert len(result.outputs["warnings"]) == 2
 
@@ -172,11 +150,8 @@ async def test_images_of_the_web_are_fetched_only_if_the_settings_allow_it() -> 
 
 
 async def test_a_file_is_written_once_if_the_node_starts_again() -> None:
-    plan, steps, artifacts = (
-        plan_of(canvas({"a": node("DocGenerator", {"content": "x"})})),
-        MemorySteps(),
-        NamedArtifacts(),
-    )
+    steps, artifacts = MemorySteps(), NamedArtifacts()
+    plan = plan_of(canvas({"a": node("DocGenerator", {"content": "x", "output_format": "txt"})}))
     services = fake_services(reports=WorkerReports(SETTINGS, NoWorkers()), artifacts=artifacts)
     outputs: list[Any] = []
     for _ in range(2):
@@ -205,17 +180,13 @@ async def test_a_failure_fails_the_node() -> None:
 
 async def test_without_a_store_the_file_is_in_the_download() -> None:
     services = fake_services(reports=WorkerReports(SETTINGS, NoWorkers()))
-    params = {"content": "abc", "output_format": "markdown", "add_timestamp": False}
-    result = await run_component(doc_generator, params, services=services)
+    result = await run_component(doc_generator, {**PLAIN, "content": "abc"}, services=services)
     download = json.loads(result.outputs["download"])
     assert (download["base64"], download["preview_url"], len(download["doc_id"])) == ("YWJj", "", 32)
 
 
-FORMATS: tuple[ReportFormat, ...] = ("pdf", "docx")
-
-
-@pytest.mark.parametrize("format_", FORMATS)
-async def test_a_document_without_text_is_written(format_: ReportFormat) -> None:
+@each_row("format_", ["pdf", "docx"])
+async def test_a_document_without_text_is_written(format_: str) -> None:
     result, _, _ = await run({"content": "{a@x}", "output_format": format_}, outputs={"a": {"x": ""}})
     assert result.error is None
     assert result.outputs["size"] > 0

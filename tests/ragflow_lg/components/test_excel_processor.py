@@ -145,13 +145,6 @@ async def test_files_become_one_file() -> None:
     assert kept.files[1].content == b"n,t\n1,\n2,\n3,x\n4,\n"
 
 
-async def test_formulas_are_texts_unless_they_are_allowed() -> None:
-    kept = KeptFiles()
-    await process(kept, operation="output", transform_data="env.rows", output_format="csv")
-    await process(kept, operation="output", transform_data="env.rows", output_format="csv", allow_formulas=True)
-    assert [file.content for file in kept.files] == [b"a,b\n1,\n,'=x\n", b"a,b\n1,\n,=x\n"]
-
-
 def test_names_of_the_go_server_are_read() -> None:
     params: Params = bind(excel_processor, {"operation": "write", "file_ref": "env.a", "sheet_name": "first"})
     assert (params.operation, str(params.input_files[0]), params.sheet_selection) == ("output", "env.a", "first")

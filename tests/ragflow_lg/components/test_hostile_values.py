@@ -42,100 +42,75 @@ async def services() -> AsyncGenerator[Services]:
     await pool.aclose()
 
 
-ATTACKS: dict[str, tuple[str, dict[str, Any], Any, str]] = {
+def operation(name: str, **params: Any) -> tuple[str, dict[str, Any]]:
+    return "DataOperations", {"query": ["env.v"], "operations": name, **params}
+
+
+MANY_REFERENCES = "".join(f"{{env.v.{i}}}" for i in range(200))
+LONG_DELIMITERS = {"split_ref": "env.v", "delimiters": ["a" * 200_000 + "b", "c"]}
+PARTS = [{"group_name": "g", "variables": [f"env.v.{i % 9}.x" for i in range(3_000)]}]
+RULE = {"key": "k", "operator": "contains", "value": "a" * 500 + "b"}
+ATTACKS: dict[str, tuple[tuple[str, dict[str, Any]], Any, str]] = {
     "split at two long delimiters": (
-        "StringTransform",
-        {"split_ref": "env.v", "delimiters": ["a" * 200_000 + "b", "c"]},
+        ("StringTransform", LONG_DELIMITERS),
         "a" * 1_000_000,
         "Splitting the text did not finish within 1.5 s",
     ),
     "merge values in many spellings": (
-        "StringTransform",
-        {"method": "merge", "script": "{% if 0 %}" + "".join(f"{{env.v.{i}}}" for i in range(200)) + "{% endif %}"},
+        ("StringTransform", {"method": "merge", "script": "{% if 0 %}" + MANY_REFERENCES + "{% endif %}"}),
         [FOUR_MB] * 200,
         "The texts of the node exceed",
     ),
     "update many maps with many keys": (
-        "DataOperations",
-        {
-            "query": ["env.v"],
-            "operations": "append_or_update",
-            "updates": [{"key": str(i), "value": 1} for i in range(5_000)],
-        },
+        operation("append_or_update", updates=[{"key": str(i), "value": 1} for i in range(5_000)]),
         BIG_MAPS,
         "The updated maps would have more than",
     ),
     "rename many keys in many maps": (
-        "DataOperations",
-        {
-            "query": ["env.v"],
-            "operations": "rename_keys",
-            "rename_keys": [{"old_key": f"x{i}", "new_key": "y"} for i in range(20_000)],
-        },
+        operation("rename_keys", rename_keys=[{"old_key": f"x{i}", "new_key": "y"} for i in range(20_000)]),
         BIG_MAPS,
         "More than 1,000,000 keys would be renamed",
     ),
     "filter many maps by a long text": (
-        "DataOperations",
-        {
-            "query": ["env.v"],
-            "operations": "filter_values",
-            "filter_values": [{"key": "k", "operator": "contains", "value": "a" * 500 + "b"}] * 3_000,
-        },
+        operation("filter_values", filter_values=[RULE] * 3_000),
         [{"k": "a" * 999 + "b"} for _ in range(5_000)],
         "Filtering the maps did not finish within 1.5 s",
     ),
     "fill in a long text many times": (
-        "DataOperations",
-        {
-            "query": ["env.v"],
-            "operations": "append_or_update",
-            "updates": [{"key": str(i), "value": "x{env.v}"} for i in range(2_000)],
-        },
+        operation("append_or_update", updates=[{"key": str(i), "value": "x{env.v}"} for i in range(2_000)]),
         FOUR_MB,
         "The texts of the node exceed",
     ),
-    "parse formatted strings": (
-        "DataOperations",
-        {"query": ["env.v"], "operations": "literal_eval"},
-        [{"a": "[" + 'f"{a}",' * 14_000 + "]"}],
-        "",
-    ),
+    "parse formatted strings": (operation("literal_eval"), [{"a": "[" + 'f"{a}",' * 14_000 + "]"}], ""),
     "sort maps by many keys": (
-        "ListOperations",
-        {"query": "env.v", "operations": "sort", "sort_by": [f"k{i}" for i in range(20_000)]},
+        ("ListOperations", {"query": "env.v", "operations": "sort", "sort_by": [f"k{i}" for i in range(20_000)]}),
         BIG_MAPS[:5_000],
         "The list has too many items to sort them by 20,000 keys",
     ),
     "drop duplicates": (
-        "ListOperations",
-        {"query": "env.v", "operations": "drop_duplicates"},
+        ("ListOperations", {"query": "env.v", "operations": "drop_duplicates"}),
         [{"a": [i, i, i, i]} for i in range(15_000)],
         "",
     ),
     "read parts of JSON texts": (
-        "VariableAggregator",
-        {"groups": [{"group_name": "g", "variables": [f"env.v.{i % 9}.x" for i in range(3_000)]}]},
+        ("VariableAggregator", {"groups": PARTS}),
         ["[" + "1," * 500_000 + f"{i}]" for i in range(9)],
         "The node reads parts of a JSON text that has more than",
     ),
-    "show downloads many times": ("Message", {"content": "{env.v}" * 2_000}, DOWNLOADS, ""),
-    "show many tags": ("Message", {"content": "{env.v}"}, "<think></think>" * 60_000, ""),
+    "show downloads many times": (("Message", {"content": "{env.v}" * 2_000}), DOWNLOADS, ""),
+    "show many tags": (("Message", {"content": "{env.v}"}), "<think></think>" * 60_000, ""),
     "show many pieces after a long one": (
-        "Message",
-        {"content": "{env.v.0}" + "{env.v.1}." * 9_000},
+        ("Message", {"content": "{env.v.0}" + "{env.v.1}." * 9_000}),
         [FOUR_MB, "b"],
         "",
     ),
     "fill in a header many times": (
-        "Invoke",
-        {"url": "http://x.test", "headers": {"a": "{env.v}" * 2_000}},
+        ("Invoke", {"url": "http://x.test", "headers": {"a": "{env.v}" * 2_000}}),
         FOUR_MB,
         "The text would exceed",
     ),
     "ask with a prompt of a long text many times": (
-        "LLM",
-        {"llm_id": "m", "sys_prompt": "{env.v}" * 2_000},
+        ("LLM", {"llm_id": "m", "sys_prompt": "{env.v}" * 2_000}),
         FOUR_MB,
         "The text would exceed",
     ),
@@ -159,7 +134,7 @@ async def test_the_event_loop_stays_responsive_and_the_memory_bounded(
 ) -> None:
     monkeypatch.setattr(data_operations.filter_maps, "seconds", 1.5)
     monkeypatch.setattr(string_transform.split, "seconds", 1.5)
-    name, params, value, error = ATTACKS[attack]
+    (name, params), value, error = ATTACKS[attack]
     spec = SPECS.get(name)
     assert spec is not None
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -193,15 +168,14 @@ async def measure_lateness() -> AsyncGenerator[list[float]]:
 async def test_cancelling_a_run_kills_the_worker() -> None:
     pool = WorkerPool(size=2)
     await pool.start()
-    split = node("StringTransform", {"split_ref": "sys.query", "delimiters": ["a" * 200_000 + "b", "c"]})
+    split = node("StringTransform", {**LONG_DELIMITERS, "split_ref": "sys.query"})
     runner = Runner(compile_canvas(canvas({"s": split}), SPECS), replace(fake_services(), workers=pool))
     run = runner.start("s", {"query": "a" * 1_000_000})
     asyncio.get_running_loop().call_later(1.0, run.cancel)
-    begin = time.monotonic()
-    async for _ in run:
-        pass
+    async with asyncio.timeout(60):
+        async for _ in run:
+            pass
 
     assert run.status == "cancelled"
-    assert time.monotonic() - begin < 20
     assert len([process for process in pool.processes if process.is_usable]) == 1
     await pool.aclose()

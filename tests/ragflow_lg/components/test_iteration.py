@@ -3,7 +3,6 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.engine import scope
 from tests.fakes.canvas import canvas as document
@@ -12,6 +11,11 @@ from tests.fakes.regions import answer_of, assign, iteration, node, out, play_ru
 from tests.harness.rows import each_row
 
 ROW = {"row": text(script="{ii@index}:{ii@item}")}
+
+
+def bad(**params: Any) -> dict[str, Any]:
+    """Return a body that fails for an item that is no list."""
+    return {"bad": node("ListOperations", {"query": "ii@item", "operations": "head", "n": 1, **params})}
 
 
 @each_row(
@@ -24,7 +28,7 @@ async def test_outputs_have_one_entry_per_item_in_order(items: list[Any], expect
     assert await answer_of(components, inputs=items) == expected
 
 
-@pytest.mark.parametrize("count", [3, 4, 5, 8, 30])
+@each_row("count", [3, 4, 5, 8, 30])
 async def test_concurrent_rounds_start_in_waves(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scope, "WAVE_ROUNDS", 4)
     components = {**iteration(ROW, {"rows": "row@result"}, max_concurrency=3), **out("{it@rows}")}
@@ -51,28 +55,28 @@ async def test_waves_are_continued_where_they_were_interrupted(monkeypatch: pyte
     assert events.count("-row") == 8
 
 
-async def test_concurrent_rounds_do_not_store_the_list() -> None:
-    components = {**iteration(ROW, {"rows": "row@result"}, items="env.l", max_concurrency=2), **out("{it@rows}")}
-    variables = {"l": {"name": "l", "type": "array", "value": ["a", "b", "c"]}}
-    async with open_store("memory://") as store:
-        answer, _ = await play_run(runner_of(components, store=store, variables=variables).start("s", {}))
-        place: Any = {"configurable": {"thread_id": thread_of_session("s")}}
-        stored = [each.checkpoint["channel_values"].get("scope", {}) async for each in store.saver.alist(place)]
-    assert json.loads(answer) == ["0:a", "1:b", "2:c"]
-    assert any("began" in scope for scope in stored)
-    assert not any("items" in scope for scope in stored)
+async def test_its_item_starts_every_round_and_once_more_at_the_end() -> None:
+    components = {**iteration({"row": text()}, {"r": "row@result"}), **out("{ii@item}{ii@index}{ii@result}")}
+    answer, events = await play_run(runner_of(components).start("s", {"inputs": {"items": {"value": ["a", "b"]}}}))
+    assert answer == "b1b"
+    round_ = ["+ii", "-ii", "+row", "-row"]
+    assert events[2:-2] == ["+it", *round_, *round_, "+ii", "-ii", "-it"]
+
+
+async def test_an_exit_only_ends_the_round() -> None:
+    body = {"row": text(["bye"], "{ii@item}"), "bye": node("ExitLoop")}
+    assert await answer_of({**iteration(body, {"r": "row@result"}), **out("{it@r}")}, inputs=["a", "b"]) == ["a", "b"]
 
 
 async def test_after_an_error_no_further_wave_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scope, "WAVE_ROUNDS", 2)
-    bad = {"bad": node("ListOperations", {"query": "ii@item", "operations": "head", "n": 1})}
-    components = {**iteration(bad, {"r": "bad@result"}, max_concurrency=2), **out("x")}
+    components = {**iteration(bad(), {"r": "bad@result"}, max_concurrency=2), **out("x")}
     run = runner_of(components).start("s", {"inputs": {"items": {"value": [[1], "a", [2], [3]]}}})
     _, events = await play_run(run)
     assert (run.status, run.failed_node, events.count("+bad")) == ("failed", "bad", 2)
 
 
-@pytest.mark.parametrize("value", ["text", 5, {"a": 1}, None])
+@each_row("value", ["text", 5, {"a": 1}, None])
 async def test_a_value_that_is_not_a_list_is_an_error_of_the_node(value: Any) -> None:
     components = {**iteration(ROW, {"rows": "row@result"}), **out("{it@rows}")}
     run = runner_of(components).start("s", {"inputs": {"items": {"value": value}}})
@@ -93,11 +97,8 @@ async def test_an_output_of_an_unknown_component_is_a_list_of_empty_strings(at_o
 
 
 async def test_a_node_that_a_round_skips_yields_null() -> None:
-    body = {
-        "sw": switch(["yes"], ["no"], reference="ii@item"),
-        "yes": text(script="Y{ii@item}"),
-        "no": text(script="N"),
-    }
+    choice = switch(["yes"], ["no"], reference="ii@item")
+    body = {"sw": choice, "yes": text(script="Y{ii@item}"), "no": text(script="N")}
     components = {**iteration(body, {"yes": "yes@result", "no": "no@result"}), **out('{"y": {it@yes}, "n": {it@no}}')}
     items = await answer_of(components, inputs=["a", "", "b"])
     assert items == {"y": ["Ya", None, "Yb"], "n": [None, "N", None]}
@@ -170,26 +171,13 @@ async def test_every_entry_of_nested_iterations_starts_fresh() -> None:
 
 
 async def test_a_failing_body_stops_the_turn_unless_it_has_a_default() -> None:
-    bad = {"bad": node("ListOperations", {"query": "ii@item", "operations": "head", "n": 1})}
-    run = runner_of({**iteration(bad, {"r": "bad@result"}), **out("x")}).start(
-        "s", {"inputs": {"items": {"value": ["a"]}}}
-    )
+    components = {**iteration(bad(), {"r": "bad@result"}), **out("{it@r}")}
+    run = runner_of(components).start("s", {"inputs": {"items": {"value": ["a"]}}})
     _, events = await play_run(run)
-    assert (run.status, run.failed_node) == ("failed", "bad")
-    assert "-it" not in events
-    bad["bad"]["obj"]["params"] |= {"exception_method": "comment", "exception_default_value": "none"}
-    assert await answer_of({**iteration(bad, {"r": "bad@result"}), **out("{it@r}")}, inputs=["a", "b"]) == [
-        "none",
-        "none",
-    ]
-
-
-async def test_an_error_in_one_of_several_concurrent_rounds_stops_the_turn() -> None:
-    bad = {"bad": node("ListOperations", {"query": "ii@item", "operations": "head", "n": 1})}
-    components = {**iteration(bad, {"r": "bad@result"}, max_concurrency=2), **out("x")}
-    run = runner_of(components).start("s", {"inputs": {"items": {"value": [[1], "a", [2]]}}})
-    await play_run(run)
-    assert (run.status, run.failed_node) == ("failed", "bad")
+    assert (run.status, run.failed_node, "-it" in events) == ("failed", "bad", False)
+    default = bad(exception_method="comment", exception_default_value="none")
+    components = {**iteration(default, {"r": "bad@result"}), **out("{it@r}")}
+    assert await answer_of(components, inputs=["a", "b"]) == ["none", "none"]
 
 
 def test_concurrent_rounds_are_rejected_if_the_body_pauses_or_writes_shared_values() -> None:
@@ -213,9 +201,7 @@ async def test_the_item_and_its_index_can_be_collected(at_once: int) -> None:
     assert await answer_of(components, inputs=items) == [items, [0, 1], items, [0, 1], [1, 2]]
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"), [("x", ["<x>"]), (["x", "y"], ["<x>", "<y>"]), ({"a": 1}, ['<{"a": 1}>'])]
-)
+@each_row(("value", "expected"), [("x", ["<x>"]), (["x", "y"], ["<x>", "<y>"]), ({"a": 1}, ['<{"a": 1}>'])])
 async def test_the_simplified_form_reads_a_single_value_as_one_item(value: Any, expected: list[str]) -> None:
     inside = {"b": text(script="<{row}>", parent_id="it")}
     declared = {"o": {"ref": "b@result"}}

@@ -82,13 +82,6 @@ async def test_history_goes_before_the_prompts() -> None:
     assert [m["content"] for m in model.requests[0][1].messages] == ["r1", "two", "r2", "Q: hi"]
 
 
-@pytest.mark.parametrize("window", [0, 1])
-async def test_a_first_turn_has_no_history(window: int) -> None:
-    model = ScriptedModel([Reply("ok")])
-    await ask(model, {"message_history_window_size": window}, history=[["user", "hi"]])
-    assert len(model.requests[0][1].messages) == 1
-
-
 async def test_sampling_thinking_and_template_kwargs_are_sent() -> None:
     model = ScriptedModel([Reply("ok")])
     params = {"temperature": 0.5, "temperatureEnabled": True, "max_tokens": 64, "thinking": "enabled"}
@@ -99,12 +92,6 @@ async def test_sampling_thinking_and_template_kwargs_are_sent() -> None:
     assert request.template_kwargs == {"enable_thinking": True}
 
 
-async def test_override_sections_do_not_reach_the_model() -> None:
-    model = ScriptedModel([Reply("ok")])
-    await ask(model, {"sys_prompt": "Be short.<CITATION_GUIDELINES>x</CITATION_GUIDELINES>"})
-    assert model.requests[0][1].system == "Be short."
-
-
 @pytest.mark.parametrize(("has_vision", "images"), [(True, (IMAGE, IMAGE + "B")), (False, ())])
 async def test_images_are_sent_to_a_model_with_vision(has_vision: bool, images: tuple[str, ...]) -> None:
     model = ScriptedModel([Reply("ok")], has_vision=has_vision)
@@ -113,12 +100,6 @@ async def test_images_are_sent_to_a_model_with_vision(has_vision: bool, images: 
     request = model.requests[0][1]
     assert request.images == images
     assert request.messages[0]["content"] == "hi\n\ntext"
-
-
-async def test_a_long_request_is_truncated_to_the_context() -> None:
-    model = ScriptedModel([Reply("ok")], context_tokens=100)
-    await ask(model, {"prompts": "x" * 4000})
-    assert len(model.requests[0][1].messages[0]["content"]) == 97 * 4
 
 
 async def test_an_empty_question_is_an_error() -> None:
@@ -181,14 +162,6 @@ async def test_a_reasoning_channel_is_stored_between_tags() -> None:
     assert result.outputs["content"] == "<think>hm</think>so"
 
 
-async def test_a_failing_model_is_asked_again() -> None:
-    model = ScriptedModel([Reply(error="busy"), Reply("ok")])
-    result = await ask(model, {"max_retries": 1})
-    assert (result.outputs["content"], result.error) == ("ok", None)
-    model = ScriptedModel([Reply(error="busy"), Reply(error="down")])
-    assert (await ask(model, {"max_retries": 1})).error == "down"
-
-
 async def test_a_model_that_is_asked_again_withdraws_what_it_has_shown() -> None:
     model = ScriptedModel([Reply(chunks=["par"], error="lost"), Reply(chunks=["o", "k"])])
     result = await ask(model, {"max_retries": 1, "delay_after_error": 0}, streams_to=("out",))
@@ -242,17 +215,6 @@ async def test_only_the_last_invalid_answer_is_sent() -> None:
     assert len(last[1]["content"]) == 8192
 
 
-def test_only_an_answer_without_schema_streams() -> None:
-    assert llm.streams(bind(llm, {}))
-    assert llm.streams(bind(llm, {"outputs": {"content": {}, "structured": {}}}))
-    assert not llm.streams(bind(llm, STRUCTURED))
-
-
-def test_the_declared_outputs_depend_on_the_schema() -> None:
-    assert list(llm.output_names(bind(llm, {})) or ()) == []
-    assert list(llm.output_names(bind(llm, STRUCTURED)) or ()) == ["structured"]
-
-
 def test_an_invalid_schema_is_a_warning() -> None:
     wrong = {"outputs": {"structured": {"properties": {"a": {"type": "Text"}}}}}
     (finding,) = llm.lint(bind(llm, wrong))
@@ -281,11 +243,6 @@ def test_invalid_params_are_rejected(params: dict[str, Any]) -> None:
         bind(llm, params)
 
 
-def test_numbers_may_be_text_and_models_blank() -> None:
-    params = bind(llm, {"llm_id": None, "temperature": "0.1", "message_history_window_size": "3"})
-    assert (params.temperature, params.message_history_window_size) == (0.1, 3)
-
-
 class NoModels:
     """Has no model."""
 
@@ -296,22 +253,6 @@ class NoModels:
 async def test_a_missing_model_is_the_error_of_the_node() -> None:
     result = await run_component(llm, {"llm_id": "m@P"}, services=fake_services(models=NoModels()))
     assert result.error == "no model 'm@P'"
-
-
-async def test_this_turns_entry_of_the_history_is_omitted() -> None:
-    model = ScriptedModel([Reply("ok")])
-    prompts = [{"role": "assistant", "content": "Ready."}, {"role": "user", "content": "Q: {sys.query}"}]
-    await ask(model, {"prompts": prompts}, history=[["user", "hi"]])
-    assert [m["content"] for m in model.requests[0][1].messages] == ["Ready.", "Q: hi"]
-
-
-async def test_a_second_request_with_feedback_fits_the_context() -> None:
-    model = ScriptedModel([Reply("x" * 4000), Reply('{"a": "b"}')], context_tokens=1000)
-    history = [["user", "y" * 2800], ["assistant", {"content": "z"}], ["user", "hi"]]
-    await ask(model, {"max_retries": 1, "delay_after_error": 0, **STRUCTURED}, history=history)
-    first, second = (request.messages for _, request in model.requests)
-    assert [m["content"] for m in first] == ["y" * 2800, "z", "hi"]
-    assert [m["content"] for m in second[:2]] == ["hi", "x" * 1000]
 
 
 FOUND = {"chunks": {"61": {"id": "c", "content": "Rice needs water."}}, "doc_aggs": {}}

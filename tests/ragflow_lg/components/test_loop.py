@@ -3,22 +3,19 @@ from typing import Any
 import pytest
 
 from ragflow_lg.runs.wire.wire_events import WireNodeFinished
-from tests.fakes.canvas import canvas, diagnostics_of
+from tests.fakes.canvas import canvas, diagnostics_of, switch
 from tests.fakes.regions import answer_of, assign, form, loop, node, out, play_run, runner_of, text
 from tests.harness.rows import each_row
 
 COUNT = {"inc": assign("lp@n", "", "+=")}
 COUNT["inc"]["obj"]["params"]["variables"][0]["parameter"] = 1
+ABOVE_2 = {"variable": "lp@n", "operator": ">", "value": 2}
 
 
 def counting(*conditions: dict[str, Any], count: int = 9, logical: str = "and") -> dict[str, Any]:
     rows = [{"variable": "n", "input_mode": "constant", "type": "number", "value": 0}]
-    params: dict[str, Any] = {
-        "loop_termination_condition": list(conditions),
-        "logical_operator": logical,
-        "loop_variables": rows,
-    }
-    return {**loop(COUNT, count=count, **params), **out("{lp@n}")}
+    ends: dict[str, Any] = {"loop_termination_condition": list(conditions), "logical_operator": logical}
+    return {**loop(COUNT, count=count, loop_variables=rows, **ends), **out("{lp@n}")}
 
 
 @each_row(
@@ -30,18 +27,8 @@ def counting(*conditions: dict[str, Any], count: int = 9, logical: str = "and") 
         ([{"variable": "lp@n", "operator": "≥", "value": 3}], "and", 9, 3),
         ([{"variable": "n", "operator": "≥", "value": "3"}], "and", 9, 3),
         ([{"variable": "{n}", "operator": "=", "value": "env.stop", "input_mode": "variable"}], "and", 9, 5),
-        (
-            [{"variable": "lp@n", "operator": ">", "value": 2}, {"variable": "lp@n", "operator": "<", "value": 2}],
-            "and",
-            9,
-            9,
-        ),
-        (
-            [{"variable": "lp@n", "operator": ">", "value": 2}, {"variable": "lp@n", "operator": "<", "value": 1}],
-            "or",
-            9,
-            0,
-        ),
+        ([ABOVE_2, {"variable": "lp@n", "operator": "<", "value": 2}], "and", 9, 9),
+        ([ABOVE_2, {"variable": "lp@n", "operator": "<", "value": 1}], "or", 9, 0),
         ([{"variable": "lp@n", "operator": "≥", "value": 0}], "and", 9, 0),
     ],
 )
@@ -53,9 +40,25 @@ async def test_conditions_are_tested_before_each_round(
     assert await answer_of(components, variables=variables) == expected
 
 
-async def test_a_thousand_rounds_hit_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("langgraph._internal._config.DEFAULT_RECURSION_LIMIT", 100)  # LangGraph's own is 10,007
-    assert await answer_of(counting(count=1_000)) == 1_000
+async def test_many_rounds_hit_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("langgraph._internal._config.DEFAULT_RECURSION_LIMIT", 50)  # LangGraph's own is 10,007
+    assert await answer_of(counting(count=200)) == 200
+
+
+async def test_its_item_starts_every_round_and_once_more_at_the_end() -> None:
+    _, events = await play_run(runner_of({**loop({"x": text()}, count=1), **out("x")}).start("s", {"query": "q"}))
+    assert events[2:-2] == ["+lp", "+li", "-li", "+x", "-x", "+li", "-li", "-lp"]
+
+
+async def test_an_exit_leaves_the_loop_and_stops_other_branches_of_the_round() -> None:
+    more = switch(["bye"], ["on"], "end with", "lp@s")
+    more["obj"]["params"]["conditions"][0]["items"][0]["value"] = "xxx"
+    keep = assign("lp@s", "add@result", downstream=["sw"])
+    body = {"add": text(["keep"], "{lp@s}x"), "keep": keep, "sw": more, "bye": node("ExitLoop"), "on": text()}
+    assert await answer_of({**loop(body, count=9, variables={"s": ""}), **out("{lp@s}")}) == "xxx"
+    body = {"a": text(["bye", "b"]), "bye": node("ExitLoop"), "b": text(["c"]), "c": text()}
+    _, events = await play_run(runner_of({**loop(body), **out("x")}).start("s", {"query": "q"}))
+    assert ("+b" in events, "+c" in events, events[-3:]) == (True, False, ["-lp", "+out", "-out"])
 
 
 async def test_variables_start_as_constants_references_or_empty_values() -> None:
@@ -69,7 +72,7 @@ async def test_variables_start_as_constants_references_or_empty_values() -> None
     assert await answer_of(components, query="7") == [{"k": 1}, 7, 0]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "row",
     [
         {"variable": "a", "input_mode": "constant", "type": "number", "value": None},
@@ -83,7 +86,7 @@ async def test_an_incomplete_variable_is_an_error_of_the_node(row: dict[str, Any
     assert (run.status, run.failed_node, run.error) == ("failed", "lp", "Loop Variable is not complete.")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("condition", "reason"),
     [
         ({"variable": "lp@n", "operator": "resembles", "value": 1}, "Unknown operator"),
@@ -149,14 +152,14 @@ async def test_a_pause_in_a_loop_in_an_iteration_preserves_every_counter() -> No
     assert events[0] == "+ask"
 
 
-@pytest.mark.parametrize(
+INCOMPLETE = {"variable": "n", "input_mode": "variable", "type": "number", "value": "x"}
+
+
+@each_row(
     ("params", "code"),
     [
         ({"loop_termination_condition": [{"variable": "n", "operator": "is", "value": 1}]}, "reference-unknown-output"),
-        (
-            {"loop_variables": [{"variable": "n", "input_mode": "variable", "type": "number", "value": "x"}]},
-            "params-invalid",
-        ),
+        ({"loop_variables": [INCOMPLETE]}, "params-invalid"),
         ({"loop_variables": [{"variable": "n", "input_mode": "constant", "value": 1}]}, "params-invalid"),
     ],
 )

@@ -15,7 +15,7 @@ from ragflow_lg.services.reports import NoReports
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.canvas import canvas, node, plan_of
 from tests.fakes.memories import FakeMemories
-from tests.fakes.run import Result, bind, run_component
+from tests.fakes.run import Result, run_component
 from tests.fakes.sandbox_service import NamedArtifacts
 from tests.fakes.services import fake_services
 from tests.harness.rows import each_row
@@ -52,18 +52,6 @@ async def test_downloads_and_status_are_part_of_the_end_event() -> None:
     assert result.outputs == {"content": "see ", "downloads": [INFO]}
     finished = result.events[-1]
     assert getattr(finished, "end", None) == {"status": 201, "downloads": [INFO]}
-
-
-async def test_an_unknown_component_is_an_error() -> None:
-    result = await run_component(message, {"content": "a {ghost@x}"})
-    assert result.error == "Can't find variable: 'ghost@x'"
-
-
-async def test_alternatives_are_chosen_by_seed() -> None:
-    texts = {
-        (await run_component(message, {"content": ["x", "y"]}, seed=seed)).outputs["content"] for seed in range(1, 20)
-    }
-    assert texts == {"x", "y"}
 
 
 @pytest.mark.parametrize("content", ["a {a@x} b {a@x}{a@y}", "{{ 1 }}{a@x}{a@y}"])
@@ -118,11 +106,6 @@ async def test_a_text_is_converted_to_a_file(output_format: str, format_: str, s
     (stored,) = artifacts.stored
     assert stored.content.startswith(start)
     assert b"hidden" not in stored.content
-
-
-async def test_a_rendered_text_is_converted_too() -> None:
-    _, artifacts = await converted("markdown", "{% if true %}yes{% endif %}")
-    assert artifacts.stored[0].content == b"yes"
 
 
 @pytest.mark.parametrize("services", [{"reports": NoReports()}, {"artifacts": NoArtifacts()}])
@@ -180,12 +163,6 @@ async def test_a_user_of_any_type_has_a_memory(user: Any) -> None:
     assert len(memories.exchanges[0][1].user) > 0
 
 
-async def test_without_memories_nothing_is_written() -> None:
-    memories = FakeMemories({"m1": []})
-    await remember({"content": "Hello", "memory_ids": []}, memories)
-    assert memories.exchanges == []
-
-
 async def test_a_failing_memory_does_not_cost_the_text(caplog: pytest.LogCaptureFixture) -> None:
     result = await remember(MEMORY, FakeMemories({"m1": []}, error="the store is gone"))
     assert (result.outputs["content"], result.error) == ("Hello hmAnna", None)
@@ -203,8 +180,3 @@ async def test_a_hanging_memory_does_not_hold_the_turn_up(
     result = await remember(MEMORY, Hanging())
     assert result.error is None
     assert "it took too long" in caplog.text
-
-
-def test_the_memories_must_be_declared() -> None:
-    requirements = list(message.requires(bind(message, MEMORY)))
-    assert [(r.kind, r.name) for r in requirements] == [("memory", "m1"), ("memory", "gone")]

@@ -1,15 +1,12 @@
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from pydantic import ValidationError
 
-from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.spec import AnySpec
 from ragflow_lg.components.retrieval import MAX_QUESTION_CHARS, retrieval
-from ragflow_lg.services.knowledge import Dataset, DatasetSearch, SearchResult
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from ragflow_lg.services.memories import MemorySearch
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.knowledge import FakeKnowledge, chunk
@@ -92,14 +89,6 @@ async def test_invalid_datasets_are_an_error(params: dict[str, Any], value: Any,
     result, knowledge, _ = await search(params, outputs={"form": {"set": value}})
     assert problem in str(result.error)
     assert (result.outputs["formalized_content"], knowledge.searches) == (None, [])
-
-
-@pytest.mark.parametrize("entry", ["gone 1", "form@set"])
-async def test_the_log_says_how_to_create_a_missing_dataset(entry: str, caplog: pytest.LogCaptureFixture) -> None:
-    await search({"dataset_ids": [entry]}, outputs={"form": {"set": "gone 1"}})
-    assert "Dataset(gone 1) does not exist" in caplog.text
-    assert "ragflow-lg kb create NAME --id 'gone 1'" in caplog.text
-    assert "set [knowledge] url" in caplog.text
 
 
 async def test_datasets_with_different_embedding_models_are_an_error() -> None:
@@ -226,19 +215,6 @@ async def test_a_missing_knowledge_base_is_reported_with_its_setting() -> None:
     assert "[knowledge]" in str(result.error)
 
 
-class Slow(FakeKnowledge):
-    async def search(self, search: DatasetSearch) -> SearchResult:
-        await asyncio.sleep(60)
-        raise AssertionError
-
-
-async def test_a_slow_search_is_stopped() -> None:
-    assert retrieval.timeout_s == 12.0
-    quick = replace(retrieval, timeout_s=0.01)
-    result, _, _ = await search(DS1, Slow(), spec=quick)
-    assert "did not finish within 0.01 s" in str(result.error)
-
-
 async def test_documents_are_counted_over_all_results() -> None:
     rows = [chunk("a", "1"), chunk("b", "2"), chunk("c", "3", "tea.md")]
     docs = {"component_name": "Retrieval", "name": "D", "params": {**DS1, "top_n": 1, "function_name": "docs"}}
@@ -292,11 +268,6 @@ async def test_a_model_can_call_it_as_a_tool(answer: FakeKnowledge, text: str) -
 def test_invalid_params_are_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(retrieval, params)
-
-
-def test_its_aliases_are_registered() -> None:
-    names = ("SearchMyDataset", "search_my_dataset", "search_my_dateset")
-    assert [load_catalog().get(name) for name in names] == [retrieval] * 3
 
 
 def lint(params: dict[str, Any]) -> Sequence[str]:

@@ -136,12 +136,6 @@ async def test_simplified_cases_are_read() -> None:
     assert (await run_component(switch, params, outputs={"a": {"x": 1}})).targets == ("rest",)
 
 
-def test_the_current_form_is_not_rewritten() -> None:
-    assert switch.rewrite is not None
-    params = {"conditions": [case()], "cases": [], "end_cpn_ids": ["x"]}
-    assert switch.rewrite(params) is params
-
-
 @pytest.mark.parametrize(("logical", "problem"), [(None, "is missing"), ("", "is missing"), ("AND", "is 'AND'")])
 def test_a_logical_operator_that_is_not_known_is_reported(logical: str | None, problem: str) -> None:
     tests = [{"cpn_id": "sys.query", "operator": "=", "value": value} for value in "ab"]

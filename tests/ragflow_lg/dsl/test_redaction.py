@@ -49,11 +49,8 @@ def test_a_known_secret_is_found_in_every_spelling() -> None:
         cleaned = redactor.text(f"<{form}>")
         assert REDACTED in cleaned
         assert "cret" not in cleaned
-
-
-def test_short_values_and_templates_are_not_learned() -> None:
-    redactor = Redactor(["abc", "{env.api_key}", ""])
-    assert redactor.text("abc {env.api_key}") == "abc {env.api_key}"
+    short = Redactor(["abc", "{env.api_key}", ""])
+    assert short.text("abc {env.api_key}") == "abc {env.api_key}"
 
 
 def test_a_secret_across_pieces_is_removed_from_all() -> None:
@@ -75,22 +72,10 @@ def test_no_cut_leaves_a_secret(around: str, cuts: list[int]) -> None:
 
 
 def test_values_keep_their_shape() -> None:
-    value: JsonValue = {
-        "token": 1,
-        "credentials": {"user": ["a"]},
-        "keys": ["k"],
-        "key": True,
-        "text": "password=x",
-        "n": None,
-    }
-    assert Redactor().value(value) == {
-        "token": "***",
-        "credentials": {"user": ["***"]},
-        "keys": ["k"],
-        "key": True,
-        "text": "password=***",
-        "n": None,
-    }
+    kept: dict[str, JsonValue] = {"keys": ["k"], "key": True, "n": None}
+    value: JsonValue = {"token": 1, "credentials": {"user": ["a"]}, "text": "password=x", **kept}
+    hidden = {"token": "***", "credentials": {"user": ["***"]}, "text": "password=***"}
+    assert Redactor().value(value) == {**hidden, **kept}
 
 
 def test_secrets_of_a_document_are_learned_by_their_names() -> None:
@@ -123,26 +108,12 @@ def test_secrets_of_params_are_learned_by_their_names() -> None:
     assert redactor.longest == len("s3cret-of-the-house")
 
 
-def test_a_redactor_learns_from_another_one() -> None:
-    canvas = Redactor(["s3cret-of-the-canvas"])
-    redactor = Redactor(["own"])
-    redactor.learn_all(canvas)
-    redactor.learn("mine-42")
-    assert redactor.text("s3cret-of-the-canvas mine-42") == "*** ***"
-    assert redactor.longest == len("s3cret-of-the-canvas")
-    assert canvas.text("mine-42") == "mine-42"
-
-
-def test_a_type_in_place_of_a_secret_is_not_learned() -> None:
+def test_a_type_in_place_of_a_secret_is_not_learned_and_a_cyclic_map_ends() -> None:
     redactor = Redactor()
-    redactor.learn_from({"token": "string", "password": "integer"})
-    assert redactor.text("a string, an integer") == "a string, an integer"
-
-
-def test_a_cyclic_map_ends() -> None:
-    cyclic: dict[str, Any] = {}
+    cyclic: dict[str, Any] = {"token": "string", "password": "integer"}
     cyclic["again"] = cyclic
-    Redactor().learn_from(cyclic)
+    redactor.learn_from(cyclic)
+    assert redactor.text("a string, an integer") == "a string, an integer"
 
 
 def test_secret_names() -> None:
@@ -157,23 +128,11 @@ def test_secret_names() -> None:
 @each_row(
     "part",
     [
-        '"a":"',
-        "token=a",
-        "a=",
-        '\\"',
-        "://:",
-        "Bearer ",
-        "-----BEGIN PRIVATE KEY-----",
-        "eyJaaaaaaaa.",
-        "?key=",
-        "-",
-        "Basic  ",
-        "Bearer\t",
-        "sk_a",
-        '"key": "',
+        *('"a":"', "token=a", "a=", '\\"', "://:", "Bearer ", "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaa."),
+        *("?key=", "-", "Basic  ", "Bearer\t", "sk_a", '"key": "'),
     ],
 )
 def test_hostile_texts_take_linear_time(part: str) -> None:
     began = time.process_time()
-    Redactor(["topsecret-123"]).text(part * (300_000 // len(part)))
-    assert time.process_time() - began < 3
+    Redactor(["topsecret-123"]).text(part * (100_000 // len(part)))
+    assert time.process_time() - began < 1

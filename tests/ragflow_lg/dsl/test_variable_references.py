@@ -1,12 +1,8 @@
 import time
 
-import pytest
-from pydantic import BaseModel, ValidationError
-
 from ragflow_lg.dsl.variable_references import (
     Reference,
     ReferenceScope,
-    Template,
     parse_argument,
     parse_reference,
     parse_template,
@@ -64,25 +60,11 @@ def test_a_sole_reference_ignores_blanks() -> None:
         assert parse_template(text).sole_reference is None
 
 
-def test_references_and_templates_are_pydantic_types() -> None:
-    class Params(BaseModel):
-        reference: Reference
-        template: Template
-
-    params = Params.model_validate({"reference": "{a@b}", "template": 3})
-    assert params.model_dump(mode="json") == {"reference": "a@b", "template": "3"}
-    assert Params.model_json_schema()["properties"]["reference"]["type"] == "string"
-    invalid: list[dict[str, object]] = [{"reference": "x", "template": "x"}, {"reference": "a@b", "template": []}]
-    for bad in invalid:
-        with pytest.raises(ValidationError):
-            Params.model_validate(bad)
-
-
-@each_row("text", ["{" * 200_000, "{ " * 100_000, "{a" * 100_000, "{a@b" * 100_000, "}" * 200_000])
-def test_hostile_texts_take_linear_time(text: str) -> None:
+@each_row("part", ["{", "{ ", "{a", "{a@b", "}"])
+def test_hostile_texts_take_linear_time(part: str) -> None:
     began = time.process_time()
-    parse_template(text)
-    assert time.process_time() - began < 10
+    parse_template(part * 50_000)
+    assert time.process_time() - began < 4
 
 
 @each_row(
@@ -101,8 +83,3 @@ def test_a_bare_reference_as_an_argument(text: str, expected: str | None) -> Non
     template = parse_argument(text, ReferenceScope(frozenset({"a:0"})))
     assert (template.sole_reference and template.sole_reference.text) == expected
     assert str(template) == text
-
-
-def test_without_a_scope_only_globals_are_bare() -> None:
-    assert parse_argument("a@x").references == ()
-    assert len(parse_argument("env.x").references) == 1

@@ -20,6 +20,8 @@ from ragflow_lg.dsl.webhook_configuration import (
 from tests.harness.rows import each_row
 
 OPEN = {"auth_type": "none", "allow_anonymous": True}
+GITHUB = ("X-Hub-Signature-256", "sha256", "")
+TIMED = {"secret": "s", "header": "X", "algorithm": "SHA512", "timestamp_header": "T"}
 
 
 def security(**settings: Any) -> Security:
@@ -28,15 +30,11 @@ def security(**settings: Any) -> Security:
 
 def test_the_begin_is_found_in_both_shapes() -> None:
     params = {"mode": "webhook"}
-    shapes: list[Any] = [
-        {"obj": {"component_name": "Begin", "params": params}},
-        {"component_name": "begin", "params": params},
-    ]
-    for shape in shapes:
-        assert find_webhook_params({"components": {"a": 7, "b": {"obj": None}, "begin": shape}}) == params
-    invalid: list[Any] = [[], None, {}, {"components": []}]
-    invalid.append({"components": {"begin": {"obj": {"component_name": "Begin"}}}})
-    for dsl in invalid:
+    shape: dict[str, Any] = {"component_name": "Begin", "params": params}
+    for begin in ({"obj": shape}, shape):
+        assert find_webhook_params({"components": {"a": 7, "b": {"obj": None}, "begin": begin}}) == params
+    invalid: tuple[Any, ...] = ([], None, {}, {"components": []})
+    for dsl in (*invalid, {"components": {"begin": {"obj": {"component_name": "Begin"}}}}):
         with pytest.raises(RequestError) as refused:
             find_webhook_params(dsl)
         assert refused.value.number == 400
@@ -50,21 +48,12 @@ def test_missing_settings_have_defaults() -> None:
 
 
 def test_all_settings_are_parsed() -> None:
+    jwt = {"secret": "s", "audience": "a,b", "issuer": "i", "required_claims": ["role"]}
+    limits = {"rate_limit": {"limit": "5", "per": "Hour"}, "max_body_size": "512KB"}
+    secured = {"auth_type": "JWT", "jwt": jwt, "ip_whitelist": ["10.0.0.0/8", "::1"], **limits}
+    about = {"content_types": "Application/JSON; charset=utf-8", "schema": {"body": {}}, "response": {"status": 999}}
     configuration = read_configuration(
-        {
-            "security": {
-                "auth_type": "JWT",
-                "jwt": {"secret": "s", "audience": "a,b", "issuer": "i", "required_claims": ["role"]},
-                "ip_whitelist": ["10.0.0.0/8", "::1"],
-                "rate_limit": {"limit": "5", "per": "Hour"},
-                "max_body_size": "512KB",
-            },
-            "methods": ["post", "GET"],
-            "content_types": "Application/JSON; charset=utf-8",
-            "schema": {"body": {}},
-            "execution_mode": "Streaming",
-            "response": {"status": 999},
-        }
+        {"security": secured, "methods": ["post", "GET"], "execution_mode": "Streaming", **about}
     )
     assert configuration.security == Security(
         JwtAuth("s", "HS256", ("a", "b"), "i", ("role",)),
@@ -81,17 +70,8 @@ def test_all_settings_are_parsed() -> None:
     [
         ({"auth_type": "token", "token": {"token_header": "X", "token_value": "v"}}, TokenAuth("X", "v")),
         ({"auth_type": "basic", "basic_auth": {"username": "u", "password": "p"}}, BasicAuth("u", "p")),
-        (
-            {"auth_type": "hmac", "hmac": {"secret": "s"}},
-            HmacAuth("s", "X-Hub-Signature-256", "sha256", "", "{body}", 86_400),
-        ),
-        (
-            {
-                "auth_type": "HMAC",
-                "hmac": {"secret": "s", "header": "X", "algorithm": "SHA512", "timestamp_header": "T"},
-            },
-            HmacAuth("s", "X", "sha512", "T", "{timestamp}.{body}", 300),
-        ),
+        ({"auth_type": "hmac", "hmac": {"secret": "s"}}, HmacAuth("s", *GITHUB, "{body}", 86_400)),
+        ({"auth_type": "HMAC", "hmac": TIMED}, HmacAuth("s", "X", "sha512", "T", "{timestamp}.{body}", 300)),
         ({"allow_anonymous": "yes"}, Anonymous()),
         ({"allow_anonymous": 1}, Anonymous()),
     ],
@@ -118,10 +98,7 @@ def test_authentication_is_parsed(settings: dict[str, Any], expected: object) ->
         ({"auth_type": "hmac", "hmac": {"secret": "s", "algorithm": "md5"}}, "hmac.algorithm"),
         ({"auth_type": "hmac", "hmac": {"secret": "s", "signed": "x"}}, "must contain {body} once"),
         ({"auth_type": "hmac", "hmac": {"secret": "s", "signed": "{timestamp}.{body}"}}, "if, and only if"),
-        (
-            {"auth_type": "hmac", "hmac": {"secret": "s", "timestamp_header": "T", "signed": "{body}"}},
-            "if, and only if",
-        ),
+        ({"auth_type": "hmac", "hmac": {"secret": "s", "timestamp_header": "T", "signed": "{body}"}}, "if, and only"),
         ({"auth_type": "hmac", "hmac": {"secret": "s", "window_s": 0}}, "hmac.window_s"),
         ({"auth_type": "hmac", "hmac": {"secret": "s", "window_s": 2_592_001}}, "hmac.window_s"),
         ({"ip_whitelist": ["nonsense"]}, "ip_whitelist"),
@@ -143,16 +120,19 @@ def test_invalid_settings_are_named(settings: dict[str, Any], message: str) -> N
     assert refused.value.number == 400
 
 
-@pytest.mark.parametrize("value", [None, {}, [], "none"])
-def test_a_webhook_without_security_is_refused(value: Any) -> None:
-    with pytest.raises(RequestError, match="no `security`"):
-        read_configuration({"security": value})
-
-
-@each_row("status", [199, 400, "abc", True, 200.5])
-def test_invalid_statuses_of_immediate_responses_are_refused(status: Any) -> None:
-    with pytest.raises(RequestError, match=r"response\.status"):
-        read_configuration({"security": OPEN, "response": {"status": status}})
+@each_row(
+    ("params", "problem"),
+    [
+        *(({"security": value}, "no `security`") for value in (None, {}, [], "none")),
+        *(
+            ({"security": OPEN, "response": {"status": each}}, r"response\.status")
+            for each in (199, "abc", True, 200.5)
+        ),
+    ],
+)
+def test_a_webhook_without_security_or_with_an_invalid_status_is_refused(params: Any, problem: str) -> None:
+    with pytest.raises(RequestError, match=problem):
+        read_configuration(params)
 
 
 @each_row(

@@ -1,7 +1,3 @@
-from typing import Any
-
-from langgraph.checkpoint.memory import InMemorySaver
-
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.engine.compiled_canvas import CYCLE_STEPS
 from tests.fakes.canvas import CATALOG, canvas, switch, text
@@ -12,12 +8,3 @@ def test_the_superstep_limit_depends_on_cycles() -> None:
     assert chain.recursion_limit > 201
     cycle = compile_canvas(canvas({"a": text(["s"]), "s": switch(["a"], ["b"]), "b": text()}), CATALOG)
     assert cycle.recursion_limit == CYCLE_STEPS
-
-
-def test_a_saver_is_attached_to_a_copy() -> None:
-    compiled, saver = compile_canvas(canvas({"a": text()}), CATALOG), InMemorySaver()
-    graph: Any = compiled.graph
-    copy: Any = compiled.with_saver(saver).graph
-    assert copy.checkpointer is saver
-    assert graph.checkpointer is None
-    assert compiled.with_saver(None) is compiled

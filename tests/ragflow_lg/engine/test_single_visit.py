@@ -3,58 +3,36 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import Plan
-from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.engine.single_visit import input_form, visit_observed
+from tests.fakes.canvas import canvas, node, plan_of
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
+from tests.harness.rows import each_row
 
-CANVAS: dict[str, Any] = {
-    "components": {
-        "begin": {
-            "obj": {
-                "component_name": "Begin",
-                "params": {"inputs": {"size": {"name": "Size", "type": "integer", "optional": False}}},
-            },
-            "downstream": ["LLM:A", "Loop:L"],
-        },
-        "LLM:A": {
-            "obj": {
-                "component_name": "LLM",
-                "params": {
-                    "llm_id": "m",
-                    "sys_prompt": "{env.tone}",
-                    "prompts": [{"role": "user", "content": "{sys.query} {begin@size}"}],
-                },
-            },
-            "downstream": ["Message:M"],
-        },
-        "Message:M": {
-            "obj": {"component_name": "Message", "params": {"content": ["{LLM:A@structured.x} {LLM:A@content}"]}}
-        },
-        "Loop:L": {"obj": {"component_name": "Loop", "params": {"loop_variables": [], "maximum_loop_count": 2}}},
-        "LoopItem:I": {
-            "obj": {"component_name": "LoopItem", "params": {}},
-            "parent_id": "Loop:L",
-            "downstream": ["ExitLoop:E"],
-        },
-        "ExitLoop:E": {"obj": {"component_name": "ExitLoop", "params": {}}, "parent_id": "Loop:L"},
-    },
-    "globals": {"sys.query": "", "env.tone": ""},
-    "variables": {"tone": {"type": "string", "value": "Be kind."}},
-    "graph": {"nodes": [{"id": "LLM:A", "data": {"name": "Writer"}}]},
+SIZE = {"size": {"name": "Size", "type": "integer", "optional": False}}
+WRITER = {
+    "llm_id": "m",
+    "sys_prompt": "{env.tone}",
+    "prompts": [{"role": "user", "content": "{sys.query} {begin@size}"}],
 }
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    plan, diagnostics = check_canvas(CANVAS, load_catalog())
-    assert plan is not None, [d for d in diagnostics if d.severity == "error"]
-    return plan
+    components = {
+        "begin": node("Begin", {"inputs": SIZE}, ["LLM:A", "Loop:L"]),
+        "LLM:A": node("LLM", WRITER, ["Message:M"]),
+        "Message:M": node("Message", {"content": ["{LLM:A@structured.x} {LLM:A@content}"]}),
+        "Loop:L": node("Loop", {"loop_variables": [], "maximum_loop_count": 2}),
+        "LoopItem:I": node("LoopItem", {}, ["ExitLoop:E"], parent_id="Loop:L"),
+        "ExitLoop:E": node("ExitLoop", parent_id="Loop:L"),
+    }
+    graph = {"nodes": [{"id": "LLM:A", "data": {"name": "Writer"}}]}
+    return plan_of(canvas(components, variables={"tone": {"type": "string", "value": "Be kind."}}, graph=graph))
 
 
 def test_the_form_has_the_fields_of_begin_or_the_references_of_a_component(plan: Plan) -> None:
-    assert input_form(plan, "begin") == {"size": {"name": "Size", "type": "integer", "optional": False}}
+    assert input_form(plan, "begin") == SIZE
     form: Any = input_form(plan, "LLM:A")
     assert {name: (field["name"], field["value"]) for name, field in form.items()} == {
         "env.tone": ("env.tone", "Be kind."),
@@ -83,8 +61,8 @@ async def test_a_failure_is_an_output(plan: Plan) -> None:
     assert "no model" in str(outputs["_ERROR"])
 
 
-@pytest.mark.parametrize(
-    ("node", "inputs", "reason"),
+@each_row(
+    ("node_id", "inputs", "reason"),
     [
         ("LLM:B", {}, "no component 'LLM:B'. Did you mean LLM:A?"),
         ("Writr", {}, r"no component 'Writr'. Did you mean 'Writer' \(LLM:A\)"),
@@ -95,6 +73,6 @@ async def test_a_failure_is_an_output(plan: Plan) -> None:
         ("Loop:L", {}, "cannot run alone"),
     ],
 )
-async def test_other_inputs_are_rejected(plan: Plan, node: str, inputs: dict[str, Any], reason: str) -> None:
+async def test_other_inputs_are_rejected(plan: Plan, node_id: str, inputs: dict[str, Any], reason: str) -> None:
     with pytest.raises(RequestError, match=reason.replace("{", "\\{")):
-        await visit_observed(plan, node, inputs, fake_services())
+        await visit_observed(plan, node_id, inputs, fake_services())

@@ -1,4 +1,7 @@
+from typing import Any
+
 from ragflow_lg.component.turn_context import TurnContext
+from ragflow_lg.engine.prior_messages import MAX_PRIOR_ENTRIES, merge_by_role
 from ragflow_lg.engine.turn import close_turn, open_turn, resume_turn
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.services import fake_services
@@ -11,12 +14,7 @@ async def test_a_turn_starts_with_its_request_in_the_globals() -> None:
         PLAN, {}, TurnContext(fake_services()), {"query": "hi", "user_id": "u", "files": ["f"]}
     )
     values = update["globals"]
-    assert (values["sys.query"], values["sys.user_id"], values["sys.files"], values["env.n"]) == (
-        "hi",
-        "u",
-        ["f"],
-        1,
-    )
+    assert [values[name] for name in ("sys.query", "sys.user_id", "sys.files", "env.n")] == ["hi", "u", ["f"], 1]
     assert (values["sys.conversation_turns"], values["sys.history"]) == (1, ["user: hi"])
     assert update["history"] == [["user", "hi"]]
     assert event.globals is values
@@ -26,13 +24,8 @@ async def test_the_first_turn_of_a_session_uses_prior_messages() -> None:
     earlier = [["user", "hi"], ["assistant", "hello"], ["user", "how?"], ["assistant", "so"]]
     turn = TurnContext(fake_services())
     update, _ = await open_turn(PLAN, {}, turn, {"query": "and?", "earlier": earlier})
-    assert update["history"] == [
-        ["user", "hi"],
-        ["assistant", {"content": "hello"}],
-        ["user", "how?"],
-        ["assistant", {"content": "so"}],
-        ["user", "and?"],
-    ]
+    said: list[Any] = [["assistant", {"content": text}] for text in ("hello", "so")]
+    assert update["history"] == [["user", "hi"], said[0], ["user", "how?"], said[1], ["user", "and?"]]
     values, messages = update["globals"], update["messages"]
     assert (values["sys.conversation_turns"], update["turn"]["number"]) == (3, 3)
     assert values["sys.history"] == ["user: hi", "assistant: hello", "user: how?", "assistant: so", "user: and?"]
@@ -42,32 +35,21 @@ async def test_the_first_turn_of_a_session_uses_prior_messages() -> None:
     assert (await open_turn(PLAN, state, turn, {"query": "q", "earlier": earlier}))[0]["history"] == [["user", "q"]]
 
 
-async def test_an_empty_request_keeps_the_values_of_the_previous_turn() -> None:
-    before = {"globals": {"sys.query": "old", "sys.conversation_turns": 4, "env.n": 9}}
-    update, _ = await open_turn(PLAN, before, TurnContext(fake_services()), {"query": None})
-    values = update["globals"]
-    assert (values["sys.query"], values["sys.conversation_turns"], values["env.n"]) == ("old", 5, 9)
-    assert update["history"] == [["user", ""]]
+def test_prior_messages_alternate_and_other_roles_and_empty_texts_are_dropped() -> None:
+    messages = [("system", "s"), ("assistant", "Hi!"), ("user", "a"), ("tool", "t"), ("user", "b"), ("assistant", " ")]
+    assert merge_by_role(messages) == [["assistant", "Hi!"], ["user", "a\nb"]]
+    many = [(role, str(number)) for number in range(MAX_PRIOR_ENTRIES) for role in ("user", "assistant")]
+    merged = merge_by_role(many)
+    assert (len(merged), merged[-1]) == (MAX_PRIOR_ENTRIES, ["assistant", str(MAX_PRIOR_ENTRIES - 1)])
 
 
 def test_the_end_of_a_turn_adds_the_answer_to_the_history() -> None:
-    state = {
-        "turn": {"last": [1, 1, "a"]},
-        "outputs": {"a": {"content": "bye"}},
-        "globals": {"sys.history": ["user: hi"]},
-    }
+    outputs = {"a": {"content": "bye"}}
+    state = {"turn": {"last": [1, 1, "a"]}, "outputs": outputs, "globals": {"sys.history": ["user: hi"]}}
     update, event = close_turn(state)
     assert update["history"] == [["assistant", {"content": "bye"}]]
     assert update["globals"]["sys.history"] == ["user: hi", "assistant: bye"]
     assert (event.status, event.outputs) == ("succeeded", {"content": "bye"})
-
-
-def test_a_failed_turn_adds_nothing_to_the_history() -> None:
-    update, event = close_turn({"turn": {"error": [1, 1, "a", "boom"]}})
-    messages = update.pop("messages")
-    assert [message["content"] for message in messages] == ["The turn failed: boom"]
-    assert update == {"turn": {"status": "failed"}}
-    assert (event.status, event.error) == ("failed", "boom")
 
 
 async def test_a_resumed_turn_counts_and_an_empty_query_keeps_the_previous_one() -> None:

@@ -19,7 +19,6 @@ from tests.harness.rows import each_row
 
 CUT = "First, switch off the mains. Second, do not"
 SCHEMA = {"structured": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
-STRATEGIES = ("function_calling", "react", "plan_and_reflect")
 
 
 async def play(*replies: Reply, is_shown: bool = True, **params: Any) -> AgentTurn:
@@ -62,13 +61,6 @@ async def test_a_blocked_answer_is_an_error_that_names_the_filter(is_shown: bool
     assert turn.run.status == "failed"
     assert "content filter" in turn.outputs["_ERROR"]
     assert "I cannot help with that." in turn.outputs["_ERROR"]
-
-
-async def test_a_blocked_answer_goes_where_exceptions_go() -> None:
-    turn = await play(
-        Reply("", end="content_filter"), exception_method="comment", exception_default_value="Sorry.", is_shown=True
-    )
-    assert (turn.run.status, turn.run.answer) == ("succeeded", "Sorry.")
 
 
 @pytest.mark.parametrize("is_shown", [True, False])

@@ -1,5 +1,4 @@
 import pytest
-from pydantic import ValidationError
 
 from ragflow_lg.models.chat_params import ChatParams, rename_params
 
@@ -27,20 +26,10 @@ def test_zero_is_only_sent_as_temperature() -> None:
     assert ChatParams.model_validate({**zeros, **dict.fromkeys(FLAGS, 1)}).sampling == {"temperature": 0}
 
 
-def test_a_negative_value_is_not_sent() -> None:
-    params = {"temperature": -1, "top_p": -1, **dict.fromkeys(FLAGS, True)}
-    assert ChatParams.model_validate(params).sampling == {}
-
-
 @pytest.mark.parametrize("blank", [None, "", " "])
 def test_blank_numbers_are_zero(blank: str | None) -> None:
     params = ChatParams.model_validate(dict.fromkeys(VALUES, blank))
     assert (params.temperature, params.max_tokens) == (0.0, 0)
-
-
-def test_a_word_is_not_a_number() -> None:
-    with pytest.raises(ValidationError):
-        ChatParams.model_validate({"temperature": "hot"})
 
 
 @pytest.mark.parametrize(("value", "mode"), [(None, ""), ("", ""), ("default", ""), ("enabled", "enabled")])

@@ -90,11 +90,6 @@ async def run_check(answer: str, *again: str, references: Any = None) -> tuple[s
     return await require_citations(ctx, ScriptedModel(), REQUEST, answer, ask_again), requests
 
 
-async def test_one_citation_is_enough_and_without_sources_none_is_needed() -> None:
-    assert await run_check("Water [ID:61].") == ("Water [ID:61].", [])
-    assert await run_check("Water.", references={"chunks": {}}) == ("Water.", [])
-
-
 async def test_an_answer_without_citations_is_requested_once_more() -> None:
     answer, (request,) = await run_check("<think>[ID:61]</think>Water [ID:62].", "Water [ID:61].")
     assert answer == "Water [ID:61]."

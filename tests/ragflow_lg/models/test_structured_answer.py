@@ -78,10 +78,6 @@ def test_answers_are_read_leniently(answer: str, expected: Any) -> None:
     assert read_answer(answer) == expected
 
 
-def test_a_fitting_answer_has_no_problems() -> None:
-    assert find_problems({"city": "Rome", "more": 1}, CITY) == []
-
-
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
@@ -102,10 +98,6 @@ def test_problems_are_few_and_short() -> None:
     problems = find_problems(value, schema)
     assert len(problems) == 5
     assert all(len(problem) < 400 for problem in problems)
-
-
-def test_additional_properties_can_be_forbidden() -> None:
-    assert find_problems({"b": 1}, {"properties": {"a": {}}, "additionalProperties": False})
 
 
 @pytest.mark.parametrize(

@@ -1,32 +1,20 @@
 import asyncio
-import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from ragflow_lg.base.errors import ConflictError
-from ragflow_lg.base.ids import NodeId
-from ragflow_lg.component.events import AgentRecord, NodeFinished, NodeStarted
-from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.component.events import NodeFinished, NodeStarted
 from ragflow_lg.runs.callbacks import (
     CallbackLimits,
-    CallbackSet,
     RunCallbacks,
     RunInfo,
     RunSummary,
 )
-from ragflow_lg.runs.run_observer import CallObserver
-from ragflow_lg.services.agent_metrics import AgentMetrics
-from ragflow_lg.services.chat import NO_USAGE
-from ragflow_lg.services.sessions import RunRecord
-from tests.fakes.agents import play_agent, tool_calls
-from tests.fakes.canvas import CATALOG, canvas, node
+from tests.fakes.canvas import node
 from tests.fakes.regions import play_run, runner_of, text
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
-
-PLAN = compile_canvas(canvas({"a": node("LLM", {"prompts": "x"})}), CATALOG).plan
 
 CHAIN = {"a": text(["b"], "A"), "b": text(["m"], "B"), "m": node("Message", {"content": "{b@result}"})}
 CALLS = ["run", "+begin", "-begin", "+a", "-a", "+b", "-b", "+m", "-m", "succeeded"]
@@ -57,9 +45,6 @@ class Listener(RunCallbacks):
     async def on_node_finished(self, run: RunInfo, event: NodeFinished) -> None:
         await self._note("-" + event.node)
 
-    async def on_agent_record(self, run: RunInfo, record: AgentRecord) -> None:
-        await self._note(record.kind)
-
     async def on_run_finished(self, run: RunInfo, summary: RunSummary) -> None:
         self.summary = summary
         await self._note(summary.status)
@@ -81,26 +66,6 @@ async def test_callbacks_receive_all_events_in_order() -> None:
     assert first.summary == RunSummary("succeeded", None, 0.0, run.usage, run.agents)
 
 
-async def test_callbacks_receive_the_records_of_agents() -> None:
-    listener = Listener()
-    await play_agent([tool_calls(("wikipedia_search_0", {"query": "Laos"})), Reply("So.")], callbacks=[listener])
-    start = listener.calls.index("+a")
-    assert listener.calls[start + 1 : start + 5] == [
-        "iteration_started",
-        "iteration_finished",
-        "tool_started",
-        "tool_finished",
-    ]
-    assert listener.calls.index("agent_finished") < listener.calls.index("-a")
-
-
-async def test_every_method_is_optional() -> None:
-    class NoCallbacks(RunCallbacks):
-        pass
-
-    await play(NoCallbacks())
-
-
 async def test_an_exception_does_not_affect_the_run_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(call: str) -> None:
         raise RuntimeError("no")
@@ -109,8 +74,7 @@ async def test_an_exception_does_not_affect_the_run_and_is_logged_once(caplog: p
         raise asyncio.CancelledError
 
     failing, cancelled, other = Listener(fail), Listener(cancel), Listener()
-    with caplog.at_level(logging.WARNING):
-        await play(failing, cancelled, other)
+    await play(failing, cancelled, other)
     assert failing.calls == cancelled.calls == other.calls == CALLS
     assert [r.getMessage() for r in caplog.records] == [
         "The callback Listener failed.",
@@ -118,20 +82,16 @@ async def test_an_exception_does_not_affect_the_run_and_is_logged_once(caplog: p
     ]
 
 
-async def test_a_hanging_callback_gets_no_more_calls_in_its_run(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_hanging_callback_gets_no_more_calls_in_its_run(caplog: pytest.LogCaptureFixture) -> None:
     async def hang(call: str) -> None:
         if call == "+a":
             await asyncio.Event().wait()
 
     hanging, other = Listener(hang), Listener()
     runner = runner_of(CHAIN, callbacks=[hanging, other], callback_limits=QUICK)
-    start_s = time.monotonic()
-    with caplog.at_level(logging.WARNING):
+    async with asyncio.timeout(60):
         for session in ("s", "t"):
             await play_run(runner.start(session, {"query": "q"}))
-    assert time.monotonic() - start_s < 5
     assert hanging.calls == CALLS[:4] * 2
     assert other.calls == CALLS * 2
     assert [r.getMessage() for r in caplog.records] == [
@@ -149,9 +109,8 @@ async def test_a_callback_that_suppresses_its_cancellation_is_abandoned(caplog: 
             except asyncio.CancelledError:
                 continue
 
-    with caplog.at_level(logging.WARNING):
-        async with asyncio.timeout(60):
-            await play(Listener(insist))
+    async with asyncio.timeout(60):
+        await play(Listener(insist))
     assert "did not finish within 0.05 s" in caplog.text
     is_released.set()
     await asyncio.sleep(0)
@@ -162,8 +121,7 @@ async def test_events_beyond_the_limit_are_dropped_but_not_the_end(caplog: pytes
         await asyncio.sleep(0.01)
 
     slow = Listener(wait)
-    with caplog.at_level(logging.WARNING):
-        await play(slow, limits=CallbackLimits(timeout_s=2.0, max_waiting=2))
+    await play(slow, limits=CallbackLimits(timeout_s=20.0, max_waiting=2))
     assert slow.calls[0] == "run"
     assert slow.calls[-1] == "succeeded"
     assert len(slow.calls) < len(CALLS)
@@ -186,28 +144,3 @@ async def test_the_end_of_failed_and_cancelled_but_not_of_rejected_runs_is_repor
     with pytest.raises(ConflictError):
         await play_run(runner.continue_("s"))
     assert len(listener.calls) == count
-
-
-async def test_a_reader_that_leaves_cancels_the_run() -> None:
-    listener = Listener()
-    run = runner_of(CHAIN, callbacks=[listener]).start("s", {"query": "q"})
-    events: Any = aiter(run)
-    await anext(events)
-    await events.aclose()
-    assert (listener.calls[0], listener.calls[-1]) == ("run", "cancelled")
-
-
-def agent_end(total_s: float, caller: str = "") -> AgentRecord:
-    metrics = AgentMetrics(visits=1, total_s=total_s)
-    return AgentRecord(NodeId("a"), "a", 1, caller, "agent_finished", 0.0, {}, metrics=metrics)
-
-
-async def test_without_callbacks_and_store_only_metrics_are_collected() -> None:
-    observer = CallObserver(PLAN, CallbackSet(), RunRecord("r", "s"), None)
-    observer.begin(RunRecord("r", "s"), "start", 0.0)
-    for event in (NodeStarted(NodeId("a"), 0.0), agent_end(1.0), agent_end(0.5, "0.1")):
-        observer.observe(event)
-    await observer.flush_trace(is_lost=False)
-    await observer.end(RunSummary("succeeded", None, 0.0, NO_USAGE, observer.agents))
-    assert (observer.agents.visits, observer.agents.total_s) == (2, 1.0)
-    assert observer.trace.blocks == []

@@ -77,14 +77,6 @@ def test_a_long_name_is_refused_at_once_and_not_repeated(name: str) -> None:
     assert len(str(error.value)) < 400
 
 
-def test_each_level_applies_its_own_changes() -> None:
-    changes = read("say", {"env.map.a": 5, "ask:1@name": "n"})
-    inner = {"globals": {}, "outputs": {"ask:1": {"name": "old", "tips": ""}}}
-    assert changed_channels(inner, changes, is_root=False) == {"outputs": {"ask:1": {"name": "n", "tips": ""}}}
-    root = changed_channels({"globals": {"env.map": {"a": 1, "b": 2}}}, changes, is_root=True)
-    assert root["globals"] == {"env.map": {"a": 5, "b": 2}}
-
-
 def test_a_path_into_a_text_is_rejected() -> None:
     with pytest.raises(CheckpointError, match="not a map"):
         changed_channels({"globals": {"env.tone": "text"}}, read("say", {"env.tone.x": 1}), is_root=True)

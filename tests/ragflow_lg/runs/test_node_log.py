@@ -1,7 +1,7 @@
 from typing import Any
 
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.component.events import Delta, ModelCalled, NodeFinished
+from ragflow_lg.component.events import ModelCalled, NodeFinished
 from ragflow_lg.runs.node_log import MAX_CALL_CHARS, MAX_CALLS, MAX_VISITS, NodeLog
 from ragflow_lg.services.chat import Usage
 
@@ -24,12 +24,6 @@ def test_a_visit_has_its_time_attempts_and_usage() -> None:
     assert log.add(finished(2, attempts=3, usage=Usage(7, 4, 2, 0.25), error="no"))
     place = {"node": "a", "visit": 2, "place": "", "created_at": 5.0, "seconds": 0.5}
     assert parts(log) == ([{**place, "attempts": 3, "usage": [7, 4, 0.25], "failed": True}], [], 0)
-
-
-def test_other_events_are_ignored() -> None:
-    log = NodeLog()
-    assert not log.add(Delta(NodeId("a"), "text"))
-    assert parts(log) == ([], [], 0)
 
 
 def test_the_oldest_calls_and_visits_are_dropped() -> None:

@@ -90,83 +90,86 @@ POST = node("Invoke", {"url": "http://shop.test/orders", "method": "post", "vari
 EFFECTS = {"Email": (mail, EMAIL), "ExeSQL": (database, INSERT), "Invoke": (http, POST)}
 
 
+ASKED = {"run it again": "succeeded", "continue with an error": "failed"}
+
+
+async def play_and_die(services: Services, canvas: Any, reopen: OpenStore) -> None:
+    async with reopen() as store:
+        with pytest.raises(ProcessDeath):
+            await play_run(runner_of(canvas, services=services, store=store).start("s", {"query": "q"}))
+
+
 @pytest.mark.parametrize("name", EFFECTS)
-@pytest.mark.parametrize(("decision", "count"), [("run it again", 2), ("continue with an error", 1)])
-async def test_the_run_asks_after_a_crash(
-    name: str, decision: str, count: int, tmp_path: Path, reopen: OpenStore
-) -> None:
+@pytest.mark.parametrize("decision", ASKED)
+async def test_the_run_asks_after_a_crash(name: str, decision: str, tmp_path: Path, reopen_shared: OpenStore) -> None:
     opened, effect = EFFECTS[name]
     async with opened(tmp_path) as (services, effects):
         canvas = {"w": effect, **out("done")}
-        async with reopen() as store:
-            with pytest.raises(ProcessDeath):
-                await play_run(runner_of(canvas, services=services, store=store).start("s", {"query": "q"}))
-        async with reopen() as store:
+        await play_and_die(services, canvas, reopen_shared)
+        async with reopen_shared() as store:
             runner = runner_of(canvas, services=services, store=store)
             run = runner.continue_("s")
             await play_run(run)
             assert (run.status, effects()) == ("waiting", 1)
             run = runner.resume("s", {"decision": decision})
             await play_run(run)
-            assert (run.status, effects()) == ("succeeded" if count == 2 else "failed", count)
+            assert (run.status, effects()) == (ASKED[decision], 2 if decision == "run it again" else 1)
+            history = (await runner.state("s"))["history"]
+        assert [role for role, _ in history].count("user") == 1
 
 
-@pytest.mark.parametrize("name", EFFECTS)
-async def test_a_canvas_can_choose_that_it_is_repeated(name: str, tmp_path: Path, reopen: OpenStore) -> None:
-    opened, effect = EFFECTS[name]
+def repeated(effect: dict[str, Any]) -> dict[str, Any]:
+    """Return a node that may be repeated."""
     obj = effect["obj"]
-    repeated = {**effect, "obj": {**obj, "params": {**obj["params"], "once_only": False}}}
+    return {**effect, "obj": {**obj, "params": {**obj["params"], "once_only": False}}}
+
+
+READS = node("Invoke", {"url": "http://shop.test/x", "variables": []}, ["out"])
+
+
+@pytest.mark.parametrize(
+    ("opened", "effect"),
+    [*((opened, repeated(effect)) for opened, effect in EFFECTS.values()), (http, READS)],
+    ids=[*EFFECTS, "a request that only reads"],
+)
+async def test_a_canvas_can_choose_that_it_is_repeated(
+    opened: Any, effect: Any, tmp_path: Path, reopen_shared: OpenStore
+) -> None:
     async with opened(tmp_path) as (services, effects):
-        canvas = {"w": repeated, **out("done")}
-        async with reopen() as store:
-            with pytest.raises(ProcessDeath):
-                await play_run(runner_of(canvas, services=services, store=store).start("s", {"query": "q"}))
-        async with reopen() as store:
+        canvas = {"w": effect, **out("done")}
+        await play_and_die(services, canvas, reopen_shared)
+        async with reopen_shared() as store:
             run = runner_of(canvas, services=services, store=store).continue_("s")
             await play_run(run)
             assert (run.status, effects()) == ("succeeded", 2)
 
 
-async def test_a_request_that_only_reads_is_repeated(tmp_path: Path, reopen: OpenStore) -> None:
-    async with http(tmp_path) as (services, effects):
-        canvas = {"w": node("Invoke", {"url": "http://shop.test/x", "variables": []}, ["out"]), **out("done")}
-        async with reopen() as store:
-            with pytest.raises(ProcessDeath):
-                await play_run(runner_of(canvas, services=services, store=store).start("s", {"query": "q"}))
-        async with reopen() as store:
-            run = runner_of(canvas, services=services, store=store).continue_("s")
-            await play_run(run)
-            assert (run.status, effects()) == ("succeeded", 2)
-
-
-@pytest.mark.parametrize(("decision", "count"), [("run it again", 3), ("continue with an error", 2)])
-async def test_every_crash_is_asked_about(decision: str, count: int, tmp_path: Path, reopen: OpenStore) -> None:
+@pytest.mark.parametrize("decision", ASKED)
+async def test_every_crash_is_asked_about(decision: str, reopen_shared: OpenStore) -> None:
     """An answer holds for one interrupted start, not for the next one."""
     client = CountingHttp()
     services = fake_services(http=Dying(client, "send", deaths=2))
     canvas = {"w": POST, **out("done")}
-    async with reopen() as store:
-        with pytest.raises(ProcessDeath):
-            await play_run(runner_of(canvas, services=services, store=store).start("s", {"query": "q"}))
-    async with reopen() as store:
+    await play_and_die(services, canvas, reopen_shared)
+    async with reopen_shared() as store:
         runner = runner_of(canvas, services=services, store=store)
         await play_run(runner.continue_("s"))
         with pytest.raises(ProcessDeath):
             await play_run(runner.resume("s", {"decision": "run it again"}))
-    async with reopen() as store:
+    async with reopen_shared() as store:
         runner = runner_of(canvas, services=services, store=store)
         run = runner.continue_("s")
         await play_run(run)
         assert (run.status, client.count) == ("waiting", 2)
         run = runner.resume("s", {"decision": decision})
         await play_run(run)
-    assert (run.status, client.count) == ("succeeded" if count == 3 else "failed", count)
+    assert (run.status, client.count) == (ASKED[decision], 3 if decision == "run it again" else 2)
 
 
 @pytest.mark.parametrize("strategy", ["function_calling", "react"])
 @pytest.mark.parametrize(("decisions", "count"), [(["run it again"], 2), (["continue with an error"], 1)])
 async def test_an_agent_asks_before_it_sends_an_email_again(
-    strategy: str, decisions: list[str], count: int, tmp_path: Path, reopen: OpenStore
+    strategy: str, decisions: list[str], count: int, tmp_path: Path, reopen_shared: OpenStore
 ) -> None:
     arguments = '{"to_email": "ann@example.com", "content": "Hi"}'
     call = tool_calls(("email_0", arguments)) if strategy == "function_calling" else _react_call(arguments)
@@ -175,11 +178,11 @@ async def test_an_agent_asks_before_it_sends_an_email_again(
     params = {"tools": tools, "strategy": strategy}
     async with mail(tmp_path) as (services, effects):
         more: dict[str, Any] = {"services": {"integrations": services.integrations}, "is_shown": False}
-        async with reopen() as store:
+        async with reopen_shared() as store:
             with pytest.raises(ProcessDeath):
                 await play_agent(replies, params, store=store, **more)
         assert effects() == 1
-        async with reopen() as store:
+        async with reopen_shared() as store:
             turn = await play_agent(replies[1:], params, store=store, is_continued=True, decisions=decisions, **more)
         assert (turn.run.status, effects()) == ("succeeded", count)
         told = str(turn.model.requests[-1][1].messages)

@@ -3,8 +3,11 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import AnswerError, ConflictError
-from ragflow_lg.runs.pauses import AnswerRequest, Pause, match_answers, open_pauses
-from tests.fakes.regions import assign, form, iteration, out, play_run, runner_of, text
+from ragflow_lg.component.state import TurnRequest
+from ragflow_lg.runs.pauses import AnswerRequest, Pause, match_answers
+from tests.fakes.regions import assign, form, iteration, loop, out, play_run, runner_of, text
+from tests.harness.rows import each_row
+from tests.stores import OpenStore
 
 SHIRT, SHOES, BAG = "a" * 32, "b" * 32, "c" * 32
 SIZE = {"name": "Size", "type": "integer", "optional": False}
@@ -23,9 +26,10 @@ def test_fields_answer_all_forms_that_have_them_and_an_id_answers_one() -> None:
     assert match({SHOES: {"size": 40}}) == {SHOES: {"size": 40}}
     assert match({}, is_strict=False, pauses=OPEN[1:], query="5") == {SHOES: {"size": {"value": "5"}}}
     assert match({}, is_strict=False, query="5") == {}
+    assert match({"size": 4, "colour": "red", "more": 1}, is_strict=False)[SHOES] == {"size": 4, "more": 1}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("inputs", "problem"),
     [
         ({"Form:Shoes@size": 40, "colour": "red", "size": 4}, "No open form has a field 'Form:Shoes@size'."),
@@ -40,15 +44,14 @@ def test_an_unknown_field_is_rejected_with_the_open_forms(inputs: Any, problem: 
     assert str(error.value) == f"{problem} The session is waiting for Form:Shirt (colour, size) and Form:Shoes (size)."
 
 
-def test_a_new_turn_may_have_more_fields() -> None:
-    assert match({"size": 4, "colour": "red", "more": 1}, is_strict=False)[SHOES] == {"size": 4, "more": 1}
-
-
 def test_an_unknown_pause_is_rejected_with_the_open_ones() -> None:
     reason = rf"is not waiting for ccc.*is waiting for Form:Shirt \(colour, size; id {SHIRT}\) and .* id {SHOES}\)"
     with pytest.raises(AnswerError, match=reason) as error:
         match({BAG: {}})
     assert list(error.value.problems) == [BAG]
+    for answer in ("40", [["size", 40]], 5):
+        with pytest.raises(AnswerError, match="map of its fields"):
+            match({SHOES: answer})
 
 
 def test_an_answer_to_certain_pauses_leaves_the_others_open() -> None:
@@ -68,29 +71,29 @@ def test_all_problems_of_all_forms_are_reported_together() -> None:
     assert (list(error_of_one.value.problems), error_of_one.value.node) == (["size"], "Form:Shoes")
 
 
-def test_an_answer_must_be_a_map() -> None:
-    with pytest.raises(AnswerError, match="map of its fields"):
-        match({SHOES: "40"})
+async def test_every_answer_to_a_form_in_a_loop_can_start_in_a_new_process(reopen: OpenStore) -> None:
+    body = {"ask": form("w", tips="{lp@text}", downstream=["t"]), "t": text(["k"], "{lp@text}{ask@w}")}
+    body["k"] = assign("lp@text", "t@result")
+    components = {**loop(body, count=3, variables={"text": ""}), **out("{lp@text}")}
+    tips: list[str] = []
+    request: TurnRequest = {"query": "q"}
+    for word in ("a", "b", "c", ""):
+        async with reopen() as store:
+            runner = runner_of(components, store=store)
+            answer, _ = await play_run(runner.start("s", request))
+            tips += [pause.tips for pause in await runner.pauses("s")]
+            request = {"query": "", "inputs": {"w": {"value": word}}}
+    assert (answer, tips) == ("abc", ["", "a", "ab"])
 
 
-async def test_a_rejected_answer_leaves_the_session_waiting() -> None:
-    components = {"a": form("w", downstream=["out"]), "b": form("w", downstream=["out"]), **out("{a@w}+{b@w}")}
-    runner = runner_of(components, first=["a", "b"])
+async def test_the_files_of_an_answer_are_recorded_for_components_that_load_them() -> None:
+    runner = runner_of({"ask": form("colour", downstream=["out"]), **out("{ask@colour}")})
     await play_run(runner.start("s", {"query": "q"}))
-    pauses = await runner.pauses("s")
-    with pytest.raises(AnswerError, match=r"(?i)no open form has a field 'a@w'.*waiting for a \(w\) and b \(w\)"):
-        await play_run(runner.resume("s", {"a@w": "x", "w": "y"}))
-    assert await runner.pauses("s") == pauses
-    by_node = {pause.node: pause.id for pause in pauses}
-    assert (await play_run(runner.resume("s", {by_node["a"]: {"w": "x"}, by_node["b"]: {"w": "y"}})))[0] == "x+y"
-
-
-def test_a_snapshot_without_interrupts_has_no_pauses() -> None:
-    class Snapshot:
-        interrupts = tasks = ()
-        values: dict[str, Any] = {}  # noqa: RUF012
-
-    assert open_pauses(Snapshot()) == []
+    request: Any = {"files": [{"id": "1", "name": "a.csv", "content": "x"}]}
+    await play_run(runner.resume("s", {"colour": "red"}, request))
+    record = (await runner.state("s"))["turn"]
+    assert record["files"] == {"sys.files": [{"id": "1", "name": "a.csv"}]}
+    assert record["inputs"] == {"colour": "red"}
 
 
 async def test_an_interrupted_turn_asks_after_all_other_nodes_have_run() -> None:

@@ -1,3 +1,5 @@
+"""What of a run is stored, and when."""
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -6,9 +8,16 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import CheckpointError
+from ragflow_lg.base.ids import session_of_thread, thread_of_session
+from ragflow_lg.catalog import load_catalog
 from ragflow_lg.checkpoints import open_store
+from ragflow_lg.component.decorator import component
+from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from tests.fakes.regions import node, out, play_run, runner_of, text
 from tests.stores import OpenStore
+
+SESSION = session_of_thread(thread_of_session("s"))
+NODES = {"t": text(["out"], "x"), **out("text")}
 
 
 class FailingPut:
@@ -32,42 +41,20 @@ class FailingPut:
         return await self._function(config, checkpoint, *more)
 
 
-async def test_the_state_is_stored_before_the_last_event(reopen: OpenStore) -> None:
-    async with reopen() as store:
-        runner = runner_of({"t": text(["out"], "x"), **out("text")}, store=store)
-        async for event in runner.start("s", {"query": "q"}):
-            if event.event == "workflow_finished":
-                break
-        state = await runner.state("s")
-        assert [state["turn"]["status"], len(state["history"])] == ["succeeded", 2]
-
-
-async def test_a_failing_store_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with open_store("memory://") as store:
-        runner = runner_of(out("x"), store=store)
-        monkeypatch.setattr(store.saver, "aput", FailingPut(store.saver.aput, 2))
-        run = runner.start("s", {"query": "q"})
-        with pytest.raises(CheckpointError):
-            await play_run(run)
-        records = [(r.status, r.reason, r.is_cancel_requested) async for r in store.runs.of_session("s")]
-        assert (run.status, records) == ("failed", [("failed", "disk full", False)])
+FAILS = {"t": node("ListOperations", {"query": "sys.query"}, ["out"]), **out("text")}
 
 
 @pytest.mark.parametrize(
-    ("component", "status", "last"),
-    [
-        (text(["out"], "x"), "succeeded", "workflow_finished"),
-        (node("ListOperations", {"query": "sys.query"}, ["out"]), "failed", "node_finished"),
-    ],
+    ("nodes", "status", "last"), [(NODES, "succeeded", "workflow_finished"), (FAILS, "failed", "node_finished")]
 )
 async def test_a_turn_continues_to_its_end_wherever_storing_it_was_interrupted(
-    monkeypatch: pytest.MonkeyPatch, component: Any, status: str, last: str
+    monkeypatch: pytest.MonkeyPatch, nodes: Any, status: str, last: str
 ) -> None:
     """Before the last checkpoint, the closing node's result is stored: the node does not run again."""
     interruptions = 0
     for fails_at in range(2, 10):  # before the second checkpoint, no turn has begun
         async with open_store("memory://") as store:
-            runner = runner_of({"t": component, **out("text")}, store=store)
+            runner = runner_of(nodes, store=store)
             put = FailingPut(store.saver.aput, fails_at)
             monkeypatch.setattr(store.saver, "aput", put)
             with suppress(CheckpointError):
@@ -81,32 +68,106 @@ async def test_a_turn_continues_to_its_end_wherever_storing_it_was_interrupted(
     assert interruptions >= 3
 
 
-async def test_a_result_is_stored_after_its_events_are_published(reopen: OpenStore) -> None:
-    nodes = {"a": text(["m"], "A"), "m": node("Message", {"content": "{a@result}"})}
+async def test_the_end_of_a_turn_is_stored_before_its_last_event(reopen: OpenStore) -> None:
     async with reopen() as store, reopen() as other:
-        runner = runner_of(nodes, store=store)
+        run = runner_of(NODES, store=store).start("s", {"query": "q"})
+        async for event in run:
+            if event.event == "workflow_finished":
+                records = [record async for record in other.runs.of_session("s")]
+                assert [(record.status, record.checkpoint != "") for record in records] == [("succeeded", True)]
+                assert await other.node_logs.get(run.record.run_id) is not None
+                assert await other.leases.holder(SESSION) == ""
+
+
+async def test_a_turn_whose_end_cannot_be_stored_has_failed(reopen: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with reopen() as store:
+        runner = runner_of(NODES, store=store)
         run = runner.start("s", {"query": "q"})
-        is_open = asyncio.Event()
+        is_shown = False
+
+        async def put(*arguments: Any) -> Any:
+            if is_shown:
+                raise CheckpointError("disk full")
+            return await original(*arguments)
+
+        async def play() -> None:
+            nonlocal is_shown
+            async for event in run:
+                if event.event == "workflow_started":
+                    await runner.state("s")  # what waits in memory is stored for a reader
+                is_shown = is_shown or event.event == "message_end"
+                assert event.event != "workflow_finished"
+
+        original = store.saver.aput
+        monkeypatch.setattr(store.saver, "aput", put)
+        with pytest.raises(CheckpointError, match="disk full"):
+            await play()
+        records = [(record.status, record.reason) async for record in store.runs.of_session("s")]
+        assert (run.status, records) == ("failed", [("failed", "disk full")])
+        assert await store.leases.holder(SESSION) == ""
+        monkeypatch.undo()
+        continued = runner_of(NODES, store=store).continue_("s")
+        await play_run(continued)
+        assert continued.status == "succeeded"
+        assert len((await runner.state("s"))["history"]) == 2
+
+
+async def test_a_result_is_stored_after_its_events_are_published(reopen: OpenStore) -> None:
+    async with reopen() as store, reopen() as other:
+        run = runner_of(NODES, store=store).start("s", {"query": "q"})
+        is_shown, is_open = asyncio.Event(), asyncio.Event()
         seen: list[str] = []
 
         async def read() -> None:
             async for batch in run.batches(publishes=True):
                 seen.extend(event.event for event in batch)
                 if "node_finished" in seen:
+                    is_shown.set()
                     await is_open.wait()
 
         reading = asyncio.create_task(read())
-        async with asyncio.timeout(10):
-            while "node_finished" not in seen:
-                await asyncio.sleep(0.01)
-        viewer = runner_of(nodes, store=other)
+        viewer = runner_of(NODES, store=other)
         before: list[Any] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
+            await is_shown.wait()
             while not before:  # the beginning is stored by a timer
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.05)
                 before = [step.next async for step in viewer.history("s")]
         is_open.set()
         await reading
         assert before[0] == ("begin",)
         assert (run.status, seen[-1]) == ("succeeded", "workflow_finished")
         assert (await anext(viewer.history("s"))).next == ()
+
+
+class ProcessDeath(BaseException):
+    """Ends a run as the end of the process would: nothing handles it."""
+
+
+class StepOutputs(ComponentOutputs):
+    answer: Any = None
+
+
+async def test_stored_steps_inside_a_node_are_not_repeated(reopen: OpenStore) -> None:
+    log: list[int] = []
+
+    @component("Worker", params=ComponentParams, outputs=StepOutputs, description="Works.")
+    async def work(ctx: Any, params: ComponentParams) -> StepOutputs:
+        async def call(number: int) -> Any:
+            log.append(number)
+            if log == [1, 2, 3]:
+                raise ProcessDeath
+            return {"number": number}
+
+        return StepOutputs(answer=[await ctx.step("call", {"n": n}, lambda n=n: call(n)) for n in (1, 2, 3)])
+
+    catalog = load_catalog()
+    catalog.add(work)
+    nodes = {"w": node("Worker", {}, ["out"]), **out("{w@answer}")}
+    async with reopen() as store:
+        with pytest.raises(ProcessDeath):
+            await play_run(runner_of(nodes, catalog=catalog, store=store).start("s", {"query": "q"}))
+    async with reopen() as store:
+        answer, _ = await play_run(runner_of(nodes, catalog=catalog, store=store).continue_("s"))
+    assert log == [1, 2, 3, 3]
+    assert answer == '[{"number": 1}, {"number": 2}, {"number": 3}]'

@@ -1,7 +1,6 @@
 """Holding the session of a run: its lease, cancellation from elsewhere, and its record."""
 
 import asyncio
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,34 +12,13 @@ from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.records.lease_owner import this_process
 from ragflow_lg.runs import run_session
-from ragflow_lg.runs.run_session import EndStatus, ended_record
 from ragflow_lg.runs.runner import newest_run
-from ragflow_lg.services.sessions import RunRecord, RunStatus, hold_lease
+from ragflow_lg.services.sessions import RunRecord, hold_lease
 from tests.fakes.regions import out, play_run, runner_of, text
 from tests.fakes.services import OneModel, fake_services
 from tests.fakes.slow_model import STREAM, SlowModel, until_message
 from tests.harness.redis_server import redis_server
-from tests.harness.rows import each_row
 from tests.stores import OpenStore, redis_client, redis_keys, stored_leases
-
-RECORD = RunRecord("r", "s", "s", "c", "hash")
-
-
-@each_row(
-    ("end", "status", "is_over"),
-    [
-        ("succeeded", "succeeded", True),
-        ("failed", "failed", True),
-        ("waiting", "waiting", False),
-        ("drained", "running", False),
-        ("running", "cancelled", True),
-    ],
-)
-def test_a_record_says_how_a_run_has_ended(end: EndStatus, status: RunStatus, is_over: bool) -> None:
-    record = ended_record(RECORD, end, "why", "c1", 5)
-    assert (record.status, record.reason, record.checkpoint, record.updated_ms) == (status, "why", "c1", 5)
-    assert record.ended_ms == (5 if is_over else 0)
-    assert record.is_cancel_requested == (status == "cancelled")
 
 
 async def test_another_process_can_cancel_a_run_and_the_turn_can_continue(reopen: OpenStore) -> None:
@@ -49,10 +27,9 @@ async def test_another_process_can_cancel_a_run_and_the_turn_can_continue(reopen
         runner = runner_of(STREAM, services=fake_services(models=OneModel(model)), store=store)
         run = runner.start("s", {"query": "q"})
         events = await until_message(run)
-        start_s = time.monotonic()
         await other.cancels.request("s")
-        rest = [event.event async for event in events]
-        assert time.monotonic() - start_s < 20
+        async with asyncio.timeout(60):
+            rest = [event.event async for event in events]
         assert (run.status, rest[-1]) == ("cancelled", "workflow_finished")
         assert [r.status async for r in store.runs.of_session("s")] == ["cancelled"]
         model.is_released = True
@@ -68,50 +45,42 @@ async def test_a_run_that_waits_for_its_session_is_cancelled_without_the_run_tha
 ) -> None:
     """The request named the session: it stopped the other run, and was cleared with the next lease."""
     async with reopen_shared() as store, reopen_shared() as other:
-        runner = runner_of({"a": text([], "A")}, store=store, busy_s=10)
-        is_stopped = False
-
-        def stop() -> None:
-            nonlocal is_stopped
-            is_stopped = True
-
-        async with hold_lease(other.leases, "s"), other.cancels.watch("s", stop):
+        runner, stops = runner_of({"a": text([], "A")}, store=store, busy_s=60), list[str]()
+        async with hold_lease(other.leases, "s"), other.cancels.watch("s", lambda: stops.append("s")):
             run = runner.start("s", {"query": "q"})
             waiting = asyncio.create_task(play_run(run))
             await asyncio.sleep(0.1)
             await other.cancels.request(run.envelope.message_id)
-            await asyncio.sleep(1)
-            assert not is_stopped
+            await asyncio.sleep(0.2)
+            assert stops == []
         await waiting
         assert run.status == "cancelled"
 
 
-async def test_a_run_does_not_wait_for_each_command_of_a_store_that_is_away(
-    monkeypatch: pytest.MonkeyPatch, reopen: OpenStore
-) -> None:
+async def test_a_run_does_not_wait_for_each_command_of_a_store_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_: Any) -> Any:
         raise CheckpointError("The session store failed: it cannot be reached.")
 
     async def wait_and_fail(*_: Any) -> Any:
-        await asyncio.sleep(2)
+        await may_fail.wait()
         await fail()
 
+    may_fail = asyncio.Event()
     monkeypatch.setattr(run_session, "AWAY_S", 0.1)
-    async with reopen() as store:
+    async with open_store("memory://") as store:
         run = runner_of({"a": text([], "A")}, store=store).start("s", {"query": "q"})
         monkeypatch.setattr(store.saver, "aput", fail)
         monkeypatch.setattr(type(store), "newest_checkpoint", wait_and_fail)
-        began_s = time.monotonic()
         with pytest.raises(CheckpointError, match="cannot be reached"):
-            await play_run(run)
-        assert time.monotonic() - began_s < 1.9
+            await asyncio.wait_for(play_run(run), 60)
+        may_fail.set()
         await asyncio.wait(run_session._EXITING)  # pyright: ignore[reportPrivateUsage]
         assert run.status == "failed"
 
 
-async def test_a_run_waits_for_the_lease_of_the_previous_turn(reopen: OpenStore) -> None:
-    async with reopen() as store, reopen() as other:
-        runner = runner_of({"a": text([], "A")}, store=store, busy_s=5)
+async def test_a_run_waits_for_the_lease_of_the_previous_turn(reopen_shared: OpenStore) -> None:
+    async with reopen_shared() as store, reopen_shared() as other:
+        runner = runner_of({"a": text([], "A")}, store=store, busy_s=60)
         async with hold_lease(other.leases, "s"):
             waiting = asyncio.create_task(play_run(runner.start("s", {"query": "q"})))
             await asyncio.sleep(0.1)
@@ -202,22 +171,11 @@ async def test_a_turn_whose_process_died_before_it_recorded_the_end_is_ended_by_
         newest = await newest_run(store, "s")
         assert newest is not None
         assert newest.status == "succeeded"
-        with pytest.raises(ConflictError, match="no unfinished turn"):
-            await play_run(runner.continue_("s"))
-
-
-async def test_a_turn_of_which_nothing_was_stored_does_not_get_the_end_of_the_one_before() -> None:
-    async with open_store("memory://") as store:
-        runner = runner_of({"t": text(["out"], "x"), **out("text")}, store=store)
-        run = runner.start("s", {"query": "first"})
-        await play_run(run)
-        ended = await store.runs.get(run.envelope.message_id)
-        assert ended is not None
-        await store.runs.put(
-            replace(ended, run_id="f" * 32, status="running", checkpoint="", started_ms=ended.started_ms + 1)
-        )
-        with pytest.raises(ConflictError, match="no unfinished turn"):
-            await play_run(runner.continue_("s"))
+        lost = replace(ended, run_id="f" * 32, status="running", checkpoint="", started_ms=newest.started_ms + 1)
+        for _ in range(2):  # also if nothing was stored of a later one
+            with pytest.raises(ConflictError, match="no unfinished turn"):
+                await play_run(runner.continue_("s"))
+            await store.runs.put(lost)
 
 
 async def test_a_turn_continues_after_a_restart_of_redis(tmp_path: Path) -> None:

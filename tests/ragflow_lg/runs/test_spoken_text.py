@@ -21,12 +21,6 @@ def test_sentences_are_cut_while_they_arrive() -> None:
     assert cut("你好。", "再见！”她说", "\n") == [[], ["你好。", "再见！”"], ["她说"], []]
 
 
-def test_pieces_of_one_character_give_the_same_sentences() -> None:
-    text = "One. Two!\nThree; four? Five"
-    sentences = [sentence for part in cut(*text) for sentence in part]
-    assert sentences == ["One.", "Two!", "Three;", "four?", "Five"]
-
-
 def test_code_is_not_spoken() -> None:
     text = "Run this:\n```python\nprint(1)\n```\nDone.\n"
     assert [sentence for part in cut(text) for sentence in part] == ["Run this:", "Done."]

@@ -5,7 +5,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.base.errors import CanvasChangedError
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.runs.stored_turn import session_status, thread_config
 from ragflow_lg.runs.wire.wire_events import WireNodeFinished
 from tests.fakes.regions import form, iteration, loop, node, out, play_run, runner_of, text
 
@@ -70,19 +69,3 @@ async def test_a_continued_turn_whose_messages_are_stored_has_their_answer() -> 
     assert (run.status, run.answer) == ("drained", "hello")
     assert (await play_run(runner.continue_("s")))[0] == "hello"
     assert (await runner.state("s"))["history"] == [["user", "q"], ["assistant", {"content": "hello", "downloads": []}]]
-
-
-async def test_the_state_has_the_status_of_the_session() -> None:
-    components = {"ask": form("w", downstream=["out"]), **out("{ask@w}")}
-    runner = runner_of(components)
-    canvas: Any = runner._canvas  # pyright: ignore[reportPrivateUsage] - its graph has the saver
-
-    async def status() -> str:
-        return session_status(await canvas.graph.aget_state(thread_config(canvas, "s")))
-
-    await play_run(runner.start("s", {"query": "q"}))
-    assert await status() == "waiting"
-    await play_run(runner.resume("s", {"w": "x"}))
-    assert await status() == "succeeded"
-    await runner.rerun("s", "s2", "out")
-    assert session_status(await canvas.graph.aget_state(thread_config(canvas, "s2"))) == "running"

@@ -14,11 +14,6 @@ LOOK = AgentMetrics(
 )
 
 
-def test_the_success_rate_without_calls_is_one() -> None:
-    assert (ToolMetrics().success_rate, AgentMetrics().success_rate) == (1.0, 1.0)
-    assert ToolMetrics(4, 1).success_rate == 0.75
-
-
 def test_visits_add_up_by_tool() -> None:
     both = LOOK.plus(AgentMetrics(visits=1, total_s=1.0, tools={"look_0": ToolMetrics(1), "ask_1": ToolMetrics(2, 2)}))
     assert (both.visits, both.total_s, both.calls, both.failures, both.success_rate) == (2, 4.0, 6, 3, 0.5)

@@ -1,5 +1,3 @@
-import pytest
-
 from ragflow_lg.services.references import (
     MAX_CITED_CHARS,
     MAX_DOCUMENTS,
@@ -26,13 +24,6 @@ def test_empty_results_and_inline_images_are_dropped() -> None:
         ("72518472", "On the Mekong  river."),
     ]
     assert build_chunks([("", "", "x" * 20_000, 1)])[0]["content"] == "x" * 10_000
-
-
-def test_chunks_are_rendered_with_their_numbers() -> None:
-    assert knowledge_text(build_chunks(ROWS)) == (
-        "\nID: 109\n├── Title: Laos\n├── URL: http://example.org/laos\n└── Content:\nVientiane is the capital."
-        "\n\nID: 497\n├── Title: River town\n├── URL: http://example.org/r\n└── Content:\nOn the Mekong  river."
-    )
 
 
 def test_the_chunk_that_exceeds_the_budget_is_the_last() -> None:
@@ -76,9 +67,3 @@ def test_chunks_are_rendered_as_in_ragflow() -> None:
     odd: Chunk = {**chunk, "docnm_kwd": "a\n\nb", "url": None, "document_metadata": {"y": 0, "z": ""}}
     assert knowledge_text([odd]) == "\nID: 386\n├── Title: a b\n├── y: 0\n└── Content:\nhello"
     assert knowledge_text([{**chunk, "content": "abcd" * 100}] * 3, 200).count("ID:") == 2
-
-
-def test_shared_numbers_are_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    add_chunks({"chunks": {}, "doc_aggs": {}}, [{"chunk_id": f"c{number}"} for number in range(2000)])
-    (record,) = caplog.records
-    assert len(record.getMessage()) < 500

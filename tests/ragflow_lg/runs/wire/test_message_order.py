@@ -121,15 +121,6 @@ def test_a_model_that_starts_again_replaces_what_was_shown() -> None:
     assert log.feed(start("m"), end("m"))[0] == "message_end"
 
 
-def test_an_answer_that_nobody_has_seen_is_replaced_silently() -> None:
-    components = {"g": llm("m"), "t": text(["u"]), "u": text(["m"]), "m": message("{g@content}")}
-    log = WireLog(plan_of(canvas(components, ["g", "t"])))
-    log.feed(start("g"), start("t"))
-    assert log.feed(delta("g", "1"), discard("g"), delta("g", "2"), end("g", ("m",), content="2")) == []
-    log.feed(end("t", ("u",)), start("u"), end("u", ("m",)), start("m"))
-    assert log.feed(piece("m", 0, "2", "g"), end("m")) == ["'2'", "message_end", "finished g", "finished m"]
-
-
 def test_what_turns_out_to_be_thinking_is_replaced() -> None:
     plan = plan_of(canvas({"a": llm("m"), "b": llm("m"), "m": message("x{a@content}y{b@content}z")}, ["a", "b"]))
     log = WireLog(plan)
@@ -253,25 +244,6 @@ def test_a_cancelled_turn_ends_open_messages() -> None:
     log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("{g@content}")})))
     log.feed(start("g"), delta("g", "1"))
     assert log.feed(TurnFinished("cancelled", {}, "x")) == ["message_end", "finished m", "workflow_finished"]
-
-
-def test_a_message_in_a_cycle_is_sent_in_every_round() -> None:
-    log = WireLog(plan_of(canvas({"m": message("x")})))
-    for _ in range(2):
-        assert log.feed(start("m"), piece("m", 0, "x"), end("m")) == [
-            "started m",
-            "'x'",
-            "message_end",
-            "finished m",
-        ]
-
-
-def test_an_answer_that_its_message_shows_late_keeps_its_pieces() -> None:
-    components = {"g": llm("m"), "t": text(["u"]), "u": text(["m"]), "m": message("{g@content}")}
-    log = WireLog(plan_of(canvas(components, ["g", "t"])))
-    log.feed(start("g"), start("t"), delta("g", "1"), delta("g", "2"), end("g", ("m",), content="12"))
-    log.feed(end("t", ("u",)), start("u"), end("u", ("m",)), start("m"))
-    assert log.feed(piece("m", 0, "12", "g")) == ["'1'", "'2'"]
 
 
 def test_parallel_rounds_are_told_apart() -> None:
