@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
 
@@ -13,9 +12,9 @@ from msgspec.structs import replace
 
 from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, MakeChat, OpenAIChat
 from ragflow_lg.adapters.chat.openai_messages import tool_definition, write_messages
-from ragflow_lg.adapters.model_families.client_failures import describe_failure
+from ragflow_lg.adapters.model_families.client_failures import ClientFailure
 from ragflow_lg.adapters.model_families.families import FAMILIES
-from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_entry_point
 from ragflow_lg.services.chat import ChatDelta, ChatRequest, Usage
 
@@ -89,24 +88,13 @@ class LangChainChat(OpenAIChat):
             return super().reasoning(chunk)
         return "".join(block.get("reasoning") or "" for block in chunk.content_blocks if block["type"] == "reasoning")
 
-    @contextmanager
-    def failures(self) -> Generator[None]:
-        """Convert any exception from the client to a `ServiceError` without the API key."""
-        try:
-            yield
-        except (ServiceError, SettingsError, asyncio.CancelledError):
-            raise
-        except TimeoutError:
-            raise self.failure("did not answer in time", is_retryable=True) from None
-        except NotImplementedError:
-            raise self.failure("has a client without tool support; set has_tools = false") from None
-        except Exception as error:
-            failure = describe_failure(error, self.endpoint.address)
-            if failure.is_unreadable:
-                logger.info("The client for %s failed.", self.name, exc_info=True)
-            raise self.failure(
-                failure.text, is_retryable=failure.is_retryable, retry_after_s=failure.retry_after_s
-            ) from None
+    def explain(self, error: Exception, found: ClientFailure) -> str:
+        """Return what a failure means for this kind of model."""
+        if isinstance(error, NotImplementedError):
+            return "has a client without tool support; set has_tools = false"
+        if found.is_unreadable:
+            logger.info("The client for %s failed.", self.name, exc_info=error)
+        return found.text
 
 
 class FamilyChat(LangChainChat):

@@ -8,7 +8,7 @@ import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -25,7 +25,8 @@ from ragflow_lg.adapters.chat.openai_messages import (
     tool_definition,
     write_messages,
 )
-from ragflow_lg.base.errors import ServiceError, parse_retry_after
+from ragflow_lg.adapters.model_families.client_failures import ClientFailure, describe_failure
+from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.thinking import CLOSING, OPENING
 from ragflow_lg.services.chat import AnswerEnd, ChatAnswer, ChatDelta, ChatRequest, Usage
 
@@ -51,6 +52,7 @@ DEFAULT_CONTEXT_TOKENS = 128_000
 _LENGTH_REFUSALS = frozenset({400, 413, 422})
 _MAX_REFUSAL_CHARS = 200
 _SCHEMA_REFUSALS = frozenset({400, 404, 415, 422, 501})
+_WRONG_FORMAT = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 60.0
 """A request is not retried if the endpoint asks for a longer pause."""
@@ -389,42 +391,28 @@ class OpenAIChat:
 
     @contextmanager
     def failures(self) -> Generator[None]:
-        """Convert request failures to a `ServiceError` without the API key."""
-        import httpx
-        import openai
-
-        from ragflow_lg.adapters.http.answer_limits import AnswerTooLargeError
-
+        """Convert any exception from the client to a `ServiceError` without the API key."""
         try:
             yield
+        except (ServiceError, SettingsError):
+            raise
         except TimeoutError:
             raise self.failure("did not answer in time", is_retryable=True) from None
-        except ServiceError:
-            raise
-        except openai.APIStatusError as error:
-            status = error.status_code
-            is_retryable = status in (408, 409, 429) or status >= 500
-            text = f"answered {status}: {_detail(error)}"
-            if status in _LENGTH_REFUSALS and is_about_length(text):
-                text = self._explain_length(text)
-            pause_s = parse_retry_after(error.response.headers.get("retry-after", ""))
-            failure = self.failure(text, is_retryable=is_retryable, retry_after_s=pause_s)
-            failure.status = status
+        except Exception as error:  # noqa: BLE001 - any client may raise anything
+            found = describe_failure(error, self.endpoint.address)
+            failure = self.failure(
+                self.explain(error, found), is_retryable=found.is_retryable, retry_after_s=found.retry_after_s
+            )
+            failure.status = found.status
             raise failure from None
-        except (openai.APIConnectionError, httpx.HTTPError) as error:
-            cause = error.__cause__ or error
-            if isinstance(cause, AnswerTooLargeError):
-                raise self.failure(str(cause)) from None
-            where = self.endpoint.address
-            raise self.failure(
-                f"cannot be reached at {where}, or closed the connection early: {cause}", is_retryable=True
-            ) from None
-        except AnswerTooLargeError as error:
-            raise self.failure(str(error)) from None
-        except openai.OpenAIError as error:
-            raise self.failure(f"failed: {_detail(error)}", is_retryable=True) from None
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise self.failure(f"returned an answer that is not in OpenAI's format: {_describe(error)}") from None
+
+    def explain(self, error: Exception, found: ClientFailure) -> str:
+        """Return what a failure means for this kind of model."""
+        if found.status in _LENGTH_REFUSALS and is_about_length(found.text):
+            return self._explain_length(found.text)
+        if not found.is_retryable and isinstance(error, _WRONG_FORMAT):
+            return f"returned an answer that is not in OpenAI's format: {_describe(error)}"
+        return found.text
 
     def _explain_length(self, refusal: str) -> str:
         """Return a refusal for length with the setting that avoids it, and remember the window that it names."""
@@ -456,10 +444,3 @@ def _describe(error: Exception) -> str:
         return str(error)
     logger.info("A model's answer could not be parsed.", exc_info=error)
     return "it could not be parsed"
-
-
-def _detail(error: Any) -> str:
-    """Return the endpoint's own description of an error."""
-    body = getattr(error, "body", None)
-    detail = cast("dict[str, Any]", body).get("message") if isinstance(body, dict) else body
-    return str(detail or getattr(error, "message", "") or error)

@@ -38,6 +38,8 @@ class ClientFailure(NamedTuple):
     text: str
     is_retryable: bool = False
     retry_after_s: float = 0.0
+    status: int = 0
+    """The HTTP status of the answer."""
     is_unreadable: bool = False
     """Whether the client could not read an answer, and only a log can tell why."""
 
@@ -51,12 +53,14 @@ def describe_failure(error: Exception, address: str) -> ClientFailure:
         code, status = _code(cause), _status(cause)
         if code in _BUSY and status <= 400:
             return ClientFailure(f"failed: {_detail(cause)}", True, _retry_after_s(cause))
-        if status >= 400:
+        if status >= 300:
             is_retryable = status in _BUSY_STATUS or status >= 500
-            return ClientFailure(f"answered {status}: {_detail(cause)}", is_retryable, _retry_after_s(cause))
+            return ClientFailure(f"answered {status}: {_detail(cause)}", is_retryable, _retry_after_s(cause), status)
     if lost := next((cause for cause in reversed(causes) if _is_lost(cause)), None):
         text = f"cannot be reached at {address}, or closed the connection early: {lost or type(lost).__name__}"
         return ClientFailure(text, is_retryable=True)
+    if any(base.__name__ == "OpenAIError" for base in type(error).__mro__):  # in a stream
+        return ClientFailure(f"failed: {_detail(error)}", is_retryable=True)
     if isinstance(error, _UNREADABLE):
         text = f"returned an answer that its client could not parse ({type(error).__name__})"
         return ClientFailure(text, is_unreadable=True)
