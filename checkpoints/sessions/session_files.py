@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import msgspec
@@ -16,15 +16,11 @@ from ragflow_lg.base.errors import ConflictError, DamagedSessionError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.records.run_records import check_record, hex_session
 from ragflow_lg.checkpoints.sessions.session_lines import (
-    CheckpointLine,
-    EndLine,
     FileLine,
-    Line,
-    PartLine,
-    RunLine,
     ServerLine,
     SessionLine,
-    StepLine,
+    StoredRun,
+    StoredState,
     at_line,
     line_error,
     read_lines,
@@ -61,53 +57,38 @@ class _Metadata(Struct, frozen=True):
     run_id: str | None = None
 
 
-async def export_session(store: Store, session: str) -> AsyncIterator[Line]:
-    """Yield the lines of a session, from its start to its end. It cannot change meanwhile.
+async def export_session(store: Store, session: str) -> SessionLine:
+    """Return a session. It cannot change meanwhile.
 
     Raises:
         SessionBusyError: if a runner holds the session.
         CheckpointError: if the store fails or its data is damaged.
     """
     async with hold_lease(store.leases, session):
-        yield SessionLine(hex_session(session))
-        count = 0
-        for lines in (_checkpoints(store, session), _steps(store, session), _runs(store, session)):
-            async for line in lines:
-                count += 1
-                yield line
-        yield EndLine(count)
-
-
-async def _steps(store: Store, session: str) -> AsyncIterator[Line]:
-    place = key_config(CheckpointKey(thread_of_session(session), "", ""))
-    async for key, value in store.saver.steps(place).all():
-        yield StepLine(key, value)
-
-
-async def _checkpoints(store: Store, session: str) -> AsyncIterator[Line]:
-    keys = [key async for key in store.saver.list_keys(thread_of_session(session))]
-    known: set[str] = set()
-    for key in reversed(keys):
-        stored = await store.saver.aget_tuple(key_config(key))
-        if stored is None:
-            raise DamagedSessionError(f"The checkpoint {key.checkpoint} cannot be read from the session store.")
-        values = {name: to_plain(name, value) for name, value in stored.checkpoint["channel_values"].items()}
-        writes = [(task, name, to_plain(name, value)) for task, name, value in stored.pending_writes or ()]
-        state = SessionState({**stored.checkpoint, "channel_values": values}, dict(stored.metadata), writes)
         parts: dict[str, bytes] = {}
-        text = encode(asdict(state), known, parts).decode()
-        for name, part in parts.items():
-            yield PartLine(name, part.decode())
-        known.update(parts)
-        parent = checkpoint_key(stored.parent_config).checkpoint if stored.parent_config else ""
-        yield CheckpointLine(key.namespace, parent, text)
+        keys = [key async for key in store.saver.list_keys(thread_of_session(session))]
+        checkpoints = [await _read_checkpoint(store, key, parts) for key in reversed(keys)]
+        place = key_config(CheckpointKey(thread_of_session(session), "", ""))
+        steps = {key: value async for key, value in store.saver.steps(place).all()}
+        runs = [
+            StoredRun(record, await store.traces.get(record.run_id), await store.node_logs.get(record.run_id))
+            async for record in store.runs.of_session(session)
+        ]
+    texts = {name: part.decode() for name, part in parts.items()}
+    return SessionLine(hex_session(session), texts, checkpoints, steps, runs[::-1])
 
 
-async def _runs(store: Store, session: str) -> AsyncIterator[Line]:
-    records = [record async for record in store.runs.of_session(session)]
-    for record in reversed(records):
-        trace = await store.traces.get(record.run_id)
-        yield RunLine(record, trace, await store.node_logs.get(record.run_id))
+async def _read_checkpoint(store: Store, key: CheckpointKey, parts: dict[str, bytes]) -> StoredState:
+    """Return a checkpoint. Long texts of it that are not among the parts are added to them."""
+    stored = await store.saver.aget_tuple(key_config(key))
+    if stored is None:
+        raise DamagedSessionError(f"The checkpoint {key.checkpoint} cannot be read from the session store.")
+    values = {name: to_plain(name, value) for name, value in stored.checkpoint["channel_values"].items()}
+    writes = [(task, name, to_plain(name, value)) for task, name, value in stored.pending_writes or ()]
+    state = SessionState({**stored.checkpoint, "channel_values": values}, dict(stored.metadata), writes)
+    text = encode(asdict(state), set(parts), parts).decode()
+    parent = checkpoint_key(stored.parent_config).checkpoint if stored.parent_config else ""
+    return StoredState(key.namespace, parent, text)
 
 
 class Imported(Struct, frozen=True):
@@ -154,10 +135,9 @@ async def import_sessions(
         ConflictError: if the session exists or is running.
         CheckpointError: if the store fails.
     """
-    lines = read_lines(file)
     imported: Imported | None = None
     has_rows = False
-    for number, line in lines:
+    for number, line in read_lines(file):
         if isinstance(line, ServerLine | FileLine):
             if imported is None or line.session != imported.session or has_rows != isinstance(line, FileLine):
                 raise line_error(number, "it does not follow its session")
@@ -168,15 +148,12 @@ async def import_sessions(
         has_rows = False
         if imported is not None:
             yield imported
-            imported = None
-        if not isinstance(line, SessionLine):
-            raise line_error(number, "it belongs to no session")
         if not _HEX.fullmatch(line.session):
             raise line_error(number, "its session is not an id of 32 hexadecimal digits")
         if server_rows is not None:
             await server_rows.require_own(line.session)
         await _make_room(store, line.session, replaces=replaces)
-        imported = await _import_session(store, known_runs or store.runs, line.session, number, lines)
+        imported = await _import_session(store, known_runs or store.runs, number, line)
     if imported is not None:
         yield imported
 
@@ -221,66 +198,51 @@ async def _make_room(store: Store, session: str, *, replaces: bool) -> None:
     await store.delete_session(session)
 
 
-async def _import_session(
-    store: Store, known_runs: Runs, session: str, start: int, lines: Iterator[tuple[int, Line]]
-) -> Imported:
+async def _import_session(store: Store, known_runs: Runs, number: int, line: SessionLine) -> Imported:
     imported: Imported | None = None
     try:
-        async with hold_lease(store.leases, session) as token:
-            importing, number = _Import(store, known_runs, session, token), start
-            for number, line in lines:
-                with at_line(number):
-                    imported = await importing.put(line, number - start - 1)
-                if imported is not None:
-                    return imported
-            raise line_error(number + 1, "the file ends inside a session")
+        async with hold_lease(store.leases, line.session) as token:
+            with at_line(number):
+                imported = await _Import(store, known_runs, line, token).put()
+            return imported
     finally:
         if imported is None:
-            await store.delete_session(session)
+            await store.delete_session(line.session)
 
 
 class _Import:
     """The import of one session, whose lease is held."""
 
-    def __init__(self, store: Store, known_runs: Runs, session: str, token: int) -> None:
+    def __init__(self, store: Store, known_runs: Runs, line: SessionLine, token: int) -> None:
         self._store = store
         self._known_runs = known_runs
-        self._session = session
-        self._thread = thread_of_session(session)
+        self._line = line
+        self._thread = thread_of_session(line.session)
         self._token = token
-        self._parts: dict[str, bytes] = {}
-        self._checkpoints = self._runs = 0
-        self._name = ""
+        self._parts = {name: text.encode() for name, text in line.parts.items()}
 
-    async def put(self, line: Line, count: int) -> Imported | None:
-        """Store a line after ``count`` others. Return what has been imported at the end of the session.
+    async def put(self) -> Imported:
+        """Store everything, and return what it was.
 
         Raises:
-            ValueError, or another error of wrong data: if the line cannot be stored.
+            ValueError, or another error of wrong data: if it cannot be stored.
         """
-        match line:
-            case PartLine():
-                self._parts[line.name] = line.text.encode()
-                if blob_digest(self._parts[line.name]) != line.name:
-                    raise ValueError("its text has been changed")
-            case StepLine():
-                if not _HEX.fullmatch(line.key):
-                    raise ValueError("its key is not one of a step")
-                place = with_lease_token(key_config(CheckpointKey(self._thread, "", "")), self._token)
-                await self._store.saver.steps(place).put(line.key, line.value)
-            case CheckpointLine():
-                await self._put_checkpoint(line)
-            case RunLine():
-                await self._put_run(line)
-            case EndLine():
-                if line.lines != count:
-                    raise ValueError(f"{line.lines} lines were exported, but {count} are here")
-                return Imported(self._session, self._name, self._checkpoints, self._runs)
-            case _:
-                raise ValueError("it is inside a session")
-        return None
+        line = self._line
+        if any(blob_digest(part) != name for name, part in self._parts.items()):
+            raise ValueError("a text in it has been changed")
+        place = with_lease_token(key_config(CheckpointKey(self._thread, "", "")), self._token)
+        for key, value in line.steps.items():
+            if not _HEX.fullmatch(key):
+                raise ValueError("a key in it is not one of a step")
+            await self._store.saver.steps(place).put(key, value)
+        for checkpoint in line.checkpoints:
+            await self._put_checkpoint(checkpoint)
+        for run in line.runs:
+            await self._put_run(run)
+        name = next((stored.run.name for stored in reversed(line.runs) if stored.run.name), "")
+        return Imported(line.session, name, len(line.checkpoints), len(line.runs))
 
-    async def _put_checkpoint(self, line: CheckpointLine) -> None:
+    async def _put_checkpoint(self, line: StoredState) -> None:
         if len(line.namespace) > MAX_NAMESPACE_CHARS or "\0" in line.namespace:
             raise ValueError("its namespace is wrong")
         if line.parent and str(uuid.UUID(line.parent)) != line.parent:
@@ -305,26 +267,23 @@ class _Import:
         await self._store.saver.copy(stored, self._thread, self._token)
         if await self._store.saver.aget_tuple(key_config(key)) is None:  # as a run reads it
             raise ValueError("it cannot be stored")
-        self._checkpoints += 1
 
     async def _find(self, names: Sequence[str]) -> Mapping[str, bytes]:
         return {name: self._parts[name] for name in names if name in self._parts}
 
-    async def _put_run(self, line: RunLine) -> None:
-        self._check_run(line.run)
-        known = await self._known_runs.get(line.run.run_id)
-        if known is not None and known.session != self._session:
+    async def _put_run(self, stored: StoredRun) -> None:
+        self._check_run(stored.run)
+        known = await self._known_runs.get(stored.run.run_id)
+        if known is not None and known.session != self._line.session:
             raise ValueError("another session has a run with its id")
-        await self._store.runs.put(line.run)
-        for traces, trace in ((self._store.traces, line.trace), (self._store.node_logs, line.nodes)):
+        await self._store.runs.put(stored.run)
+        for traces, trace in ((self._store.traces, stored.trace), (self._store.node_logs, stored.nodes)):
             if trace is not None:
-                await traces.put(line.run, trace)
-        self._runs += 1
-        self._name = line.run.name or self._name
+                await traces.put(stored.run, trace)
 
     def _check_run(self, record: RunRecord) -> None:
         check_record(asdict(record))
-        if record.session != self._session or (record.name and hex_session(record.name) != self._session):
+        if record.session != self._line.session or (record.name and hex_session(record.name) != record.session):
             raise ValueError("it belongs to another session")
         if not _RUN_ID.fullmatch(record.run_id):
             raise ValueError("its id is not one of a run")

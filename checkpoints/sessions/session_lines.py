@@ -1,8 +1,7 @@
 """The lines of a file with exported sessions: JSON objects, one a line. Reading them gives data only.
 
-The first line is the header. For each session follow its start, its checkpoints, oldest first, each after the parts it
-uses, the results of steps, its runs, oldest first, and its end with the number of lines, which shows a cut file.
-What a server has of the session may follow: rows of its database, and files.
+The first line is the header. Each session is a line; what a server has of it may follow: rows of its database, and
+files.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from ragflow_lg.base.errors import CheckpointError, DamagedSessionError, Session
 from ragflow_lg.checkpoints.steps.thread_tables import DAMAGE
 from ragflow_lg.services.sessions import RunRecord, Trace
 
-FORMAT = 1
+FORMAT = 2
 """The format of the files. Another one is refused."""
 MAX_LINE_BYTES = 600 * 1024 * 1024
-"""A part can be as large as the largest value of a session."""
+"""How large a session can be."""
 
 
 class _Line(Struct, frozen=True, forbid_unknown_fields=True, tag_field="line"):
@@ -36,27 +35,7 @@ class HeaderLine(_Line, frozen=True, tag="header"):
     kind: Literal["ragflow-lg sessions"] = "ragflow-lg sessions"
 
 
-class SessionLine(_Line, frozen=True, tag="session"):
-    """The beginning of a session, by its id."""
-
-    session: str
-
-
-class StepLine(_Line, frozen=True, tag="step"):
-    """The result of a step inside a node."""
-
-    key: str
-    value: Any
-
-
-class PartLine(_Line, frozen=True, tag="part"):
-    """A long text, under its hash."""
-
-    name: str
-    text: str
-
-
-class CheckpointLine(_Line, frozen=True, tag="checkpoint"):
+class StoredState(Struct, frozen=True, forbid_unknown_fields=True):
     """A checkpoint. Its text is a `SessionState` as `ragflow_lg.checkpoints.steps.stored_texts` writes values."""
 
     namespace: str
@@ -64,7 +43,7 @@ class CheckpointLine(_Line, frozen=True, tag="checkpoint"):
     text: str
 
 
-class RunLine(_Line, frozen=True, tag="run"):
+class StoredRun(Struct, frozen=True, forbid_unknown_fields=True):
     """The record of a run, its agent trace and the log of its nodes."""
 
     run: RunRecord
@@ -72,11 +51,18 @@ class RunLine(_Line, frozen=True, tag="run"):
     nodes: Trace | None = None
 
 
-class EndLine(_Line, frozen=True, tag="end"):
-    """The end of a session."""
+class SessionLine(_Line, frozen=True, tag="session"):
+    """A session, by its id."""
 
-    lines: int
-    """How many lines are between its start and its end."""
+    session: str
+    parts: dict[str, str]
+    """Long texts that the checkpoints use, under their hashes."""
+    checkpoints: list[StoredState]
+    """Oldest first."""
+    steps: dict[str, Any]
+    """The results of steps inside nodes."""
+    runs: list[StoredRun]
+    """Oldest first."""
 
 
 class ServerLine(_Line, frozen=True, tag="server"):
@@ -94,28 +80,30 @@ class FileLine(_Line, frozen=True, tag="file"):
     content: str
 
 
-Line: TypeAlias = (
-    HeaderLine | SessionLine | StepLine | PartLine | CheckpointLine | RunLine | EndLine | ServerLine | FileLine
-)
+Line: TypeAlias = SessionLine | ServerLine | FileLine
+"""A line after the header."""
 
 _WRONG_DATA = (msgspec.MsgspecError, *DAMAGE)
 _SERVER = b'{"line":"server"'
 _PART_BYTES = 1024**2
 """How much of a line is read at a time. Inside a line, ``_SERVER`` cannot occur: JSON has no bare quotes in a text."""
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(Line)
+_DECODER = msgspec.json.Decoder(HeaderLine | Line)
 
 
-def encode_line(line: Line) -> bytes:
+def encode_line(line: HeaderLine | Line) -> bytes:
     """Return a line with its line break.
 
     Raises:
-        DamagedSessionError: if it contains a value that JSON cannot represent.
+        DamagedSessionError: if it is too large, or contains a value that JSON cannot represent.
     """
     try:
-        return _ENCODER.encode(line) + b"\n"
+        encoded = _ENCODER.encode(line) + b"\n"
+        if len(encoded) > MAX_LINE_BYTES:
+            raise ValueError(f"it would have more than {MAX_LINE_BYTES:,} bytes")
+        return encoded
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise DamagedSessionError(f"A stored value cannot be exported ({error}).") from None
+        raise DamagedSessionError(f"What is stored cannot be exported ({error}).") from None
 
 
 def line_error(number: int, reason: object) -> SessionFileError:

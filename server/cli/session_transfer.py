@@ -238,12 +238,10 @@ async def _export_session(store: Store, session: str, rows: SessionRows | None, 
     from ragflow_lg.server.runs.session_rows import find_ids
 
     ids: set[str] = set()
-    async for line in export_session(store, session):
-        encoded = encode_line(line)
-        file.write(encoded)
-        if rows is not None:
-            find_ids(encoded, ids)
+    encoded = encode_line(await export_session(store, session))
+    file.write(encoded)
     if rows is not None:
+        find_ids(encoded, ids)
         async for line in rows.export(hex_session(session), ids):
             file.write(encode_line(line))
 

@@ -102,8 +102,7 @@ class SessionFiles:
         for message in await self._database.all(select(MessageRow).where(*of_session)):
             find_ids(f"{message.content} {message.reference}".encode("utf-8", "surrogatepass"), ids)
         try:
-            async for line in export_session(self._store, session.id):
-                find_ids(encode_line(line), ids)
+            find_ids(encode_line(await export_session(self._store, session.id)), ids)
         except SessionBusyError:
             raise
         except CheckpointError:

@@ -78,8 +78,9 @@ def step_config() -> Any:
     return {"configurable": {"thread_id": thread_of_session("anna")}}
 
 
-async def everything(store: Store) -> list[str]:
-    return sorted([str(line) async for line in export_session(store, "anna")])
+async def everything(store: Store) -> Any:
+    session = await export_session(store, "anna")
+    return session.parts, sorted(map(str, session.checkpoints)), session.steps, session.runs
 
 
 async def test_the_store_has_no_plain_text_and_gives_back_everything(open_with: OpenWith) -> None:

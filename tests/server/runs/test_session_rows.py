@@ -276,7 +276,7 @@ async def plant(folder: Path, agent_id: str = PLANTED_AGENT) -> str:
         session = (await server.ask(agent, "my question"))["data"]["session_id"]
     text = (await command(folder, "export", session)).stdout.replace(session, PLANTED_SESSION)
     text = text.replace(str(uuid.UUID(session)), str(uuid.UUID(PLANTED_SESSION)))
-    for run_id in {line["run"]["run_id"] for line in map(json.loads, text.splitlines()) if line["line"] == "run"}:
+    for run_id in {stored["run"]["run_id"] for stored in json.loads(text.splitlines()[1])["runs"]}:
         text = text.replace(run_id, uuid.uuid4().hex)
     lines: list[Any] = [json.loads(line) for line in text.splitlines()]
     for line in lines:
