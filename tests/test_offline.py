@@ -1,11 +1,8 @@
 """The command with the real client against ``mock-llm`` in a process of its own; and replayed with the server gone."""
 
-import asyncio
 import json
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-from ragflow_lg.runs.runner import Runner
-from ragflow_lg.server.assembly.library import load_canvas
-from ragflow_lg.server.assembly.open_services import open_services
-from ragflow_lg.server.settings import Settings
 from tests.fakes.mcp_servers import TINY
 from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, frames, invoke, write_canvas
@@ -330,43 +323,3 @@ def test_the_example_rules_play_an_example(tmp_path: Path) -> None:
     assert "Delivery" in result.stdout
     assert "You said: Where is my parcel?" in result.stdout
     assert [row["status"] for row in log] == [429, 200, 200]
-
-
-RUNS = 30
-
-
-def _resident_mb() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
-async def test_many_agents_at_the_same_time_stay_small_and_apart(tmp_path: Path) -> None:
-    with mock_llm(tmp_path, TOOL_RULES.replace("CUTS", "cut_arguments = 4")) as url:
-        canvas = load_canvas(agent_canvas(tmp_path))
-        settings = Settings.model_validate({"providers": {"Mock": {"base_url": url, "api_key": KEY}}})
-        async with open_services(settings) as services:
-            runner = Runner(canvas, services)
-
-            async def one(number: int) -> str:
-                run = runner.start(f"s{number}", {"query": f"question {number}"})
-                async for _ in run:
-                    pass
-                return run.answer
-
-            await one(0)  # imports and connections
-            before, began, cpu_began = _resident_mb(), time.monotonic(), time.process_time()
-            peak = before
-            running = [asyncio.create_task(one(number)) for number in range(RUNS)]
-            while not all(task.done() for task in running):
-                peak = max(peak, _resident_mb())
-                await asyncio.sleep(0.02)
-            elapsed_s, cpu_s = time.monotonic() - began, time.process_time() - cpu_began
-    answers = [task.result() for task in running]
-    print(
-        f"{RUNS} runs: {elapsed_s:.1f} s ({cpu_s:.1f} s of work), {before:.0f} MB, at most {peak - before:.0f} MB more"
-    )
-    assert answers == [f"Both are done: helped second question {number}" for number in range(RUNS)]
-    assert cpu_s < 10, "the clock on the wall also tells what else the machine does"
-    assert peak - before < 60
