@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base import extras
-from ragflow_lg.base.errors import CheckpointError, SettingsError
+from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import EXTRAS, extra_of, install_command, load_entry_point, require
 from tests.architecture.sources import ROOT
 
@@ -66,24 +66,11 @@ def test_an_extra_is_installed_from_where_the_package_came(
     assert install_command("html") == command
 
 
-def test_the_caller_chooses_the_class_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def find_nothing(name: str) -> None:
-        return None
-
-    monkeypatch.setattr(extras, "find_spec", find_nothing)
-    with pytest.raises(CheckpointError):
-        require("redis", "A session store in Redis", CheckpointError)
-
-
 @pytest.mark.parametrize(
     ("module", "extra"), [("numpy", "knowledge"), ("redis.asyncio", "redis"), ("json", ""), (None, "")]
 )
 def test_a_module_leads_to_its_extra(module: str | None, extra: str) -> None:
     assert extra_of(module) == extra
-
-
-def test_an_entry_point_is_loaded() -> None:
-    assert load_entry_point(EntryPoint("dumps", "json:dumps", "g"), "tool")([]) == "[]"
 
 
 @pytest.mark.parametrize("value", ["no_such_module_here:x", "json:no_such_name", "ends_at_import:x"])

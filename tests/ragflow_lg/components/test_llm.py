@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from ragflow_lg.base.values import MAX_TEXT_CHARS
 from ragflow_lg.component.events import AnswerDiscarded, Delta, NodeFinished
 from ragflow_lg.components.llm import llm
 from ragflow_lg.models.structured_answer import append_schema
-from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatRequest
+from ragflow_lg.services.chat import ChatModel, ChatRequest
 from tests.fakes.prompts import GUIDELINES
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
@@ -31,53 +30,41 @@ def deltas_of(result: Result) -> list[tuple[str, str]]:
     return [(event.text, event.mark) for event in result.events if isinstance(event, Delta)]
 
 
-async def test_by_default_the_query_is_asked() -> None:
-    model = ScriptedModel([Reply("yes")])
-    result = await ask(model)
-    assert result.outputs["content"] == "yes"
-    assert result.inputs == {"sys.query": "hi"}
-    assert model.requests == [(False, ChatRequest("", ({"role": "user", "content": "hi"},)))]
-
-
 async def test_prompts_and_references_are_rendered_once() -> None:
     model = ScriptedModel([Reply("ok")])
-    params = {
-        "sys_prompt": "Flag {env.b}",
-        "prompts": [
-            {"role": "USER", "content": "List {cut@result}, none [{cut@none}]"},
-            {"role": "assistant", "content": "Ok"},
-            {"content": "{sys.query}"},
-        ],
-    }
+    first = {"role": "USER", "content": "List {cut@result}, none [{cut@none}]"}
+    prompts = [first, {"role": "assistant", "content": "Ok"}, {"content": "{sys.query}"}]
     also = {"env.b": True, "sys.query": "{env.b}"}
+    params = {"sys_prompt": "Flag {env.b}", "prompts": prompts}
     await ask(model, params, globals=also, outputs={"cut": {"result": ["a", "ü"]}})
     request = model.requests[0][1]
     assert request.system == "Flag true"
     assert [m["content"] for m in request.messages] == ['List ["a", "ü"], none []', "Ok", "{env.b}"]
 
 
-async def test_a_text_is_one_user_message_and_a_map_one_message() -> None:
-    for prompts in ("Say {sys.query}", {"role": "user", "content": "Say {sys.query}"}):
-        model = ScriptedModel([Reply("ok")])
-        await ask(model, {"prompts": prompts})
-        assert model.requests[0][1].messages == ({"role": "user", "content": "Say hi"},)
+GO_PORT = {"model_id": "m@P", "system_prompt": "S", "user_prompt": "U", "visual_files": "sys.files"}
 
 
-async def test_the_names_of_the_go_port_are_accepted() -> None:
+@each_row(
+    ("params", "system", "question"),
+    [
+        ({}, "", "hi"),
+        ({"prompts": "Say {sys.query}"}, "", "Say hi"),
+        ({"prompts": {"role": "user", "content": "Say {sys.query}"}}, "", "Say hi"),
+        (GO_PORT, "S", "U"),
+    ],
+)
+async def test_prompts_are_read_in_every_form(params: dict[str, Any], system: str, question: str) -> None:
     model = ScriptedModel([Reply("ok")])
-    await ask(model, {"model_id": "m@P", "system_prompt": "S", "user_prompt": "U", "visual_files": "sys.files"})
-    assert (model.requests[0][1].system, model.requests[0][1].messages[0]["content"]) == ("S", "U")
+    result = await ask(model, params)
+    assert model.requests == [(False, ChatRequest(system, ({"role": "user", "content": question},)))]
+    assert (result.outputs["content"], result.error) == ("ok", None)
 
 
 async def test_history_goes_before_the_prompts() -> None:
     model = ScriptedModel([Reply("ok")])
-    history = [
-        ["user", "one"],
-        ["assistant", {"content": "r1"}],
-        ["user", "two"],
-        ["assistant", {"content": "r2"}],
-        ["user", "hi"],
-    ]
+    answers = [["assistant", {"content": text}] for text in ("r1", "r2")]
+    history = [["user", "one"], answers[0], ["user", "two"], answers[1], ["user", "hi"]]
     await ask(model, {"message_history_window_size": 2, "prompts": "Q: {sys.query}"}, history=history)
     assert [m["content"] for m in model.requests[0][1].messages] == ["r1", "two", "r2", "Q: hi"]
 
@@ -92,7 +79,7 @@ async def test_sampling_thinking_and_template_kwargs_are_sent() -> None:
     assert request.template_kwargs == {"enable_thinking": True}
 
 
-@pytest.mark.parametrize(("has_vision", "images"), [(True, (IMAGE, IMAGE + "B")), (False, ())])
+@each_row(("has_vision", "images"), [(True, (IMAGE, IMAGE + "B")), (False, ())])
 async def test_images_are_sent_to_a_model_with_vision(has_vision: bool, images: tuple[str, ...]) -> None:
     model = ScriptedModel([Reply("ok")], has_vision=has_vision)
     also = {"sys.files": ["text", IMAGE], "env.pictures": [IMAGE, IMAGE + "B"]}
@@ -136,7 +123,7 @@ async def test_thinking_without_an_opening_tag_is_withdrawn_and_shown_as_thinkin
     assert shown == [*thought, ("\n\nYes", "", False), (".", "", False)]
 
 
-@pytest.mark.parametrize("answer", ["<think>hm", "<think>hm</think>", "<think>hm</think>\n ", "hm</think>"])
+@each_row("answer", ["<think>hm", "<think>hm</think>", "<think>hm</think>\n ", "hm</think>"])
 async def test_an_answer_that_is_only_thinking_is_an_error_or_said(answer: str) -> None:
     whole = await ask(ScriptedModel([Reply(answer)]))
     assert "only thinking" in str(whole.error)
@@ -146,20 +133,6 @@ async def test_an_answer_that_is_only_thinking_is_an_error_or_said(answer: str) 
     streamed = await ask(ScriptedModel([Reply(chunks=[answer])]), streams_to=("out",))
     (notice,) = [event.notices[0] for event in streamed.events if isinstance(event, NodeFinished)]
     assert "only thinking" in notice
-
-
-class ReasoningModel(ScriptedModel):
-    """Streams a separate reasoning text."""
-
-    async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:
-        yield ChatDelta("hm", is_thinking=True)
-        yield ChatDelta("so")
-
-
-async def test_a_reasoning_channel_is_stored_between_tags() -> None:
-    result = await ask(ReasoningModel(), streams_to=("out",))
-    assert deltas_of(result) == [("", "start"), ("hm", ""), ("", "end"), ("so", "")]
-    assert result.outputs["content"] == "<think>hm</think>so"
 
 
 async def test_a_model_that_is_asked_again_withdraws_what_it_has_shown() -> None:
@@ -187,11 +160,6 @@ async def test_a_structured_answer_is_the_output_structured() -> None:
     assert result.outputs.get("content") is None
     assert model.requests[0][0] is False
     assert model.requests[0][1].system == append_schema("S", SCHEMA)
-
-
-async def test_thinking_that_does_not_end_is_no_structured_answer() -> None:
-    result = await ask(ScriptedModel([Reply('<think>Perhaps {"a": "x"}')]), STRUCTURED)
-    assert "only thinking" in str(result.error)
 
 
 async def test_an_invalid_structured_answer_is_requested_again_with_its_problems() -> None:

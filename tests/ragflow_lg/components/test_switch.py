@@ -76,13 +76,6 @@ async def test_values_read_are_recorded_as_inputs() -> None:
     assert result.outputs == {"_next": ["yes"], "next": [""]}
 
 
-async def test_all_values_of_a_case_are_inputs_even_if_the_first_decides() -> None:
-    conditions = [case(("a@x", ">", "9"), ("a@items", "not empty", ""))]
-    params = {"conditions": conditions, "end_cpn_ids": ["no"]}
-    result = await run_component(switch, params, outputs={"a": {"x": 5, "items": [1]}})
-    assert result.inputs == {"a@x": 5, "a@items": [1]}
-
-
 async def test_an_unknown_component_is_an_error() -> None:
     result = await run_component(switch, {"conditions": [case(("ghost@x", "=", "1"))], "end_cpn_ids": ["no"]})
     assert result.error == "Can't find variable: 'ghost@x'"

@@ -1,6 +1,7 @@
-import pytest
+from typing import Any
 
 from ragflow_lg.models.chat_params import ChatParams, rename_params
+from tests.harness.rows import each_row
 
 VALUES = {"temperature": "0.1", "top_p": 0.5, "presence_penalty": 0.4, "frequency_penalty": 0.7, "max_tokens": "256"}
 FLAGS = ("temperatureEnabled", "topPEnabled", "presencePenaltyEnabled", "frequencyPenaltyEnabled", "maxTokensEnabled")
@@ -12,27 +13,16 @@ def test_without_flags_nothing_is_sent() -> None:
 
 
 def test_with_flags_values_are_sent_as_numbers() -> None:
-    assert ChatParams.model_validate({**VALUES, **dict.fromkeys(FLAGS, True)}).sampling == {
-        "temperature": 0.1,
-        "top_p": 0.5,
-        "presence_penalty": 0.4,
-        "frequency_penalty": 0.7,
-        "max_tokens": 256,
-    }
+    sampling = ChatParams.model_validate({**VALUES, **dict.fromkeys(FLAGS, True)}).sampling
+    assert sampling == {**VALUES, "temperature": 0.1, "max_tokens": 256}
 
 
-def test_zero_is_only_sent_as_temperature() -> None:
-    zeros = dict.fromkeys(VALUES, 0)
-    assert ChatParams.model_validate({**zeros, **dict.fromkeys(FLAGS, 1)}).sampling == {"temperature": 0}
+@each_row(("value", "sampling"), [(0, {"temperature": 0}), (" ", {"temperature": 0}), (None, {"temperature": 0})])
+def test_zero_and_blanks_are_only_sent_as_temperature(value: Any, sampling: dict[str, int]) -> None:
+    assert ChatParams.model_validate({**dict.fromkeys(VALUES, value), **dict.fromkeys(FLAGS, 1)}).sampling == sampling
 
 
-@pytest.mark.parametrize("blank", [None, "", " "])
-def test_blank_numbers_are_zero(blank: str | None) -> None:
-    params = ChatParams.model_validate(dict.fromkeys(VALUES, blank))
-    assert (params.temperature, params.max_tokens) == (0.0, 0)
-
-
-@pytest.mark.parametrize(("value", "mode"), [(None, ""), ("", ""), ("default", ""), ("enabled", "enabled")])
+@each_row(("value", "mode"), [(None, ""), ("", ""), ("default", ""), ("enabled", "enabled")])
 def test_the_default_thinking_is_left_to_the_model(value: str | None, mode: str) -> None:
     assert ChatParams.model_validate({"thinking": value}).thinking_mode == mode
 

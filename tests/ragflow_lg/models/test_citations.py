@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 
 from ragflow_lg.base.errors import ComponentError
@@ -52,23 +50,13 @@ def test_unknown_citations_are_removed_for_any_pieces(answer: str, expected: str
         assert "".join(pieces) + stream.finish() == expected
 
 
-def test_other_text_is_not_held_back() -> None:
-    stream = CitationFilter(lambda number: False)
-    assert [stream.feed(piece) for piece in ("a list [1", "] of", " [ID", "s] x")] == [
-        "a list [1",
-        "] of",
-        "",
-        " [IDs] x",
-    ]
-
-
 REQUEST = ChatRequest("S", ({"role": "user", "content": "q"},))
 SOURCES = {"chunks": {"61": {"id": "c-rice", "content": "Rice needs water."}}, "doc_aggs": {}}
 
 
-def context(references: Any = None) -> RunContext:
+def context() -> RunContext:
     node = PlanNode(NodeId("m"), llm, bind(llm, {}), "", 0, "")
-    state = {"turn": {"references": SOURCES if references is None else references}}
+    state = {"turn": {"references": SOURCES}}
     return RunContext(Plan("", NodeId("m"), {NodeId("m"): node}, {}), node, TurnContext(fake_services()), state)
 
 
@@ -78,8 +66,8 @@ def test_the_prompt_for_adding_citations_contains_the_sources() -> None:
     assert "Rice needs water." in system
 
 
-async def run_check(answer: str, *again: str, references: Any = None) -> tuple[str, list[ChatRequest]]:
-    ctx = context(references)
+async def run_check(answer: str, *again: str) -> tuple[str, list[ChatRequest]]:
+    ctx = context()
     requests: list[ChatRequest] = []
     replies = list(again)
 

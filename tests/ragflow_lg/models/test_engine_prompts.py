@@ -1,8 +1,11 @@
 import re
+from pathlib import Path
 
 from ragflow_lg.models.engine_prompts import fill_prompt, find_prompt_problems
 from ragflow_lg.models.prompt_texts import PROMPTS
 from tests.harness.rows import each_row
+
+PAGE = Path(__file__).parents[3] / "docs" / "agents.md"
 
 
 @each_row("name", PROMPTS)
@@ -10,6 +13,14 @@ def test_a_default_text_contains_what_a_replacement_must_contain(name: str) -> N
     assert list(find_prompt_problems({name: PROMPTS[name].text})) == []
     placeholders = set(re.findall(r"\{[a-z_]+\}", PROMPTS[name].text))
     assert {part for part in PROMPTS[name].needs if part.startswith("{")} <= placeholders
+
+
+def test_every_prompt_is_documented_with_what_it_needs() -> None:
+    table = PAGE.read_text("utf-8").partition("## All prompts")[2].partition("\n## ")[0]
+    rows = {line.split("|")[1].strip(" `"): line for line in table.splitlines() if line.startswith("| `")}
+    assert list(rows) == list(PROMPTS)
+    for name, prompt in PROMPTS.items():
+        assert all(f"`{part}`" in rows[name] for part in prompt.needs), name
 
 
 def test_values_are_filled_in_once_and_other_braces_stay() -> None:

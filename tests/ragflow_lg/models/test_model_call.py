@@ -12,13 +12,12 @@ from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.components.llm import llm
 from ragflow_lg.models.model_call import (
     AnswerStream,
-    ask,
     ask_for_answer,
     build_fitted_request,
     build_request,
     find_guidelines,
 )
-from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, ToolCall, estimate_usage
+from ragflow_lg.services.chat import ChatAnswer, ChatDelta, ChatRequest, estimate_usage
 from tests.fakes.prompts import GUIDELINES
 from tests.fakes.run import bind
 from tests.fakes.services import Reply, ScriptedModel, fake_services
@@ -38,29 +37,6 @@ async def read_deltas(sink: EventSink) -> list[tuple[str, str]]:
     sink.close()
     events: list[EngineEvent] = await sink.take()
     return [(event.text, event.mark) for event in events if isinstance(event, Delta)]
-
-
-async def test_consecutive_thoughts_of_the_engine_share_a_section() -> None:
-    ctx, sink = context()
-    show = AnswerStream(ctx)
-    calls = [{"name": "look", "arguments": {"q": 1}}]
-    answer = await ask(ctx, ScriptedModel([Reply("Looking. ", calls=calls)]), HELLO, show)
-    assert answer.calls == (ToolCall("call_1", "look", '{"q": 1}'),)
-    assert answer.text == "Looking. "
-    for text in ("one", "two"):
-        await show.write_thought(text)
-    await show.end_thought()
-    await show.end_thought()
-    assert ctx.partial["content"] == "Looking. "
-    assert show.text == "Looking. <think>onetwo</think>"
-    assert await read_deltas(sink) == [
-        ("Looking.", ""),
-        (" ", ""),
-        ("", "start"),
-        ("one", ""),
-        ("two", ""),
-        ("", "end"),
-    ]
 
 
 def test_a_value_cannot_inject_a_section() -> None:

@@ -22,12 +22,9 @@ from tests.fakes.services import fake_services
 from tests.harness.rows import each_row
 
 IMAGE = "data:image/png;base64,AA=="
+ANSWERS = [{"content": "a1", "downloads": []}, {"_next": []}]
 HISTORY: list[list[Any]] = [
-    ["user", "q1"],
-    ["assistant", {"content": "a1", "downloads": []}],
-    ["user", None],
-    ["assistant", {"_next": []}],
-    ["user", {"x": 1}],
+    *(["user", "q1"], ["assistant", ANSWERS[0]], ["user", None], ["assistant", ANSWERS[1]], ["user", {"x": 1}])
 ]
 
 
@@ -61,43 +58,20 @@ def test_the_window_counts_pairs(window: int, expected: list[dict[str, str]]) ->
 
 def test_prompts_follow_the_history() -> None:
     assert join_prompts([user("a"), assistant("b")], [user("c")]) == [user("a"), assistant("b"), user("c")]
-    assert join_prompts([user("a"), assistant("b")], [assistant("x"), user("c")]) == [
-        user("a"),
-        assistant("x"),
-        user("c"),
-    ]
+    begun = [assistant("x"), user("c")]
+    assert join_prompts([user("a"), assistant("b")], begun) == [user("a"), *begun]
     assert join_prompts([], [user("c")]) == [user("c")]
 
 
-def test_values_are_rendered_without_their_images() -> None:
-    renderer = PromptRenderer(
-        context(query={"text": ["a", IMAGE], "picture": IMAGE}, files=[IMAGE, "t"], user_id=IMAGE)
-    )
-    text = renderer.text(parse_template("{sys.query} {sys.files} ({sys.user_id})"))
-    assert text == '{"text": ["a"]} ["t"] ()'
+def test_values_are_rendered_without_their_images_and_nulls() -> None:
+    template = parse_template("{sys.query} {sys.files} ({sys.user_id})")
+    pictures = {"text": ["a", IMAGE], "picture": IMAGE}
+    renderer = PromptRenderer(context(query=pictures, files=[IMAGE, "t"], user_id=IMAGE))
+    assert renderer.text(template) == '{"text": ["a"]} ["t"] ()'
     assert renderer.images == [IMAGE]
-
-
-def test_values_are_rendered_without_their_nulls() -> None:
-    nested = {
-        "k": None,
-        "n": 0,
-        "text": "",
-        "deep": {"a": None, "b": [None, [None]]},
-        "rows": [{"x": None}, {"x": False}],
-    }
-    renderer = PromptRenderer(context(query=nested, files=[None, "a"], user_id=None))
-    text = renderer.text(parse_template("{sys.query} {sys.files} ({sys.user_id})"))
-    assert text == '{"n": 0, "text": "", "rows": [{"x": false}]} ["a"] ()'
-
-
-def test_a_value_that_is_too_deep_stays_unchanged() -> None:
-    deep: Any = IMAGE
-    for _ in range(100):
-        deep = [deep]
-    renderer = PromptRenderer(context())
-    renderer.extract_images(deep)
-    assert renderer.images == []
+    nulls = {"k": None, "n": 0, "deep": {"a": None, "b": [None, [None]]}, "rows": [{"x": None}, {"x": False}]}
+    renderer = PromptRenderer(context(query=nulls, files=[None, "a"], user_id=None))
+    assert renderer.text(template) == '{"n": 0, "rows": [{"x": false}]} ["a"] ()'
 
 
 def test_files_are_appended_to_the_last_user_message() -> None:
@@ -105,17 +79,10 @@ def test_files_are_appended_to_the_last_user_message() -> None:
     messages = renderer.attach_files([parse_template("{sys.query}")], [user("a"), user("b"), assistant("c")])
     assert messages == [user("a"), user("b\n\none\n\ntwo"), assistant("c")]
     assert renderer.images == [IMAGE]
-
-
-@pytest.mark.parametrize("template", ["{sys.files}", "{{ sys.files }}"])
-def test_files_in_a_prompt_are_not_appended(template: str) -> None:
-    messages = PromptRenderer(context(files=["one"])).attach_files([parse_template(template)], [user("a")])
-    assert messages == [user("a")]
-
-
-@pytest.mark.parametrize("files", [None, [], [IMAGE]])
-def test_without_text_files_messages_stay_unchanged(files: Any) -> None:
-    assert PromptRenderer(context(files=files)).attach_files([], [user("a")]) == [user("a")]
+    for shown in ("{sys.files}", "{{ sys.files }}"):
+        assert PromptRenderer(context(files=["one"])).attach_files([parse_template(shown)], [user("a")]) == [user("a")]
+    for files, message in ((None, user("a")), ([], user("a")), ([IMAGE], user("a")), (["one"], assistant("a"))):
+        assert PromptRenderer(context(files=files)).attach_files([], [message]) == [message]
 
 
 @each_row(
@@ -132,11 +99,7 @@ def test_template_kwargs_are_a_map_or_nothing(value: Any, expected: dict[str, An
         ("Be short.", "Be short.", {}),
         ("A.<CITATION_GUIDELINES>[n]</CITATION_GUIDELINES> b", "A. b", {"CITATION_GUIDELINES": "[n]"}),
         ("a<task_analysis>x\ny</TASK_ANALYSIS>b", "ab", {"TASK_ANALYSIS": "x\ny"}),
-        (
-            "<Reflection>1</reflection>a<PLAN_GENERATION>2</PLAN_GENERATION>",
-            "a",
-            {"REFLECTION": "1", "PLAN_GENERATION": "2"},
-        ),
+        ("<Reflection>1</reflection>a<TASK_ANALYSIS>2</TASK_ANALYSIS>", "a", {"REFLECTION": "1", "TASK_ANALYSIS": "2"}),
         ("a<REFLECTION>b", "a<REFLECTION>b", {}),
         ("a</REFLECTION>b", "a</REFLECTION>b", {}),
         ("<TASK_ANALYSIS>a<REFLECTION>b</REFLECTION>", "<TASK_ANALYSIS>a", {"REFLECTION": "b"}),
@@ -147,8 +110,13 @@ def test_sections_are_extracted(system: str, rest: str, overrides: dict[str, str
     assert extract_sections(system) == (rest, overrides)
 
 
-def test_a_long_request_keeps_its_last_message() -> None:
-    assert fit_context("s" * 40, [user("a" * 400), user("c" * 40)], 40) == ("s" * 40, [user("c" * 40)])
+@each_row(
+    ("system", "question", "tokens"),
+    [("s" * 40, "c" * 40, (10, 10)), ("s" * 40, "c" * 4000, (10, 87)), ("s" * 4000, "c" * 40, (87, 10))],
+)
+def test_a_request_is_shortened_to_the_window(system: str, question: str, tokens: tuple[int, int]) -> None:
+    fitted, messages = fit_context(system, [user("a" * 400), user(question)], 100)
+    assert (estimate_tokens(fitted), estimate_tokens(messages[-1]["content"]), len(messages)) == (*tokens, 1)
 
 
 def test_the_oldest_turns_are_left_out_one_by_one() -> None:
@@ -165,21 +133,12 @@ def test_prompts_of_role_system_and_the_newest_question_stay() -> None:
 
 def test_what_was_left_out_is_described() -> None:
     turns = [user("1" * 400), assistant("a" * 400), user("3" * 40)]
-    fitted = fit_context("s", turns, 60)
-    described = describe_left_out(("s", turns), fitted, 60)
-    assert described == (
-        "The request did not fit into the model's context of 60 tokens: "
-        "the 2 oldest messages (about 200 tokens) were left out."
-    )
+    described = describe_left_out(("s", turns), fit_context("s", turns, 60), 60)
+    assert described.startswith("The request did not fit into the model's context of 60 tokens: the 2 oldest messages ")
     long = ("s" * 4000, [user("c" * 4000)])
     described = describe_left_out(long, fit_context(*long, 100), 100)
     assert "the question was cut from 4,000 to 76 characters; the system prompt was cut" in described
     assert describe_left_out(("s", turns), ("s", turns), 60) == ""
-
-
-def test_both_are_shortened_when_both_are_long() -> None:
-    system, messages = fit_context("s" * 4000, [user("c" * 4000)], 100)
-    assert (estimate_tokens(system), estimate_tokens(messages[0]["content"])) == (78, 19)
 
 
 @pytest.mark.parametrize("messages", [[], [user(" ")], [assistant("a")]])

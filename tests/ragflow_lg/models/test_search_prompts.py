@@ -26,10 +26,3 @@ async def test_conditions_are_limited_and_use_known_fields() -> None:
     conditions, any_of = await choose_conditions(ctx, "q", {"year": {"2023": ["a"]}}, {})
     assert conditions == [FilterCondition("year", "≥", [2023, {"a": 1}])] * MAX_CONDITIONS
     assert any_of
-
-
-async def test_large_metadata_is_truncated_in_the_prompt() -> None:
-    ctx, model = context(Reply("{}"))
-    metadata = {f"k{n}": {f"{m}" * 200: ["d"] for m in range(60)} for n in range(110)}
-    assert await choose_conditions(ctx, "q" * 100_000, metadata, {}) == ([], False)
-    assert len(model.requests[0][1].system) < 600_000
