@@ -46,7 +46,7 @@ async def test_downloads_and_status_are_part_of_the_end_event() -> None:
     assert getattr(finished, "end", None) == {"status": 201, "downloads": [INFO]}
 
 
-@pytest.mark.parametrize("content", ["a {a@x} b {a@x}{a@y}", "{{ 1 }}{a@x}{a@y}"])
+@each_row("content", ["a {a@x} b {a@x}{a@y}", "{{ 1 }}{a@x}{a@y}"])
 async def test_a_file_is_listed_once(content: str) -> None:
     other = {**INFO, "doc_id": "2"}
     result = await run_component(message, {"content": content}, outputs={"a": {"x": INFO, "y": [INFO, other]}})
@@ -68,12 +68,8 @@ async def test_the_text_of_all_references_is_limited() -> None:
 
 
 async def converted(output_format: str, content: str = "# A\n{a@x}", **services: Any) -> tuple[Result, NamedArtifacts]:
-    artifacts = NamedArtifacts()
-    parts = {
-        "reports": WorkerReports(ReportSettings(system_fonts=False), NoWorkers()),
-        "artifacts": artifacts,
-        **services,
-    }
+    artifacts, reports = NamedArtifacts(), WorkerReports(ReportSettings(system_fonts=False), NoWorkers())
+    parts = {"reports": reports, "artifacts": artifacts, **services}
     params = {"content": content, "output_format": output_format}
     outputs = {"a": {"x": "<think>hidden</think>shown"}}
     return await run_component(message, params, outputs=outputs, services=fake_services(**parts)), artifacts
@@ -100,14 +96,11 @@ async def test_a_text_is_converted_to_a_file(output_format: str, format_: str, s
     assert b"hidden" not in stored.content
 
 
-@pytest.mark.parametrize("services", [{"reports": NoReports()}, {"artifacts": NoArtifacts()}])
-async def test_a_failed_conversion_does_not_cost_the_text(
-    services: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
+@each_row("services", [{"reports": NoReports()}, {"artifacts": NoArtifacts()}])
+async def test_a_failed_conversion_does_not_cost_the_text(services: dict[str, Any]) -> None:
     result, _ = await converted("pdf", **services)
     assert (result.error, result.outputs["content"]) == (None, "# A\nhiddenshown")
     assert "attachment" not in result.outputs
-    assert "The text of node" in caplog.text
 
 
 MEMORY = {"content": "Hello {a@x}", "memory_ids": ["m1", "", "gone"]}
@@ -129,13 +122,6 @@ async def test_the_question_and_the_text_are_written_to_the_memories(caplog: pyt
     assert "unknown memories: gone" in caplog.text
 
 
-async def test_a_canvas_may_name_the_user_of_the_memory() -> None:
-    memories = FakeMemories({"m1": []})
-    await remember({**MEMORY, "user_id": "{a@name}"}, memories)
-    await remember({**MEMORY, "user_id": "ben"}, memories)
-    assert [exchange.user for _, exchange in memories.exchanges] == ["u1", "ben"]
-
-
 async def test_secrets_are_not_written_to_a_memory() -> None:
     memories = FakeMemories({"m1": []})
     services = fake_services(memories=memories, secrets=("correct-horse-7",))
@@ -147,28 +133,32 @@ async def test_secrets_are_not_written_to_a_memory() -> None:
     assert exchange.answer == "Hello ***"
 
 
-@each_row("user", [["a", 1], {"a": "b"}, "a\0b", 3, True])
-async def test_a_user_of_any_type_has_a_memory(user: Any) -> None:
+@each_row(
+    ("user", "found"), [("{a@name}", "u1"), ("ben", "ben"), *((odd, "") for odd in (["a", 1], {"a": 1}, "a\0b", 3))]
+)
+async def test_a_canvas_may_name_the_user_of_the_memory(user: Any, found: str) -> None:
     memories = FakeMemories({"m1": []})
-    result = await remember({**MEMORY, "user_id": user}, memories)
-    assert result.error is None
-    assert len(memories.exchanges[0][1].user) > 0
+    assert (await remember({**MEMORY, "user_id": user}, memories)).error is None
+    ((_, exchange),) = memories.exchanges
+    assert exchange.user == found if found else exchange.user
 
 
-async def test_a_failing_memory_does_not_cost_the_text(caplog: pytest.LogCaptureFixture) -> None:
-    result = await remember(MEMORY, FakeMemories({"m1": []}, error="the store is gone"))
-    assert (result.outputs["content"], result.error) == ("Hello hmAnna", None)
-    assert "the store is gone" in caplog.text
+class HangingMemories(FakeMemories):
+    async def remember(self, memories: Any, exchange: Any) -> Any:
+        await asyncio.sleep(60)
 
 
-async def test_a_hanging_memory_does_not_hold_the_turn_up(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@each_row(
+    ("memories", "reason"),
+    [
+        (FakeMemories({"m1": []}, error="the store is gone"), "the store is gone"),
+        (HangingMemories(), "it took too long"),
+    ],
+)
+async def test_a_failing_memory_costs_neither_text_nor_time(
+    memories: FakeMemories, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Hanging(FakeMemories):
-        async def remember(self, memories: Any, exchange: Any) -> Any:
-            await asyncio.sleep(60)
-
     monkeypatch.setattr(message_module, "MEMORY_TIMEOUT_S", 0.05)
-    result = await remember(MEMORY, Hanging())
-    assert result.error is None
-    assert "it took too long" in caplog.text
+    result = await remember(MEMORY, memories)
+    assert (result.outputs["content"], result.error) == ("Hello hmAnna", None)
+    assert reason in caplog.text

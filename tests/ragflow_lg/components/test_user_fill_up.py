@@ -27,14 +27,6 @@ async def test_it_pauses_and_returns_the_answer() -> None:
     assert await play.pauses("s") == []
 
 
-@pytest.mark.parametrize("empty", ["", {"value": ""}])
-async def test_an_empty_answer_is_an_answer(empty: Any) -> None:
-    play = runner_of(ONE)
-    await play_run(play.start("s", {"query": "q"}))
-    answer, _ = await play_run(play.resume("s", {"colour": empty}))
-    assert answer == "/For q/q"
-
-
 async def test_a_form_with_values_that_cannot_be_stored_is_shown() -> None:
     fields = form(odd={"type": "line", "most": 2**80, "placeholder": "\ud800"}, downstream=["out"])
     play = runner_of({"ask": fields, **out("{ask@odd}")})
@@ -46,11 +38,13 @@ async def test_a_form_with_values_that_cannot_be_stored_is_shown() -> None:
     assert (await play_run(play.resume("s", {"odd": "fine"})))[0] == "fine"
 
 
-async def test_a_text_answers_the_only_field() -> None:
+async def test_an_empty_answer_is_an_answer_and_a_text_answers_the_only_field() -> None:
     play = runner_of(ONE)
+    for empty in ("", {"value": ""}):
+        await play_run(play.start("s", {"query": "q"}))
+        assert (await play_run(play.resume("s", {"colour": empty})))[0] == "/For q/q"
     await play_run(play.start("s", {"query": "q"}))
-    answer, _ = await play_run(play.start("s", {"query": "blue"}))
-    assert answer == "blue/For blue/blue"
+    assert (await play_run(play.start("s", {"query": "blue"})))[0] == "blue/For blue/blue"
 
 
 async def test_a_turn_without_an_answer_shows_the_form_again() -> None:
@@ -62,15 +56,15 @@ async def test_a_turn_without_an_answer_shows_the_form_again() -> None:
     assert (await play.state("s"))["history"] == [["user", "q"]]
 
 
-@pytest.mark.parametrize(("answer", "field"), [({"size": "large"}, "Size"), ({"note": "x"}, "Size"), ({}, "Size")])
-async def test_an_invalid_answer_keeps_the_form_open_and_names_the_field(answer: dict[str, Any], field: str) -> None:
+async def test_an_invalid_answer_keeps_the_form_open_and_names_the_field() -> None:
     play = runner_of(SIZED)
     await play_run(play.start("s", {"query": "q"}))
     before = await play.pauses("s")
-    with pytest.raises(AnswerError, match=field) as caught:
-        await play_run(play.resume("s", answer))
-    assert list(caught.value.problems) == ["size"]
-    assert await play.pauses("s") == before
+    for answer in ({"size": "large"}, {"note": "x"}, dict[str, Any]()):
+        with pytest.raises(AnswerError, match="Size") as caught:
+            await play_run(play.resume("s", answer))
+        assert list(caught.value.problems) == ["size"]
+        assert await play.pauses("s") == before
     assert (await play_run(play.resume("s", {"size": 3})))[0] == "3"
 
 
@@ -91,12 +85,8 @@ async def test_unexpected_answers_are_a_conflict() -> None:
 
 
 async def test_several_forms_can_be_answered_together_one_by_one_and_by_id() -> None:
-    components = {
-        "l": form("left", downstream=["out"]),
-        "r": form("right", downstream=["out"]),
-        **out("{l@left}+{r@right}"),
-    }
-    play = runner_of(components, first=["l", "r"])
+    forms = {"l": form("left", downstream=["out"]), "r": form("right", downstream=["out"])}
+    play = runner_of({**forms, **out("{l@left}+{r@right}")}, first=["l", "r"])
     for session in ("together", "apart", "ids"):
         _, events = await play_run(play.start(session, {"query": "q"}))
         assert events[-1] == "?left,right"
@@ -128,11 +118,8 @@ async def test_an_empty_form_does_not_pause() -> None:
 
 
 async def test_lists_in_tips_are_joined_and_an_unknown_reference_is_an_error() -> None:
-    components = {
-        "cut": node("StringTransform", {"method": "split", "split_ref": "sys.query", "delimiters": [" "]}, ["ask"])
-    }
-    components |= {"ask": form("x", tips="of {cut@result}", downstream=["out"]), **out("x")}
-    play = runner_of(components)
+    cut = node("StringTransform", {"method": "split", "split_ref": "sys.query", "delimiters": [" "]}, ["ask"])
+    play = runner_of({"cut": cut, "ask": form("x", tips="of {cut@result}", downstream=["out"]), **out("x")})
     await play_run(play.start("s", {"query": "a b"}))
     assert (await play.pauses("s"))[0].tips == "of a,b"
     run = runner_of({"ask": form("x", tips="{nobody@x}", downstream=["out"]), **out("x")}).start("s", {"query": "q"})
@@ -141,13 +128,9 @@ async def test_lists_in_tips_are_joined_and_an_unknown_reference_is_an_error() -
 
 
 async def test_a_form_in_a_cycle_pauses_each_time() -> None:
-    components = {
-        "ask": form("code", downstream=["sw"]),
-        "sw": switch(["out"], ["ask"], "=", "ask@code"),
-        **out("open"),
-    }
-    components["sw"]["obj"]["params"]["conditions"][0]["items"][0]["value"] = "42"
-    play = runner_of(components)
+    choice = switch(["out"], ["ask"], "=", "ask@code")
+    choice["obj"]["params"]["conditions"][0]["items"][0]["value"] = "42"
+    play = runner_of({"ask": form("code", downstream=["sw"]), "sw": choice, **out("open")})
     await play_run(play.start("s", {"query": "q"}))
     assert (await play_run(play.resume("s", {"code": "7"})))[1][-1] == "?code"
     assert (await play_run(play.resume("s", {"code": "42"})))[0] == "open"
@@ -159,7 +142,4 @@ async def test_the_go_ports_fillup_has_no_tips() -> None:
     await play_run(play.start("s", {"query": "q"}))
     (pause,) = await play.pauses("s")
     assert (pause.tips, dict(pause.inputs)) == ("", {"x": {"name": "x", "type": "line", "value": None}})
-
-
-def test_a_form_without_fields_may_be_an_empty_list() -> None:
     assert bind(user_fill_up, {"inputs": []}).inputs == {}
