@@ -63,16 +63,11 @@ PLAIN = [
 @each_row(
     "text",
     [
-        CALL,
-        f"Let me look.\n{CALL}",
-        f"<think>I need a {CALL}</think>{CALL}",
-        CALL.removesuffix("</tool_call>"),
-        f'```\ncode\n```\nIt\'s `x`, "y":\n{CALL}',
-        f"It's {CALL}",
-        CALL.replace('{"query": "Laos"}', '"{\\"query\\": \\"Laos\\"}"'),
-        CALL.replace('"arguments"', '"parameters"'),
+        CALL, f"Let me look.\n{CALL}", f"<think>I need a {CALL}</think>{CALL}", CALL.removesuffix("</tool_call>"),
+        f'```\ncode\n```\nIt\'s `x`, "y":\n{CALL}', f"It's {CALL}",
+        CALL.replace('{"query": "Laos"}', '"{\\"query\\": \\"Laos\\"}"'), CALL.replace('"arguments"', '"parameters"'),
     ],
-)
+)  # fmt: skip
 async def test_a_tagged_call_of_an_offered_tool_is_made(text: str, is_shown: bool) -> None:
     turn = await play_agent([Reply(text), Reply("Vientiane.")], is_shown=is_shown)
     assert turn.run.status == "succeeded"

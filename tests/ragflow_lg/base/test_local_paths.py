@@ -8,16 +8,11 @@ from ragflow_lg.base.local_paths import suggest_file
 @pytest.mark.parametrize(
     ("name", "near"),
     [
-        ("cnvas.json", "canvas.json"),
-        ("Canvas.JSON", "canvas.json"),
-        ("examplez/a.json", "examples/a.json"),
-        ("examplez/b.json", "examples"),
-        ("examples/aa.json", "examples/a.json"),
-        ("zzz", ""),
-        ("canvas.json", ""),
+        ("cnvas.json", "canvas.json"), ("Canvas.JSON", "canvas.json"), ("examplez/a.json", "examples/a.json"),
+        ("examplez/b.json", "examples"), ("examples/aa.json", "examples/a.json"), ("zzz", ""), ("canvas.json", ""),
         ("nowhere/to/go.json", ""),
     ],
-)
+)  # fmt: skip
 def test_a_similar_name_is_suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, near: str) -> None:
     (tmp_path / "examples").mkdir()
     for file in ("canvas.json", "examples/a.json"):

@@ -187,17 +187,11 @@ unresolved.__annotations__["a"] = "Nowhere"
 @each_row(
     ("function", "expected"),
     [
-        (generator, "generator"),
-        (async_generator, "generator"),
-        (untyped, "'a' of the tool 'T' has no type"),
-        (variadic, r"\*numbers"),
-        (positional, "only named arguments"),
-        (foreign, "no JSON schema"),
-        (unresolved, "Nowhere"),
-        (3, "is not a function"),
-        (Point, "is not a function"),
+        (generator, "generator"), (async_generator, "generator"), (untyped, "'a' of the tool 'T' has no type"),
+        (variadic, r"\*numbers"), (positional, "only named arguments"), (foreign, "no JSON schema"),
+        (unresolved, "Nowhere"), (3, "is not a function"), (Point, "is not a function"),
     ],
-)
+)  # fmt: skip
 def test_an_unsuitable_function_is_rejected_by_name(function: Any, expected: str) -> None:
     with pytest.raises(SettingsError, match=expected) as caught:
         spec_of_function("T", function)

@@ -84,15 +84,10 @@ async def test_files_have_the_name_of_the_canvas_or_the_time(format_: str, exten
 @each_row(
     ("wanted", "name"),
     [
-        ("", ""),
-        ("a/b\\c:d*e?f", "a b c d e f.pdf"),
-        ("..", "file.pdf"),
-        ("../../etc/passwd", "etc passwd.pdf"),
-        ("x" * 300, "x" * 180 + ".pdf"),
-        ("报告.docx", "报告.pdf"),
-        ("a\r\nb", "a b.pdf"),
+        ("", ""), ("a/b\\c:d*e?f", "a b c d e f.pdf"), ("..", "file.pdf"), ("../../etc/passwd", "etc passwd.pdf"),
+        ("x" * 300, "x" * 180 + ".pdf"), ("报告.docx", "报告.pdf"), ("a\r\nb", "a b.pdf"),
     ],
-)
+)  # fmt: skip
 def test_names_are_safe(wanted: str, name: str) -> None:
     assert file_name(wanted, "pdf") == name
 

@@ -24,25 +24,12 @@ async def operate(values: Any, operation: str, **params: Any) -> Any:
 @each_row(
     ("operation", "n", "expected"),
     [
-        ("nth", 1, [1]),
-        ("nth", "3", [3]),
-        ("nth", -1, [3]),
-        ("nth", -3, [1]),
-        ("nth", 0, []),
-        ("nth", 4, []),
-        ("nth", -4, []),
-        ("", 2, [2]),
-        ("head", 2, [1, 2]),
-        ("topN", 2, [1, 2]),
-        ("TOPN", 9, [1, 2, 3]),
-        ("head", 0, []),
-        ("head", -1, []),
-        ("tail", 2, [2, 3]),
-        ("tail", 9, [1, 2, 3]),
-        ("tail", "junk", []),
+        ("nth", 1, [1]), ("nth", "3", [3]), ("nth", -1, [3]), ("nth", -3, [1]), ("nth", 0, []), ("nth", 4, []),
+        ("nth", -4, []), ("", 2, [2]), ("head", 2, [1, 2]), ("topN", 2, [1, 2]), ("TOPN", 9, [1, 2, 3]),
+        ("head", 0, []), ("head", -1, []), ("tail", 2, [2, 3]), ("tail", 9, [1, 2, 3]), ("tail", "junk", []),
         ("tail", "inf", []),
     ],
-)
+)  # fmt: skip
 async def test_nth_head_and_tail_pick_items(operation: str, n: Any, expected: list[int]) -> None:
     assert await operate([1, 2, 3], operation, n=n) == expected
 
@@ -84,24 +71,13 @@ async def test_anything_but_a_list_is_an_error(value: Any) -> None:
 @each_row(
     ("operator", "value", "expected"),
     [
-        ("=", "b", ["b"]),
-        ("==", "{env.wanted}", ["b"]),
-        (None, "b", ["b"]),
-        ("≠", "b", ["ab", None, 1, True, ["b"]]),
-        ("contains", "b", ["ab", "b", ["b"]]),
-        ("not contains", "b", [None, 1, True]),
-        ("start with", "a", ["ab"]),
-        ("end with", "b", ["ab", "b"]),
-        ("empty", "", [None]),
-        ("not empty", "", ["ab", "b", 1, True, ["b"]]),
-        ("=", 1, [1]),
-        ("=", True, [True]),
-        ("=", "true", [True]),
-        ("=", "True", [True]),
-        ("=", "false", []),
-        ("≠", "true", ["ab", "b", None, 1, ["b"]]),
+        ("=", "b", ["b"]), ("==", "{env.wanted}", ["b"]), (None, "b", ["b"]),
+        ("≠", "b", ["ab", None, 1, True, ["b"]]), ("contains", "b", ["ab", "b", ["b"]]),
+        ("not contains", "b", [None, 1, True]), ("start with", "a", ["ab"]), ("end with", "b", ["ab", "b"]),
+        ("empty", "", [None]), ("not empty", "", ["ab", "b", 1, True, ["b"]]), ("=", 1, [1]), ("=", True, [True]),
+        ("=", "true", [True]), ("=", "True", [True]), ("=", "false", []), ("≠", "true", ["ab", "b", None, 1, ["b"]]),
     ],
-)
+)  # fmt: skip
 async def test_filter_selects_items(operator: Any, value: Any, expected: list[Any]) -> None:
     values = ["ab", "b", None, 1, True, ["b"]]
     assert await operate(values, "filter", filter={"operator": operator, "value": value}) == expected

@@ -194,18 +194,12 @@ def test_an_invalid_schema_is_a_warning() -> None:
 @each_row(
     "params",
     [
-        {"temperature": 1.5},
-        {"top_p": -0.1},
-        {"max_tokens": -1},
-        {"message_history_window_size": -1},
-        {"prompts": []},
-        {"prompts": ""},
-        {"prompts": [{"role": "user"}]},
-        {"prompts": [{"role": "wizard", "content": "x"}]},
-        {"prompts": [{"role": 1, "content": "x"}]},
+        {"temperature": 1.5}, {"top_p": -0.1}, {"max_tokens": -1}, {"message_history_window_size": -1},
+        {"prompts": []}, {"prompts": ""}, {"prompts": [{"role": "user"}]},
+        {"prompts": [{"role": "wizard", "content": "x"}]}, {"prompts": [{"role": 1, "content": "x"}]},
         {"visual_files_var": "not a reference"},
     ],
-)
+)  # fmt: skip
 def test_invalid_params_are_rejected(params: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         bind(llm, params)

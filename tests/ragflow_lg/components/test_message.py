@@ -78,14 +78,10 @@ async def converted(output_format: str, content: str = "# A\n{a@x}", **services:
 @each_row(
     ("output_format", "format_", "start"),
     [
-        ("pdf", "pdf", b"%PDF"),
-        ("DOCX", "docx", b"PK"),
-        ("html", "html", b"<!DOCTYPE"),
-        ("xlsx", "xlsx", b"PK"),
-        ("markdown", "markdown", b"# A\nshown"),
-        ("odt", "markdown", b"# A\nshown"),
+        ("pdf", "pdf", b"%PDF"), ("DOCX", "docx", b"PK"), ("html", "html", b"<!DOCTYPE"), ("xlsx", "xlsx", b"PK"),
+        ("markdown", "markdown", b"# A\nshown"), ("odt", "markdown", b"# A\nshown"),
     ],
-)
+)  # fmt: skip
 async def test_a_text_is_converted_to_a_file(output_format: str, format_: str, start: bytes) -> None:
     result, artifacts = await converted(output_format)
     attachment = {"doc_id": f"{1:032x}", "format": format_, "file_name": f"00000000.{format_}"}

@@ -26,18 +26,11 @@ async def merge(script: str, value: Any, **params: Any) -> Any:
 @each_row(
     ("value", "delimiters", "expected"),
     [
-        ("a,b;c,,d", [",", ";"], ["a", "b", "c", "", "d"]),
-        ("", [","], [""]),
-        (None, [","], [""]),
-        ([], [","], [""]),
-        (0, [","], [""]),
-        (False, [","], [""]),
-        ({}, [","], [""]),
-        ("a.*b|c", [".*", "|"], ["a", "b", "c"]),
-        ("a b", " ", ["a", "b"]),
-        ("abc", [""], ["abc"]),
+        ("a,b;c,,d", [",", ";"], ["a", "b", "c", "", "d"]), ("", [","], [""]), (None, [","], [""]), ([], [","], [""]),
+        (0, [","], [""]), (False, [","], [""]), ({}, [","], [""]), ("a.*b|c", [".*", "|"], ["a", "b", "c"]),
+        ("a b", " ", ["a", "b"]), ("abc", [""], ["abc"]),
     ],
-)
+)  # fmt: skip
 async def test_split_cuts_at_every_delimiter(value: Any, delimiters: Any, expected: list[str]) -> None:
     assert await split(value, delimiters=delimiters) == expected
 

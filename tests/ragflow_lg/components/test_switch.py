@@ -43,17 +43,11 @@ async def test_else_is_chosen_without_a_matching_case() -> None:
 @each_row(
     ("logical", "first", "second", "expected"),
     [
-        ("and", "5", "6", ["no"]),
-        ("and", "5", "5", ["yes"]),
-        (None, "5", "6", ["yes"]),
-        ("", "5", "6", ["yes"]),
-        ("AND", "5", "6", ["yes"]),
-        (None, "6", "6", ["no"]),
-        ("or", "5", "6", ["yes"]),
-        ("xor", "5", "6", ["yes"]),
+        ("and", "5", "6", ["no"]), ("and", "5", "5", ["yes"]), (None, "5", "6", ["yes"]), ("", "5", "6", ["yes"]),
+        ("AND", "5", "6", ["yes"]), (None, "6", "6", ["no"]), ("or", "5", "6", ["yes"]), ("xor", "5", "6", ["yes"]),
         ("or", "6", "6", ["no"]),
     ],
-)
+)  # fmt: skip
 async def test_items_are_combined(logical: str | None, first: str, second: str, expected: list[str]) -> None:
     assert await targets_of(case(("a@x", "=", first), ("{ a@x }", "=", second), logical=logical)) == expected
 

@@ -9,16 +9,10 @@ from tests.harness.rows import each_row
 @each_row(
     ("text", "value"),
     [
-        ("", ""),
-        ("  \n", ""),
-        (' {"a": 1}\n', {"a": 1}),
-        ("{'t': (1, None)}", {"t": [1, None]}),
-        ("True", True),
-        ("two words ", "two words"),
-        ("[" * 5_000, "[" * 5_000),
-        ("{1: 2}", {"1": 2}),
+        ("", ""), ("  \n", ""), (' {"a": 1}\n', {"a": 1}), ("{'t': (1, None)}", {"t": [1, None]}), ("True", True),
+        ("two words ", "two words"), ("[" * 5_000, "[" * 5_000), ("{1: 2}", {"1": 2}),
     ],
-)
+)  # fmt: skip
 def test_printed_text(text: str, value: Any) -> None:
     assert read_printed(text) == value
 
@@ -26,18 +20,11 @@ def test_printed_text(text: str, value: Any) -> None:
 @each_row(
     ("value", "kind"),
     [
-        (None, "Null"),
-        (True, "Boolean"),
-        (1, "Number"),
-        (1.5, "Number"),
-        ("", "String"),
-        ({}, "Object"),
-        ([], "Array<Any>"),
-        ([1, 2.5], "Array<Number>"),
-        ([1, True], "Array<Any>"),
+        (None, "Null"), (True, "Boolean"), (1, "Number"), (1.5, "Number"), ("", "String"), ({}, "Object"),
+        ([], "Array<Any>"), ([1, 2.5], "Array<Number>"), ([1, True], "Array<Any>"),
         ([[1], [2]], "Array<Array<Number>>"),
     ],
-)
+)  # fmt: skip
 def test_types(value: Any, kind: str) -> None:
     assert type_of(value) == kind
 
@@ -45,16 +32,10 @@ def test_types(value: Any, kind: str) -> None:
 @each_row(
     ("kind", "value"),
     [
-        ("", 1),
-        ("any", None),
-        (" string ", "x"),
-        ("Boolean", True),
-        ("null", None),
-        ("Object", {"out": {"a": 1}}),
-        ("array<number>", [1, 2]),
-        ("Array<Array<String>>", [["a"], []]),
+        ("", 1), ("any", None), (" string ", "x"), ("Boolean", True), ("null", None), ("Object", {"out": {"a": 1}}),
+        ("array<number>", [1, 2]), ("Array<Array<String>>", [["a"], []]),
     ],
-)
+)  # fmt: skip
 def test_a_value_of_the_declared_type_is_the_output(kind: str, value: Any) -> None:
     results = apply_contract(value, {"out": {"type": kind}})
     assert (results["_ERROR"], results["out"], results["raw_result"]) == ("", value, value)
@@ -63,21 +44,13 @@ def test_a_value_of_the_declared_type_is_the_output(kind: str, value: Any) -> No
 @each_row(
     ("kind", "value", "converted"),
     [
-        ("Number", "7", 7),
-        ("Number", " -2.50 ", -2.5),
-        ("Number", "1e3", 1000.0),
-        ("String", 7, "7"),
-        ("String", 2.5, "2.5"),
-        ("String", True, "True"),
-        ("Boolean", "true", True),
-        ("Boolean", "False", False),
-        ("Object", '{"a": 1}', {"a": 1}),
-        ("Array<Number>", '["1", 2]', [1, 2]),
-        ("Array<String>", [1, "a"], ["1", "a"]),
-        ("Array<Object>", {"out": [{"a": 1}]}, [{"a": 1}]),
+        ("Number", "7", 7), ("Number", " -2.50 ", -2.5), ("Number", "1e3", 1000.0), ("String", 7, "7"),
+        ("String", 2.5, "2.5"), ("String", True, "True"), ("Boolean", "true", True), ("Boolean", "False", False),
+        ("Object", '{"a": 1}', {"a": 1}), ("Array<Number>", '["1", 2]', [1, 2]),
+        ("Array<String>", [1, "a"], ["1", "a"]), ("Array<Object>", {"out": [{"a": 1}]}, [{"a": 1}]),
         ("Number", {"out": "7"}, 7),
     ],
-)
+)  # fmt: skip
 def test_a_value_is_converted_to_the_declared_type(kind: str, value: Any, converted: Any) -> None:
     results = apply_contract(value, {"out": {"type": kind}})
     assert (results["_ERROR"], results["out"], results["raw_result"]) == ("", converted, value)

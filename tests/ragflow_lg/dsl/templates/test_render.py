@@ -22,16 +22,11 @@ async def rendered(source: str, scope: ReferenceScope | None = None, **values: A
 @each_row(
     ("source", "expected"),
     [
-        ("plain {n@result}", False),
-        ("{{ n@result }} and { braces }", False),
-        ("{% open and {n@result}", False),
-        ("%} {% wrong way round", False),
-        ("{% if {n@result} %}x{% endif %}", True),
-        ("{{ {n@result} | upper }}", True),
-        ("{{ 1 }}", True),
-        ("a }} b", True),
+        ("plain {n@result}", False), ("{{ n@result }} and { braces }", False), ("{% open and {n@result}", False),
+        ("%} {% wrong way round", False), ("{% if {n@result} %}x{% endif %}", True),
+        ("{{ {n@result} | upper }}", True), ("{{ 1 }}", True), ("a }} b", True),
     ],
-)
+)  # fmt: skip
 def test_jinja_is_recognised_apart_from_references(source: str, expected: bool) -> None:
     assert has_jinja(parse_template(source)) is expected
 
@@ -92,22 +87,15 @@ async def test_references_may_have_the_same_token_or_begin_with_a_digit() -> Non
 @each_row(
     "source",
     [
-        "{n@result} {% if %}",
-        "{n@result} {{ 1 / 0 }}",
-        "{n@result} {{ missing.key.deeper }}",
-        "{n@result} {{ 'a' | no_such_filter }}",
-        "{n@result} {% include 'file' %}",
-        "{n@result} {{ ''.__class__ }}{{ ''.__class__.__mro__ }}",
-        "{n@result} {{ [1].append(2) }}",
-        "{n@result} {{ range(10 ** 9) }}",
-        "{n@result} {% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
-        "{n@result} " + "{% for a in [1] %}" * 25 + "{% endfor %}" * 25,
-        "{n@result} {{ " + "(" * 3000 + " }}",
-        "{n@result} {{ " + "1+" * 9000 + "1 }}",
-        "{n@result} {{ 'abcdefgh' | truncate(1) }}",
+        "{n@result} {% if %}", "{n@result} {{ 1 / 0 }}", "{n@result} {{ missing.key.deeper }}",
+        "{n@result} {{ 'a' | no_such_filter }}", "{n@result} {% include 'file' %}",
+        "{n@result} {{ ''.__class__ }}{{ ''.__class__.__mro__ }}", "{n@result} {{ [1].append(2) }}",
+        "{n@result} {{ range(10 ** 9) }}", "{n@result} {% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{n@result} " + "{% for a in [1] %}" * 25 + "{% endfor %}" * 25, "{n@result} {{ " + "(" * 3000 + " }}",
+        "{n@result} {{ " + "1+" * 9000 + "1 }}", "{n@result} {{ 'abcdefgh' | truncate(1) }}",
         "{n@result} {{ 1" + "0" * 5000 + " }}",
     ],
-)
+)  # fmt: skip
 async def test_a_failing_template_is_shown_with_its_references_filled_in(source: str) -> None:
     assert await rendered(source, n_result=5) == source.replace("{n@result}", "5")
 

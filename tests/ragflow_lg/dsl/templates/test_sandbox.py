@@ -29,18 +29,12 @@ def render_sandboxed(source: str) -> str:
 @each_row(
     "source",
     [
-        "{{ ''.__class__.__mro__ }}",
-        "{{ [].append(1) }}",
-        "{{ {}.update(a=1) }}",
-        "{{ range.__init__.__globals__ }}",
-        "{{ lipsum() }}",
-        "{{ self.__init__ () }}",
-        "{{ ['a'] | random }}",
-        "{{ ''.join.args[0].template_class('x') }}",
-        "{{ ''.join._Join__separator.x }}",
+        "{{ ''.__class__.__mro__ }}", "{{ [].append(1) }}", "{{ {}.update(a=1) }}",
+        "{{ range.__init__.__globals__ }}", "{{ lipsum() }}", "{{ self.__init__ () }}", "{{ ['a'] | random }}",
+        "{{ ''.join.args[0].template_class('x') }}", "{{ ''.join._Join__separator.x }}",
         "{% autoescape 9**9**9 %}{% endautoescape %}",
     ],
-)
+)  # fmt: skip
 def test_unsupported_features_raise(source: str) -> None:
     with pytest.raises(TemplateError):
         render_sandboxed(source)

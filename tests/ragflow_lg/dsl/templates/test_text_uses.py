@@ -27,13 +27,9 @@ def test_a_use_as_text_is_found(template: str, description: str) -> None:
 @each_row(
     "template",
     [
-        "{% for row in {env.n} %}{{ row.name }}{% endfor %}",
-        "{% if {env.n} > 4 %}x{% endif %}",
-        '{{ "n=" ~ {env.n} }}',
-        '{% if x == "5" %}{env.n}{% endif %}',
-        '{% if {env.n} == "5" %}x',
-        "{env.n}",
+        "{% for row in {env.n} %}{{ row.name }}{% endfor %}", "{% if {env.n} > 4 %}x{% endif %}",
+        '{{ "n=" ~ {env.n} }}', '{% if x == "5" %}{env.n}{% endif %}', '{% if {env.n} == "5" %}x', "{env.n}",
     ],
-)
+)  # fmt: skip
 def test_other_uses_and_invalid_templates_are_ignored(template: str) -> None:
     assert find_text_uses(parse_template(template)) == []
