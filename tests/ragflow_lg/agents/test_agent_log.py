@@ -1,14 +1,13 @@
 import json
 from typing import Any
 
-import pytest
-
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.run import Run
 from ragflow_lg.services.agent_metrics import ToolMetrics
 from tests.fakes.agents import TAVILY, WIKI, RecordListener, play_agent, tool_calls
 from tests.fakes.services import Reply
+from tests.harness.rows import each_row
 from tests.stores import OpenStore
 
 KEY = "tvly-0123456789"
@@ -40,7 +39,7 @@ ROUND = ["iteration_started", "thought", "iteration_finished", "tool_started", "
 END = ["iteration_started", "iteration_finished", "agent_finished"]
 
 
-@pytest.mark.parametrize("is_shown", [True, False])
+@each_row("is_shown", [True, False])
 async def test_a_round_a_call_and_an_answer_are_recorded(is_shown: bool) -> None:
     records, turn = await play_and_record([LOOK, Reply("Vientiane.")], is_shown=is_shown)
     assert kinds(records) == [*ROUND, *END]

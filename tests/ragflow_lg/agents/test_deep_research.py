@@ -71,13 +71,10 @@ async def test_models_with_and_without_tool_calls(llm_id: str) -> None:
     assert bool(turn.model.requests[0][1].tools) is has_tools
 
 
-async def test_a_query_is_asked_once() -> None:
+async def test_a_query_is_asked_once_and_a_model_that_only_repeats_itself_is_reminded_once() -> None:
     replies = [ask("Laos", "laos?", "LAOS"), summary("L."), ask("Laos", "Cuba"), summary("C."), DONE, Reply("A.")]
     turn = await play_agent(replies, DEEP, catalog=TOOLS)
     assert [call["arguments"]["query"] for call in turn.outputs["use_tools"]] == ["Laos", "Cuba"]
-
-
-async def test_a_model_that_only_repeats_itself_is_reminded_once() -> None:
     replies = [ask("Laos"), summary("L."), ask("laos"), ask("Laos!"), Reply("A.")]
     turn = await play_agent(replies, DEEP, catalog=TOOLS)
     assert (turn.model.replies, len(turn.outputs["use_tools"])) == ([], 1)
@@ -136,9 +133,7 @@ class Watch(FixedClock):
 @each_row(("limit", "reason"), LIMITS)
 async def test_a_budget_ends_the_search_and_the_report_says_so(limit: dict[str, Any], reason: str) -> None:
     usage = Usage(10, 1, 1, 0.1)
-    rounds = [
-        reply for n in range(9) for reply in (replace(ask(f"q{n}"), usage=usage), replace(summary("S."), usage=usage))
-    ]
+    rounds = [replace(reply, usage=usage) for n in range(9) for reply in (ask(f"q{n}"), summary("S."))]
     finals = Reply("The report.", match="The searches are finished")
     params = {**DEEP, "tools": [WIKI], **limit}
     clock: Any = Watch() if "max_minutes" in limit else None
@@ -146,11 +141,6 @@ async def test_a_budget_ends_the_search_and_the_report_says_so(limit: dict[str, 
     assert turn.run.answer.endswith("The report.")
     assert reason in turn.model.requests[-1][1].messages[-1]["content"]
     assert 1 <= len(turn.outputs["use_tools"]) <= 4
-
-
-async def test_a_cost_limit_needs_prices() -> None:
-    turn = await play_agent([ask("Laos"), summary("x")], {**DEEP, "max_cost": 1}, catalog=TOOLS, is_shown=False)
-    assert "Set its input_price and output_price" in turn.outputs["_ERROR"]
 
 
 async def test_results_that_the_budget_leaves_unread_are_cited_as_passages() -> None:
@@ -166,20 +156,25 @@ async def test_failed_searches_are_findings() -> None:
     answers = {"http://t/search": ServiceError("Tavily is down")}
     turn = await play_agent(replies, {**DEEP, "tools": [WIKI, TAVILY]}, answers=answers)
     assert '"problem": "Web Search: Tavily error: Tavily is down"' in questions(turn)[1]
-
-
-async def test_nothing_relevant_is_remembered_but_not_cited() -> None:
     turn = await play_agent([ask("Laos"), summary("Nothing relevant."), DONE, Reply("A.")], DEEP, catalog=TOOLS)
     assert '"finding": "Nothing relevant was found."' in questions(turn)[1]
     assert numbers(turn) == []
 
 
-async def test_an_agent_without_search_tools_fails_with_a_reason() -> None:
-    add: dict[str, Any] = {"component_name": "Add", "name": "Add", "params": {}}
-    offered: list[list[dict[str, Any]]] = [[add], []]
-    for tools in offered:
-        turn = await play_agent([], {**DEEP, "tools": tools}, catalog=TOOLS, is_shown=False)
-        assert "needs a tool that searches" in turn.outputs["_ERROR"]
+ADD: dict[str, Any] = {"component_name": "Add", "name": "Add", "params": {}}
+
+
+@each_row(
+    ("params", "reason"),
+    [
+        ({"tools": [ADD]}, "needs a tool that searches"),
+        ({"tools": []}, "needs a tool that searches"),
+        ({"max_cost": 1}, "Set its input_price and output_price"),
+    ],
+)
+async def test_what_makes_a_research_impossible_is_an_error(params: dict[str, Any], reason: str) -> None:
+    turn = await play_agent([ask("Laos"), summary("x")], {**DEEP, **params}, catalog=TOOLS, is_shown=False)
+    assert reason in turn.outputs["_ERROR"]
 
 
 async def test_sources_and_findings_stay_data() -> None:

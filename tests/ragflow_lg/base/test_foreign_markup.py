@@ -14,10 +14,7 @@ from tests.harness.rows import each_row
         ("<html><head><title>T</title><style>p{}</style></head><body><p>a</p></body></html>", "a"),
         ("<h1>One <i>big</i></h1>x<h3>Three</h3><h2> </h2>y", "# One big\nx\n### Three\ny"),
         ("<p>a <b>b</b><br>c&amp;&nbsp;d</p>e<div>f<div>g</div>h</div>", "a b\nc& d\ne\nf\ng\nh"),
-        (
-            "<ul><li>one<li>two</ul><!-- no --><script>var a = '<p>no</p>';</script><noscript>no</noscript>x",
-            "one\ntwo\nx",
-        ),
+        ("<ul><li>one<li>two</ul><!-- no --><script>a='<p>no</p>';</script><noscript>no</noscript>x", "one\ntwo\nx"),
         ("<svg><title>no</title></svg>yes<template><p>no</p></template>", "yes"),
         (
             'a<table class="k" onclick="x()"><tr><td colspan="2">1 &lt; <b>2</b><br>3</td><th>\n h</th></tr></table>b',
@@ -42,17 +39,17 @@ def test_pages_become_lines(page: str, text: str) -> None:
 @each_row(
     "page",
     [
-        "<div>" * 100_000 + "x",
-        "".join(f"<font size={n}><table>" for n in range(20_000)),
-        "".join(f"<b a={n}>" for n in range(50_000)) + "<p>x" * 50_000,
-        "<p " + " ".join(f"a{n}=1" for n in range(50_000)) + ">x",
-        *("<!--" * 100_000, "<!" * 100_000, "<" * 200_000, "&#" * 100_000, "<svg>" * 100_000),
+        "<div>" * 40_000 + "x",
+        "".join(f"<font size={n}><table>" for n in range(8_000)),
+        "".join(f"<b a={n}>" for n in range(20_000)) + "<p>x" * 20_000,
+        "<p " + " ".join(f"a{n}=1" for n in range(20_000)) + ">x",
+        *(part * 40_000 for part in ("<!--", "<!", "<", "&#", "<svg>")),
     ],
 )
 def test_hostile_pages_take_linear_time(page: str) -> None:
     began = time.process_time()
     html_to_text(page)
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 4
 
 
 def test_a_page_that_is_too_long_is_rejected() -> None:
@@ -74,8 +71,8 @@ def test_records_begin_at_their_class() -> None:
 @each_row("part", ["<a class=r>", "<p class=t>", "<table><font>", '<i class="a b c">', "</p>", "&#9999999;"])
 def test_records_of_any_page_take_linear_time(part: str) -> None:
     start_s = time.process_time()
-    read_html_records(part * (500_000 // len(part)), "r", FIELDS)
-    assert time.process_time() - start_s < 5
+    read_html_records(part * (200_000 // len(part)), "r", FIELDS)
+    assert time.process_time() - start_s < 2
 
 
 BOMB = (

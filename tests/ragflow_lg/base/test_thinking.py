@@ -1,14 +1,15 @@
-from ragflow_lg.base.thinking import (
-    AnswerPart,
-    ThinkingSplitter,
-    find_thinking_problem,
-    split_thoughts,
-    strip_tags,
-    strip_thinking,
-)
+import time
+
+from ragflow_lg.base import thinking
+from ragflow_lg.base.thinking import AnswerPart, ThinkingSplitter, split_thoughts, strip_thinking
 from tests.harness.rows import each_row
 
-START, END, UNOPENED = AnswerPart("", "start"), AnswerPart("", "end"), AnswerPart("", "unopened")
+MARKS = {"<": AnswerPart("", "start"), ">": AnswerPart("", "end"), "/": AnswerPart("", "unopened")}
+
+
+def parts_of(*texts: str) -> list[AnswerPart]:
+    """Return parts of an answer: marks by their signs, and texts."""
+    return [MARKS.get(text) or AnswerPart(text) for text in texts]
 
 
 def split(*pieces: str) -> list[AnswerPart]:
@@ -19,27 +20,21 @@ def split(*pieces: str) -> list[AnswerPart]:
 @each_row(
     ("pieces", "expected"),
     [
-        (
-            ["<think>a b", " c</think>", "\n", "A"],
-            [START, AnswerPart("a b"), AnswerPart(" c"), END, AnswerPart("\n"), AnswerPart("A")],
-        ),
-        (
-            ["<think>1</think>", "A", "<think>2</think>"],
-            [START, AnswerPart("1"), END, AnswerPart("A"), START, AnswerPart("2"), END],
-        ),
-        (["<think>", "one ", "two"], [START, AnswerPart("one "), AnswerPart("two")]),
-        (["<th", "ink>", "why", "</thi", "nk>", "because"], [START, AnswerPart("why"), END, AnswerPart("because")]),
-        (["a <", "b"], [AnswerPart("a "), AnswerPart("<b")]),
-        (["a <thin"], [AnswerPart("a "), AnswerPart("<thin")]),
-        (["haha</th", "ink>", "\nYes"], [AnswerPart("haha"), UNOPENED, AnswerPart("\nYes")]),
-        (["a</think>", "b</think>c"], [AnswerPart("a"), UNOPENED, AnswerPart("b"), UNOPENED, AnswerPart("c")]),
-        (["<think>a</think>b</think>c"], [START, AnswerPart("a"), END, AnswerPart("b"), UNOPENED, AnswerPart("c")]),
-        (["the `</think>"], [AnswerPart("the `"), UNOPENED]),
+        (["<think>a b", " c</think>", "\n", "A"], ["<", "a b", " c", ">", "\n", "A"]),
+        (["<think>1</think>", "A", "<think>2</think>"], ["<", "1", ">", "A", "<", "2", ">"]),
+        (["<think>", "one ", "two"], ["<", "one ", "two"]),
+        (["<th", "ink>", "why", "</thi", "nk>", "because"], ["<", "why", ">", "because"]),
+        (["a <", "b"], ["a ", "<b"]),
+        (["a <thin"], ["a ", "<thin"]),
+        (["haha</th", "ink>", "\nYes"], ["haha", "/", "\nYes"]),
+        (["a</think>", "b</think>c"], ["a", "/", "b", "/", "c"]),
+        (["<think>a</think>b</think>c"], ["<", "a", ">", "b", "/", "c"]),
+        (["the `</think>"], ["the `", "/"]),
         ([], []),
     ],
 )
-def test_pieces_are_split_at_the_tags(pieces: list[str], expected: list[AnswerPart]) -> None:
-    assert split(*pieces) == expected
+def test_pieces_are_split_at_the_tags(pieces: list[str], expected: list[str]) -> None:
+    assert split(*pieces) == parts_of(*expected)
 
 
 @each_row(
@@ -65,11 +60,8 @@ def test_other_marks_that_open_an_answer_are_thinking(answer: str) -> None:
 def test_other_marks_elsewhere_are_text(answer: str) -> None:
     assert strip_thinking(answer) == answer
     assert "".join(part.text for part in split(*answer)) == answer
-
-
-def test_another_section_that_does_not_end_is_only_thinking() -> None:
     for opening in ("<thinking>", "[THINK]", "◁think▷"):
-        assert "did not end" in find_thinking_problem(f"{opening}hm, [/")
+        assert "did not end" in thinking.find_thinking_problem(f"{opening}hm, [/")
 
 
 QUOTED = [
@@ -116,22 +108,10 @@ def test_a_reasoning_channel_is_all_thinking() -> None:
         *splitter.feed("", is_reasoning=True),
         *splitter.finish(),
     ]
-    assert parts == [
-        START,
-        AnswerPart("why </think>"),
-        AnswerPart(" more"),
-        END,
-        AnswerPart("so "),
-        AnswerPart("<th"),
-        START,
-        AnswerPart("again"),
-    ]
-
-
-def test_a_reasoning_channel_inside_tags_does_not_open_them_twice() -> None:
+    assert parts == parts_of("<", "why </think>", " more", ">", "so ", "<th", "<", "again")
     splitter = ThinkingSplitter()
     parts = [*splitter.feed("<think>a"), *splitter.feed("b", is_reasoning=True), *splitter.feed("c")]
-    assert parts == [START, AnswerPart("a"), AnswerPart("b"), END, AnswerPart("c")]
+    assert parts == parts_of("<", "a", "b", ">", "c")
 
 
 @each_row(
@@ -154,10 +134,12 @@ def test_thinking_is_stripped(answer: str, expected: str) -> None:
 
 
 def test_thinking_that_was_not_opened_goes_with_its_tag() -> None:
-    assert strip_tags("hm</think>Yes") == "Yes"
-    assert strip_tags("<think>hm</think>Yes") == "hmYes"
+    assert thinking.strip_tags("hm</think>Yes") == "Yes"
+    assert thinking.strip_tags("<think>hm</think>Yes") == "hmYes"
 
 
 def test_a_hostile_answer_takes_linear_time() -> None:
-    assert strip_thinking("<think>" * 300_000).startswith("<think>")
-    assert len(split("<" * 200_000)) >= 1
+    began = time.process_time()
+    assert strip_thinking("<think>" * 40_000).startswith("<think>")
+    assert len(split("<" * 40_000)) >= 1
+    assert time.process_time() - began < 5

@@ -1,5 +1,4 @@
 import asyncio
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -36,12 +35,8 @@ def add_days(date: str, days: int = 1, *, unit: Literal["d", "w"] = "d", schema:
 
 
 async def call_tool(function: Callable[..., Any], arguments: Any, **more: Any) -> str:
-    played = await play_agent(
-        [tool_calls(("Tool_0", arguments)), Reply("ok")],
-        {"tools": [entry("Tool")]},
-        catalog=catalog_with(Tool=function),
-        **more,
-    )
+    replies = [tool_calls(("Tool_0", arguments)), Reply("ok")]
+    played = await play_agent(replies, {"tools": [entry("Tool")]}, catalog=catalog_with(Tool=function), **more)
     assert played.run.status == "succeeded", played.run.error
     return played.tool_results[0]
 
@@ -52,12 +47,8 @@ async def test_a_model_sees_signature_and_docstring() -> None:
     (schema,) = played.model.requests[0][1].tools
     assert (schema.name, schema.description) == ("AddDays_0", "Add days to a date, or weeks.")
     properties = schema.parameters["properties"]
-    assert {name: about.get("description") for name, about in properties.items()} == {
-        "date": "as YYYY-MM-DD.",
-        "days": "how many, as a whole number.",
-        "unit": None,
-        "schema": "nothing.",
-    }
+    texts = {"date": "as YYYY-MM-DD.", "days": "how many, as a whole number.", "unit": None, "schema": "nothing."}
+    assert {name: about.get("description") for name, about in properties.items()} == texts
     assert schema.parameters["required"] == ["date"]
     assert properties["unit"]["enum"] == ["d", "w"]
 
@@ -97,22 +88,6 @@ async def test_structured_arguments_and_results() -> None:
     assert "point.label" in await call_tool(shift, {"point": {"x": 1, "label": "long"}, "by": 2})
 
 
-def fails_with(error: BaseException) -> Callable[..., Any]:
-    def fail() -> str:
-        raise error
-
-    return fail
-
-
-def fails_later_with(error: BaseException) -> Callable[..., Any]:
-    async def fail() -> str:
-        await asyncio.sleep(0)
-        raise error
-
-    return fail
-
-
-@each_row("raise_error", [fails_with, fails_later_with])
 @each_row(
     ("error", "expected"),
     [
@@ -124,23 +99,30 @@ def fails_later_with(error: BaseException) -> Callable[..., Any]:
         (StopIteration(3), "Tool failed: "),
     ],
 )
-async def test_whatever_a_function_raises_is_one_clean_line(
-    raise_error: Any, error: BaseException, expected: str
-) -> None:
-    message = await call_tool(raise_error(error), {})
-    assert message.startswith(expected)
-    assert "\n" not in message
-    assert len(message) < 700
-    assert __file__ not in message
+async def test_whatever_a_function_raises_is_one_clean_line(error: BaseException, expected: str) -> None:
+    def fail() -> str:
+        raise error
+
+    async def fail_later() -> str:
+        await asyncio.sleep(0)
+        raise error
+
+    for function in (fail, fail_later):
+        message = await call_tool(function, {})
+        assert message.startswith(expected)
+        assert "\n" not in message
+        assert len(message) < 700
+        assert __file__ not in message
 
 
-async def test_other_results_become_text_and_iterators_are_rejected() -> None:
-    def endless() -> Iterator[int]:
-        return iter(range(10**12))
+async def test_other_results_become_text_and_iterators_and_endless_recursion_are_errors() -> None:
+    def recurse(n: int = 0) -> int:
+        return recurse(n + 1)
 
-    assert "returned an iterator" in await call_tool(endless, {})
+    assert "returned an iterator" in await call_tool(lambda: iter(range(10**12)), {})
     assert await call_tool(lambda: None, {}) == ""
     assert await call_tool(lambda: object, {}) == "<class 'object'>"
+    assert "RecursionError" in await call_tool(recurse, {})
 
 
 async def test_a_function_that_takes_too_long_is_abandoned() -> None:
@@ -200,12 +182,8 @@ def test_an_unsuitable_function_is_rejected_by_name(function: Any, expected: str
 
 async def test_as_a_node_a_function_gets_arguments_of_the_canvas() -> None:
     spec = spec_of_function("AddDays", add_days)
-    result = await run_component(
-        spec,
-        {"arguments": {"date": "{sys.query}", "days": "{a@n}"}},
-        globals={"sys.query": "D"},
-        outputs={"a": {"n": 4}},
-    )
+    params = {"arguments": {"date": "{sys.query}", "days": "{a@n}"}}
+    result = await run_component(spec, params, globals={"sys.query": "D"}, outputs={"a": {"n": 4}})
     assert (result.error, result.outputs) == (None, {"result": "D+4d"})
     wrong = await run_component(spec, {"arguments": {}})
     assert wrong.error == "date: Field required."
@@ -225,18 +203,7 @@ def test_a_decorated_function_stays_callable() -> None:
 def test_unknown_arguments_are_reported() -> None:
     spec = spec_of_function("Later", add_days)
 
-    def findings(arguments: dict[str, Any]) -> list[tuple[str, tuple[str | int, ...], str]]:
-        return [(f.code, f.path, f.message) for f in spec.lint(bind(spec, {"arguments": arguments}))]
-
-    assert findings({"date": "{sys.query}", "unit": "w"}) == []
-    assert findings({"dat": "D"}) == [
-        ("params-unknown", ("arguments", "dat"), "Later has no argument 'dat'; it has date, days, unit, schema.")
-    ]
-
-
-async def test_an_endless_recursion_is_an_error() -> None:
-    def recurse(n: int = 0) -> int:
-        return recurse(n + 1)
-
-    assert "RecursionError" in await call_tool(recurse, {})
-    assert sys.getrecursionlimit() > 0
+    assert [*spec.lint(bind(spec, {"arguments": {"date": "{sys.query}", "unit": "w"}}))] == []
+    (finding,) = spec.lint(bind(spec, {"arguments": {"dat": "D"}}))
+    assert (finding.code, finding.path) == ("params-unknown", ("arguments", "dat"))
+    assert finding.message == "Later has no argument 'dat'; it has date, days, unit, schema."

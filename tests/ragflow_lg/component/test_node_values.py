@@ -42,10 +42,3 @@ def test_assigning_a_name_of_very_many_parts_takes_no_time() -> None:
     values.assign(ref("env" + ".n" * 20_000), 5)
     assert time.process_time() - began < 0.5
     assert [*values.global_updates.values()] == [5]
-
-
-def test_a_pure_reference_keeps_its_type() -> None:
-    values = node_values(outputs={"a": {"x": [1]}})
-    assert values.resolve(parse_template("{a@x}")) == [1]
-    assert values.resolve(parse_template("n={a@x}")) == "n=[1]"
-    assert values.resolve(3) == 3

@@ -43,8 +43,13 @@ def test_references_are_looked_up() -> None:
         assert reference is not None
         return look_up(reference, globals_, outputs)
 
-    assert value("n@k.a.0") == 5
-    assert (value("n@none"), value("n@missing"), value("x@y"), value("n@missing.deep")) == (None, "", "", None)
+    assert [value(name) for name in ("n@k.a.0", "n@none", "n@missing", "x@y", "n@missing.deep")] == [
+        5,
+        None,
+        "",
+        "",
+        None,
+    ]
     missing = parse_reference("n@missing")
     assert missing is not None
     assert look_up(missing, globals_, outputs, {"missing"}) is None

@@ -7,6 +7,8 @@ from ragflow_lg.components.data_operations import data_operations
 from tests.fakes.run import bind, run_component
 from tests.harness.rows import each_row
 
+GREATER = {"key": "a", "operator": ">"}
+
 
 async def operate(operation: str, *values: Any, **params: Any) -> Any:
     """Run on the given values, each the value of a variable."""
@@ -26,7 +28,7 @@ async def test_values_that_are_not_maps_are_ignored() -> None:
     ]
 
 
-@pytest.mark.parametrize("keys", [["a", "c", "z"], "a, c", [{"name": "a"}, "c"]])
+@each_row("keys", [["a", "c", "z"], "a, c", [{"name": "a"}, "c"]])
 async def test_select_and_remove_keys(keys: Any) -> None:
     entry = {"a": 1, "b": 2, "c": 3}
     assert await operate("select_keys", entry, select_keys=keys) == [{"a": 1, "c": 3}]
@@ -34,14 +36,8 @@ async def test_select_and_remove_keys(keys: Any) -> None:
 
 
 async def test_rename_keys_moves_them_to_the_end() -> None:
-    names = [
-        {"old_key": " a ", "new_key": "x"},
-        {"old_key": "b", "new_key": "b"},
-        {"old_key": "", "new_key": "y"},
-        {"old_key": "b", "new_key": ""},
-        {"old_key": "none", "new_key": "y"},
-        {"old_key": "x", "new_key": "z"},
-    ]
+    pairs = ((" a ", "x"), ("b", "b"), ("", "y"), ("b", ""), ("none", "y"), ("x", "z"))
+    names = [{"old_key": old, "new_key": new} for old, new in pairs]
     (renamed,) = await operate("rename_keys", {"a": 1, "b": 2}, rename_keys=names)
     assert list(renamed.items()) == [("b", 2), ("z", 1)]
 
@@ -131,10 +127,7 @@ async def test_literal_eval_limits_the_depth() -> None:
     [
         ({"operations": "sort"}, ("operations",)),
         ({"query": ["no reference"]}, ("query", 0)),
-        (
-            {"operations": "filter_values", "filter_values": [{"key": "a", "operator": ">"}]},
-            ("filter_values", 0, "operator"),
-        ),
+        ({"operations": "filter_values", "filter_values": [GREATER]}, ("filter_values", 0, "operator")),
         ({"operations": "select_keys", "select_keys": [{"label": "a"}]}, ("select_keys", 0)),
         ({"operations": "remove_keys", "remove_keys": 5}, ("remove_keys",)),
     ],
@@ -145,9 +138,7 @@ def test_invalid_params_are_reported_with_their_location(params: dict[str, Any],
     assert caught.value.errors()[0]["loc"] == place
 
 
-@pytest.mark.parametrize(
-    "unread", [{"updates": "?"}, {"filter_values": [None]}, {"rename_keys": None}, {"select_keys": 7}]
-)
+@each_row("unread", [{"updates": "?"}, {"filter_values": [None]}, {"rename_keys": None}, {"select_keys": 7}])
 async def test_only_what_the_operation_reads_has_to_be_valid(unread: dict[str, Any]) -> None:
     params = {"query": ["env.v"], "operations": "combine", **unread}
     result = await run_component(data_operations, params, globals={"env.v": [{"a": 1}]})

@@ -15,6 +15,9 @@ def case(*items: tuple[str, str, Any], to: Any = "yes", logical: str | None = "a
     return {"logical_operator": logical, "items": tests, "to": to}
 
 
+ITEM = ("conditions", 0, "items", 0)
+
+
 async def targets_of(*cases: dict[str, Any], **globals_: Any) -> list[str]:
     result = await run_component(
         switch,
@@ -27,16 +30,9 @@ async def targets_of(*cases: dict[str, Any], **globals_: Any) -> list[str]:
     return result.outputs["_next"]
 
 
-async def test_the_first_matching_case_wins() -> None:
-    assert await targets_of(
-        case(("a@x", "<", "5"), to=["one"]), case(("a@x", "=", "5"), to=["two", "too"]), case(("a@x", "=", 5))
-    ) == [
-        "two",
-        "too",
-    ]
-
-
-async def test_else_is_chosen_without_a_matching_case() -> None:
+async def test_the_first_matching_case_wins_or_else_is_chosen() -> None:
+    cases = (case(("a@x", "<", "5"), to="one"), case(("a@x", "=", "5"), to=["two", "too"]), case(("a@x", "=", 5)))
+    assert await targets_of(*cases) == ["two", "too"]
     assert await targets_of(case(("a@x", ">", "5"))) == ["no"]
 
 
@@ -93,11 +89,8 @@ def test_routes_are_named_by_their_position() -> None:
         ({"conditions": [case()]}, ("end_cpn_ids",)),
         ({"conditions": [case(to=[])], "end_cpn_ids": ["x"]}, ("conditions", 0, "to")),
         ({"conditions": ["{a@x} > 1"], "end_cpn_ids": ["x"]}, ("conditions", 0)),
-        (
-            {"conditions": [case(("a@x", "about", "1"))], "end_cpn_ids": ["x"]},
-            ("conditions", 0, "items", 0, "operator"),
-        ),
-        ({"conditions": [case(("a b", "=", "1"))], "end_cpn_ids": ["x"]}, ("conditions", 0, "items", 0, "cpn_id")),
+        ({"conditions": [case(("a@x", "about", "1"))], "end_cpn_ids": ["x"]}, (*ITEM, "operator")),
+        ({"conditions": [case(("a b", "=", "1"))], "end_cpn_ids": ["x"]}, (*ITEM, "cpn_id")),
         ({"cases": [{"condition": "{a@x} >> 1", "to": "y"}], "default": "x"}, ("conditions", 0)),
         ({"cases": "none", "default": "x"}, ("conditions",)),
     ],
@@ -109,18 +102,12 @@ def test_invalid_params_are_reported_with_their_location(params: dict[str, Any],
 
 
 async def test_simplified_cases_are_read() -> None:
-    params = {
-        "cases": [
-            {"condition": "{a@x} > 5 and {a@x} < 9", "to": ["between"]},
-            {"condition": '{a@x} == 5 or {env.t} == "a and b"', "to": ["either"]},
-        ],
-        "default": ["rest"],
-    }
-    assert (await run_component(switch, params, outputs={"a": {"x": 7}})).targets == ("between",)
-    assert (await run_component(switch, params, outputs={"a": {"x": 1}}, globals={"env.t": "a and b"})).targets == (
-        "either",
-    )
-    assert (await run_component(switch, params, outputs={"a": {"x": 1}})).targets == ("rest",)
+    between = {"condition": "{a@x} > 5 and {a@x} < 9", "to": ["between"]}
+    either = {"condition": '{a@x} == 5 or {env.t} == "a and b"', "to": ["either"]}
+    params = {"cases": [between, either], "default": ["rest"]}
+    for number, text, target in ((7, "", "between"), (1, "a and b", "either"), (1, "", "rest")):
+        result = await run_component(switch, params, outputs={"a": {"x": number}}, globals={"env.t": text})
+        assert result.targets == (target,)
 
 
 @pytest.mark.parametrize(("logical", "problem"), [(None, "is missing"), ("", "is missing"), ("AND", "is 'AND'")])

@@ -108,7 +108,7 @@ async def test_an_incomplete_change_is_an_error(change: tuple[Any, ...]) -> None
     assert (await assign(change, v=1)).error == "Variable is not complete."
 
 
-@pytest.mark.parametrize(("operator", "parameter"), [("overwrite", "literal text"), ("append", 5), ("extend", [1])])
+@each_row(("operator", "parameter"), [("overwrite", "literal text"), ("append", 5), ("extend", [1])])
 async def test_some_operators_need_a_reference(operator: str, parameter: Any) -> None:
     result = await assign(("env.v", operator, parameter), v=[])
     assert result.error == f"{operator} needs a reference, not {str(parameter)!r}."
@@ -127,12 +127,14 @@ async def test_variables_that_are_not_a_list_change_nothing() -> None:
     result = await run_component(variable_assigner, {"variables": "x"})
     assert (result.error, result.globals, result.outputs) == (None, {}, {})
     assert variable_assigner.output_names(bind(variable_assigner, {})) == ("errors",)
-
-
-def test_an_unknown_operator_is_reported_with_its_location() -> None:
     with pytest.raises(ValidationError) as caught:
         bind(variable_assigner, {"variables": [{"variable": "env.v", "operator": "**=", "parameter": 1}]})
     assert caught.value.errors()[0]["loc"] == ("variables", 0, "operator")
+
+
+def findings(change: dict[str, Any]) -> list[str]:
+    document = canvas({"a": node("VariableAssigner", {"variables": [change]})})
+    return [diagnostic.severity for diagnostic in diagnostics_of(document, "params-invalid")]
 
 
 @each_row(
@@ -147,15 +149,12 @@ def test_an_unknown_operator_is_reported_with_its_location() -> None:
     ],
 )
 def test_certain_failures_are_reported(change: dict[str, Any]) -> None:
-    document = canvas({"a": node("VariableAssigner", {"variables": [change]})})
-    assert [d.severity for d in diagnostics_of(document, "params-invalid")] == ["warning"]
+    assert findings(change) == ["warning"]
 
 
 @each_row("parameter", [2, "2", " 1.5", "{env.v}", "env.v", "a@n", "1{env.v}"])
 def test_what_may_be_a_number_is_not_reported(parameter: Any) -> None:
-    change = {"variable": "env.v", "operator": "+=", "parameter": parameter}
-    document = canvas({"a": node("VariableAssigner", {"variables": [change]})})
-    assert diagnostics_of(document, "params-invalid") == []
+    assert findings({"variable": "env.v", "operator": "+=", "parameter": parameter}) == []
 
 
 async def test_the_changes_of_a_node_copy_a_limited_amount() -> None:

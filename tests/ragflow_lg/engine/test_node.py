@@ -122,15 +122,19 @@ async def test_a_retry_waits_as_long_as_a_busy_service_asks(monkeypatch: pytest.
     assert [pause for pause in pauses if pause] == [7.0, errors.MAX_RETRY_PAUSE_S]
 
 
-async def test_a_missing_setting_prevents_a_retry() -> None:
+async def test_a_missing_setting_prevents_a_retry_and_any_exception_is_an_error() -> None:
     attempts: list[int] = []
 
     async def body(ctx: RunContext) -> dict[str, Any]:
         attempts.append(1)
         raise SettingsError("no key")
 
+    async def divide_by_zero(ctx: RunContext) -> dict[str, Any]:
+        raise ZeroDivisionError
+
     await play(program(body, extra_attempts=3))
     assert len(attempts) == 1
+    assert (await play(program(divide_by_zero)))[2].error == "ZeroDivisionError"
 
 
 async def test_the_time_limit_cancels_the_body() -> None:
@@ -203,11 +207,3 @@ async def test_a_failed_router_with_a_default_takes_its_last_route() -> None:
     routes = (Route("Case 1", ("a",)), Route("Else", ("b",)))
     _, goto, _ = await play(program(fail, kind="route", routes=routes, policy=ExceptionPolicy("comment", "x")))
     assert goto == ["to_b"]
-
-
-async def test_any_exception_of_a_component_is_reported_as_an_error() -> None:
-    async def divide_by_zero(ctx: RunContext) -> dict[str, Any]:
-        raise ZeroDivisionError
-
-    _, _, finished = await play(program(divide_by_zero))
-    assert finished.error == "ZeroDivisionError"

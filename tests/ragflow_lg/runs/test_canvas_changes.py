@@ -9,15 +9,9 @@ from tests.fakes.canvas import canvas, node, plan_of, text
 from tests.harness.rows import each_row
 
 FIELDS = {"name": {"name": "Name", "type": "line", "optional": True}}
-PLAN = plan_of(
-    canvas(
-        {
-            "ask:1": node("UserFillUp", {"inputs": FIELDS, "enable_tips": False}, ["say"]),
-            "say": text([], "{ask:1@name}"),
-        },
-        variables=[{"name": "tone", "value": "plain"}, {"name": "map", "type": "object", "value": {"a": 1}}],
-    )
-)
+FORM = node("UserFillUp", {"inputs": FIELDS, "enable_tips": False}, ["say"])
+VARIABLES = [{"name": "tone", "value": "plain"}, {"name": "map", "type": "object", "value": {"a": 1}}]
+PLAN = plan_of(canvas({"ask:1": FORM, "say": text([], "{ask:1@name}")}, variables=VARIABLES))
 
 
 def read(node_id: str, changes: dict[str, Any], **values: Any) -> tuple[Change, ...]:
@@ -36,12 +30,8 @@ def test_changes_name_globals_and_outputs() -> None:
 def test_changes_of_the_entry_node_change_the_request() -> None:
     changes = read("begin", {"sys.query": "q", "sys.user_id": "u", "sys.files": [], "env.tone": "t"})
     assert [change.request for change in changes] == ["query", "user_id", "files", ""]
-    assert changed_channels({}, changes, is_root=True) == {
-        "query": "q",
-        "user_id": "u",
-        "files": [],
-        "globals": {"env.tone": "t"},
-    }
+    request = {"query": "q", "user_id": "u", "files": []}
+    assert changed_channels({}, changes, is_root=True) == {**request, "globals": {"env.tone": "t"}}
 
 
 @each_row(

@@ -89,15 +89,15 @@ async def test_closing_the_iterator_cancels_the_run() -> None:
     assert run.status == "cancelled"
 
 
+def beside_a_form(**params: Any) -> dict[str, Any]:
+    """Return a canvas with an operation on a list beside a form."""
+    forms = {"a": text(["ask", "l"]), "ask": form("w", downstream=["out"]), **out("{ask@w}")}
+    return {**forms, "l": node("ListOperations", params)}
+
+
 @pytest.mark.parametrize("answers_by", ["resume", "start"])
 async def test_a_node_that_failed_next_to_a_form_is_reported_after_the_answer(answers_by: str) -> None:
-    components = {
-        "a": text(["ask", "l"]),
-        "ask": form("w", downstream=["out"]),
-        "l": node("ListOperations", {"query": "sys.query"}),
-        **out("{ask@w}"),
-    }
-    runner = create_runner(components, InMemorySaver())
+    runner = create_runner(beside_a_form(query="sys.query"), InMemorySaver())
     first = runner.start("s", {"query": "q"})
     _, events = await play_run(first)
     assert (first.status, first.failed_node, events[-1]) == ("waiting", "l", "?w")
@@ -108,14 +108,9 @@ async def test_a_node_that_failed_next_to_a_form_is_reported_after_the_answer(an
 
 
 async def test_a_rerun_of_the_failed_node_keeps_the_answer_to_the_form_next_to_it() -> None:
-    components = {
-        "a": text(["ask", "l"]),
-        "ask": form("w", downstream=["out"]),
-        "l": node("ListOperations", {"query": "env.list", "operations": "topN", "n": 1}),
-        **out("{ask@w}"),
-    }
-    document = canvas(components, variables={"list": {"name": "list", "type": "string", "value": "no list"}})
-    runner = Runner(compile_canvas(document, CATALOG), fake_services(), saver=InMemorySaver())
+    variables = {"list": {"name": "list", "type": "string", "value": "no list"}}
+    components = beside_a_form(query="env.list", operations="topN", n=1)
+    runner = runner_of(components, variables=variables, saver=InMemorySaver())
     await play_run(runner.start("s", {"query": "q"}))
     await play_run(runner.resume("s", {"w": "x"}))
     rerun = await runner.rerun("s", "t", "l", changes={"env.list": [1]})
@@ -127,20 +122,18 @@ async def test_an_endless_cycle_fails_the_run(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(compiled_canvas, "CYCLE_STEPS", 200)
     run = create_runner({"a": text(["s"]), "s": switch(["a"], ["end"]), "end": text()}).start("s", {"query": "q"})
     with pytest.raises(RunError, match="cycle"):
-        async for _ in run:
-            pass
+        await play_run(run)
     assert run.status == "failed"
 
 
-async def test_a_failing_checkpointer_fails_the_run() -> None:
-    class FailingSaver(InMemorySaver):
-        async def aput(self, *args: Any, **kwargs: Any) -> Any:
-            raise OSError("disk full")
+class FailingSaver(InMemorySaver):
+    async def aput(self, *args: Any, **kwargs: Any) -> Any:
+        raise OSError("disk full")
 
-    run = create_runner({"m": node("Message", {"content": "x"})}, FailingSaver()).start("s", {"query": "q"})
+
+async def test_a_failing_checkpointer_fails_the_run() -> None:
     with pytest.raises(RunError, match="disk full"):
-        async for _ in run:
-            pass
+        await play_run(create_runner({"a": text()}, FailingSaver()).start("s", {"query": "q"}))
 
 
 async def test_an_abandoned_turn_is_cancelled_and_the_next_one_starts_normally(reopen: OpenStore) -> None:

@@ -53,11 +53,7 @@ def test_only_calls_that_reached_a_tool_have_an_entry() -> None:
         assert not log.add(record(kind))
     assert not log.add(record("tool_failed", error="no such tool", was_called=False, **CALL))
     assert log.blocks == []
-
-
-def test_files_are_listed_unless_the_result_names_them() -> None:
-    log = TraceLog(PLAN)
-    files = [{"name": "a.png"}]
+    files = [{"name": "a.png"}]  # are listed unless the result names them
     log.add(record("tool_finished", result="clicked", files=files, **CALL))
     log.add(record("tool_finished", result={"_ARTIFACTS": files}, files=files, **CALL))
     (block,) = log.blocks
@@ -92,16 +88,13 @@ class FullTraces:
         return None
 
 
-async def test_a_writer_that_has_lost_the_session_writes_nothing() -> None:
+async def test_a_lost_session_is_not_written_and_a_failing_store_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     store, log = FullTraces(), TraceLog(PLAN)
     writer = TraceWriter(store, RunRecord("r", "s"), log)
     log.add(record("tool_finished", result=1, **CALL))
     writer.touch()
     await writer.close(is_lost=True)
     assert store.puts == []
-
-
-async def test_a_failing_store_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     store, log = FullTraces(), TraceLog(PLAN)
     writer = TraceWriter(store, RunRecord("r", "s"), log)
     for _ in range(3):

@@ -43,16 +43,13 @@ def test_hostile_fields_are_sanitized(row: dict[Any, Any]) -> None:
     assert json.loads(json.dumps(add_chunks({}, chunks)))["chunks"]
 
 
-def test_the_total_size_is_bounded() -> None:
-    rows = [{"chunk_id": str(n), "content": "x" * MAX_CHUNK_CHARS} for n in range(100)]
-    assert len(readable_chunks(rows)) == MAX_ALL_CHARS // (MAX_CHUNK_CHARS + 1)
-
-
 def test_unreadable_chunks_are_dropped_unless_all_are() -> None:
     assert [chunk["chunk_id"] for chunk in readable_chunks([None, "x", {"chunk_id": "c"}])] == ["c"]
     with pytest.raises(ServiceError, match="no readable chunk"):
         readable_chunks(["x", 1])
     assert readable_chunks([]) == []
+    rows = [{"chunk_id": str(n), "content": "x" * MAX_CHUNK_CHARS} for n in range(100)]
+    assert len(readable_chunks(rows)) == MAX_ALL_CHARS // (MAX_CHUNK_CHARS + 1)
 
 
 def test_documents_are_counted_in_whole_numbers() -> None:

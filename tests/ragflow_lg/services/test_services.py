@@ -1,10 +1,16 @@
-from ragflow_lg.services.chat import NO_USAGE, ONE_CALL, Usage
+import asyncio
+
+from ragflow_lg.services.http import current_traceparent, use_traceparent
 from ragflow_lg.services.tool_policies import ToolSettings
 
 
-def test_usage_adds_up() -> None:
-    total = NO_USAGE.plus(Usage(10, 5, 1, 0.5)).plus(ONE_CALL)
-    assert total == Usage(10, 5, 2, 0.5)
+async def test_tasks_started_inside_the_block_belong_to_the_trace() -> None:
+    async def read() -> str:
+        return current_traceparent()
+
+    with use_traceparent("00-aa-bb-01"):
+        task = asyncio.create_task(read())
+    assert (current_traceparent(), await task) == ("", "00-aa-bb-01")
 
 
 def test_tool_settings_are_normalised_and_hide_their_keys() -> None:

@@ -134,12 +134,11 @@ def test_what_turns_out_to_be_thinking_is_replaced() -> None:
 
 
 def test_open_thinking_is_ended_with_its_text() -> None:
-    log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("{g@content}z")})))
-    log.feed(start("g"), delta("g", "", "start"), delta("g", "hm"))
-    assert log.feed(end("g", ("m",), content="<think>hm")) == [">", "'z'"]
-    log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("{g@content}z")})))
-    log.feed(start("g"), delta("g", "", "start"), delta("g", "hm"))
-    assert log.feed(end("g", error="lost", is_halting=True))[:2] == [">", "message_end"]
+    ends = ((end("g", ("m",), content="<think>hm"), "'z'"), (end("g", error="lost", is_halting=True), "message_end"))
+    for event, shown in ends:
+        log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("{g@content}z")})))
+        log.feed(start("g"), delta("g", "", "start"), delta("g", "hm"))
+        assert log.feed(event)[:2] == [">", shown]
 
 
 def test_two_models_into_one_message_keep_the_order_of_its_text() -> None:
@@ -157,11 +156,8 @@ def test_two_models_into_one_message_keep_the_order_of_its_text() -> None:
 def test_one_model_into_two_messages_streams_into_the_first() -> None:
     log = WireLog(plan_of(canvas({"g": llm("m", "n"), "m": message("{g@content}"), "n": message("{g@content}")})))
     log.feed(start("g"))
-    assert log.feed(delta("g", "1"), delta("g", "2"), end("g", ("m", "n"), content="12")) == [
-        "started m",
-        "'1'",
-        "'2'",
-    ]
+    ends = log.feed(delta("g", "1"), delta("g", "2"), end("g", ("m", "n"), content="12"))
+    assert ends == ["started m", "'1'", "'2'"]
     assert log.feed(start("m"), start("n"), piece("n", 0, "12")) == ["started n"]
     assert log.feed(end("n")) == []
     assert log.feed(end("m")) == ["message_end", "finished g", "finished m", "'12'", "message_end", "finished n"]
@@ -189,23 +185,11 @@ def test_thinking_is_marked_in_streamed_and_in_stored_text() -> None:
     log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("{g@content}{g@content}")})))
     log.feed(start("g"))
     stored = "<think>t</think>A"
-    events = (
-        delta("g", "", "start"),
-        delta("g", "t"),
-        delta("g", "", "end"),
-        delta("g", "A"),
-        end("g", ("m",), content=stored),
-    )
-    assert log.feed(*events) == ["started m", "<", "'t'", ">", "'A'"]
+    thought = (delta("g", "", "start"), delta("g", "t"), delta("g", "", "end"))
+    shown = log.feed(*thought, delta("g", "A"), end("g", ("m",), content=stored))
+    assert shown == ["started m", "<", "'t'", ">", "'A'"]
     pieces = (piece("m", 0, stored, "g"), piece("m", 1, stored))
     assert log.feed(start("m"), *pieces) == ["<", "'t'", ">", "'A'"]
-
-
-def test_a_failure_ends_the_message() -> None:
-    log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("a{g@content}z")})))
-    log.feed(start("g"), delta("g", "1"))
-    assert log.feed(end("g", (), "cut", is_halting=True)) == ["message_end", "finished m", "finished g"]
-    assert log.feed(TurnFinished("failed", {}, "cut")) == []
 
 
 def test_a_default_follows_the_streamed_part_of_a_broken_answer() -> None:
@@ -226,7 +210,11 @@ def test_two_messages_are_never_interleaved() -> None:
     assert log.feed(end("m"))[-4:] == ["'x'", "message_end", "finished b", "finished n"]
 
 
-def test_a_cancelled_turn_ends_open_messages() -> None:
+def test_a_failure_and_a_cancellation_end_open_messages() -> None:
+    log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("a{g@content}z")})))
+    log.feed(start("g"), delta("g", "1"))
+    assert log.feed(end("g", (), "cut", is_halting=True)) == ["message_end", "finished m", "finished g"]
+    assert log.feed(TurnFinished("failed", {}, "cut")) == []
     log = WireLog(plan_of(canvas({"g": llm("m"), "m": message("{g@content}")})))
     log.feed(start("g"), delta("g", "1"))
     assert log.feed(TurnFinished("cancelled", {}, "x")) == ["message_end", "finished m", "workflow_finished"]
