@@ -75,6 +75,8 @@ async def play_agent(
     model: ScriptedModel | None = None,
     clock: Any = None,
     knowledge: Any = None,
+    http: Any = None,
+    tool_settings: ToolSettings | None = None,
     services: Mapping[str, Any] | None = None,
     decisions: Sequence[str] = (),
     **more: Any,
@@ -86,11 +88,11 @@ async def play_agent(
     """
     model = model or ScriptedModel()
     model.replies = list(replies)
-    http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane is the capital."), **(answers or {})})
+    scripted = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane is the capital."), **(answers or {})})
     all_services = fake_services(
         models=OneModel(model),
-        http=http,
-        tools=ToolSettings({"wikipedia": "http://wiki.test", "tavily": "http://t"}),
+        http=http or scripted,
+        tools=tool_settings or ToolSettings({"wikipedia": "http://wiki.test", "tavily": "http://t"}),
         policies=policies or ToolPolicies(),
         servers=servers or {},
         knowledge=knowledge,
@@ -118,7 +120,7 @@ async def play_agent(
         async for _ in run:
             pass
     watching.cancel()
-    return AgentTurn(run, model, http, await runner.state("s"), runner)
+    return AgentTurn(run, model, scripted, await runner.state("s"), runner)
 
 
 def tool_calls(*calls: tuple[str, Any], text: str = "") -> Reply:

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from ragflow_lg.adapters.chat.openai_messages import CALLS, normalize_answer, normalize_chunk, read_reasoning
 from ragflow_lg.adapters.http.answer_limits import LimitedClient
+from ragflow_lg.adapters.http.certificates import trusted_certificates
 
 REASONING = "reasoning_content"
 """``additional_kwargs`` key for a chunk's reasoning text."""
@@ -120,7 +121,7 @@ def _reasoning_in(chunk: dict[str, Any]) -> str:
 
 def open_connections(timeout_s: float) -> httpx.AsyncClient:
     """Create a connection pool, that the caller must close. Redirects are errors: they could send the key elsewhere."""
-    return LimitedClient(timeout=timeout_s, follow_redirects=False)
+    return LimitedClient(verify=trusted_certificates(), timeout=timeout_s, follow_redirects=False)
 
 
 def make_chat(

@@ -23,6 +23,7 @@ import httpx
 from msgspec import Struct
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard, PinnedNetwork, Resolver, TunnelNetwork, resolve_host
+from ragflow_lg.adapters.http.certificates import trusted_certificates
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.http import HttpRequest, HttpResponse, current_traceparent
@@ -139,9 +140,7 @@ class GuardedHttpClient:
         return self._connections
 
     def _tls_context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            self._tls = httpx.create_ssl_context()
-        return self._tls
+        return self._tls or trusted_certificates()
 
     @asynccontextmanager
     async def _exchange(self, request: httpx.Request, proxy: str) -> AsyncGenerator[httpcore.Response]:

@@ -189,9 +189,7 @@ async def test_large_downloads_are_stopped_while_they_arrive() -> None:
 
 async def test_nothing_is_left_of_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_KEY", "sk-of-the-server")
-    async with (
-        _serve(Route("/", headers={**HTML, "set-cookie": "who=first"}, body="<title>t</title>")) as server,
-    ):
+    async with _serve(Route("/", headers={**HTML, "set-cookie": "who=first"}, body="<title>t</title>")) as server:
         browsers = open_browsers(server.port)
         for _ in range(2):
             async with browsers.open() as browser:

@@ -3,10 +3,9 @@ from typing import Any
 from ragflow_lg.base.foreign_markup import MAX_XML_CHARS
 from ragflow_lg.integrations.search.arxiv import arxiv
 from ragflow_lg.services.http import HttpResponse
-from tests.fakes.http_server import Route
-from tests.fakes.run import Result, run_component
+from tests.fakes.run import Result
 from tests.fakes.services import ScriptedHttp
-from tests.fakes.tools import local_service, request_parts, run_search
+from tests.fakes.tools import run_search
 from tests.harness.rows import each_row
 
 ENTRY = """
@@ -31,26 +30,6 @@ def feed(*entries: str, head: str = '<?xml version="1.0" encoding="UTF-8"?>') ->
 async def search(params: dict[str, Any], body: str, status: int = 200, **more: Any) -> tuple[Result, ScriptedHttp]:
     answers = {"http://t/api/query": HttpResponse(status, {}, body, "")}
     return await run_search(arxiv, params, answers, service="arxiv", **more)
-
-
-async def test_the_request_on_the_wire() -> None:
-    body = feed(ENTRY)
-    async with local_service(Route("/api/query", body=body), service="arxiv") as (server, services):
-        result = await run_component(arxiv, {"query": 'ti:"a b" AND c', "top_n": 4}, services=services)
-    assert result.error is None
-    assert request_parts(server.received[0]) == (
-        "GET",
-        "/api/query",
-        {
-            "search_query": 'ti:"a b" AND c',
-            "id_list": "",
-            "sortBy": "submittedDate",
-            "sortOrder": "descending",
-            "start": "0",
-            "max_results": "4",
-        },
-    )
-    assert "├── URL: http://arxiv.org/pdf/2101.00001v2" in result.outputs["formalized_content"]
 
 
 async def test_papers_as_text_and_as_rows() -> None:

@@ -9,7 +9,7 @@ from ragflow_lg.services.tool_policies import CrawlerRules
 from tests.fakes.tool_stubs import web_site
 from tests.fakes.tool_stubs.stub import Answer, Call, ServiceStub
 from tests.harness.rows import each_row
-from tests.integrations.search.contracts import run_tool
+from tests.integrations.search.cases import run_tool
 
 
 async def read(path: str, **more: Any) -> str:

@@ -69,19 +69,6 @@ async def search(params: dict[str, Any], body: str, status: int = 200) -> tuple[
     return await run_search(duckduckgo, params, answers, service="duckduckgo")
 
 
-async def search_news(body: str, home: str = HOME) -> tuple[Result, ScriptedHttp]:
-    answers = {"http://t/": HttpResponse(200, {}, home, ""), "http://t/news.js": HttpResponse(200, {}, body, "")}
-    return await run_search(duckduckgo, {"channel": "news"}, answers, service="duckduckgo")
-
-
-async def test_the_request_on_the_wire() -> None:
-    async with local_service(Route("/html/", body=page(LAOS)), service="duckduckgo") as (server, services):
-        result = await run_component(duckduckgo, {"query": "tea & rice"}, services=services)
-    assert (result.error, result.outputs["json"]) == (None, FOUND[:1])
-    assert request_parts(server.received[0]) == ("GET", "/html/", {"q": "tea & rice", "kl": "wt-wt", "dc": ""})
-    assert "ragflow-lg" in (server.received[0].header("User-Agent") or "")
-
-
 async def test_a_redirect_is_followed() -> None:
     moved = Route("/html/", status=302, headers={"Location": "/other/?q=x"})
     async with local_service(moved, Route("/other/", body=page(LAOS)), service="duckduckgo") as (server, services):

@@ -2,13 +2,12 @@ import json
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from ragflow_lg.integrations.search.tavily_extract import tavily_extract
 from ragflow_lg.services.http import HttpResponse
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.http_server import Route
-from tests.fakes.run import Result, bind, run_component
+from tests.fakes.run import Result, run_component
 from tests.fakes.services import Reply, ScriptedHttp
 from tests.fakes.tools import local_service, request_parts, run_search
 from tests.harness.rows import each_row
@@ -77,10 +76,3 @@ async def test_a_model_gets_json_and_the_canvas_sets_arguments_that_it_omits() -
     schema = turn.model.requests[0][1].tools[0].parameters
     assert schema["required"] == ["urls"]
     assert schema["properties"]["urls"]["items"] == {"type": "string"}
-
-
-def test_invalid_parameters_are_rejected_and_a_retry_does_not_wait() -> None:
-    for params in ({"extract_depth": "deep"}, {"format": "html"}):
-        with pytest.raises(ValidationError):
-            bind(tavily_extract, params)
-    assert bind(tavily_extract, {}).delay_after_error == 0

@@ -72,11 +72,6 @@ async def test_a_failing_statement_does_not_stop_the_others(shop: DatabaseAccoun
     assert execute(shop, ["SELECT count(*) FROM goods"])[0][0] == 3
 
 
-async def test_the_row_limit_is_that_of_the_canvas(file: DatabaseAccount) -> None:
-    result = await run(file, {"sql": "SELECT id FROM goods ORDER BY id", "max_records": 2})
-    assert result.outputs["json"] == [[{"id": 1}, {"id": 2}]]
-
-
 async def test_the_table_says_that_there_are_more_rows(shop: DatabaseAccount) -> None:
     result = await run(shop, {"sql": "SELECT id FROM goods ORDER BY id; SELECT 1 AS a", "max_records": 2})
     assert result.outputs["formalized_content"].split("\n\n")[1:] == [
@@ -243,23 +238,6 @@ async def test_an_account_of_a_canvas_goes_through_the_address_guard(file: Datab
     assert result.error is not None
     assert result.error.startswith("Database host '10.1.2.3' is not allowed: ")
     assert "secret-1" not in str(result)
-
-
-@pytest.mark.parametrize("strategy", ["function_calling", "react"])
-async def test_an_agent_queries_a_database(file: DatabaseAccount, strategy: str) -> None:
-    sql = "SELECT name FROM goods WHERE id = 1"
-    first = (
-        tool_calls(("execute_sql_0", {"sql": sql}))
-        if strategy == "function_calling"
-        else Reply(f'<tool_call>{{"name": "execute_sql_0", "arguments": {{"sql": "{sql}"}}}}</tool_call>')
-    )
-    last = Reply("It is tea.")
-    tools = [{"component_name": "ExeSQL", "name": "Shop", "params": {"connection": "reader"}}]
-    services = services_for(file)
-    more = {"databases": services.databases}
-    turn = await play_agent([first, last], {"tools": tools, "strategy": strategy}, services=more)
-    assert turn.outputs["content"].endswith("It is tea.")
-    assert "| tea    |" in str(turn.model.requests[-1][1].messages)
 
 
 async def test_an_agent_sees_every_column_and_what_is_wrong_with_its_sql(file: DatabaseAccount) -> None:

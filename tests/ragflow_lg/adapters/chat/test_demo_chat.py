@@ -13,11 +13,7 @@ from ragflow_lg.services.references import knowledge_text
 from tests.fakes.prompts import head_of
 
 CHUNKS = [
-    {
-        "chunk_id": "1",
-        "docnm_kwd": "leave.md",
-        "content_with_weight": "Time > Leave\nTell us. There are 27 days.",
-    },
+    {"chunk_id": "1", "docnm_kwd": "leave.md", "content_with_weight": "Time > Leave\nTell us. There are 27 days."},
     {"chunk_id": "2", "docnm_kwd": "", "content_with_weight": "年假有十五天。工资月底发。"},
 ]
 
@@ -44,12 +40,7 @@ async def test_a_stream_yields_the_same_answer_in_pieces() -> None:
 
 @pytest.mark.parametrize(
     ("question", "expected"),
-    [
-        ("my app crashes", "tech"),
-        ("I want a REFUND", "billing"),
-        ("发票在哪里", "billing"),
-        ("what a day", "other"),
-    ],
+    [("my app crashes", "tech"), ("I want a REFUND", "billing"), ("发票在哪里", "billing"), ("what a day", "other")],
 )
 async def test_the_category_with_most_shared_words_is_chosen(question: str, expected: str) -> None:
     categories = [

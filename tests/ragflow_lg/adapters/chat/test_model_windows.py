@@ -39,10 +39,7 @@ async def ask(
         ({"/v1/models": LLAMA}, 8192),
         ({"/v1/models": {"data": [{"id": "/weights/m.gguf", "meta": {"n_ctx_train": 8192}}]}}, 8192),
         ({"/v1/models": OLLAMA, "/api/show": {"model_info": {"llama.context_length": 131072}}}, 131072),
-        (
-            {"/v1/models": OLLAMA, "/api/show": {"parameters": 'stop "x"\nnum_ctx    4096', "model_info": {}}},
-            4096,
-        ),
+        ({"/v1/models": OLLAMA, "/api/show": {"parameters": 'stop "x"\nnum_ctx    4096', "model_info": {}}}, 4096),
         ({"/v1/models": OLLAMA, "/api/ps": LOADED, "/api/show": {"parameters": "num_ctx 8192"}}, 2048),
         ({"/v1/models": OLLAMA, "/api/ps": {"models": [1]}, "/api/show": {"parameters": "num_ctx 8192"}}, 8192),
         ({"/v1/models": {"data": [{"id": "m"}]}}, None),

@@ -173,10 +173,7 @@ async def test_an_invalid_answer_is_reported_in_one_sentence(answer: Reply, mess
         for call in (chat.complete(HELLO), collect(chat)):
             with pytest.raises(ServiceError) as caught:
                 await call
-            assert re.fullmatch(
-                f"The model 'm' of Test ({message})",
-                str(caught.value),
-            )
+            assert re.fullmatch(f"The model 'm' of Test ({message})", str(caught.value))
 
 
 async def test_a_stream_is_complete_with_a_finish_reason_or_done() -> None:

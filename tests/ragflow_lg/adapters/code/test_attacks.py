@@ -318,10 +318,7 @@ def test_nothing_survives_a_program(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("language", "code"),
-    [
-        ("python", "def main(): return 'x' * 10**8"),
-        ("javascript", "function main() { return 'x'.repeat(1e8); }"),
-    ],
+    [("python", "def main(): return 'x' * 10**8"), ("javascript", "function main() { return 'x'.repeat(1e8); }")],
 )
 def test_a_result_of_100_megabytes_is_refused(run: Run, language: str, code: str) -> None:
     assert limit_of(run, code, language, memory_bytes=1024 * MEBIBYTE, cpu_s=60, timeout_s=60.0) == "result_bytes"

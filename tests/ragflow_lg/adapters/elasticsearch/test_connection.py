@@ -79,10 +79,7 @@ async def test_an_invalid_response_is_an_error_with_its_cause(fake: FakeElastics
 
 @each_row(
     ("url", "allow", "text"),
-    [
-        ("http://127.0.0.1:1", ("127.0.0.1",), "127.0.0.1"),
-        ("http://127.0.0.1:9", (), r"\[http\] allow"),
-    ],
+    [("http://127.0.0.1:1", ("127.0.0.1",), "127.0.0.1"), ("http://127.0.0.1:9", (), r"\[http\] allow")],
 )
 async def test_an_unreachable_server_is_an_error(url: str, allow: tuple[str, ...], text: str) -> None:
     connection = Connection(ElasticsearchSettings(url), GuardedHttpClient(HttpSettings(allow=allow)))

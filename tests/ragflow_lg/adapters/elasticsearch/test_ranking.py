@@ -61,11 +61,7 @@ def rank_with(threshold: float, vector_weight: float, **fields: JsonValue) -> li
         pytest.param(0.31, 0.0, {}, [("b", 0.4), ("a", 0.2), ("c", 0.2)], id="no vectors, no threshold"),
         pytest.param(0.0, 1.0, {"pagerank_fea": 3}, [("b", 3.5), ("a", 0.6), ("c", 0.6)], id="page rank"),
         pytest.param(
-            0.0,
-            1.0,
-            {"pagerank_fea": float("nan")},
-            [("a", 0.6), ("c", 0.6), ("b", 0.5)],
-            id="invalid page rank",
+            0.0, 1.0, {"pagerank_fea": float("nan")}, [("a", 0.6), ("c", 0.6), ("b", 0.5)], id="invalid page rank"
         ),
     ],
 )

@@ -65,12 +65,7 @@ def test_the_portable_tokenizer_has_no_dictionary() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("洗衣房在地下室", "洗衣房 在 地下室"),
-        ("洗衣机 rooms", "洗衣 机 room"),
-        ("新", "新"),
-    ],
+    ("text", "expected"), [("洗衣房在地下室", "洗衣房 在 地下室"), ("洗衣机 rooms", "洗衣 机 room"), ("新", "新")]
 )
 def test_texts_are_split_into_words_of_a_vocabulary(text: str, expected: str) -> None:
     tokenizer = VocabularyTokenizer(["洗衣", "洗衣房", "地下室", "room", "在"])

@@ -9,12 +9,7 @@ import pytest
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.mcp import mcp_session
-from ragflow_lg.adapters.mcp.mcp_servers import (
-    MAX_SESSIONS,
-    McpServer,
-    McpServers,
-    build_headers,
-)
+from ragflow_lg.adapters.mcp.mcp_servers import MAX_SESSIONS, McpServer, McpServers, build_headers
 from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings, substitute
 from ragflow_lg.base import extras
 from ragflow_lg.base.errors import ServiceError, SettingsError

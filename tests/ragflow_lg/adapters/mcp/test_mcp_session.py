@@ -170,8 +170,7 @@ async def test_headers_have_variables_and_the_canvas_overrides_them(port: int) -
 
 
 @pytest.mark.parametrize(
-    ("path", "message"),
-    [("/deny", "answered 401"), ("/nowhere", "answered 404"), ("/away", "answered 307")],
+    ("path", "message"), [("/deny", "answered 401"), ("/nowhere", "answered 404"), ("/away", "answered 307")]
 )
 @pytest.mark.parametrize("kind", ["sse", "streamable-http"])
 async def test_an_error_status_of_the_url_is_reported(port: int, path: str, message: str, kind: str) -> None:
@@ -191,8 +190,7 @@ async def test_the_handshake_times_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "message"),
-    [("crash", ENDED), ("no-such-command", "cannot be started: No such file or directory")],
+    ("mode", "message"), [("crash", ENDED), ("no-such-command", "cannot be started: No such file or directory")]
 )
 async def test_a_failing_command_is_reported(mode: str, message: str) -> None:
     settings = tiny(mode)

@@ -27,14 +27,7 @@ from tests.fakes.model_wires.openai_wire import AzureWire
 from tests.fakes.model_wires.wire import Fault, Reply, serving_wire, sse
 from tests.fakes.tool_stubs.stub import Call
 from tests.harness.rows import each_row
-from tests.ragflow_lg.adapters.model_families.family_cases import (
-    CASES,
-    HELLO,
-    KEY,
-    Case,
-    model_of,
-    read,
-)
+from tests.ragflow_lg.adapters.model_families.family_cases import CASES, HELLO, KEY, Case, model_of, read
 
 ACCOUNT = {"type": "service_account", "project_id": "acme", "client_email": "a@acme.example", "client_id": "1"}
 TOKEN = {"access_token": "token-of-google", "token_type": "Bearer", "expires_in": 3600}

@@ -1,11 +1,6 @@
 import pytest
 
-from ragflow_lg.adapters.ragflow_api.remote_agents import (
-    list_agents,
-    list_mcp_servers,
-    list_released,
-    read_agent,
-)
+from ragflow_lg.adapters.ragflow_api.remote_agents import list_agents, list_mcp_servers, list_released, read_agent
 from ragflow_lg.base.errors import ServiceError
 from tests.fakes.recorded_ragflow import GENERATIONS, RecordedRagflow
 from tests.ragflow_lg.adapters.ragflow_api.opened_api import open_api

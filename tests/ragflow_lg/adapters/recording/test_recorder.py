@@ -120,10 +120,7 @@ async def test_an_unavailable_model_is_recorded(tmp_path: Path) -> None:
 
 async def test_the_file_contains_no_secret(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
-    canvas = {
-        "globals": {"env.service_token": SECRETS["env"]},
-        "headers": json.dumps({"X-Api-Key": SECRETS["header"]}),
-    }
+    canvas = {"globals": {"env.service_token": SECRETS["env"]}, "headers": json.dumps({"X-Api-Key": SECRETS["header"]})}
     redactor = Redactor([SECRETS["settings"]])
     redactor.learn_from(canvas)
     secret_text = f"settings {SECRETS['settings']}, env {SECRETS['env']}, header {SECRETS['header']}"

@@ -80,10 +80,7 @@ async def trace(replies: list[Reply], params: Any = None, *, include_content: bo
 async def test_spans_of_run_node_iteration_model_and_tool() -> None:
     spans = await trace([LOOK, Reply("Vientiane.")], canvas_id="/srv/guide.json")
     rounds = ["iteration 1", ["chat m", "execute_tool wikipedia_search_0"], "iteration 2", ["chat m"]]
-    assert spans.tree() == [
-        "invoke_workflow guide",
-        ["Begin begin", "invoke_agent a", rounds, "Message out"],
-    ]
+    assert spans.tree() == ["invoke_workflow guide", ["Begin begin", "invoke_agent a", rounds, "Message out"]]
     chat = next(s for s in spans.all if s.name == "chat m")
     assert attributes(chat) == {
         "gen_ai.operation.name": "chat",
@@ -179,12 +176,7 @@ async def test_replayed_records_create_no_spans(reopen: OpenStore) -> None:
 
 async def test_concurrent_nodes_and_runs_are_separate() -> None:
     spans = Spans()
-    wide = {
-        "a": text(["j"], "A"),
-        "b": text(["j"], "B"),
-        "j": text(["m"], "J"),
-        "m": node("Message", {"content": "x"}),
-    }
+    wide = {"a": text(["j"], "A"), "b": text(["j"], "B"), "j": text(["m"], "J"), "m": node("Message", {"content": "x"})}
     runner = runner_of(wide, first=["a", "b"], callbacks=[spans.callback])
     await asyncio.gather(*(play_run(runner.start(str(i), {"query": "q"})) for i in range(3)))
     trees = spans.tree()
