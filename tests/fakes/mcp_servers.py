@@ -55,7 +55,7 @@ def http_server(port: int) -> Generator[subprocess.Popen[bytes]]:
     command = python_command("-m", "tests.fakes.mcp_server", str(port))
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
         try:
-            end = time.monotonic() + 30
+            end = time.monotonic() + 120
             while not _is_served(port):
                 assert process.poll() is None
                 assert time.monotonic() < end
@@ -68,7 +68,7 @@ def http_server(port: int) -> Generator[subprocess.Popen[bytes]]:
 
 def wait_until_closed(port: int) -> None:
     """Wait until nothing listens on the port; the test fails after 30 seconds."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while _is_served(port):
         assert time.monotonic() < end
         time.sleep(0.002)

@@ -135,12 +135,16 @@ class AnthropicFamily(ModelFamily):
         import httpx2
 
         from ragflow_lg.adapters.http.answer_limits import limit_hooks
+        from ragflow_lg.adapters.http.certificates import trusted_certificates
 
         endpoint, base_url = self.endpoint, self.endpoint.base_url.rstrip("/").removesuffix("/v1")
         if self._connections is None:
             # Redirects are errors: they could send the key elsewhere.
             self._connections = httpx2.AsyncClient(
-                timeout=endpoint.timeout_s, follow_redirects=False, event_hooks=limit_hooks()
+                verify=trusted_certificates(),
+                timeout=endpoint.timeout_s,
+                follow_redirects=False,
+                event_hooks=limit_hooks(),
             )
         options: dict[str, Any] = {
             "base_url": base_url,
@@ -267,13 +271,17 @@ class GoogleFamily(ModelFamily):
         from google.genai.types import HttpOptions
 
         from ragflow_lg.adapters.http.answer_limits import limit_hooks
+        from ragflow_lg.adapters.http.certificates import trusted_certificates
 
         if self._connections is None:
             hooks = limit_hooks()
             hooks["response"].append(_remember)
             # Redirects are errors: they could send the key elsewhere.
             self._connections = httpx.AsyncClient(
-                follow_redirects=False, event_hooks=hooks, timeout=self.endpoint.timeout_s
+                verify=trusted_certificates(),
+                timeout=self.endpoint.timeout_s,
+                follow_redirects=False,
+                event_hooks=hooks,
             )
         base_url = self.endpoint.base_url.rstrip("/")
         http = HttpOptions(base_url=base_url, httpx_async_client=self._connections)

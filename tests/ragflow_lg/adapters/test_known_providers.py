@@ -12,11 +12,9 @@ ABILITIES = {"chat", "embedding", "rerank", "speech", "transcription", "vision"}
 NAMES: list[str] = json.loads((FIXTURES / "ragflow_providers.json").read_text("utf-8"))
 
 
-@each_row("name", NAMES)
-def test_every_provider_that_ragflow_writes_is_known(name: str) -> None:
-    found = find_provider(name)
-    assert found is not None
-    assert found[0] == name
+def test_every_provider_that_ragflow_writes_is_known() -> None:
+    found = {name: find_provider(name) for name in NAMES}
+    assert [name for name, provider in found.items() if provider is None or provider[0] != name] == []
 
 
 @each_row(("name", "provider"), PROVIDERS.items())
@@ -48,11 +46,6 @@ def test_names_are_found_in_ids() -> None:
     assert provider_of_model("m@work@deepseek#acme") == ("DeepSeek", PROVIDERS["DeepSeek"])
     assert provider_of_model("m@Nowhere") is None
     assert provider_of_model("m") is None
-
-
-def test_addresses_have_variables() -> None:
-    assert PROVIDERS["OpenAI"].address_variable == "OPENAI_BASE_URL"
-    assert PROVIDERS["CometAPI"].address_variable == "COMETAPI_BASE_URL"
 
 
 @each_row(

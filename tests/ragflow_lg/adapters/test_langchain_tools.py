@@ -114,18 +114,10 @@ async def test_it_is_a_node_with_arguments() -> None:
     assert done.outputs["result"] in (9, "9")
 
 
-@pytest.mark.parametrize("metadata", [{"timeout_s": -1}, {"timeout_s": "long"}, {"runs_once": "yes"}])
-def test_metadata_is_checked(metadata: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError, match="metadata of the tool 'free'"):
-        spec_of_tool("free", FREE.model_copy(update={"metadata": metadata}))
-
-
-def test_metadata_sets_what_langchain_cannot_say() -> None:
+def test_metadata_sets_what_langchain_cannot_say_and_is_checked() -> None:
     spec = spec_of_tool("free", FREE.model_copy(update={"metadata": {"timeout_s": 3, "runs_once": True}}))
     assert (spec.timeout_s, spec.effects, spec.retries) == (3.0, "writes", False)
-
-
-def test_what_is_a_tool() -> None:
-    assert is_langchain_tool(add)
-    assert not is_langchain_tool(Document("text"))
-    assert not is_langchain_tool(None)
+    for metadata in ({"timeout_s": -1}, {"timeout_s": "long"}, {"runs_once": "yes"}):
+        with pytest.raises(SettingsError, match="metadata of the tool 'free'"):
+            spec_of_tool("free", FREE.model_copy(update={"metadata": metadata}))
+    assert [is_langchain_tool(value) for value in (add, Document("text"), None)] == [True, False, False]

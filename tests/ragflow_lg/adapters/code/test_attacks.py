@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,13 +18,6 @@ from tests.ragflow_lg.adapters.code.sandboxes import MEBIBYTE, Run, probe
 pytestmark = pytest.mark.slow
 
 SECRET = "a-secret-of-the-host"
-
-
-def limit_of(run: Run, code: str, language: str = "python", **limits: object) -> str:
-    """Run a program that exceeds a limit; return which one."""
-    with pytest.raises(CodeLimitError) as caught:
-        run(code, language, **limits)
-    return caught.value.limit
 
 
 # Limits
@@ -37,87 +31,65 @@ def test_a_fork_bomb_ends(run: Run) -> None:
     assert getattr(error, "limit", "") in ("processes", "cpu_s", "memory_bytes") or "damaged the report" in str(error)
 
 
-def test_too_many_threads_end(run: Run) -> None:
-    code = (
-        "import threading, time\n"
-        "def main():\n"
-        "    for _ in range(500): threading.Thread(target=time.sleep, args=(9,)).start()"
-    )
-    assert limit_of(run, code) == "processes"
+FORKS = """
+import os, time
+def main():
+    for _ in range(12):
+        if os.fork() == 0:
+            block = bytearray(60 * 2**20)
+            time.sleep(9)
+    time.sleep(9)"""
+THREADS = """
+import threading, time
+def main():
+    for _ in range(500): threading.Thread(target=time.sleep, args=(9,)).start()"""
+GROW = "function main() {{ const a = []; while (true) a.push({}); }}"
+WAIT = "async function main() { await new Promise((done) => setTimeout(done, 60000)); }"
+WRITE = "const fs = require('fs'); function main() { while (true) fs.writeSync(1, 'x'.repeat(999)); }"
+LARGE_FILE = "def main():\n    with open('x', 'wb') as f:\n        while True: f.write(b'x' * 10**6)"
+FILL = "def main():\n    for i in range(10**6):\n        with open(f'/tmp/x{i}', 'wb') as f: f.write(b'x' * 10**6)"
+FILES = "def main():\n    for i in range(100000): open(f'x{i}', 'wb').close()\n    import time; time.sleep(1)"
+MANY = "def main():\n    for i in range(11): open(f'artifacts/{i}.csv', 'w').close()\n    return 1"
+LARGE = "def main():\n    open('artifacts/a.csv', 'w').write('x' * 2000)\n    return 1"
+MADE = "import os\ndef main():\n    {}\n    return 1"
+PATIENT: dict[str, Any] = {"memory_bytes": 1024 * MEBIBYTE, "cpu_s": 60, "timeout_s": 60.0}
+ATTACKS: list[tuple[str, str, str, dict[str, Any]]] = [
+    ("processes", "python", THREADS, {}),
+    ("memory_bytes", "python", "def main(): return len(bytearray(2 * 10**9))", {"cpu_s": 8}),
+    ("memory_bytes", "python", "def main():\n    a = []\n    while True: a.append('x' * 10**6)", {"cpu_s": 8}),
+    ("memory_bytes", "javascript", GROW.format("new Array(1e5).fill(1)"), {"cpu_s": 8}),
+    ("memory_bytes", "javascript", GROW.format("Buffer.alloc(5e7, 1)"), {"cpu_s": 8}),
+    ("memory_bytes", "python", FORKS, {"cpu_s": 8}),
+    ("cpu_s", "python", "def main():\n    while True: pass", {"cpu_s": 1}),
+    ("cpu_s", "javascript", "function main() { while (true); }", {"cpu_s": 1}),
+    ("timeout_s", "python", "import time\ndef main(): time.sleep(60)", {"timeout_s": 1.0}),
+    ("timeout_s", "javascript", WAIT, {"timeout_s": 1.0}),
+    ("output_bytes", "python", "def main():\n    while True: print('x' * 1000)", {}),
+    ("output_bytes", "python", "import os\ndef main():\n    while True: os.write(2, b'x' * 1000)", {}),
+    ("output_bytes", "javascript", WRITE, {}),
+    ("file_bytes", "python", LARGE_FILE, {"file_bytes": 8 * MEBIBYTE}),
+    ("scratch_bytes", "python", FILL, {}),
+    ("files", "python", FILES, {"cpu_s": 8}),
+    ("artifact_types", "python", MADE.format("os.symlink('/usr/bin/env', 'artifacts/a.png')"), {}),
+    ("artifact_types", "python", MADE.format("os.symlink('/usr', 'artifacts/a.png')"), {}),
+    ("artifact_types", "python", MADE.format("open('artifacts/a.exe', 'w').close()"), {}),
+    ("artifact_types", "python", MADE.format("os.mkfifo('artifacts/a.png')"), {}),
+    ("artifacts", "python", MANY, {}),
+    ("artifact_bytes", "python", LARGE, {"artifact_bytes": 1000}),
+    ("result_bytes", "python", "def main(): return 'x' * 10**8", PATIENT),
+    ("result_bytes", "javascript", "function main() { return 'x'.repeat(1e8); }", PATIENT),
+    ("code_bytes", "python", "#" * 5_000_000 + "\ndef main(): return 1", {}),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("language", "code"),
-    [
-        ("python", "def main(): return len(bytearray(2 * 10**9))"),
-        ("python", "def main():\n    a = []\n    while True: a.append('x' * 10**6)"),
-        ("javascript", "function main() { const a = []; while (true) a.push(new Array(1e5).fill(1)); }"),
-        ("javascript", "function main() { const a = []; while (true) a.push(Buffer.alloc(5e7, 1)); }"),
-    ],
-)
-def test_a_memory_bomb_ends(run: Run, language: str, code: str) -> None:
-    assert limit_of(run, code, language, cpu_s=8) == "memory_bytes"
-
-
-def test_the_memory_of_all_processes_is_limited(run: Run) -> None:
-    code = (
-        "import os, time\n"
-        "def main():\n"
-        "    for _ in range(12):\n"
-        "        if os.fork() == 0:\n"
-        "            block = bytearray(60 * 2**20)\n"
-        "            time.sleep(9)\n"
-        "    time.sleep(9)"
-    )
-    assert limit_of(run, code, cpu_s=8) == "memory_bytes"
-
-
-@pytest.mark.parametrize(
-    ("language", "code"),
-    [("python", "def main():\n    while True: pass"), ("javascript", "function main() { while (true); }")],
-)
-def test_an_endless_loop_ends(run: Run, language: str, code: str) -> None:
-    assert limit_of(run, code, language, cpu_s=1) == "cpu_s"
-
-
-@pytest.mark.parametrize(
-    ("language", "code"),
-    [
-        ("python", "import time\ndef main(): time.sleep(60)"),
-        ("javascript", "async function main() { await new Promise((done) => setTimeout(done, 60000)); }"),
-    ],
-)
-def test_a_program_that_waits_ends(run: Run, language: str, code: str) -> None:
+@pytest.mark.parametrize("attack", range(len(ATTACKS)), ids=lambda number: f"{number}-{ATTACKS[number][0]}")
+def test_a_program_that_exceeds_a_limit_ends(run: Run, attack: int) -> None:
+    limit, language, code, limits = ATTACKS[attack]
     begun = time.monotonic()
-    assert limit_of(run, code, language, timeout_s=1.0) == "timeout_s"
-    assert time.monotonic() - begun < 30
-
-
-@pytest.mark.parametrize(
-    ("language", "code"),
-    [
-        ("python", "def main():\n    while True: print('x' * 1000)"),
-        ("python", "import os\ndef main():\n    while True: os.write(2, b'x' * 1000)"),
-        ("javascript", "const fs = require('fs'); function main() { while (true) fs.writeSync(1, 'x'.repeat(999)); }"),
-    ],
-)
-def test_endless_output_ends(run: Run, language: str, code: str) -> None:
-    assert limit_of(run, code, language) == "output_bytes"
-
-
-def test_a_large_file_is_refused(run: Run) -> None:
-    code = "def main():\n    with open('x', 'wb') as f:\n        while True: f.write(b'x' * 10**6)"
-    assert limit_of(run, code, file_bytes=8 * MEBIBYTE) == "file_bytes"
-
-
-def test_the_disk_cannot_be_filled(run: Run) -> None:
-    code = "def main():\n    for i in range(10**6):\n        with open(f'/tmp/x{i}', 'wb') as f: f.write(b'x' * 10**6)"
-    assert limit_of(run, code) == "scratch_bytes"
-
-
-def test_many_files_end(run: Run) -> None:
-    code = "def main():\n    for i in range(100000): open(f'x{i}', 'wb').close()\n    import time; time.sleep(1)"
-    assert limit_of(run, code, cpu_s=8) == "files"
+    with pytest.raises(CodeLimitError) as caught:
+        run(code, language, **limits)
+    assert caught.value.limit == limit
+    assert time.monotonic() - begun < 60
 
 
 def test_only_the_scratch_folder_is_writable(run: Run) -> None:
@@ -183,33 +155,9 @@ def test_javascript_has_no_network(run: Run) -> None:
 # Artifacts and reports
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        "os.symlink('/usr/bin/env', 'artifacts/a.png')",
-        "os.symlink('/usr', 'artifacts/a.png')",
-        "open('artifacts/a.exe', 'w').close()",
-    ],
-)
-def test_artifacts_must_be_files_of_permitted_types(run: Run, make: str) -> None:
-    assert limit_of(run, f"import os\ndef main():\n    {make}\n    return 1") == "artifact_types"
-
-
-def test_pipes_are_no_artifacts(run: Run) -> None:
-    code = "import os\ndef main():\n    os.mkfifo('artifacts/a.png')\n    return 1"
-    assert limit_of(run, code) == "artifact_types"
-
-
 def test_devices_cannot_be_created(run: Run) -> None:
     results = probe(run, "os.mknod('artifacts/a.png', 0o20644, os.makedev(1, 3))")
     assert results == ["PermissionError"]
-
-
-def test_artifacts_are_limited(run: Run) -> None:
-    many = "def main():\n    for i in range(11): open(f'artifacts/{i}.csv', 'w').close()\n    return 1"
-    assert limit_of(run, many) == "artifacts"
-    large = "def main():\n    open('artifacts/a.csv', 'w').write('x' * 2000)\n    return 1"
-    assert limit_of(run, large, artifact_bytes=1000) == "artifact_bytes"
 
 
 FORGER = """
@@ -230,12 +178,6 @@ def _is_pipe(fd):
 def test_names_of_artifacts_cannot_leave_the_folder(run: Run) -> None:
     line = json.dumps({"artifact": "../x.csv", "content": "eA=="})
     with pytest.raises(ServiceError, match="has a name that cannot be used"):
-        run(FORGER, arguments={"lines": [line]})
-
-
-@each_row("line", ["nonsense", "[1]"])
-def test_a_damaged_report_is_an_error(run: Run, line: str) -> None:
-    with pytest.raises(ServiceError, match="has damaged the report"):
         run(FORGER, arguments={"lines": [line]})
 
 
@@ -316,14 +258,6 @@ def test_nothing_survives_a_program(run: Run) -> None:
 # Results
 
 
-@pytest.mark.parametrize(
-    ("language", "code"),
-    [("python", "def main(): return 'x' * 10**8"), ("javascript", "function main() { return 'x'.repeat(1e8); }")],
-)
-def test_a_result_of_100_megabytes_is_refused(run: Run, language: str, code: str) -> None:
-    assert limit_of(run, code, language, memory_bytes=1024 * MEBIBYTE, cpu_s=60, timeout_s=60.0) == "result_bytes"
-
-
 def test_a_value_without_json_form(run: Run) -> None:
     assert run("def main(): return [float('nan'), float('inf')]").value == [None, None]
     result = run("def main(): return b'\\xff'")
@@ -349,11 +283,7 @@ def test_output_that_is_not_utf_8_is_replaced(run: Run) -> None:
     str(result.value).encode()  # lone surrogates are replaced
 
 
-def test_code_of_5_megabytes_is_refused(run: Run) -> None:
-    assert limit_of(run, "#" * 5_000_000 + "\ndef main(): return 1") == "code_bytes"
-
-
-@pytest.mark.parametrize(
+@each_row(
     ("language", "code", "problem"),
     [
         ("python", "x = 1", "The code must define a function main."),

@@ -16,6 +16,7 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.code import Artifact, CodeRequest
 from tests.conftest import SHARED
 from tests.harness.cases import read_cases
+from tests.harness.rows import each_row
 from tests.ragflow_lg.adapters.code.sandboxes import Run, require_bubblewrap
 
 pytestmark = pytest.mark.slow
@@ -38,7 +39,7 @@ def test_what_a_program_prints_is_kept_apart_from_its_value(run: Run) -> None:
     assert (result.stdout, result.stderr, result.has_value, result.value) == ("out\n", "err\n", True, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("language", "code"),
     [
         ("javascript", "module.exports = { main: (args) => args.n + 1 };"),

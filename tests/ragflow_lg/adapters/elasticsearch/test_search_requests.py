@@ -17,7 +17,6 @@ from ragflow_lg.adapters.elasticsearch.search_requests import (
     build_vectors_request,
     list_parent_ids,
     replace_by_parents,
-    vector_field,
 )
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, build_text_query
@@ -59,10 +58,6 @@ def test_requests_equal_their_files(name: str) -> None:
 def test_neighbours_do_not_exceed_the_limit_of_the_server(top_k: int, k: int, candidates: int) -> None:
     body = build_candidates_request(TextQuery("a", ("a",)), VECTOR, GUIDE, top_k=top_k, size=64, similarity=0.2)
     assert (body["knn"]["k"], body["knn"]["num_candidates"]) == (k, candidates)
-
-
-def test_the_length_of_a_vector_names_its_field() -> None:
-    assert vector_field(1024) == "q_1024_vec"
 
 
 def scored_chunk(id_: str, similarity: float, document: str = "a.md", **fields: Any) -> ScoredChunk:

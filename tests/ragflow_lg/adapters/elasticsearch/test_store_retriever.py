@@ -21,6 +21,7 @@ from ragflow_lg.services.knowledge import Dataset, DatasetSearch, SearchResult
 from tests.fakes.elasticsearch import HEADERS, FakeElasticsearch
 from tests.fakes.http_server import Route
 from tests.fakes.knowledge_models import WordEmbedders
+from tests.harness.rows import each_row
 from tests.ragflow_lg.adapters.elasticsearch.conftest import prefix
 
 ARTICLES = Dataset("articles", "articles")
@@ -86,34 +87,24 @@ async def test_other_strategies_have_an_order_but_no_scores(
     assert [(chunk["docnm_kwd"], chunk["similarity"]) for chunk in result.chunks] == [("Tea", 1.0)]
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
+@each_row(
+    ("fault", "problem"),
     [
-        ({"timed_out": True}, "exceeded the server's time limit"),
-        ({"_shards": {"total": 2, "failed": 1}}, "1 of its shards failed"),
-        ({"hits": {}}, "has no hits"),
+        ({"timed_out": True}, "cannot be searched: .*exceeded the server's time limit"),
+        ({"_shards": {"total": 2, "failed": 1}}, "cannot be searched: .*1 of its shards failed"),
+        ({"hits": {}}, "cannot be searched: .*has no hits"),
+        (Route("", status=401, headers=HEADERS, body="{}"), "api_key"),
+        (Route("", status=404, headers=HEADERS, body="{}"), r"index in \[knowledge\.datasets\]"),
+        (Route("", status=503, headers=HEADERS, body="{}"), "unavailable"),
     ],
 )
-async def test_incomplete_answers_are_errors(
-    fake: FakeElasticsearch, http: GuardedHttpClient, change: dict[str, Any], problem: str
+async def test_incomplete_answers_and_refusals_are_errors(
+    fake: FakeElasticsearch, http: GuardedHttpClient, fault: Any, problem: str
 ) -> None:
     fake.indices[index()] = {}
     fake.mappings[index()] = {"mappings": {"properties": {"vector": {"dims": 8}}}}
-    fake.spoil = lambda answer: {**answer, **change}
-    with pytest.raises(ServiceError, match=rf"\(url in \[knowledge\.datasets\]\) cannot be searched: .*{problem}"):
-        await _search(_retriever(fake.url, http), "rice")
-
-
-@pytest.mark.parametrize(
-    ("status", "problem"), [(401, "api_key"), (404, r"index in \[knowledge\.datasets\]"), (503, "unavailable")]
-)
-async def test_refusals_name_the_setting(
-    fake: FakeElasticsearch, http: GuardedHttpClient, status: int, problem: str
-) -> None:
-    fake.spoil = lambda _: Route("", status=status, headers=HEADERS, body="{}")
-    fake.indices[index()] = {}
-    fake.mappings[index()] = {"mappings": {"properties": {"vector": {"dims": 8}}}}
-    with pytest.raises(ServiceError, match=problem):
+    fake.spoil = lambda answer: fault if isinstance(fault, Route) else {**answer, **fault}
+    with pytest.raises(ServiceError, match=rf"\(url in \[knowledge\.datasets\]\).*{problem}"):
         await _search(_retriever(fake.url, http), "rice")
 
 

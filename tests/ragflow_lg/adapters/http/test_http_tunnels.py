@@ -6,9 +6,11 @@ from collections.abc import Sequence
 import pytest
 import trustme
 
+from ragflow_lg.adapters.http.address_guard import Resolver
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.services.http import HttpRequest
 from tests.fakes.http_server import HttpServer, Route
+from tests.harness.rows import each_row
 from tests.ragflow_lg.adapters.http.clients import client_of, get, make_client, send_error
 
 
@@ -61,50 +63,34 @@ class TestTls:
         assert server.received[0].header("Proxy-Authorization") is None
 
 
-class TestProxy:
-    async def test_the_proxy_gets_the_checked_address(self) -> None:
-        async with HttpServer([Route("http://127.0.0.1:9/x", body="by proxy")]).running() as proxy:
+def resolver(proxy: str, proxy_port: int, target: str, target_port: int) -> Resolver:
+    async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:
+        return [(proxy, proxy_port) if host.startswith("proxy.") else (target, target_port)]
 
-            async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:
-                return [("127.0.0.1", proxy.port if host == "proxy.test" else 9)]
+    return resolve
 
+
+async def test_the_proxy_gets_the_checked_address() -> None:
+    for target, port, place in (("127.0.0.1", 9, "127.0.0.1:9"), ("fd00::5", 80, "[fd00::5]:80")):
+        async with HttpServer([Route(f"http://{place}/x", body="by proxy")]).running() as proxy:
+            resolve = resolver("127.0.0.1", proxy.port, target, port)
             client = make_client(HttpSettings(allow=("*.test",)), resolve=resolve)
-            answer = await client.send(get("/x", proxy="http://proxy.test:3128"))
-        assert answer.text == "by proxy"
+            assert (await client.send(get("/x", proxy="http://proxy.test:3128"))).text == "by proxy"
         assert proxy.received[0].header("Host") == "stub.test"
 
-    async def test_ipv6_targets_are_bracketed(self) -> None:
-        async with HttpServer([Route("http://[fd00::5]:80/", body="six")]).running() as proxy:
 
-            async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:
-                return [("127.0.0.1", proxy.port) if host == "proxy.test" else ("fd00::5", port)]
+@each_row(
+    ("target", "proxy"),
+    [("127.0.0.1", "93.184.215.14"), ("169.254.169.254", "93.184.215.14"), ("93.184.215.14", "10.0.0.1")],
+)
+async def test_addresses_of_proxy_and_target_are_checked(target: str, proxy: str) -> None:
+    client = make_client(resolve=resolver(proxy, 1, target, 80))
+    request = HttpRequest("GET", "http://t.example/", proxy="http://proxy.example:1", timeout_s=5)
+    assert "refused" in str(await send_error(client, request))
 
-            client = make_client(HttpSettings(allow=("*.test",)), resolve=resolve)
-            answer = await client.send(get(proxy="http://proxy.test"))
-        assert proxy.received[0].path == "http://[fd00::5]:80/"
-        assert answer.text == "six"
 
-    @pytest.mark.parametrize(
-        ("target", "proxy"),
-        [("127.0.0.1", "93.184.215.14"), ("169.254.169.254", "93.184.215.14"), ("93.184.215.14", "10.0.0.1")],
-    )
-    async def test_addresses_of_proxy_and_target_are_checked(self, target: str, proxy: str) -> None:
-        async def resolve(host: str, port: int) -> Sequence[tuple[str, int]]:
-            return [(proxy if host == "proxy.example" else target, port)]
-
-        client = make_client(resolve=resolve)
-        error = await send_error(
-            client, HttpRequest("GET", "http://t.example/", proxy="http://proxy.example:1", timeout_s=5)
-        )
-        assert "refused" in str(error)
-
-    async def test_a_refusal_of_the_proxy_is_an_error(self) -> None:
-        async with HttpServer().running() as proxy:
-            error = await send_error(
-                client_of(proxy), HttpRequest("GET", "https://stub.test/", proxy="http://proxy.test")
-            )
-        assert "403" in str(error)
-
-    async def test_only_http_proxies_are_supported(self) -> None:
-        async with HttpServer().running() as proxy:
-            assert "only http" in str(await send_error(client_of(proxy), get(proxy="socks5://proxy.test")))
+async def test_refusals_and_other_kinds_of_proxies_are_errors() -> None:
+    async with HttpServer().running() as proxy:
+        request = HttpRequest("GET", "https://stub.test/", proxy="http://proxy.test")
+        assert "403" in str(await send_error(client_of(proxy), request))
+        assert "only http" in str(await send_error(client_of(proxy), get(proxy="socks5://proxy.test")))

@@ -129,20 +129,20 @@ def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
         ("a.md", "---\n" + "[" * 50_000 + "\n---\n"),
         ("a.md", "---\n" * 100_000),
         ("a.html", f"<p># {'#' * 100_000}x<p>text"),
-        ("a.csv", f"{'n' * 500_000},b\n" + "x,y\n" * 10_000),
-        ("a.csv", "," * 500_000 + "\n" + "x\n" * 10_000),
-        ("a.json", f'{{"{"k" * 500_000}": [{"1," * 10_000}1]}}'),
-        ("a.txt", "x" * 1_000_000),
-        ("a.txt", "天" * 300_000),
-        ("a.txt", "\n" * 1_000_000 + "x"),
-        ("a.txt", "a b " * 250_000),
+        ("a.csv", f"{'n' * 100_000},b\n" + "x,y\n" * 2_000),
+        ("a.csv", "," * 100_000 + "\n" + "x\n" * 2_000),
+        ("a.json", f'{{"{"k" * 100_000}": [{"1," * 2_000}1]}}'),
+        ("a.txt", "x" * 200_000),
+        ("a.txt", "天" * 60_000),
+        ("a.txt", "\n" * 200_000 + "x"),
+        ("a.txt", "a b " * 50_000),
     ],
 )
 def test_small_files_need_little_time_and_memory(name: str, content: str) -> None:
     start = time.process_time()
     chunks = split_file(read_file(name, content.encode()), 256, 32)
-    assert sum(len(chunk.content) for chunk in chunks) < 5_000_000
-    assert time.process_time() - start < 10
+    assert sum(len(chunk.content) for chunk in chunks) < 1_000_000
+    assert time.process_time() - start < 4
 
 
 def test_tables_with_too_much_text_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,11 +78,9 @@ async def test_every_kind_of_result(open_server: OpenServer) -> None:
         assert "add" in await server.tools()
         # Two agents at once, on one session.
         start = time.monotonic()
-
-        results = await asyncio.gather(*(call("slow", seconds=0.3, name=str(i)) for i in range(8)))
-
+        results = await asyncio.gather(*(call("slow", seconds=0.5, name=str(i)) for i in range(8)))
         assert [result.texts[0] for result in results] == [f"slept {i}" for i in range(8)]
-        assert time.monotonic() - start < 2.3
+        assert time.monotonic() - start < 4
         # A cancelled call ends at once, and the server is notified.
         waiting = asyncio.create_task(call("slow", seconds=30, name="mine"))
         await asyncio.sleep(0.1)
@@ -169,15 +167,13 @@ async def test_headers_have_variables_and_the_canvas_overrides_them(port: int) -
     assert (sent["authorization"], sent["x-team"], sent.get("x-empty")) == ("Bearer abc", "b", None)
 
 
-@pytest.mark.parametrize(
-    ("path", "message"), [("/deny", "answered 401"), ("/nowhere", "answered 404"), ("/away", "answered 307")]
-)
-@pytest.mark.parametrize("kind", ["sse", "streamable-http"])
-async def test_an_error_status_of_the_url_is_reported(port: int, path: str, message: str, kind: str) -> None:
-    async with servers_of(s=over_http(port, path, kind=kind)) as servers:
-        with pytest.raises(ServiceError, match=message) as caught:
-            await text_of(servers, "add", a=1, b=1)
-    assert "169.254" not in str(caught.value)
+async def test_an_error_status_of_the_url_is_reported(port: int) -> None:
+    for kind in ("sse", "streamable-http"):
+        for path, message in (("/deny", "answered 401"), ("/nowhere", "answered 404"), ("/away", "answered 307")):
+            async with servers_of(s=over_http(port, path, kind=kind)) as servers:
+                with pytest.raises(ServiceError, match=message) as caught:
+                    await text_of(servers, "add", a=1, b=1)
+            assert "169.254" not in str(caught.value)
 
 
 async def test_the_handshake_times_out() -> None:
@@ -189,16 +185,12 @@ async def test_the_handshake_times_out() -> None:
         assert time.monotonic() - start < 20
 
 
-@pytest.mark.parametrize(
-    ("mode", "message"), [("crash", ENDED), ("no-such-command", "cannot be started: No such file or directory")]
-)
-async def test_a_failing_command_is_reported(mode: str, message: str) -> None:
-    settings = tiny(mode)
-    if mode != "crash":
-        settings = type(settings)("stdio", mode)
-    async with servers_of(s=settings) as servers:
-        with pytest.raises(ServiceError, match=message):
-            await text_of(servers, "echo")
+async def test_a_failing_command_is_reported() -> None:
+    missing = McpServerSettings("stdio", "no-such-command")
+    for settings, message in ((tiny("crash"), ENDED), (missing, "cannot be started: No such file or directory")):
+        async with servers_of(s=settings) as servers:
+            with pytest.raises(ServiceError, match=message):
+                await text_of(servers, "echo")
 
 
 async def test_lines_that_are_not_messages_do_not_end_the_session() -> None:

@@ -5,11 +5,14 @@ import pytest
 from ragflow_lg.adapters.memories import background_tasks, memory_shelf
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "redis":
-        return request.getfixturevalue("redis_url")
-    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/items.db"
+@pytest.fixture
+def file_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/items.db"
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def url(request: pytest.FixtureRequest, file_url: str) -> str:
+    return request.getfixturevalue("redis_url") if request.param == "redis" else file_url
 
 
 @pytest.fixture(autouse=True)

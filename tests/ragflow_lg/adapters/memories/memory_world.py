@@ -1,6 +1,5 @@
 """Memories with a scripted model, over stores of every kind."""
 
-import dataclasses
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -33,8 +32,8 @@ class World:
     """Memories with a scripted model, over a store that survives `reopened`."""
 
     def __init__(self, url: str, replies: Sequence[Reply] = (), **settings: Any) -> None:
-        self.url = url
         self.prefix = fresh_prefix()
+        self.url = url + self.prefix.strip(":") if url.startswith("sqlite:") else url
         self.model = ScriptedModel(list(replies))
         self.clock = MovingClock()
         self.settings = MemorySettings("m1", **settings)
@@ -59,6 +58,17 @@ class World:
             yield StoredMemories(shelves, self.tasks, OneModel(self.model), self.clock, prompt)
             await self.tasks.aclose()
 
+    async def remember(self, memories: StoredMemories, *exchanges: Exchange) -> None:
+        """Store exchanges in ``m1``, and wait until all is extracted."""
+        for each in exchanges or (exchange(),):
+            await memories.remember(["m1"], each)
+        await self.tasks.settle()
+
+    async def entries(self, memories: StoredMemories, user: str = "anna") -> list[Remembered]:
+        """Return what ``m1`` has of a user, found or not."""
+        shelf = memories.shelves["m1"]
+        return [*shelf.remembered(await shelf.entries(shelf.namespace("default", user)))]
+
 
 def exchange(key: str = "k1", user: str = "anna", question: str = "I am Anna.", answer: str = "Hello!") -> Exchange:
     return Exchange(key, user, question, answer)
@@ -70,7 +80,3 @@ async def find(memories: StoredMemories, question: str, user: str = "anna", **mo
 
 def contents(found: Sequence[Remembered]) -> set[str]:
     return {entry.content for entry in found}
-
-
-def replace_reply(reply: Reply) -> Reply:
-    return dataclasses.replace(reply, repeat=True)

@@ -1,5 +1,4 @@
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,16 +10,14 @@ from ragflow_lg.adapters.memories.stored_memories import ABANDONED_S, MAX_ATTEMP
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.services import OneModel, Reply, ScriptedModel
-from tests.ragflow_lg.adapters.memories.memory_world import FACTS, World, contents, exchange, find, replace_reply
+from tests.ragflow_lg.adapters.memories.memory_world import FACTS, World, contents, exchange, find
 
 
 async def test_an_exchange_is_stored_and_extracted_once(url: str) -> None:
     world = World(url, [Reply(FACTS)])
     async with world.opened() as memories:
-        await memories.remember(["m1"], exchange())
-        await world.tasks.settle()
-        await memories.remember(["m1"], exchange(answer="Hello again!"))
-        await world.tasks.settle()
+        await world.remember(memories)
+        await world.remember(memories, exchange(answer="Hello again!"))
         assert len(await find(memories, "Anna", similarity_threshold=0.0)) == 3
     assert len(world.model.requests) == 1
 
@@ -35,8 +32,8 @@ async def test_storing_does_not_wait_for_the_model(url: str) -> None:
     assert len(world.model.requests) == 1
 
 
-async def test_an_extraction_that_a_stop_has_cut_off_is_taken_up_again(tmp_path: Path) -> None:
-    world = World(f"sqlite:///{tmp_path}/items.db", [Reply(hangs=True)])
+async def test_an_extraction_that_a_stop_has_cut_off_is_taken_up_again(file_url: str) -> None:
+    world = World(file_url, [Reply(hangs=True)])
     background_tasks.CLOSE_S = 0.05
     async with world.opened() as memories:
         await memories.remember(["m1"], exchange())
@@ -54,56 +51,43 @@ async def test_an_extraction_that_a_stop_has_cut_off_is_taken_up_again(tmp_path:
     assert len(world.model.requests) == 1
 
 
-@pytest.mark.parametrize("reply", [Reply(error="no such model"), Reply("I would rather not."), Reply("[1, 2]")])
-async def test_a_failing_extraction_is_tried_again_and_then_given_up(reply: Reply, tmp_path: Path) -> None:
-    world = World(f"sqlite:///{tmp_path}/items.db", [replace_reply(reply)])
+@pytest.mark.parametrize("reply", [{"error": "no such model"}, {"text": "I would rather not."}, {"text": "[1, 2]"}])
+async def test_a_failing_extraction_is_tried_again_and_then_given_up(reply: Any, file_url: str) -> None:
+    world = World(file_url, [Reply(**reply, repeat=True)])
     for _ in range(MAX_ATTEMPTS + 2):
         async with world.opened() as memories:
-            await memories.remember(["m1"], exchange())
-            await world.tasks.settle()
+            await world.remember(memories)
         world.clock.move(ABANDONED_S + 1)
     assert len(world.model.requests) == MAX_ATTEMPTS
+    async with world.opened() as memories:  # it is found as it was said
+        assert [entry.type for entry in await find(memories, "Anna")] == ["raw"]
 
 
-async def test_a_failing_embedding_model_keeps_the_exchange(tmp_path: Path) -> None:
-    world = World(f"sqlite:///{tmp_path}/items.db", [Reply(FACTS, repeat=True)])
+async def test_a_failing_embedding_model_keeps_the_exchange(file_url: str) -> None:
+    world = World(file_url, [Reply(FACTS, repeat=True)])
     world.embed_error = "the embedding model is gone"
     async with world.opened() as memories:
-        await memories.remember(["m1"], exchange())
-        await world.tasks.settle()
+        await world.remember(memories)
         with pytest.raises(ServiceError, match="is gone"):
             await find(memories, "Anna")
     world.embed_error = ""
     world.clock.move(ABANDONED_S + 1)
     async with world.opened() as memories:
-        await memories.remember(["m1"], exchange())
-        await world.tasks.settle()
+        await world.remember(memories)
         assert len(await find(memories, "Anna", similarity_threshold=0.0)) == 3
-
-
-async def test_only_wanted_types_are_extracted_and_found(url: str) -> None:
-    world = World(url, [Reply(FACTS)], types=("semantic",))
-    async with world.opened() as memories:
-        await memories.remember(["m1"], exchange())
-        await world.tasks.settle()
-        found = await find(memories, "Anna", similarity_threshold=0.0)
-    assert contents(found) == {"The user's name is Anna."}
 
 
 async def test_without_types_to_extract_no_model_is_asked(url: str) -> None:
     world = World(url, types=("raw",))
     async with world.opened() as memories:
-        await memories.remember(["m1"], exchange())
-        await world.tasks.settle()
+        await world.remember(memories)
         assert len(await find(memories, "Anna")) == 1
     assert len(world.model.requests) == 0
 
 
-async def test_more_extractions_than_allowed_are_left_for_later(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_more_extractions_than_allowed_are_left_for_later(monkeypatch: pytest.MonkeyPatch, file_url: str) -> None:
     monkeypatch.setattr(background_tasks, "MAX_WAITING", 3)
-    world = World(f"sqlite:///{tmp_path}/items.db", [Reply(FACTS, repeat=True)])
+    world = World(file_url, [Reply(FACTS, repeat=True)])
     async with world.opened() as memories:
         await asyncio.gather(*(memories.remember(["m1"], exchange(f"k{number}")) for number in range(10)))
         await world.tasks.settle()
@@ -139,9 +123,9 @@ async def test_what_is_deleted_during_its_extraction_does_not_come_back(
 
 
 async def test_what_another_process_deletes_during_a_write_does_not_come_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World(f"sqlite:///{tmp_path}/items.db")
+    world = World(file_url)
     async with world.opened() as here, world.opened() as there:
         one, other = here.shelves["m1"], there.shelves["m1"]
         place = one.namespace("default", "anna")
@@ -164,42 +148,26 @@ async def test_what_another_process_deletes_during_a_write_does_not_come_back(
         assert len(await one.entries(place)) == 2
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
+async def test_rubbish_from_the_model_is_bounded(file_url: str) -> None:
+    answers = [
         "[" * 100_000,
         '{"semantic": "no list", "episodic": {"content": "no list"}, "procedural": null}',
         '{"semantic": [null, 3, {"content": 3}, ["a"], {"text": "b"}, {"content": " "}]}',
         '{"semantic": [' + ", ".join(['"' + "x" * 3_000 + '"'] * 1_000) + "]}",
-    ],
-)
-async def test_rubbish_from_the_model_is_bounded(answer: str, url: str) -> None:
-    world = World(url, [Reply(answer, repeat=True)])
-    async with world.opened() as memories:
-        await memories.remember(["m1"], exchange())
-        await world.tasks.settle()
-        shelf = memories.shelves["m1"]
-        found = shelf.remembered(await shelf.entries(shelf.namespace("default", "anna")))
-    assert 1 <= len(found) <= 1 + MAX_PER_TYPE
-    assert sum(len(entry.content) for entry in found) < 20_000
-
-
-async def test_what_cannot_be_extracted_is_found_as_it_was_said(tmp_path: Path) -> None:
-    world = World(f"sqlite:///{tmp_path}/items.db", [Reply("I would rather not.", repeat=True)])
-    for _ in range(MAX_ATTEMPTS):
+    ]
+    for answer in answers:
+        world = World(file_url, [Reply(answer, repeat=True)])
         async with world.opened() as memories:
-            await memories.remember(["m1"], exchange())
-            await world.tasks.settle()
-        world.clock.move(ABANDONED_S + 1)
-    async with world.opened() as memories:
-        assert [entry.type for entry in await find(memories, "Anna")] == ["raw"]
+            await world.remember(memories)
+            found = await world.entries(memories)
+        assert 1 <= len(found) <= 1 + MAX_PER_TYPE
+        assert sum(len(entry.content) for entry in found) < 20_000
 
 
 async def test_without_the_raw_type_the_text_is_not_kept_after_its_extraction(url: str) -> None:
     world = World(url, [Reply(FACTS)], types=("semantic",))
     async with world.opened() as memories:
-        await memories.remember(["m1"], exchange(question="my secret"))
-        await world.tasks.settle()
+        await world.remember(memories, exchange(question="my secret"))
         shelf = memories.shelves["m1"]
         place = shelf.namespace("default", "anna")
         stored = await shelf.entries(place)
@@ -226,8 +194,8 @@ async def test_one_of_two_processes_takes_up_an_extraction(url: str) -> None:
         assert len(world.model.requests) == 2
 
 
-async def test_an_extraction_that_is_taken_up_knows_when_it_was_said(tmp_path: Path) -> None:
-    world = World(f"sqlite:///{tmp_path}/items.db", [Reply(hangs=True)])
+async def test_an_extraction_that_is_taken_up_knows_when_it_was_said(file_url: str) -> None:
+    world = World(file_url, [Reply(hangs=True)])
     background_tasks.CLOSE_S = 0.05
     async with world.opened() as memories:
         await memories.remember(["m1"], exchange())

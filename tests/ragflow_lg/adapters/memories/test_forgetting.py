@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 from langgraph.store.base import PutOp
 
@@ -11,27 +9,24 @@ from tests.fakes.services import OneModel
 from tests.ragflow_lg.adapters.memories.memory_world import World, exchange, find
 
 
-async def test_the_oldest_entries_are_forgotten_when_there_are_too_many(tmp_path: Path) -> None:
-    world = World(f"sqlite:///{tmp_path}/items.db", types=("raw",), max_entries=3)
+async def test_the_oldest_entries_are_forgotten_when_there_are_too_many(file_url: str) -> None:
+    world = World(file_url, types=("raw",), max_entries=3)
     async with world.opened() as memories:
         for number in range(6):
             world.clock.move(1)
-            await memories.remember(["m1"], exchange(f"k{number}"))
-            await world.tasks.settle()
+            await world.remember(memories, exchange(f"k{number}"))
     async with world.opened() as memories:
         await find(memories, "Anna")
         await world.tasks.settle()
         assert {entry.key for entry in await find(memories, "Anna")} == {"k3", "k4", "k5"}
 
 
-async def test_old_entries_are_not_found_and_are_forgotten(tmp_path: Path) -> None:
-    world = World(f"sqlite:///{tmp_path}/items.db", types=("raw",), max_age_days=2)
+async def test_old_entries_are_not_found_and_are_forgotten(file_url: str) -> None:
+    world = World(file_url, types=("raw",), max_age_days=2)
     async with world.opened() as memories:
-        await memories.remember(["m1"], exchange("old"))
-        await world.tasks.settle()
+        await world.remember(memories, exchange("old"))
         world.clock.move(86_400)
-        await memories.remember(["m1"], exchange("new"))
-        await world.tasks.settle()
+        await world.remember(memories, exchange("new"))
         assert len(await find(memories, "Anna")) == 2
         world.clock.move(86_401)
         assert [entry.key for entry in await find(memories, "Anna")] == ["new"]
@@ -45,11 +40,9 @@ async def test_old_entries_are_not_found_and_are_forgotten(tmp_path: Path) -> No
 async def test_what_is_too_old_is_forgotten_of_users_who_do_not_return(url: str) -> None:
     world = World(url, types=("raw",), max_age_days=2)
     async with world.opened() as memories:
-        await memories.remember(["m1"], exchange(user="anna"))
-        await world.tasks.settle()
+        await world.remember(memories, exchange(user="anna"))
         world.clock.move(3 * 86_400)
-        await memories.remember(["m1"], exchange(user="ben"))
-        await world.tasks.settle()
+        await world.remember(memories, exchange(user="ben"))
         assert await memories.shelves["m1"].users("default") == ["ben"]
 
 
@@ -60,8 +53,7 @@ async def test_all_users_together_have_a_limit(url: str) -> None:
         await others.remember(["m1"], exchange())
         for number in range(6):
             world.clock.move(SWEEP_S)
-            await memories.remember(["m1"], exchange(user=f"user {number}"))
-            await world.tasks.settle()
+            await world.remember(memories, exchange(user=f"user {number}"))
         assert len(await memories.shelves["m1"].users("default")) <= 4
         assert await memories.shelves["m1"].users("other") == ["anna"]
 
@@ -76,8 +68,8 @@ async def test_users_are_counted_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) 
         assert len(memories._uses) <= 10  # pyright: ignore[reportPrivateUsage]
 
 
-async def test_an_export_and_a_deletion_leave_nothing_out(url: str) -> None:
-    world = World(url, types=("raw",))
+async def test_an_export_and_a_deletion_leave_nothing_out(file_url: str) -> None:
+    world = World(file_url, types=("raw",))
     async with world.opened() as memories:
         shelf = memories.shelves["m1"]
         place = shelf.namespace("default", "anna")

@@ -4,14 +4,16 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.ragflow_api.api_client import MAX_SIDE_BY_SIDE, MAX_WAIT_S, ApiAddress
+from ragflow_lg.adapters.ragflow_api.api_client import MAX_SIDE_BY_SIDE, MAX_WAIT_S, ApiAddress, RagflowApi
 from ragflow_lg.base.errors import RefusalError, ServiceError
+from ragflow_lg.services.http import HttpResponse
 from tests.fakes.http_server import Received, Route
 from tests.fakes.recorded_ragflow import RecordedRagflow
+from tests.harness.rows import each_row
 from tests.ragflow_lg.adapters.ragflow_api.opened_api import KEY, open_api
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("headers", "wait_s"),
     [
         ({"Retry-After": "7"}, 7.0),
@@ -46,21 +48,17 @@ async def test_a_change_is_not_repeated_after_a_failure(ragflow: RecordedRagflow
     assert len(ragflow.received) == 1
 
 
-async def test_few_requests_run_side_by_side(ragflow: RecordedRagflow) -> None:
+async def test_few_requests_run_side_by_side() -> None:
     running = most = 0
 
     class Counting:
-        async def send(self, request: Any) -> Any:
+        async def send(self, request: Any) -> HttpResponse:
             nonlocal running, most
             running += 1
             most = max(most, running)
             await asyncio.sleep(0.001)
             running -= 1
-            from ragflow_lg.services.http import HttpResponse
-
             return HttpResponse(200, {}, '{"code":0,"data":[]}', "")
-
-    from ragflow_lg.adapters.ragflow_api.api_client import RagflowApi
 
     api = RagflowApi(ApiAddress("https://r.example", KEY), Counting())
     await asyncio.gather(*(api.get("/x") for _ in range(20)))
@@ -83,7 +81,7 @@ async def test_endless_pages_end(ragflow: RecordedRagflow) -> None:
     assert len(ragflow.received) < 8
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "problem"),
     [
         ("<html>proxy</html>", "not as RAGFlow's API does"),

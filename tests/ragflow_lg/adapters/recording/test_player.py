@@ -344,11 +344,11 @@ async def test_a_secret_removed_from_the_recording_matches_any_text(tmp_path: Pa
 
 
 async def test_many_equal_requests_take_linear_time(tmp_path: Path) -> None:
-    lines = [chat_line(str(n), order=n) for n in range(1, 3001)]
+    lines = [chat_line(str(n), order=n) for n in range(1, 1001)]
     model = model_of(player_of(tmp_path / "r", MODEL, *reversed(lines)))
     start_s = time.process_time()
-    assert [await stream_of(model) for _ in range(3000)] == [str(n) for n in range(1, 3001)]
-    assert time.process_time() - start_s < 10
+    assert [await stream_of(model) for _ in range(1000)] == [str(n) for n in range(1, 1001)]
+    assert time.process_time() - start_s < 4
 
 
 async def test_an_exchange_belongs_to_its_caller_inside_other_callers(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_text_files(markdown: str, text: str) -> None:
         ("$$\nx\n$$", ["x"]),
         ("\\[\nx\n\\]", ["x"]),
         ("\\[a\\\\[2pt]b\\]", ["a\\\\[2pt]b"]),
-        ("\\(" * 200_000 + "x\\)", ["x"]),
+        ("\\(" * 20_000 + "x\\)", ["x"]),
         ("\\\\[" * 1_000 + "x\\]", []),
         ("\\begin{align*}a&=b\\end{align*}", ["\\begin{aligned}a&=b\\end{aligned}"]),
         ("costs $5 and $6", []),
@@ -134,7 +134,7 @@ def test_languages_directions_and_formulas_of_a_page() -> None:
     assert [attributes.get("dir") for tag, attributes in page.tags if tag == "div"] == ["rtl", "rtl", "ltr"]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(HOSTILE_TEXTS)
 def test_text_never_becomes_markup(text: str) -> None:
     page = parse(text)

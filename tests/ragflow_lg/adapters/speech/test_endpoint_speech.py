@@ -46,7 +46,7 @@ async def test_a_text_is_spoken_and_a_file_transcribed() -> None:
     assert heard == "You said: a_b.wav"
 
 
-@pytest.mark.parametrize("tts_id", ["", "m@P", "m@P#tenant"])
+@each_row("tts_id", ["", "m@P", "m@P#tenant"])
 def test_a_model_is_found_by_its_id(tts_id: str) -> None:
     voices = {"m@P": SpeechSettings("http://v", "m"), "n": SpeechSettings("http://v", "n")}
     assert find_voice(tts_id, voices).model == "m"

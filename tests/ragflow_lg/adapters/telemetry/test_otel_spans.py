@@ -1,6 +1,7 @@
 import asyncio
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from tests.fakes.agents import TAVILY, WIKI, play_agent, tool_calls
 from tests.fakes.regions import iteration, node, out, play_run, runner_of, text
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
-from tests.stores import OpenStore
+from tests.stores import store_opener
 
 LOOK = tool_calls(("wikipedia_search_0", {"query": "Laos"}), text="<think>Where?</think>")
 INNER: dict[str, Any] = {
@@ -83,19 +84,12 @@ async def test_spans_of_run_node_iteration_model_and_tool() -> None:
     assert spans.tree() == ["invoke_workflow guide", ["Begin begin", "invoke_agent a", rounds, "Message out"]]
     chat = next(s for s in spans.all if s.name == "chat m")
     assert attributes(chat) == {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.request.model": "m",
-        "gen_ai.provider.name": "test",
-        "gen_ai.usage.input_tokens": 0,
-        "gen_ai.usage.output_tokens": 0,
+        **{"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.provider.name": "test"},
+        **{"gen_ai.usage.input_tokens": 0, "gen_ai.usage.output_tokens": 0},
     }
-    tool = attributes(spans["execute_tool wikipedia_search_0"])
-    assert tool == {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": "wikipedia_search_0",
-        "gen_ai.tool.type": "function",
-        "gen_ai.tool.call.id": "call_1",
-        "ragflow_lg.tool.title": "Wiki",
+    assert attributes(spans["execute_tool wikipedia_search_0"]) == {
+        **{"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "wikipedia_search_0"},
+        **{"gen_ai.tool.type": "function", "gen_ai.tool.call.id": "call_1", "ragflow_lg.tool.title": "Wiki"},
     }
     run = attributes(spans["invoke_workflow guide"])
     assert (run["gen_ai.operation.name"], run["ragflow_lg.run.status"]) == ("invoke_workflow", "succeeded")
@@ -103,9 +97,7 @@ async def test_spans_of_run_node_iteration_model_and_tool() -> None:
     assert attributes(spans["invoke_agent a"])["ragflow_lg.agent.calls"] == 1
     for span in spans.all:
         assert span.status.status_code is StatusCode.UNSET
-        assert span.end_time is not None
-        assert span.start_time is not None
-        assert span.end_time >= span.start_time
+        assert (span.end_time or 0) >= (span.start_time or 1)
 
 
 async def test_content_is_included_only_on_request() -> None:
@@ -162,9 +154,9 @@ async def test_a_cancel_ends_all_open_spans() -> None:
     assert attributes(spans["invoke_workflow"])["ragflow_lg.run.status"] == "cancelled"
 
 
-async def test_replayed_records_create_no_spans(reopen: OpenStore) -> None:
+async def test_replayed_records_create_no_spans(tmp_path: Path) -> None:
     spans = Spans()
-    async with reopen() as store:
+    async with store_opener(f"sqlite:///{tmp_path}/sessions.db")() as store:
         first = await play_agent([LOOK, Reply(hangs=True)], store=store, callbacks=[spans.callback])
         spans.exporter.clear()
         first.model.replies.append(Reply("Vientiane."))
@@ -181,10 +173,8 @@ async def test_concurrent_nodes_and_runs_are_separate() -> None:
     await asyncio.gather(*(play_run(runner.start(str(i), {"query": "q"})) for i in range(3)))
     trees = spans.tree()
     assert trees[::2] == ["invoke_workflow"] * 3
-    for tree in trees[1::2]:
-        assert sorted(tree) == sorted(
-            ["Begin begin", "StringTransform a", "StringTransform b", "StringTransform j", "Message m"]
-        )
+    names = ["Begin begin", "Message m", "StringTransform a", "StringTransform b", "StringTransform j"]
+    assert [sorted(tree) for tree in trees[1::2]] == [names] * 3
     assert len({s.context.trace_id for s in spans.all if s.context}) == 3
 
 

@@ -28,10 +28,9 @@ async def pool() -> AsyncGenerator[WorkerPool]:
 async def test_small_arguments_stay_in_this_process_and_large_ones_do_not(pool: WorkerPool) -> None:
     assert await pool.run(tasks.process_id_of, "a" * 1000) == os.getpid()
     assert await pool.run(tasks.process_id_of, "a" * 20_000) != os.getpid()
-
-
-async def test_a_worker_is_used_again(pool: WorkerPool) -> None:
-    assert await pool.run(tasks.process_id) == await pool.run(tasks.process_id)
+    assert await pool.run(tasks.process_id) == await pool.run(tasks.process_id), "it is used again"
+    with pytest.raises(ComponentError, match="exceeds the limit"):
+        await pool.run(tasks.repeat, "a" * 100_000, times=1000)
 
 
 async def test_arguments_and_results_of_any_characters_arrive(pool: WorkerPool) -> None:
@@ -40,11 +39,6 @@ async def test_arguments_and_results_of_any_characters_arrive(pool: WorkerPool) 
     assert await pool.run(tasks.repeat, "\ud83d" * 20_000) == "\ufffd" * 20_000  # as in every stored value
     with pytest.raises(ServiceError, match="\ufffd"):
         await pool.run(tasks.fail, "\ud83d")
-
-
-async def test_results_have_the_limits_of_stored_values(pool: WorkerPool) -> None:
-    with pytest.raises(ComponentError, match="exceeds the limit"):
-        await pool.run(tasks.repeat, "a" * 100_000, times=1000)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +85,6 @@ async def test_what_a_library_prints_does_not_disturb_and_secrets_are_not_inheri
     pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
-
     assert await pool.run(tasks.print_text, "noise" * 1000) == ""
 
 
