@@ -137,7 +137,7 @@ async def test_requests_and_results(name: str, params: Any, sent: dict[str, Any]
         (
             "KeenableSearch",
             {"key": "", "query": "x", "mode": "realtime"},
-            "no API key: set [tools.keenable] api_key_env",
+            "no API key: set [tools.keenable] api_key in",
         ),
         ("PubMed", {"query": "broken"}, "PubMed rejected the search: Search Backend failed"),
         ("QWeather", {"query": "nothing"}, "QWeather answered 404: It does not know this place"),

@@ -167,7 +167,7 @@ async def test_a_missing_key_is_reported_with_its_setting(tool: Tool) -> None:
     if not tool.needs_key:
         assert result.error is None
         return
-    assert f"set [tools.{tool.service}] api_key_env in the settings" in str(result.error)
+    assert f"set [tools.{tool.service}] api_key in the settings" in str(result.error)
     assert http.requests == []
 
 

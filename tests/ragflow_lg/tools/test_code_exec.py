@@ -52,7 +52,7 @@ async def test_references_in_the_script_are_filled_in_but_not_names_of_programs(
     assert sandbox.requests[0].code == 'f"{item} {sys.argv} {n} q" + "A"'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("result", "outputs"),
     [
         (CodeResult("[1]", "warning"), {"r": [1], "_ERROR": "", "actual_type": "Array<Number>"}),
@@ -66,7 +66,7 @@ async def test_the_value_is_returned_or_printed(result: CodeResult, outputs: dic
     assert {name: node.outputs[name] for name in outputs} == outputs
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sandbox", "error"),
     [
         (ScriptedSandbox(CodeResult("", "Oh no", 1)), "Oh no"),
@@ -113,13 +113,6 @@ async def test_artifacts_become_links_and_texts() -> None:
     )
 
 
-async def test_without_a_store_artifacts_are_only_named() -> None:
-    result = CodeResult("", "", 0, True, "v", (IMAGE, TABLE))
-    node = await run(ScriptedSandbox(), services=fake_services(code=ScriptedSandbox(result)))
-    assert node.outputs["attachments"] == ["a.png", "t.csv"]
-    assert "attachment2 (csv): t.csv\n1,2" in node.outputs["content"]
-
-
 class _Full:
     async def store(self, artifact: Artifact, *, has_text: bool = True) -> StoredArtifact:
         raise RagflowLgError("The folder is full.")
@@ -133,17 +126,16 @@ async def test_an_artifact_that_cannot_be_kept_does_not_fail_the_node() -> None:
     node = await run(ScriptedSandbox(), services=services)
     assert node.error is None
     assert "The file cannot be downloaded: The folder is full." in node.outputs["content"]
+    result = CodeResult("", "", 0, True, "v", (IMAGE, TABLE))
+    node = await run(ScriptedSandbox(), services=fake_services(code=ScriptedSandbox(result)))  # without a store
+    assert node.outputs["attachments"] == ["a.png", "t.csv"]
+    assert "attachment2 (csv): t.csv\n1,2" in node.outputs["content"]
 
 
-@pytest.mark.parametrize(
-    "params", [{"script": " "}, {"lang": "ruby"}, {"arguments": {"a": "no reference"}}, {"script": None}]
-)
-def test_invalid_params(params: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        bind(code_exec, params)
-
-
-def test_the_model_sees_the_language_and_the_program() -> None:
+def test_invalid_params_and_what_the_model_sees() -> None:
+    for params in ({"script": " "}, {"lang": "ruby"}, {"arguments": {"a": "no reference"}}, {"script": None}):
+        with pytest.raises(ValidationError):
+            bind(code_exec, params)
     schema = Arguments.model_json_schema()
     assert schema["properties"]["lang"]["enum"] == ["python", "javascript"]
     assert set(schema["properties"]) == {"lang", "script"}

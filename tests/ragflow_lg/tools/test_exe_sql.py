@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,10 +56,32 @@ async def test_a_node_returns_rows_and_a_table(shop: DatabaseAccount) -> None:
     assert result.outputs["formalized_content"] == TABLE
 
 
-async def test_a_node_runs_the_query_of_the_user_by_default(file: DatabaseAccount) -> None:
-    result = await run(file, {}, globals={"sys.query": "```sql\nSELECT name FROM goods WHERE id = 1 [ID:3]\n```"})
-    assert result.outputs["json"] == [[{"name": "tea"}]]
-    assert result.inputs == {"sql": "```sql\nSELECT name FROM goods WHERE id = 1 [ID:3]\n```"}
+BLOCK = "Here is the query:\n```sql\nSELECT name FROM goods WHERE id = 1;\n```\nIt returns the name."
+FENCED = "```sql\nSELECT name FROM goods WHERE id = 1 [ID:3]\n```"
+BOUND = {"bind_references": True}
+
+
+@each_row(
+    ("params", "values", "rows"),
+    [
+        ({}, {"sys.query": FENCED}, [{"name": "tea"}]),  # the query of the user is the default
+        ({"sql": "{llm@content}"}, {"content": BLOCK}, [{"name": "tea"}]),
+        ({"sql": "{llm@content}", **BOUND}, {"content": "SELECT 5 AS a"}, [{"a": 5}]),  # the whole SQL is not bound
+        ({"sql": "SELECT 9e999 AS a, -9e999 AS b, 1.5 AS c"}, {}, [{"a": None, "b": None, "c": 1.5}]),
+        # References become text as in RAGFlow: this value changes the statement.
+        (
+            {"sql": "SELECT 1 AS a FROM goods WHERE name = '{llm@content}'"},
+            {"content": "x' OR '1' = '1"},
+            [{"a": 1}] * 3,
+        ),
+        # Values of references are not searched for references.
+        ({"sql": "SELECT '{llm@content}' AS a"}, {"content": "{sys.query}", "sys.query": "x"}, [{"a": "{sys.query}"}]),
+    ],
+)
+async def test_the_sql_of_a_node(params: Any, values: dict[str, Any], rows: Any, file: DatabaseAccount) -> None:
+    globals_ = {"sys.query": values.get("sys.query", "")}
+    result = await run(file, params, outputs={"llm": {"content": values.get("content", "")}}, globals=globals_)
+    assert (result.error, result.outputs["json"]) == (None, [rows])
 
 
 async def test_a_failing_statement_does_not_stop_the_others(shop: DatabaseAccount) -> None:
@@ -108,13 +131,7 @@ async def test_columns_without_a_name_are_not_lost(shop: DatabaseAccount) -> Non
     )
 
 
-async def test_the_block_in_the_answer_of_a_model_is_run(file: DatabaseAccount) -> None:
-    answer = "Here is the query:\n```sql\nSELECT name FROM goods WHERE id = 1;\n```\nIt returns the name."
-    result = await run(file, {"sql": "{llm@content}"}, outputs={"llm": {"content": answer}})
-    assert result.outputs["json"] == [[{"name": "tea"}]]
-
-
-@pytest.mark.parametrize(
+@each_row(
     ("text", "reason"),
     [
         ("SELECT name FORM goods WHERE id = 1", "It has a syntax error: "),
@@ -131,12 +148,7 @@ async def test_what_is_not_sql_has_ragflows_mark(text: str, reason: str, file: D
     assert "security" not in result.outputs["formalized_content"]
 
 
-async def test_infinity_becomes_null(file: DatabaseAccount) -> None:
-    result = await run(file, {"sql": "SELECT 9e999 AS a, -9e999 AS b, 1.5 AS c"})
-    assert result.outputs["json"] == [[{"a": None, "b": None, "c": 1.5}]]
-
-
-@pytest.mark.parametrize(
+@each_row(
     ("number", "shown"),
     [
         ("2.5", "2.500000"),
@@ -154,13 +166,6 @@ async def test_no_digit_of_a_number_is_lost_in_the_table(number: str, shown: str
     assert result.outputs["formalized_content"].splitlines()[-1].strip("| ") == shown
 
 
-async def test_references_become_text_as_in_ragflow(file: DatabaseAccount) -> None:
-    sql = "SELECT id FROM goods WHERE name = '{begin@name}' ORDER BY {begin@column}"
-    outputs = {"begin": {"name": "x' OR '1' = '1", "column": "id"}}
-    result = await run(file, {"sql": sql}, outputs=outputs)
-    assert len(result.outputs["json"][0]) == 3  # the value changed the statement
-
-
 async def test_bound_references_cannot_change_the_statement(shop: DatabaseAccount) -> None:
     sql = "SELECT id FROM goods WHERE name = '{begin@name}' OR id = {begin@id} OR id IN ({begin@ids}) ORDER BY id"
     outputs = {"begin": {"name": "x' OR '1' = '1", "id": 2, "ids": [3, 4]}}
@@ -168,18 +173,6 @@ async def test_bound_references_cannot_change_the_statement(shop: DatabaseAccoun
     assert result.outputs["json"] == [[{"id": 2}, {"id": 3}]]
     result = await run(shop, {"sql": "SELECT id FROM {begin@name}_x", "bind_references": True}, outputs=outputs)
     assert "where no value can stand" in result.outputs["json"][0]["content"]
-
-
-async def test_a_reference_that_is_the_whole_sql_is_the_sql(file: DatabaseAccount) -> None:
-    params = {"sql": "{agent@content}", "bind_references": True}
-    result = await run(file, params, outputs={"agent": {"content": "SELECT 5 AS a"}})
-    assert result.outputs["json"] == [[{"a": 5}]]
-
-
-async def test_values_of_references_are_not_searched_for_references(file: DatabaseAccount) -> None:
-    outputs = {"begin": {"name": "{sys.query}"}}
-    result = await run(file, {"sql": "SELECT '{begin@name}' AS a"}, outputs=outputs, globals={"sys.query": "secret"})
-    assert result.outputs["json"] == [[{"a": "{sys.query}"}]]
 
 
 async def test_no_sql_is_an_error(file: DatabaseAccount) -> None:
@@ -258,27 +251,14 @@ async def test_an_agent_sees_every_column_and_what_is_wrong_with_its_sql(file: D
     ]
 
 
-async def test_only_what_may_write_runs_once(file: DatabaseAccount) -> None:
-    services = services_for(file)
-
-    class Context:
-        pass
-
-    ctx: Any = Context()
-    ctx.services = services
-    marks = {
-        (connection, once): exe_sql.must_run_once(ctx, bind(exe_sql, {"connection": connection, "once_only": once}))
-        for connection in ("reader", "writer")
-        for once in (None, True, False)
-    }
-    assert marks == {
-        ("reader", None): False,
-        ("reader", True): True,
-        ("reader", False): False,
-        ("writer", None): True,
-        ("writer", True): True,
-        ("writer", False): False,
-    }
+def test_only_what_may_write_runs_once(file: DatabaseAccount) -> None:
+    ctx: Any = SimpleNamespace(services=services_for(file))
+    for connection, once, expected in (
+        *(("reader", once, bool(once)) for once in (None, True, False)),
+        *(("writer", once, once is not False) for once in (None, True, False)),
+    ):
+        params = bind(exe_sql, {"connection": connection, "once_only": once})
+        assert exe_sql.must_run_once(ctx, params) == expected, (connection, once)
 
 
 async def test_passwords_are_in_no_checkpoint_event_or_trace(tmp_path: Path) -> None:

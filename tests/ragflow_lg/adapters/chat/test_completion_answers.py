@@ -43,22 +43,6 @@ def test_an_error_names_what_is_wrong_in_an_answer(value: Any, message: str) -> 
         normalize_answer(value)
 
 
-@each_row(
-    ("value", "message"),
-    [
-        (None, "a chunk of it is null or missing"),
-        ("x", "a chunk of it is a string"),
-        ({"choices": 5}, "its choices are a number"),
-        ({"choices": [{"delta": 5}]}, "its delta is a number"),
-        (chunk(content=False), "its content is a boolean"),
-        ({"error": {"code": 7}}, "it is an error: None"),
-    ],
-)
-def test_an_error_names_what_is_wrong_in_a_chunk(value: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        normalize_chunk(value)
-
-
 def test_harmless_deviations_are_repaired() -> None:
     calls = [{"id": 7, "index": "x", "function": {"name": None, "arguments": {"a": 1}}}, {"function": None}]
     raw = {**answer(role="tool", content=None, refusal="no", tool_calls=calls), "usage": 5}

@@ -1,8 +1,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from ragflow_lg.adapters.chat.demo_chat import DemoChat, quote_answer
 from ragflow_lg.models.classification import NamedCategory, describe_categories
 from ragflow_lg.models.engine_prompts import fill_prompt
@@ -11,6 +9,7 @@ from ragflow_lg.models.structured_answer import append_schema, find_problems
 from ragflow_lg.services.chat import ChatRequest
 from ragflow_lg.services.references import knowledge_text
 from tests.fakes.prompts import head_of
+from tests.harness.rows import each_row
 
 CHUNKS = [
     {"chunk_id": "1", "docnm_kwd": "leave.md", "content_with_weight": "Time > Leave\nTell us. There are 27 days."},
@@ -38,7 +37,7 @@ async def test_a_stream_yields_the_same_answer_in_pieces() -> None:
     assert "".join(pieces) == await answer_to(user_request("hello"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "expected"),
     [("my app crashes", "tech"), ("I want a REFUND", "billing"), ("发票在哪里", "billing"), ("what a day", "other")],
 )
@@ -54,41 +53,24 @@ async def test_the_category_with_most_shared_words_is_chosen(question: str, expe
 
 
 async def test_a_schema_is_answered_with_an_example() -> None:
-    schema = {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string"},
-            "color": {"enum": ["red", "blue"]},
-            "fixed": {"const": 7},
-            "usual": {"default": "u"},
-            "size": {"type": "integer", "minimum": 3},
-            "share": {"type": ["null", "number"]},
-            "ok": {"type": "boolean"},
-            "nothing": {"type": "null"},
-            "either": {"anyOf": [{"type": "number"}, {"type": "string"}]},
-            "few": {"type": "array", "items": {"type": "string"}, "minItems": 1},
-            "many": {"type": "array"},
-            "inner": {"properties": {"deep": {"type": "string"}}},
-            "odd": True,
-        },
-        "required": ["name", "few"],
-    }
+    rows: list[tuple[str, Any, Any]] = [
+        ("name", {"type": "string"}, "demo name"),
+        ("color", {"enum": ["red", "blue"]}, "red"),
+        ("fixed", {"const": 7}, 7),
+        ("usual", {"default": "u"}, "u"),
+        ("size", {"type": "integer", "minimum": 3}, 3),
+        ("share", {"type": ["null", "number"]}, 0),
+        ("ok", {"type": "boolean"}, False),
+        ("nothing", {"type": "null"}, None),
+        ("either", {"anyOf": [{"type": "number"}, {"type": "string"}]}, 0),
+        ("few", {"type": "array", "items": {"type": "string"}, "minItems": 1}, ["demo few"]),
+        ("many", {"type": "array"}, []),
+        ("inner", {"properties": {"deep": {"type": "string"}}}, {"deep": "demo deep"}),
+        ("odd", True, None),
+    ]
+    schema = {"type": "object", "properties": {name: part for name, part, _ in rows}, "required": ["name", "few"]}
     answer = json.loads(await answer_to(user_request("q", append_schema("S", schema))))
-    assert answer == {
-        "name": "demo name",
-        "color": "red",
-        "fixed": 7,
-        "usual": "u",
-        "size": 3,
-        "share": 0,
-        "ok": False,
-        "nothing": None,
-        "either": 0,
-        "few": ["demo few"],
-        "many": [],
-        "inner": {"deep": "demo deep"},
-        "odd": None,
-    }
+    assert answer == {name: example for name, _, example in rows}
     assert find_problems(answer, schema) == []
 
 

@@ -12,6 +12,7 @@ from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, Configu
 from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, MakeChat
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.chat import ChatModel, ChatRequest, ToolSchema, Usage
+from tests.harness.rows import each_row
 
 REQUEST = ChatRequest("Be kind.", ({"role": "user", "content": "Hi"},), {"temperature": 0.5}, stop=("END",))
 TOOL = ToolSchema("look", "Look.", {"type": "object", "properties": {}})
@@ -92,15 +93,12 @@ async def test_a_client_that_does_not_stream_answers_in_one_piece() -> None:
     assert ([d.text for d in deltas], [c.name for c in deltas[-1].calls]) == (["whole", ""], ["look"])
 
 
-@pytest.mark.parametrize(("status", "is_retryable"), [(429, True), (500, True), (400, False)])
+@each_row(("status", "is_retryable"), [(429, True), (500, True), (400, False)])
 async def test_any_exception_becomes_a_service_error_without_the_key(status: int, is_retryable: bool) -> None:
     model, _ = model_with(Refusal(status))
     with pytest.raises(ServiceError, match=rf"'ara' of Zoo answered {status}: Refusal: The key \*\*\* is") as caught:
         await model.complete(REQUEST)
     assert caught.value.is_retryable is is_retryable
-
-
-async def test_a_client_that_cannot_parse_an_answer_is_reported_in_one_sentence() -> None:
     model, _ = model_with(TypeError("'NoneType' object is not subscriptable"))
     with pytest.raises(ServiceError, match=r"Zoo returned an answer that its client could not parse \(TypeError\)$"):
         await model.complete(REQUEST)

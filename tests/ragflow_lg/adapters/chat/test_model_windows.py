@@ -3,7 +3,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
-import pytest
 
 from ragflow_lg.adapters.chat.model_windows import ask_for_window, find_window, is_about_length
 from tests.harness.rows import each_row
@@ -58,7 +57,7 @@ async def test_the_server_tells_the_window(answers: dict[str, Any], window: int 
     assert (await ask(answers))[0] == window
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answers", "window", "asked"),
     [
         ({"/api/ps": LOADED}, 2048, ["/api/ps"]),
@@ -74,7 +73,7 @@ async def test_other_addresses_are_those_of_the_same_server() -> None:
     assert (await ask({"/x/v1/models": LLAMA}, "http://server.test/x/v1/"))[1] == ["/x/v1/models", "/x/props"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("refusal", "window"),
     [
         ("request (4111 tokens) exceeds the available context size (2048 tokens), try increasing it", 2048),

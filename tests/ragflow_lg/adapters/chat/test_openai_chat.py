@@ -54,22 +54,32 @@ async def test_complete_sends_the_request_and_returns_the_answer() -> None:
         assert not {"temperature", "max_tokens", "thinking", "chat_template_kwargs"} & received.body.keys()
 
 
-async def test_an_empty_answer_is_an_answer() -> None:
+async def test_stream_yields_chunks_unchanged_and_marks_reasoning() -> None:
+    async with mock_endpoint(reply("ha", "ha", "!", reasoning=["let ", "me"])) as (server, chat):
+        thoughts = [ChatDelta(text, is_thinking=True) for text in ("let ", "me")]
+        assert await collect(chat) == [*thoughts, ChatDelta("ha"), ChatDelta("ha"), ChatDelta("!")]
+        assert server.requests[0].body["stream"] is True
     async with mock_endpoint(reply()) as (_, chat):
         assert (await chat.complete(HELLO)).text == ""
         assert await collect(chat) == []
+    async with mock_endpoint(reply(reasoning=["hm"])) as (_, chat):  # an answer that is only reasoning is no empty one
+        assert (await chat.complete(HELLO)).text == "<think>hm</think>"
 
 
-async def test_stream_yields_chunks_unchanged_and_marks_reasoning() -> None:
-    async with mock_endpoint(reply("ha", "ha", "!", reasoning=["let ", "me"])) as (server, chat):
-        assert await collect(chat) == [
-            ChatDelta("let ", is_thinking=True),
-            ChatDelta("me", is_thinking=True),
-            ChatDelta("ha"),
-            ChatDelta("ha"),
-            ChatDelta("!"),
-        ]
-        assert server.requests[0].body["stream"] is True
+@each_row(
+    "delta",
+    [
+        *({name: "hm"} for name in ("reasoning_content", "reasoning", "thinking")),
+        {"reasoning": {"summary": [{"type": "summary_text", "text": "h"}, {"text": "m"}]}},
+        {"content": [{"type": "thinking", "thinking": "hm"}]},
+        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]},
+        {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}]},
+    ],
+)
+async def test_every_form_of_reasoning_is_marked(delta: dict[str, Any]) -> None:
+    async with mock_endpoint(raw_stream({"index": 0, "delta": delta})) as (_, chat):
+        deltas = await collect(chat)
+    assert ("".join(each.text for each in deltas), {each.is_thinking for each in deltas}) == ("hm", {True})
 
 
 async def test_options_reach_the_endpoint_under_the_names_it_knows() -> None:
@@ -97,26 +107,17 @@ def test_openai_gets_the_newer_name_of_max_tokens() -> None:
 
 
 async def test_images_are_added_to_the_last_user_message() -> None:
-    messages = (
-        {"role": "user", "content": "a"},
-        {"role": "assistant", "content": "b"},
-        {"role": "user", "content": "c"},
+    messages = tuple(
+        {"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "b"), ("user", "c"))
     )
     async with mock_endpoint() as (server, chat):
-        await chat.complete(ChatRequest("", messages, images=("data:image/png;base64,AA==",)))
-        sent = server.requests[0].body["messages"]
-    assert sent[:2] == list(messages[:2])
-    assert sent[2]["content"] == [
-        {"type": "text", "text": "c"},
-        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
-    ]
-
-
-async def test_images_without_a_user_message_are_left_out() -> None:
-    messages = ({"role": "assistant", "content": "b"},)
-    async with mock_endpoint() as (server, chat):
-        await chat.complete(ChatRequest("", messages, images=("data:image/png;base64,AA==",)))
-        assert server.requests[0].body["messages"] == list(messages)
+        for sent in (messages, messages[1:2]):
+            await chat.complete(ChatRequest("", sent, images=("data:image/png;base64,AA==",)))
+    first, without = (request.body["messages"] for request in server.requests)
+    assert first[:2] == list(messages[:2])
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    assert first[2]["content"] == [{"type": "text", "text": "c"}, image]
+    assert without == list(messages[1:2])
 
 
 @each_row(("status", "is_retryable"), [(400, False), (401, False), (307, False), (429, True), (500, True)])
@@ -140,40 +141,29 @@ async def test_a_long_refusal_is_shortened() -> None:
     assert len(str(caught.value)) <= 400
 
 
-@each_row("body", ["surprise", '{"choices": null}', '{"choices": []}', '{"error": {"message": "odd"}}', "[1]", "{"])
-async def test_an_answer_in_another_format_is_a_service_error(body: str) -> None:
-    async with mock_endpoint(reply(garbage=body)) as (_, chat):
-        with pytest.raises(ServiceError, match="'m' of Test"):
-            await chat.complete(HELLO)
-
-
 def raw_stream(*chunks: dict[str, Any], end: str = "data: [DONE]\n\n") -> Reply:
     """Return a streamed reply of exactly these chunks."""
     return reply(garbage="".join(f"data: {json.dumps({'choices': [chunk]})}\n\n" for chunk in chunks) + end)
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
+@each_row(
+    ("body", "message"),
     [
-        (
-            reply(garbage="[" * 4_000),
-            f"sent an answer that is nested more than 100 levels deep|{ODD}it is nested too deeply",
-        ),
-        (reply(garbage="{"), f"{ODD}(it is not JSON|it ends before the first choice)"),
-        (
-            reply(garbage='{"choices": [{"message": {"content": 5}, "delta": {"content": 5}}]}'),
-            f"{ODD}its content is a number",
-        ),
+        ("[" * 4_000, f"sent an answer that is nested more than 100 levels deep|{ODD}it is nested too deeply"),
+        ("{", f"{ODD}(it is not JSON|it ends before the first choice)"),
+        ("[1]", f"{ODD}(it is a list, not an object|a chunk of it is a list)"),
+        ("surprise", f"{ODD}.*"),
+        ('{"choices": null}', f"{ODD}.*"),
+        ('{"error": {"message": "odd"}}', f"{ODD}it is an error: odd"),
+        ('{"choices": [{"message": {"content": 5}, "delta": {"content": 5}}]}', f"{ODD}its content is a number"),
     ],
 )
-async def test_an_invalid_answer_is_reported_in_one_sentence(answer: Reply, message: str) -> None:
-
-    stream = reply(garbage=f"data: {answer.garbage}\n\n")
-    async with mock_endpoint(answer, stream) as (_, chat):
+async def test_an_invalid_answer_is_reported_in_one_sentence(body: str, message: str) -> None:
+    async with mock_endpoint(reply(garbage=body), reply(garbage=f"data: {body}\n\n")) as (_, chat):
         for call in (chat.complete(HELLO), collect(chat)):
             with pytest.raises(ServiceError) as caught:
                 await call
-            assert re.fullmatch(f"The model 'm' of Test ({message})", str(caught.value))
+            assert re.fullmatch(f"The model 'm' of Test ({message})", str(caught.value)), str(caught.value)
 
 
 async def test_a_stream_is_complete_with_a_finish_reason_or_done() -> None:
@@ -201,16 +191,16 @@ async def test_calls_without_a_name_or_arguments_do_not_break_the_next_request()
     assert sent["function"]["arguments"] == "{}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "failure",
     [reply("a", "b", **how) for how in ({"cut_after": 1}, {"cut_after": 1, "cut": "quiet"}, {"error_after": 1})],
 )
 async def test_an_interrupted_stream_yields_its_chunks_then_an_error(failure: Reply) -> None:
     texts: list[str] = []
-    async with mock_endpoint(failure) as (_, chat):
+    async with mock_endpoint(failure, max_retries=3) as (server, chat):
         with pytest.raises(ServiceError) as caught:
             await collect_text(chat, texts)
-    assert texts == ["a"]
+    assert (texts, len(server.requests)) == (["a"], 1), "it is not tried again after its first chunk"
     assert caught.value.is_retryable
 
 
@@ -227,22 +217,16 @@ async def test_an_unreachable_endpoint_is_a_retryable_error() -> None:
     await endpoint.aclose()
 
 
-async def test_a_slow_endpoint_times_out() -> None:
+async def test_answers_and_streams_time_out() -> None:
     async with mock_endpoint(reply("ok", delay_s=5), timeout_s=0.1) as (_, chat):
         for call in (chat.complete(HELLO), collect(chat)):
             with pytest.raises(ServiceError, match="in time"):
                 await call
-
-
-async def test_a_stalled_stream_times_out() -> None:
     texts: list[str] = []
     async with mock_endpoint(reply("a", "b", piece_delay_s=5), idle_timeout_s=0.1) as (_, chat):
         with pytest.raises(ServiceError, match="in time"):
             await collect_text(chat, texts)
     assert texts == ["a"]
-
-
-async def test_an_endless_stream_times_out() -> None:
     async with mock_endpoint(reply(*"a" * 100, piece_delay_s=0.02), timeout_s=0.3) as (_, chat):
         with pytest.raises(ServiceError, match="in time"):
             await collect(chat)
@@ -345,9 +329,6 @@ async def test_usage_has_token_counts_and_cost() -> None:
         total = [delta async for delta in chat.stream(HELLO)][-1].usage
     assert whole == total == Usage(1000, 500, 1, 0.002)
     assert server.requests[1].body["stream_options"] == {"include_usage": True}
-
-
-async def test_usage_without_token_counts_is_one_call() -> None:
     async with mock_endpoint(counts_streams=False) as (server, chat):
         assert [delta async for delta in chat.stream(HELLO)][-1].usage == Usage(calls=1)
         assert "stream_options" not in server.requests[0].body
@@ -371,14 +352,6 @@ async def test_a_request_is_not_retried_after_hours() -> None:
         with pytest.raises(ServiceError, match="tomorrow"):
             await chat.complete(HELLO)
         assert len(server.requests) == 1
-
-
-async def test_a_stream_is_not_retried_after_its_first_chunk() -> None:
-    texts: list[str] = []
-    async with mock_endpoint(reply("a", "b", cut_after=1), max_retries=3) as (server, chat):
-        with pytest.raises(ServiceError):
-            await collect_text(chat, texts)
-    assert (texts, len(server.requests)) == (["a"], 1)
 
 
 async def test_no_more_calls_than_allowed_run_at_a_time() -> None:
@@ -424,9 +397,8 @@ async def test_the_setting_decides_whether_a_schema_is_sent() -> None:
 
 
 async def test_no_schema_is_sent_with_tools_unless_the_setting_says_so() -> None:
-    tool = ToolSchema("t", "", {"type": "object", "properties": {}})
     async with mock_endpoint() as (server, chat):
-        await chat.complete(replace(ASKED, tools=(tool,)))
+        await chat.complete(replace(ASKED, tools=(TOOL,)))
         assert "response_format" not in server.requests[0].body
 
 
@@ -438,8 +410,3 @@ async def test_a_refusal_for_length_names_the_setting_and_the_window() -> None:
         with pytest.raises(ServiceError, match=re.escape('Set [models."m@Test"] context_tokens = 2048')):
             await chat.complete(HELLO)
         assert (before, chat.context_tokens, known.context_tokens) == (128_000, 2048, 100)
-
-
-async def test_an_answer_that_is_only_reasoning_is_told_from_an_empty_one() -> None:
-    async with mock_endpoint(reply(reasoning=["hm"])) as (_, chat):
-        assert (await chat.complete(HELLO)).text == "<think>hm</think>"

@@ -39,7 +39,7 @@ async def test_what_is_no_image_is_refused(content: bytes) -> None:
             await file_text(NoWorkers(), name, mime_type, content)
 
 
-@pytest.mark.parametrize("content", [PNG[:-1], JPEG[:-2], GIF[:-1], WEBP[:-1]])
+@each_row("content", [PNG[:-1], JPEG[:-2], GIF[:-1], WEBP[:-1]])
 async def test_an_incomplete_image_is_refused(content: bytes) -> None:
     with pytest.raises(ServiceError, match=r"The image 'a\.png' is incomplete"):
         await file_text(NoWorkers(), "a.png", "", content)

@@ -48,21 +48,13 @@ async def test_chunks_have_the_fields_of_ragflow(tmp_path: Path) -> None:
     }
 
 
-async def test_documents_are_counted_over_all_chunks_that_reach_the_threshold(tmp_path: Path) -> None:
-
+async def test_the_best_document_is_first_and_all_above_the_threshold_are_counted(tmp_path: Path) -> None:
     result = await search(tmp_path, "vacation days", top_n=1)
-    assert len(result.chunks) == 1
-    assert result.total == 2
+    assert (len(result.chunks), result.total) == (1, 2)
     assert result.documents == (DocumentCount("leave.md", result.chunks[0]["doc_id"], 2),)
     assert (await search(tmp_path, "vacation days", similarity_threshold=0.99)).total == 0
-
-
-async def test_the_best_document_is_first(tmp_path: Path) -> None:
     for question, best in (("年假有多少天", "zh.md"), ("price of hotels", "travel.md")):
         assert (await search(tmp_path, question)).chunks[0]["docnm_kwd"] == best
-
-
-async def test_a_search_without_matches_returns_nothing(tmp_path: Path) -> None:
     assert (await search(tmp_path, "zebra")).chunks == ()
     assert (await search(tmp_path, "vacation", document_ids=())).chunks == ()
 
@@ -110,13 +102,9 @@ class OtherEmbedder(CountingEmbedder):
     vector_model = "other"
 
 
-async def test_vectors_of_another_model_are_never_compared(tmp_path: Path) -> None:
-    """They have the same length."""
+async def test_vectors_of_another_model_or_length_are_never_compared(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match=r"'handbook' has vectors of the embedding model .* those of 'other'"):
         await search(tmp_path, "vacation", OtherEmbedder())
-
-
-async def test_vectors_of_another_length_are_an_error_that_names_the_dataset(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match=r"'handbook' has vectors .* with 384 numbers.* with 2\."):
         await search(tmp_path, "vacation", ShortEmbedder())
 

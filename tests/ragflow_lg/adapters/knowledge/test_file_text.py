@@ -115,12 +115,6 @@ def test_unreadable_files_are_an_error_with_the_reason(
     assert caplog.records == []
 
 
-def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(extras.EXTRAS, "documents", ("no_such_library",))
-    with pytest.raises(ServiceError, match=r"needs no_such_library. Install it with: pip install '[^']*\[documents\]'"):
-        read_file("a.xlsx", b"")
-
-
 @each_row(
     ("name", "content"),
     [
@@ -145,13 +139,7 @@ def test_small_files_need_little_time_and_memory(name: str, content: str) -> Non
     assert time.process_time() - start < 4
 
 
-def test_tables_with_too_much_text_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_text, "MAX_TEXT_CHARS", 10)
-    with pytest.raises(ServiceError, match="more than 10 characters of text; split it"):
-        read("a.csv", "name\nvalue\nvalue\n")
-
-
-def test_a_decompression_bomb_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_texts_and_decompression_bombs_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("word/document.xml", b"0" * 2000)
@@ -159,6 +147,12 @@ def test_a_decompression_bomb_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(reading, limit, 1000)
         with pytest.raises(ServiceError, match="decompressed size"):
             read_file("a.docx", target.getvalue())
+    monkeypatch.setattr(file_text, "MAX_TEXT_CHARS", 10)
+    with pytest.raises(ServiceError, match="more than 10 characters of text; split it"):
+        read("a.csv", "name\nvalue\nvalue\n")
+    monkeypatch.setitem(extras.EXTRAS, "documents", ("no_such_library",))
+    with pytest.raises(ServiceError, match=r"needs no_such_library. Install it with: pip install '[^']*\[documents\]'"):
+        read_file("a.xlsx", b"")
 
 
 def with_part(file: bytes, name: str, content: str) -> bytes:
@@ -233,6 +227,9 @@ def test_a_heading_starts_a_chunk_and_precedes_its_text() -> None:
         ("Other", [11, 11]),
     ]
     assert split("# No heading", name="a.txt") == [("# No heading", [1, 1])]
+    pages = FileText([Page("One.\nTwo.", 1), Page("", 2), Page("\nThree.", 3)])
+    positions = [(chunk.content, chunk.positions) for chunk in split_file(pages, 100, 0)]
+    assert positions == [("One.\nTwo.", [[1, 0, 0, 1, 2]]), ("Three.", [[3, 0, 0, 2, 2]])]
 
 
 @each_row(
@@ -257,12 +254,6 @@ def test_the_end_of_a_chunk_is_repeated_in_the_next() -> None:
         ("a b c d. " * 4).strip(),
         ("e f g h. " * 4).strip(),
     ]
-
-
-def test_pages_are_split_one_by_one() -> None:
-    file = FileText([Page("One.\nTwo.", 1), Page("", 2), Page("\nThree.", 3)])
-    positions = [(chunk.content, chunk.positions) for chunk in split_file(file, 100, 0)]
-    assert positions == [("One.\nTwo.", [[1, 0, 0, 1, 2]]), ("Three.", [[3, 0, 0, 2, 2]])]
 
 
 def test_long_texts_are_split_at_sentences_or_anywhere_without_loss() -> None:

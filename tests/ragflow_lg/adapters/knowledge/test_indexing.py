@@ -89,39 +89,32 @@ async def test_documents_stored_before_a_failure_are_not_embedded_again(folder: 
     assert embedder.texts == ["two"]
 
 
-async def test_a_file_does_not_replace_another_one_with_the_same_name(folder: Path, tmp_path: Path) -> None:
+async def test_other_files_and_vectors_are_not_mixed_with_those_of_a_dataset(folder: Path, tmp_path: Path) -> None:
+    class Other(CountingEmbedder):
+        vector_model = "other"
+
     await add(folder)
     other = tmp_path / "other"
     other.mkdir()
     (other / "a.md").write_text("something else", "utf-8")
     assert "has a document with this name" in (await add(other)).failed["a.md"]
-
-
-async def test_vectors_of_another_model_are_not_added(folder: Path) -> None:
-    class Other(CountingEmbedder):
-        vector_model = "other"
-
-    await add(folder)
     (folder / "c.txt").write_text("four", "utf-8")
     with pytest.raises(ServiceError, match=r"'d' has vectors of the embedding model .* those of 'other'"):
         await add(folder, Other())
 
 
-async def test_a_renamed_file_is_not_a_duplicate_of_its_old_name(folder: Path) -> None:
+async def test_a_renamed_file_is_neither_a_duplicate_nor_missing(folder: Path) -> None:
     await add(folder)
     (folder / "b.txt").rename(folder / "c.txt")
     (folder / "b.txt").write_text("new", "utf-8")
     report = await add(folder)
     assert (report.added, report.changed, report.duplicates) == (["c.txt"], ["b.txt"], {})
     assert read_stored(folder)["c.txt"] == ["two"]
-
-
-async def test_a_document_with_another_name_is_not_missing(folder: Path) -> None:
     (folder / "sub").mkdir()
-    (folder / "sub" / "c.txt").write_text("three", "utf-8")
+    (folder / "sub" / "d.txt").write_text("three", "utf-8")
     await add(folder)
     report = await add(folder / "sub", folder=folder)
-    assert (report.duplicates, report.missing) == ({"c.txt": "sub/c.txt"}, [])
+    assert (report.duplicates, report.missing) == ({"d.txt": "sub/d.txt"}, [])
 
 
 async def test_lone_surrogates_are_replaced(folder: Path) -> None:

@@ -137,11 +137,6 @@ def test_vectors_of_another_model_or_number_are_not_stored(tmp_path: Path) -> No
             store_document(connection, dataset, document, [[1, 2], [3, 4]], "a")
 
 
-def test_different_texts_have_different_ids() -> None:
-    assert derive_id("a", "b") != derive_id("ab")
-    assert len(derive_id("\ud800")) == 32
-
-
 @each_row(
     "change",
     [

@@ -10,6 +10,7 @@ from ragflow_lg.adapters.knowledge.ragflow_knowledge import PAGE_SIZE, RagflowAp
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from tests.fakes.http_server import HttpServer, Received, Route
+from tests.harness.rows import each_row
 
 GUIDE = Dataset("1", "guide", "bge", "t1")
 
@@ -61,18 +62,19 @@ async def test_datasets_are_read_from_all_pages(ragflow: FakeRagflow) -> None:
 
 
 CHUNK = {
-    "id": "c1",
-    "content": "text",
-    "content_ltks": "text",
-    "document_id": "d1",
-    "document_keyword": "a.md",
-    "dataset_id": "1",
-    "image_id": None,
-    "important_keywords": ["x"],
-    "positions": [[1, 2, 3, 4, 5]],
-    "similarity": 0.8,
-    "term_similarity": 0.7,
-    "vector_similarity": 0.9,
+    **{"id": "c1", "content": "text", "content_ltks": "text", "document_id": "d1", "document_keyword": "a.md"},
+    **{"dataset_id": "1", "image_id": None, "important_keywords": ["x"], "positions": [[1, 2, 3, 4, 5]]},
+    **{"similarity": 0.8, "term_similarity": 0.7, "vector_similarity": 0.9},
+}
+SENT = {
+    **{"question": "q", "dataset_ids": ["1"], "document_ids": ["d1"], "page": 1, "page_size": 1, "top_k": 1024},
+    **{"similarity_threshold": 0.2, "vector_similarity_weight": pytest.approx(0.3), "keyword": False},
+    **{"highlight": False, "rerank_id": "r", "use_kg": True, "toc_enhance": True},
+}
+FOUND = {
+    **{"chunk_id": "c1", "content_with_weight": "text", "doc_id": "d1", "docnm_kwd": "a.md", "kb_id": "1"},
+    **{"important_kwd": ["x"], "tag_kwd": [], "image_id": "", "similarity": 0.8, "vector_similarity": 0.9},
+    **{"term_similarity": 0.7, "positions": [[1, 2, 3, 4, 5]], "doc_type_kwd": "", "mom_id": "", "row_id": None},
 }
 
 
@@ -83,46 +85,15 @@ async def test_a_search_sends_all_options_and_parses_the_result(ragflow: FakeRag
         "q", (GUIDE,), ("d1",), top_n=1, keywords_similarity_weight=0.7, rerank_id="r", toc_enhance=True, use_kg=True
     )
     result = await knowledge_of(ragflow).search(search)
-    assert json.loads(ragflow.received[0].body) == {
-        "question": "q",
-        "dataset_ids": ["1"],
-        "document_ids": ["d1"],
-        "page": 1,
-        "page_size": 1,
-        "similarity_threshold": 0.2,
-        "vector_similarity_weight": pytest.approx(0.3),
-        "top_k": 1024,
-        "keyword": False,
-        "highlight": False,
-        "rerank_id": "r",
-        "use_kg": True,
-        "toc_enhance": True,
-    }
+    assert json.loads(ragflow.received[0].body) == SENT
     assert result.total == 4
     assert [tuple(document) for document in result.documents] == [("a.md", "d1", 3)]
-    (chunk,) = result.chunks
-    assert chunk == {
-        "chunk_id": "c1",
-        "content_with_weight": "text",
-        "doc_id": "d1",
-        "docnm_kwd": "a.md",
-        "kb_id": "1",
-        "important_kwd": ["x"],
-        "tag_kwd": [],
-        "image_id": "",
-        "similarity": 0.8,
-        "vector_similarity": 0.9,
-        "term_similarity": 0.7,
-        "positions": [[1, 2, 3, 4, 5]],
-        "doc_type_kwd": "",
-        "mom_id": "",
-        "row_id": None,
-    }
+    assert list(result.chunks) == [FOUND]
 
 
-@pytest.mark.parametrize("documents", [(), ("-999",)])
-async def test_a_search_without_documents_is_not_sent(ragflow: FakeRagflow, documents: tuple[str, ...]) -> None:
-    assert (await knowledge_of(ragflow).search(DatasetSearch("q", (GUIDE,), documents))).total == 0
+async def test_a_search_without_documents_is_not_sent(ragflow: FakeRagflow) -> None:
+    for documents in ((), ("-999",)):
+        assert (await knowledge_of(ragflow).search(DatasetSearch("q", (GUIDE,), documents))).total == 0
     assert ragflow.received == []
 
 
@@ -141,16 +112,13 @@ def answer(status: int, **body: Any) -> Route:
     return Route("", status=status, body=json.dumps(body))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fault", "text"),
     [
-        (
-            answer(200, code=109, message="API key is invalid!"),
-            r"refused /api/v1/\w+ \(109\): API key is invalid.*api_key",
-        ),
+        (answer(200, code=109, message="API key is invalid!"), r"\(109\): API key is invalid.*api_key"),
         (
             answer(200, code=102, message="k3y does not own it"),
-            r"refused /api/v1/\w+ \(102\): \*\*\* does not own it\.$",
+            r"/api/v1/\w+ \(102\): \*\*\* does not own it\.$",
         ),
         (answer(403, code=403), r"\(403\): no reason given\. Check \[knowledge\] api_key"),
         (answer(502), r"RAGFlow \(\[knowledge\] url\) answered \S+ with status 502"),
@@ -160,7 +128,6 @@ def answer(status: int, **body: Any) -> Route:
         (answer(200, code=0, data={"chunks": 1}), r"answered .*without"),
         (Route("", delay_ms=500), "did not answer within"),
     ],
-    ids=["key", "owner", "forbidden", "gateway", "page", "deep", "no data", "no chunks", "slow"],
 )
 async def test_invalid_responses_are_errors(ragflow: FakeRagflow, fault: Route, text: str) -> None:
     ragflow.fault = fault

@@ -13,6 +13,7 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from tests.fakes.model_wires.bedrock_wire import BedrockWire
 from tests.fakes.model_wires.nvidia_wire import KEY, NvidiaWire
 from tests.fakes.model_wires.wire import Fault, Wire, WireStub, serving_wire
+from tests.harness.rows import each_row
 
 TEXTS = ["a kettle", "a copper kettle of Oslo", ""]
 NIM, CATALOGUE = "/v1/ranking", "/v1/retrieval/nvidia/llama-3_2-nv-rerankqa-1b-v2/reranking"
@@ -37,7 +38,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-aws")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("base", "model", "path"),
     [
         ("/v1", "nvidia/llama-nemotron-rerank-vl-1b-v2", NIM),
@@ -54,29 +55,19 @@ async def test_nvidia_ranks_texts(base: str, model: str, path: str) -> None:
     assert stub.received[0].json["model"] == model
 
 
-@pytest.mark.parametrize("model", [COHERE, AMAZON])
-async def test_bedrock_ranks_texts_and_its_requests_are_signed(model: str) -> None:
-    async with reranker_of(BedrockWire(), model=model, style="bedrock", key_problem="the variable NONE is not set") as (
-        stub,
-        reranker,
-    ):
-        assert await reranker.scores("Which kettle?", TEXTS) == [0.08, 0.23, 0.01]
-    assert stub.received[0].path == f"/model/{model}/invoke"
-    assert "/us-east-1/bedrock/aws4_request" in stub.received[0].headers["authorization"]
-
-
-async def test_bedrock_takes_a_key_instead_of_credentials() -> None:
-    async with reranker_of(BedrockWire(), model=COHERE, style="bedrock", api_key=KEY) as (stub, reranker):
-        assert await reranker.scores("Which kettle?", TEXTS) == [0.08, 0.23, 0.01]
-    assert stub.received[0].headers["authorization"] == f"Bearer {KEY}"
+async def test_bedrock_ranks_texts_and_its_requests_are_signed_or_have_a_key() -> None:
+    for model, key in ((COHERE, ""), (AMAZON, ""), (COHERE, KEY)):
+        async with reranker_of(BedrockWire(), model=model, style="bedrock", api_key=key) as (stub, reranker):
+            assert await reranker.scores("Which kettle?", TEXTS) == [0.08, 0.23, 0.01]
+        assert stub.received[0].path == f"/model/{model}/invoke"
+        sent = stub.received[0].headers["authorization"]
+        assert sent == f"Bearer {KEY}" if key else "/us-east-1/bedrock/aws4_request" in sent
 
 
 async def test_a_refusal_shows_no_token_of_aws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "token-of-aws")
-    async with reranker_of(BedrockWire(), model=COHERE, style="bedrock", faults=[Fault(429), Fault(400)]) as (
-        stub,
-        reranker,
-    ):
+    faults = [Fault(429), Fault(400)]
+    async with reranker_of(BedrockWire(), model=COHERE, style="bedrock", faults=faults) as (stub, reranker):
         stub.reason = "The token token-of-aws is used up"
         with pytest.raises(ServiceError, match=r"429.*The token \*\*\* is") as caught:
             await reranker.scores("q", TEXTS)

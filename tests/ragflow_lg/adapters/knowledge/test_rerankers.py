@@ -126,33 +126,18 @@ async def test_errors_name_missing_settings() -> None:
     assert "k3y" not in repr(RerankerSettings("http://x", api_key="k3y"))
 
 
-@each_row(
-    ("top_n", "top_k", "is_reranked", "expected"),
-    [
-        (8, 1024, False, 64),
-        (6, 1024, False, 66),
-        (1, 1024, False, 30),
-        (100, 10, False, 100),
-        (8, 20, True, 24),
-        (1, 9, True, 9),
-    ],
-)
-def test_the_window_size_equals_that_of_ragflow(top_n: int, top_k: int, is_reranked: bool, expected: int) -> None:
-    assert compute_window_size(top_n, top_k, is_reranked=is_reranked) == expected
-
-
-@each_row(
-    ("scores", "expected"),
-    [
+def test_window_sizes_and_scaled_scores_equal_those_of_ragflow() -> None:
+    windows = {(8, 1024): 64, (6, 1024): 66, (1, 1024): 30, (100, 10): 100}
+    assert {sizes: compute_window_size(*sizes, is_reranked=False) for sizes in windows} == windows
+    assert [compute_window_size(*sizes, is_reranked=True) for sizes in ((8, 20), (1, 9))] == [24, 9]
+    for scores, expected in (
         ([0.1, 0.9], [0.1, 0.9]),
         ([-1.0, 1.0, 3.0], [0.0, 0.5, 1.0]),
         ([7.0, 7.0005], [1.0, 1.0]),
         ([-3.0], [0.0]),
         ([], []),
-    ],
-)
-def test_scores_are_scaled_to_0_and_1(scores: list[float], expected: list[float]) -> None:
-    assert normalize_scores(scores) == expected
+    ):
+        assert normalize_scores(scores) == expected
 
 
 def finding(chunks: int, seen: list[DatasetSearch] | None = None) -> Callable[[DatasetSearch], Awaitable[SearchResult]]:

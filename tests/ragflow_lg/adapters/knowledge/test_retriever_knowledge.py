@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -21,6 +21,7 @@ from tests.fakes.retrievers import RICE, TEA, BadRetriever, ListRetriever, open_
 from tests.harness.rows import each_row
 
 WIKI = Dataset("wiki-id", "wiki")
+TEXTS, NUMBERS = st.text(max_size=20), st.integers() | st.floats()
 MAX_CHUNK_CHARS = MAX_CONTENT_CHARS + 20 * MAX_FIELD_CHARS + 100 * MAX_POSITIONS
 
 
@@ -47,7 +48,7 @@ async def test_a_retriever_is_searched_in_its_order() -> None:
     assert retrievers.retriever.closed
 
 
-@pytest.mark.parametrize("opened", [open_store, open_plain_store, lambda: open_plain_store().as_retriever()])
+@each_row("opened", [open_store, open_plain_store, lambda: open_plain_store().as_retriever()])
 async def test_a_vector_store_returns_as_many_as_the_search_wants(opened: Any) -> None:
     knowledge = knowledge_of(opened)
     result = await knowledge.search(search("rice", top_n=1))
@@ -61,7 +62,7 @@ async def test_relevance_scores_meet_the_threshold() -> None:
     assert chunks[0]["similarity"] == pytest.approx(0.99, abs=0.02)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("opened", "more", "problem"),
     [
         (BadRetriever, {}, r"dataset 'wiki'.* failed: RuntimeError: no connection to db://user:\*\*\*@host"),
@@ -110,13 +111,10 @@ def test_ids_and_scores_come_from_the_document_if_it_has_them() -> None:
     chunk = chunk_of_document(TEA, "wiki", None, ["author", "year"])
     assert (chunk["chunk_id"], chunk["similarity"], chunk["document_metadata"]) == ("tea-1", 0.4, {"author": "Bo"})
     assert chunk_of_document(RICE, "wiki", None)["similarity"] == 1.0
+    for score in (float("nan"), float("inf"), -3.0, 7.0):
+        assert 0.0 <= cast("float", chunk_of_document(RICE, "d", score)["similarity"]) <= 1.0
     same, other = chunk_of_document(RICE, "wiki", None), chunk_of_document(RICE, "news", None)
     assert same["chunk_id"] == chunk_of_document(RICE, "wiki", 0.1)["chunk_id"] != other["chunk_id"]
-
-
-@pytest.mark.parametrize("score", [float("nan"), float("inf"), -3.0, 7.0])
-def test_scores_are_numbers_from_0_to_1(score: float) -> None:
-    assert 0.0 <= chunk_of_document(RICE, "d", score)["similarity"] <= 1.0  # pyright: ignore[reportOperatorIssue]
 
 
 @each_row(
@@ -140,7 +138,11 @@ def test_hostile_metadata_is_bounded(metadata: dict[str, Any]) -> None:
     assert "\x1b" not in text
 
 
-@given(metadata=st.dictionaries(st.text(), st.recursive(st.integers() | st.floats() | st.text() | st.none(), st.lists)))
+@given(
+    metadata=st.dictionaries(
+        TEXTS, st.recursive(st.integers() | st.floats() | TEXTS | st.none(), st.lists, max_leaves=8)
+    )
+)
 def test_any_metadata_gives_a_chunk(metadata: dict[str, Any]) -> None:
     chunk = chunk_of_document(Document("text", metadata=metadata), "d", None, [*metadata][:32])
     assert to_json(chunk) == chunk

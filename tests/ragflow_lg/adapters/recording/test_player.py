@@ -141,14 +141,6 @@ async def test_agents_in_parallel_rounds_get_their_own_answers(tmp_path: Path, i
         assert (again.answer, player.problems, player.unused) == (run.answer, [], 0)
 
 
-async def test_failures_are_replayed(tmp_path: Path) -> None:
-    file = tmp_path / "r.jsonl"
-    run, events = await record(file, SHOWN, fakes(models=models(Reply(chunks=["ha"], error="it fell"))))
-    again, replayed, _ = await replay(file, SHOWN)
-    assert run.status == again.status == "failed"
-    assert replayed == events
-
-
 async def test_http_responses_are_replayed(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     invoke = node("Invoke", {"url": "http://x.test/{sys.query}", "method": "get"}, ["out"])

@@ -1,7 +1,5 @@
 """Languages and directions of texts."""
 
-import pytest
-
 from ragflow_lg.adapters.reports.languages import LANGUAGES, describe_missing, is_right_to_left, language_of
 from tests.harness.rows import each_row
 
@@ -17,7 +15,7 @@ def test_other_texts_have_no_language_of_their_own(text: str) -> None:
     assert not is_right_to_left(text)
 
 
-@pytest.mark.parametrize(("text", "expected"), [("م", True), ("12 שלום a", True), ("a م", False), ("漢", False)])
+@each_row(("text", "expected"), [("م", True), ("12 שלום a", True), ("a م", False), ("漢", False)])
 def test_the_first_letter_decides_the_direction(text: str, expected: bool) -> None:
     assert is_right_to_left(text) is expected
 

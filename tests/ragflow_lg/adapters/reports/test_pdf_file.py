@@ -18,6 +18,7 @@ from ragflow_lg.adapters.reports.report_settings import ReportSettings
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import find_cjk_font
 from ragflow_lg.services.reports import Layout
+from tests.harness.rows import each_row
 from tests.ragflow_lg.adapters.reports.hostile_texts import HOSTILE_TEXTS
 from tests.ragflow_lg.adapters.reports.written import EMPTY, PLAIN, write_with_warnings
 
@@ -131,7 +132,7 @@ def test_missing_fonts_are_named(text: str, advice: str) -> None:
     assert "font_folders" in warning
 
 
-@pytest.mark.parametrize("text", ["中文", "かな", "한국어"])
+@each_row("text", ["中文", "かな", "한국어"])
 def test_the_font_of_the_extra_needs_no_system_font(text: str) -> None:
     if find_cjk_font() is None:
         pytest.skip("The extra cjk is not installed.")
@@ -209,7 +210,7 @@ def test_typst_accepts_every_text(texts: list[str]) -> None:
     assert not [warning for warning in warnings if "Formulas" in warning]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         '#read("/etc/passwd")',
@@ -234,18 +235,16 @@ def test_code_is_shown(text: str) -> None:
     assert warnings == []
 
 
-@pytest.mark.parametrize("mark", ["**a**", "*a*", "~~a~~", "[a](https://b)", "`` ` ``", "![a](b)", "[*a*](b)"])
-@pytest.mark.parametrize("text", [".yaml", ".at(panic())", "&#46;b", "...", "(b)", "{b}", ";b", "&lbrack;b]"])
+@each_row("mark", ["**a**", "*a*", "~~a~~", "[a](https://b)", "`` ` ``", "![a](b)", "[*a*](b)"])
+@each_row("text", [".yaml", ".at(panic())", "&#46;b", "...", "(b)", "{b}", ";b", "&lbrack;b]"])
 def test_a_text_after_a_style_is_not_its_code(mark: str, text: str) -> None:
     reader, warnings = write(f"{mark}{text}")
     assert reader.pages[0].extract_text().endswith(unescape(text))
     assert warnings == []
 
 
-@pytest.mark.parametrize(
-    "text", ["- 5", "+ 5", "/ 5", "/ a: b", "= 5", "== 5", "1. a", "/", "-", "&period;b", "-5 a - b"]
-)
-@pytest.mark.parametrize("around", ["| a |\n|--|\n| {} |", "- {}", "[{}](https://b)", "**{}**"])
+@each_row("text", ["- 5", "+ 5", "/ 5", "/ a: b", "= 5", "== 5", "1. a", "/", "-", "&period;b", "-5 a - b"])
+@each_row("around", ["| a |\n|--|\n| {} |", "- {}", "[{}](https://b)", "**{}**"])
 def test_marks_in_cells_and_items_stay_text(text: str, around: str) -> None:
     marked = re.sub(r"(?<!\w)(?=[-+/=])|(?=\. )", r"\\", text)
     reader, warnings = write(around.format(marked))

@@ -34,25 +34,6 @@ RUNNING = {
 }
 
 
-async def test_rows_are_json(shop: DatabaseAccount) -> None:
-    databases = open_databases(shop)
-    (result,) = await ask(databases, "SELECT id, name, price, since FROM goods ORDER BY id LIMIT 2")
-    since = "2026-05-04 03:02:01" if shop.kind == "sqlite" else "2026-05-04"  # SQLite stores texts
-    assert result.columns == ("id", "name", "price", "since")
-    assert list(result.rows) == [
-        {"id": 1, "name": "tea", "price": 2.5, "since": since},
-        {"id": 2, "name": "jam", "price": None, "since": None},
-    ]
-
-
-async def test_statements_run_in_order_until_one_has_no_rows(shop: DatabaseAccount) -> None:
-    sql = "SELECT 1 AS a; SELECT nothing FROM goods; SELECT 2 AS b; SELECT id FROM goods WHERE id = 9; SELECT 3 AS c"
-    databases = open_databases(shop)
-    results = await ask(databases, sql)
-    assert [list(result.rows) for result in results] == [[{"a": 1}], [], [{"b": 2}], []]
-    assert "nothing" in results[1].error
-
-
 async def test_a_connection_of_the_settings_that_may_write_commits(shop: DatabaseAccount) -> None:
     databases = open_databases(shop)
     assert (databases.allows_writes("reader"), databases.allows_writes("writer")) == (False, True)
@@ -304,12 +285,6 @@ async def test_a_check_queries_the_database(shop: DatabaseAccount) -> None:
     await databases.check("reader")
     with pytest.raises(SettingsError, match=r"\[sql\.connections\.other\]"):
         await databases.check("other")
-
-
-async def test_an_unknown_connection_is_named() -> None:
-    databases = open_databases(DatabaseAccount("sqlite", "", 0, "x", ""))
-    with pytest.raises(SettingsError, match=r"\[sql\.connections\.other\]"):
-        await ask(databases, "SELECT 1", "other")
 
 
 async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ def test_everything_else_is_refused(dialect: str, sql: str) -> None:
     assert all(one["refusal"] for one in read(sql, dialect))
 
 
-@pytest.mark.parametrize("word", ["insert into t values (1)", "UPDATE t SET a = 1", "Delete from t"])
+@each_row("word", ["insert into t values (1)", "UPDATE t SET a = 1", "Delete from t"])
 def test_changes_are_refused_with_ragflows_text(word: str) -> None:
     assert read(word)[0]["refusal"] == CHANGES_REFUSED
 
@@ -40,7 +40,7 @@ def test_statements_are_split_where_the_dialect_ends_them() -> None:
     assert texts == ["SELECT ';'", "SELECT `a;b` /* ; */ FROM t", "SELECT 2"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("dialect", "sql", "sent"),
     [
         ("mysql", "SELECT 1 /*!50000 , 2 */ FROM t", "SELECT 1 FROM t"),
@@ -162,13 +162,13 @@ def test_percent_signs_are_doubled_only_for_a_driver_that_looks_for_marks() -> N
     assert bound("SELECT 5 % 2", VALUES) == ("SELECT 5 % 2", [])
 
 
-@pytest.mark.parametrize("sql", ["SELECT `value_0_` FROM t", "SELECT a_value_0_ FROM t", 'SELECT 1 AS "value_0_"'])
+@each_row("sql", ["SELECT `value_0_` FROM t", "SELECT a_value_0_ FROM t", 'SELECT 1 AS "value_0_"'])
 def test_a_reference_that_is_a_part_of_a_name_cannot_be_bound(sql: str) -> None:
     (statement,) = read(sql, "postgres" if '"' in sql else "mysql", VALUES)
     assert "where no value can stand" in statement["error"]
 
 
-@pytest.mark.parametrize("sql", [f"SELECT {'ARRAY[' * 25}1{']' * 25}", f"SELECT {'STRUCT(' * 25}1{')' * 25}"])
+@each_row("sql", [f"SELECT {'ARRAY[' * 25}1{']' * 25}", f"SELECT {'STRUCT(' * 25}1{')' * 25}"])
 async def test_sql_that_takes_long_to_read_is_read_in_a_process_that_is_killed(sql: str) -> None:
     pool = WorkerPool(1)
     task = copy(read_statements)
