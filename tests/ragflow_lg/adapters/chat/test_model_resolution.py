@@ -118,7 +118,7 @@ def test_model_settings_apply(key: str) -> None:
             "qwen-max@Tongyi-Qianwen",
             r"Set DASHSCOPE_API_KEY in the environment, or \[providers.Tongyi-Qianwen\] api_key, or api_key = ",
         ),
-        ({}, "gpt-4.1@OpenAI", r"Set OPENAI_API_KEY in the environment, or \[providers.OpenAI\] api_key_e"),
+        ({}, "gpt-4.1@OpenAI", r"Set OPENAI_API_KEY in the environment, or \[providers.OpenAI\] api_key"),
         ({}, "m@ollama", r"Set \[providers.ollama\] base_url, which is usually http://localhost:11434/v1, in the"),
         ({}, "m@GPUStack", r"Set \[providers.GPUStack\] base_url and api_key"),
         ({}, "m@Anthropic", r"Set ANTHROPIC_API_KEY in the environment, or \[providers.Anthropic\] api_key"),

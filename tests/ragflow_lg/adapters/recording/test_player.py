@@ -18,7 +18,7 @@ from ragflow_lg.services.services import Caller, Services
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolPolicies, ToolServer, ToolSettings
 from tests.fakes.agents import WIKI, page, tool_calls
 from tests.fakes.canvas import canvas, node
-from tests.fakes.mcp_servers import real_stdio, servers_of
+from tests.fakes.mcp_servers import FakeServer
 from tests.fakes.policies import Canvases
 from tests.fakes.recordings import record, replay
 from tests.fakes.regions import iteration, out
@@ -215,8 +215,9 @@ async def test_a_replay_needs_no_server(tmp_path: Path) -> None:
     components = agent_with_tools("add", "fail", "picture")
     calls = tool_calls(("add_0", {"a": 1, "b": 2}), ("add_0", {"a": 3, "b": 4}), ("fail_1", {"why": "no"}))
     replies = (calls, tool_calls(("picture_2", {})), Reply("done"))
-    async with servers_of(s=real_stdio()) as servers:
-        run, events = await record(file, components, fakes(models=models(*replies), servers=servers))
+    texts = ServerAnswer(("3",)), ServerAnswer(("7",)), ServerAnswer(("no",), is_error=True)
+    server = FakeServer(*texts, ServerAnswer((), ("image",)))
+    run, events = await record(file, components, fakes(models=models(*replies), servers={"s": server}))
     assert run.status == "succeeded", run.error
     again, replayed, player = await replay(file, components)
     assert (again.answer, again.usage) == (run.answer, run.usage)
