@@ -10,43 +10,6 @@ def flow_of(successors: Mapping[str, Sequence[str]], entry: str = "a") -> Flow:
     return Flow(NodeId(entry), {NodeId(n): [NodeId(s) for s in targets] for n, targets in successors.items()})
 
 
-A, B, C, D, E = map(NodeId, "abcde")
-DIAMOND = flow_of({"a": ["b", "c"], "b": ["d"], "c": ["d"], "d": ["e"], "e": [], "x": ["a"]})
-LOOP = flow_of({"a": ["b"], "b": ["c"], "c": ["b", "d"], "d": []})
-
-
-def test_only_reachable_nodes_are_part_of_the_flow() -> None:
-    assert DIAMOND.order == ["a", "b", "c", "d", "e"]
-    assert DIAMOND.predecessors[NodeId("d")] == ("b", "c")
-
-
-def test_the_dominator_is_the_last_node_on_every_path() -> None:
-    assert DIAMOND.dominators == {"a": "a", "b": "a", "c": "a", "d": "a", "e": "d"}
-
-
-def test_nodes_between_two_others() -> None:
-    assert set(DIAMOND.nodes_between(A, D)) == {"b", "c"}
-    assert DIAMOND.nodes_between(D, E) == []
-
-
-def test_an_ancestor_has_a_path_to_the_node() -> None:
-    assert DIAMOND.is_ancestor(A, E)
-    assert not DIAMOND.is_ancestor(B, C)
-    assert not DIAMOND.is_ancestor("x", A)
-    assert LOOP.is_ancestor(C, B)
-
-
-def test_cycles_are_found() -> None:
-    assert LOOP.cyclic == {"b", "c"}
-    assert LOOP.find_cycle([C, B]) == ["b", "c", "b"]
-    assert not DIAMOND.cyclic
-
-
-def test_a_solitary_node_has_no_node_beside_it() -> None:
-    assert DIAMOND.solitary == {"a", "d", "e"}
-    assert LOOP.solitary == frozenset()
-
-
 @each_row("seed", range(30))
 def test_order_and_dominators_hold_in_random_graphs(seed: int) -> None:
     chance = random.Random(seed)

@@ -1,11 +1,5 @@
-from typing import Any
-
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.component.plan import Region
-from ragflow_lg.dsl_compiler.compiler import run_passes
-from ragflow_lg.dsl_compiler.diagnostics import Reporter
-from ragflow_lg.dsl_compiler.draft import Draft
-from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, plan_of, switch, text
+from tests.fakes.canvas import canvas, diagnostics_of, node, plan_of, text
 from tests.fakes.regions import out, play_run, runner_of
 
 ITERATION = {
@@ -17,46 +11,9 @@ ITERATION = {
 }
 
 
-def test_the_body_consists_of_nodes_with_the_parent() -> None:
-    draft = run_passes(Draft(canvas(ITERATION), "", CATALOG), Reporter())
-    region = draft.regions[NodeId("it")]
-    assert (region.item, region.body, region.start) == ("item", ("body", "last"), ("body",))
-
-
-def test_a_region_without_item_node_starts_at_nodes_without_predecessor() -> None:
-    components = {key: value for key, value in ITERATION.items() if key != "item"}
-    draft = run_passes(Draft(canvas(components), "", CATALOG), Reporter())
-    assert draft.regions[NodeId("it")].start == ("body",)
-
-
 def test_an_edge_back_to_the_item_node_is_not_a_cycle() -> None:
     components = {**ITERATION, "last": text(["item"], parent_id="it")}
     assert not diagnostics_of(canvas(components), "flow-cycle")
-
-
-def region(**body: Any) -> Region:
-    """Return the region of a Loop whose item node leads to ``a``."""
-    inside = {name: {**component, "parent_id": "lp"} for name, component in body.items()}
-    item = {"li": node("LoopItem", {}, ["a"], parent_id="lp")}
-    loop = {"lp": node("Loop", {"maximum_loop_count": 3}, ["out"]), "out": text()}
-    return plan_of(canvas({**loop, **item, **inside})).regions[NodeId("lp")]
-
-
-def test_the_last_node_of_a_line_or_of_exclusive_branches_closes_the_round() -> None:
-    line = region(a=text(["b"]), b=text())
-    assert (line.closers, line.needs_closing) == ({"a", "b"}, False)
-    branches = region(a=switch(["b"], ["c"]), b=text(["d"]), c=text(["d"]), d=text())
-    assert not branches.needs_closing
-
-
-def test_branches_that_may_run_together_need_a_node_that_closes_the_round() -> None:
-    uneven = region(a=text(["b", "c"]), b=text(), c=text(["d"]), d=text())
-    assert uneven.closers == {"a"}
-    assert uneven.needs_closing
-    diamond = region(a=text(["b", "c"]), b=text(["d"]), c=text(["d"]), d=text())
-    assert diamond.closers == {"a", "d"}
-    cycle = region(a=text(["b"]), b=switch(["a"], ["c"]), c=text())
-    assert cycle.closers == set()
 
 
 def test_exits_of_a_body_are_recorded_at_every_level() -> None:

@@ -1,5 +1,3 @@
-from ragflow_lg.base.ids import NodeId
-from ragflow_lg.dsl_compiler.passes.order_nodes import UNREACHED
 from tests.fakes.canvas import canvas, diagnostics_of, node, plan_of, switch, text
 
 
@@ -26,16 +24,6 @@ def test_a_begin_with_invalid_params_is_not_reported_as_missing() -> None:
     document = canvas({"begin": node("Begin", {"mode": "sideways"}, ["a"]), "a": text()})
     assert diagnostics_of(document, "params-invalid")
     assert not diagnostics_of(document, "begin-missing")
-
-
-def test_nodes_are_ranked_breadth_first_in_the_order_of_targets() -> None:
-    components = {"s": switch(["b", "a"], ["c"]), "a": text(["z"]), "b": text(), "c": text(), "z": text()}
-    ranks = {id_: node.rank for id_, node in plan_of(canvas(components)).nodes.items()}
-    assert ranks == {"begin": 0, "s": 1, "b": 2, "a": 3, "c": 4, "z": 5}
-
-
-def test_an_unreachable_node_has_no_rank() -> None:
-    assert plan_of(canvas({"a": text(), "island": text()})).nodes[NodeId("island")].rank == UNREACHED
 
 
 def test_a_cycle_with_an_exit_is_a_warning_with_its_path() -> None:

@@ -11,6 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.dsl_compiler import check_canvas, compile_canvas, upgrade_source
+from ragflow_lg.dsl_compiler.editor_graph import TYPES
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.wire.wire_events import Message
 from ragflow_lg.services.chat import ChatRequest
@@ -19,7 +20,7 @@ from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.corpus import AnyKnowledge, EmptyHttp
-from tests.harness.editor_graph import TYPES, save_params
+from tests.harness.editor_graph import save_params
 from tests.harness.rows import each_row
 
 FOLDER = FIXTURES / "canvas" / "legacy"
