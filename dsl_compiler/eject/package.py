@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from string import Template
 from typing import Any
 
 from msgspec import Struct
@@ -21,104 +23,6 @@ from ragflow_lg.dsl_compiler.eject.python_literals import comment, literal, quot
 from ragflow_lg.dsl_compiler.eject.python_names import name_nodes, package_name
 from ragflow_lg.dsl_compiler.passes.bind_components import EDITOR_KEYS
 from ragflow_lg.dsl_compiler.passes.bind_globals import SYSTEM_DEFAULTS
-
-_GRAPH_TEST = '''"""Tests of the graph."""
-
-from {package}.graph import build_canvas
-
-
-def test_the_canvas_compiles() -> None:
-    canvas = build_canvas()
-    assert len(canvas.compile().plan.nodes) == len(canvas.nodes)
-'''
-
-_RECORDING_TEST = '''"""Plays the recorded runs in tests/recordings."""
-
-import asyncio
-import json
-from pathlib import Path
-from typing import Any
-
-import pytest
-from ragflow_lg.ejected import open_services
-
-from {package}.graph import build_canvas
-
-FOLDER = Path(__file__).parent / "recordings"
-
-
-async def play(name: str, request: Any) -> Any:
-    """Return the state after the turn of a recording."""
-    async with open_services(recording=FOLDER / f"{{name}}.jsonl") as services:
-        return await build_canvas().compile(services=services).ainvoke(request)
-
-
-@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.jsonl")))
-def test_a_recorded_run_has_the_same_outputs(name: str) -> None:
-    expected = json.loads((FOLDER / f"{{name}}.json").read_text("utf-8"))
-    state = asyncio.run(play(name, expected["request"]))
-    assert {{id_: entry for id_, entry in state["outputs"].items() if entry}} == expected["outputs"]
-    assert state["messages"][-1]["content"] == expected["answer"]
-'''
-
-_PROJECT = """[project]
-name = {name}
-version = "0.1.0"
-description = {description}
-requires-python = ">=3.11"
-dependencies = ["ragflow-lg=={version}"]
-
-[project.optional-dependencies]
-dev = ["pyright", "pytest", "ruff"]
-
-[build-system]
-requires = ["setuptools>=77"]
-build-backend = "setuptools.build_meta"
-
-[tool.setuptools.packages.find]
-include = [{package}, {subpackages}]
-
-[tool.ruff]
-line-length = 100
-
-[tool.ruff.lint]
-select = ["E4", "E7", "E9", "F", "I"]
-
-[tool.pyright]
-typeCheckingMode = "strict"
-"""
-
-_README = """# {title}
-
-A LangGraph graph, written by `ragflow-lg canvas eject` from a RAGFlow canvas. The code is yours: change it as you like.
-
-```python
-import asyncio
-
-from {package}.graph import build_canvas
-
-
-async def main() -> None:
-    graph = build_canvas().compile(model="demo")
-    state = await graph.ainvoke({{"query": "Hello"}})
-    print(state["messages"][-1]["content"])
-
-
-asyncio.run(main())
-```
-
-Without `model="demo"`, the graph opens the models, datasets and tools of your `ragflow-lg.toml`.
-
-| file | contents |
-| --- | --- |
-| `{package}/graph.py` | the nodes and edges, and the variables |
-| `{package}/nodes/` | the nodes, with their prompts and params |
-| `tests/` | tests; run them with `pytest` |
-
-| node | component | title |
-| --- | --- | --- |
-{rows}
-{environment}"""
 
 _ENVIRONMENT = """
 ## Environment
@@ -168,13 +72,19 @@ def eject_canvas(
         f"{package}/nodes/__init__.py": '"""The nodes of the graph."""\n',
         f"{package}/graph.py": _write_graph(package, plan, draft.components, names, environment),
         "pyproject.toml": _write_project(package, plan, version),
-        "tests/test_graph.py": _GRAPH_TEST.format(package=package),
+        "tests/test_graph.py": _fill("test_graph", package=package),
         "README.md": _write_readme(package, plan, names, environment),
     }
     if has_recordings:
-        files["tests/test_recordings.py"] = _RECORDING_TEST.format(package=package)
+        files["tests/test_recordings.py"] = _fill("test_recordings", package=package)
     ids = {str(id_): name for id_, name in names.items()}
     return EjectedPackage(package, dict(sorted(files.items())), ids, environment.secrets)
+
+
+def _fill(template: str, /, **values: str) -> str:
+    """Return the text of a template with its values."""
+    text = (Path(__file__).parent / "templates" / f"{template}.txt").read_text("utf-8")
+    return Template(text).substitute(values)
 
 
 def _refusal(node: PlanNode) -> Diagnostic:
@@ -257,7 +167,8 @@ def _write_graph(
 
 def _write_project(package: str, plan: Plan, version: str) -> str:
     description = comment(plan.title) or "A graph from a RAGFlow canvas."
-    return _PROJECT.format(
+    return _fill(
+        "pyproject",
         name=json.dumps(package.replace("_", "-")),
         description=json.dumps(description, ensure_ascii=False),
         version=version,
@@ -269,7 +180,8 @@ def _write_project(package: str, plan: Plan, version: str) -> str:
 def _write_readme(package: str, plan: Plan, names: Mapping[NodeId, str], environment: Environment) -> str:
     nodes = plan.nodes.values()
     secrets = "".join(f"| `{name}` |\n" for name in sorted(environment.secrets))
-    return _README.format(
+    return _fill(
+        "readme",
         title=_cell(plan.title) or package,
         package=package,
         rows="\n".join(f"| `{names[n.id]}` | {n.spec.name} | {_cell(n.title or n.id)} |" for n in nodes),
