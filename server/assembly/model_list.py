@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from ragflow_lg.adapters.chat.model_resolution import DEMO, ModelSettings, parse_llm_id
+from ragflow_lg.adapters.chat.chat_settings import DEMO, ModelSettings
+from ragflow_lg.adapters.chat.model_resolution import parse_llm_id
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings
+    from ragflow_lg.adapters.chat.chat_settings import ChatModelSettings
     from ragflow_lg.server.settings import Settings
 
 ModelKind: TypeAlias = Literal["chat", "vision", "embedding", "rerank"]

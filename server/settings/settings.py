@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr, create_model
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from typing_extensions import TypedDict
 
-from ragflow_lg.adapters.chat.model_resolution import DEMO, ChatModelSettings, ModelSettings, ProviderSettings
+from ragflow_lg.adapters.chat.chat_settings import DEMO, ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.model_endpoint import EmbeddingSettings
 from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model

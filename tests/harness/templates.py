@@ -22,7 +22,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
+from ragflow_lg.adapters.chat.chat_settings import ChatModelSettings, ProviderSettings
+from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.adapters.code.code_settings import CodeSettings
 from ragflow_lg.adapters.code.sandbox_choice import find_sandbox
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient

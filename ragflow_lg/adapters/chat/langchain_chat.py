@@ -10,7 +10,8 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, MakeChat, OpenAIChat
+from ragflow_lg.adapters.chat.chat_settings import ModelSettings
+from ragflow_lg.adapters.chat.openai_chat import Endpoint, MakeChat, OpenAIChat
 from ragflow_lg.adapters.chat.openai_messages import tool_definition, write_messages
 from ragflow_lg.adapters.model_families.client_failures import ClientFailure
 from ragflow_lg.adapters.model_families.families import FAMILIES
@@ -102,10 +103,10 @@ class FamilyChat(LangChainChat):
 
     requires_finish_reason = True
 
-    def __init__(self, model: str, endpoint: Endpoint, capabilities: Capabilities) -> None:
+    def __init__(self, model: str, endpoint: Endpoint, settings: ModelSettings) -> None:
         """Initialize. The endpoint must have a family."""
         assert endpoint.family is not None
-        super().__init__(model, endpoint, capabilities)
+        super().__init__(model, endpoint, settings)
         self._family = endpoint.family
 
     async def stream(self, request: ChatRequest) -> AsyncIterator[ChatDelta]:

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from ragflow_lg.adapters.chat.chat_settings import DEMO, ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.chat.demo_chat import DemoChat
-from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, MakeChat, OpenAIChat
+from ragflow_lg.adapters.chat.openai_chat import Endpoint, MakeChat, OpenAIChat
 from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model
 from ragflow_lg.adapters.model_families.families import FAMILIES, open_family
 from ragflow_lg.adapters.model_families.model_family import FamilyEndpoint, ModelFamily
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatModel
-
-DEMO = "demo"
-"""The ``llm_id``, or the provider, of the model that needs neither a key nor network access."""
 
 _KEY_SETTING = 'api_key, or api_key = { env = "VARIABLE" },'
 
@@ -51,59 +49,6 @@ def parse_llm_id(llm_id: str) -> ModelName:
         model, rest = f"@{rest[0]}", rest[1:]
     provider = rest[-1].partition("#")[0] if rest else ""
     return ModelName(model.partition("___")[0], rest[0] if len(rest) > 1 else "", provider)
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderSettings:
-    """The settings for one endpoint. Without ``client``, its provider and address say which API it has."""
-
-    base_url: str = ""
-    """``""`` for a known provider's default."""
-    api_key: str = field(default="", repr=False)
-    models: tuple[str, ...] = ()
-    """Models from this provider that a canvas may name without the provider."""
-    timeout_s: float = 600.0
-    idle_timeout_s: float = 120.0
-    max_retries: int = 2
-    concurrency: int = 64
-    counts_streams: bool = True
-    client: str = ""
-    """Name of a family in `ragflow_lg.adapters.model_families` or of an installed LangChain client."""
-    key_problem: str = ""
-    """Why there is no key although the settings say where it is: the end of a sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
-    """The settings for one model; None means the default. Prices are per million tokens, in any currency."""
-
-    context_tokens: int | None = None
-    has_vision: bool | None = None
-    has_tools: bool | None = None
-    has_schemas: bool | None = None
-    sends_max_tokens: bool = False
-    input_price: float = 0.0
-    output_price: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class ChatModelSettings:
-    """All chat model settings.
-
-    ``providers`` are looked up by ``instance@Provider``, then by the last part of the ``llm_id``, ignoring case;
-    ``known_providers`` replace missing ones. ``models`` are looked up by the whole ``llm_id``, then ``model@Provider``,
-    then the model name. ``override_model`` replaces the model of every request.
-    """
-
-    default_model: str = DEMO
-    override_model: str = ""
-    providers: Mapping[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
-    known_providers: Mapping[str, ProviderSettings] = field(default_factory=dict[str, ProviderSettings])
-    models: Mapping[str, ModelSettings] = field(default_factory=dict[str, ModelSettings])
-    tenant: str = ""
-    """The tenant that may use no other providers, or ``""``. For error messages."""
-    shared: tuple[str, ...] = ("*",)
-    """What the tenant may use of the providers: patterns of their names, or of ``model@Provider``, ignoring case."""
 
 
 class ConfiguredModels:
@@ -137,16 +82,7 @@ class ConfiguredModels:
         plain_name = provider_name.rpartition("@")[2]
         candidates = (self._settings.models.get(key) for key in (llm_id, f"{name.model}@{plain_name}", name.model))
         model = next((settings for settings in candidates if settings is not None), ModelSettings())
-        capabilities = Capabilities(
-            model.context_tokens,
-            has_vision=model.has_vision is not False,
-            has_tools=model.has_tools is not False,
-            has_schemas=model.has_schemas,
-            sends_max_tokens=model.sends_max_tokens,
-            input_price=model.input_price,
-            output_price=model.output_price,
-        )
-        return _chat_class(self._endpoints[provider_name])(name.model, self._endpoints[provider_name], capabilities)
+        return _chat_class(self._endpoints[provider_name])(name.model, self._endpoints[provider_name], model)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -232,7 +168,7 @@ def _endpoint(llm_id: str, name: str, provider: ProviderSettings) -> Endpoint:
     known, section = provider_of_model(f"@{name}"), _section(name)
     family = provider.client or (known[1].family_at(provider.base_url) if known else "openai")
     if provider.client and (make_chat := _installed_client(provider.client)):
-        return _build_endpoint(name, provider.base_url, provider, make_chat)
+        return Endpoint(name, provider, make_chat)
     base_url = provider.base_url or (known[1].base_url if known else "")
     if not base_url:
         raise _unusable(llm_id, f"the provider {name!r} has no address", f"{section} base_url")
@@ -243,10 +179,10 @@ def _endpoint(llm_id: str, name: str, provider: ProviderSettings) -> Endpoint:
         if provider.key_problem:
             raise _unusable(llm_id, provider.key_problem, f"the key there, correct {section} api_key", verb="Put")
         raise _unusable(llm_id, f"the provider {name!r} has no key", f"{section} {_KEY_SETTING}")
+    opened: ModelFamily | None = None
     if family in FAMILIES:
         opened = open_family(family, FamilyEndpoint(base_url, provider.api_key, provider.timeout_s))
-        return _build_endpoint(name, base_url, provider, family=opened)
-    return _build_endpoint(name, base_url, provider)
+    return Endpoint(name, replace(provider, base_url=base_url), family=opened)
 
 
 def _installed_client(name: str) -> MakeChat | None:
@@ -254,27 +190,6 @@ def _installed_client(name: str) -> MakeChat | None:
     from ragflow_lg.adapters.chat.langchain_chat import load_client, named_client
 
     return None if name in FAMILIES and named_client(name) is None else load_client(name)
-
-
-def _build_endpoint(
-    name: str,
-    base_url: str,
-    provider: ProviderSettings,
-    make_chat: MakeChat | None = None,
-    family: ModelFamily | None = None,
-) -> Endpoint:
-    return Endpoint(
-        name,
-        base_url,
-        provider.api_key,
-        timeout_s=provider.timeout_s,
-        idle_timeout_s=provider.idle_timeout_s,
-        max_retries=provider.max_retries,
-        concurrency=provider.concurrency,
-        counts_streams=provider.counts_streams,
-        make_chat=make_chat,
-        family=family,
-    )
 
 
 def _section(provider: str) -> str:

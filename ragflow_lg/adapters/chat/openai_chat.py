@@ -11,10 +11,10 @@ from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.chat.answer_ends import end_reason, read_end
+from ragflow_lg.adapters.chat.chat_settings import ModelSettings, ProviderSettings
 from ragflow_lg.adapters.chat.model_rules import adapt_request, find_unsent
 from ragflow_lg.adapters.chat.model_windows import ask_for_window, find_window, is_about_length
 from ragflow_lg.adapters.chat.openai_messages import (
@@ -58,21 +58,6 @@ _LONGEST_PAUSE_S = 60.0
 """A request is not retried if the endpoint asks for a longer pause."""
 
 
-class Capabilities(Struct, frozen=True):
-    """The capabilities of a model and its prices per million tokens."""
-
-    context_tokens: int | None
-    """None if the settings do not say it: then the server is asked for it."""
-    has_vision: bool = True
-    has_tools: bool = True
-    has_schemas: bool | None = None
-    """None if the server has to be asked."""
-    sends_max_tokens: bool = False
-    """Whether it gets the ``max_tokens`` of the canvas. RAGFlow sends none."""
-    input_price: float = 0.0
-    output_price: float = 0.0
-
-
 class Endpoint:
     """An OpenAI-compatible endpoint with its timeouts and connections.
 
@@ -84,31 +69,18 @@ class Endpoint:
     def __init__(
         self,
         provider: str,
-        base_url: str,
-        api_key: str = "",
-        *,
-        timeout_s: float = 600.0,
-        idle_timeout_s: float = 120.0,
-        max_retries: int = 2,
-        concurrency: int = 64,
-        counts_streams: bool = True,
+        settings: ProviderSettings,
         make_chat: MakeChat | None = None,
         family: ModelFamily | None = None,
     ) -> None:
-        """``counts_streams`` requests token counts for streamed answers, which some servers do not support.
-
-        ``make_chat`` or ``family`` creates a model's LangChain client if it is not the client for OpenAI.
-        """
+        """``make_chat`` or ``family`` creates a model's LangChain client if it is not the client for OpenAI."""
         self.provider = provider
-        self.base_url = base_url
-        self.timeout_s = timeout_s
-        self.idle_timeout_s = idle_timeout_s
-        self.max_retries = max_retries
-        self.permits = asyncio.Semaphore(concurrency)
-        self._counts_streams = counts_streams
+        self.base_url = settings.base_url
+        self.settings = settings
+        self.permits = asyncio.Semaphore(settings.concurrency)
         self.family = family
         self._make = make_chat
-        self._api_key = api_key
+        self._api_key = settings.api_key
         self._lock = asyncio.Lock()
         self._connections: httpx.AsyncClient | None = None
         self._chats: dict[str, Any] = {}
@@ -143,24 +115,26 @@ class Endpoint:
     def _open_connections(self) -> httpx.AsyncClient:
         from ragflow_lg.adapters.chat.openai_client import open_connections
 
-        return open_connections(self.timeout_s)
+        return open_connections(self.settings.timeout_s)
 
     def _make_chat(self, model: str) -> Any:
         if self.family is not None:
             return self.family.make_chat(model)
         if self._make is not None:
-            return self._make(model=model, base_url=self.base_url, api_key=self._api_key, timeout_s=self.timeout_s)
+            return self._make(
+                model=model, base_url=self.base_url, api_key=self._api_key, timeout_s=self.settings.timeout_s
+            )
         from ragflow_lg.adapters.chat.openai_client import make_chat, open_connections
 
         if self._connections is None:
-            self._connections = open_connections(self.timeout_s)
+            self._connections = open_connections(self.settings.timeout_s)
         return make_chat(
             model,
             self._connections,
             base_url=self.base_url,
             api_key=self._api_key,
-            timeout_s=self.timeout_s,
-            counts_streams=self._counts_streams,
+            timeout_s=self.settings.timeout_s,
+            counts_streams=self.settings.counts_streams,
         )
 
     @property
@@ -194,26 +168,26 @@ class OpenAIChat:
     requires_finish_reason = True
     """Whether a streamed answer without a finish reason counts as interrupted."""
 
-    def __init__(self, model: str, endpoint: Endpoint, capabilities: Capabilities) -> None:
+    def __init__(self, model: str, endpoint: Endpoint, settings: ModelSettings) -> None:
         self.model = model
         self.name = f"{model}@{endpoint.provider}"
-        self.has_vision = capabilities.has_vision
-        self.has_tools = capabilities.has_tools
-        self.has_schemas = capabilities.has_schemas is True
-        self.tries_schemas = capabilities.has_schemas is None and endpoint.is_openai_compatible
+        self.has_vision = settings.has_vision is not False
+        self.has_tools = settings.has_tools is not False
+        self.has_schemas = settings.has_schemas is True
+        self.tries_schemas = settings.has_schemas is None and endpoint.is_openai_compatible
         """Whether a schema is sent and its refusal remembered; requests have it in their prompt as well."""
-        self._capabilities = capabilities
+        self._settings = settings
         self.endpoint = endpoint
 
     @property
     def context_tokens(self) -> int:
         """The window of the settings, else what the server has told, else the default."""
-        known = self._capabilities.context_tokens or self.endpoint.windows.get(self.model)
+        known = self._settings.context_tokens or self.endpoint.windows.get(self.model)
         return known or DEFAULT_CONTEXT_TOKENS
 
     async def learn_window(self) -> int | None:
         """Return the window that the server tells for this model; None if the settings say it, or nobody does."""
-        return None if self._capabilities.context_tokens else await self.endpoint.learn_window(self.model)
+        return None if self._settings.context_tokens else await self.endpoint.learn_window(self.model)
 
     def window_setting(self, tokens: int | str) -> str:
         """Return the setting for a window."""
@@ -243,11 +217,11 @@ class OpenAIChat:
 
     async def _complete(self, request: ChatRequest) -> ChatAnswer:
         chat = await self.chat(request)
-        for attempt in range(self.endpoint.max_retries + 1):
+        for attempt in range(self.endpoint.settings.max_retries + 1):
             try:
                 async with self.endpoint.permits:
                     with self.failures():
-                        async with asyncio.timeout(self.endpoint.timeout_s):
+                        async with asyncio.timeout(self.endpoint.settings.timeout_s):
                             answer: Any = await chat.ainvoke(self.messages(request), **self.options(request))
                             return self._answer(answer)
             except ServiceError as error:
@@ -266,7 +240,7 @@ class OpenAIChat:
         if self.tries_schemas:
             request = replace(request, schema=None)
         chat = await self.chat(request)
-        for attempt in range(self.endpoint.max_retries + 1):
+        for attempt in range(self.endpoint.settings.max_retries + 1):
             has_begun = False
             try:
                 async with self.endpoint.permits, aclosing(self._pieces(chat, request)) as pieces:
@@ -285,7 +259,7 @@ class OpenAIChat:
 
     async def _pause(self, error: ServiceError, attempt: int) -> None:
         """Wait before the next attempt, at least as long as the endpoint asks. Raise ``error`` after the last one."""
-        is_last = attempt >= self.endpoint.max_retries
+        is_last = attempt >= self.endpoint.settings.max_retries
         if is_last or not error.is_retryable or error.retry_after_s > _LONGEST_PAUSE_S:
             raise error
         backoff_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt) * random.uniform(0.5, 1.0)
@@ -298,7 +272,7 @@ class OpenAIChat:
         end: AnswerEnd = ""
         has_ended = not self.requires_finish_reason
         loop = asyncio.get_running_loop()
-        remaining_s = limit_s = self.endpoint.timeout_s
+        remaining_s = limit_s = self.endpoint.settings.timeout_s
         try:
             while True:
                 start = loop.time()
@@ -313,7 +287,7 @@ class OpenAIChat:
                 end = end or self._end(chunk)
                 has_ended = has_ended or self.is_end(chunk) or end == "content_filter"
                 remaining_s -= loop.time() - start
-                limit_s = self.endpoint.idle_timeout_s
+                limit_s = self.endpoint.settings.idle_timeout_s
                 if reasoning := self.reasoning(chunk):
                     yield ChatDelta(reasoning, is_thinking=True)
                 if text := str(chunk.text):
@@ -352,7 +326,7 @@ class OpenAIChat:
     def _usage(self, message: Any) -> Usage:
         counts: Mapping[str, int] = message.usage_metadata or {}
         read, written = (_count(counts.get(name)) for name in ("input_tokens", "output_tokens"))
-        prices = self._capabilities
+        prices = self._settings
         cost = (read * prices.input_price + written * prices.output_price) / 1_000_000
         return Usage(read, written, 1, cost)
 
@@ -362,12 +336,12 @@ class OpenAIChat:
 
     def adapt(self, request: ChatRequest) -> tuple[ChatRequest, dict[str, Any]]:
         """Return the request with the parameters that its model takes, and what its body says about thinking."""
-        sends_max_tokens = self._capabilities.sends_max_tokens
+        sends_max_tokens = self._settings.sends_max_tokens
         return adapt_request(request, self.endpoint.provider, self.model, sends_max_tokens=sends_max_tokens)
 
     def find_unsent(self, sampling: Mapping[str, Any]) -> list[str]:
         """Return the sampling parameters that are not sent to this model as the canvas says."""
-        sends_max_tokens = self._capabilities.sends_max_tokens
+        sends_max_tokens = self._settings.sends_max_tokens
         return find_unsent(sampling, self.endpoint.provider, self.model, sends_max_tokens=sends_max_tokens)
 
     def options(self, request: ChatRequest) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
+from ragflow_lg.adapters.chat.chat_settings import ChatModelSettings, ProviderSettings
+from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders

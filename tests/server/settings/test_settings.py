@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ModelSettings, ProviderSettings
+from ragflow_lg.adapters.chat.chat_settings import ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.base.errors import SettingsError

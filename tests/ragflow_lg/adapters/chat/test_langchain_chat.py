@@ -7,9 +7,10 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 
 from ragflow_lg.adapters.chat import langchain_chat
+from ragflow_lg.adapters.chat.chat_settings import ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.chat.langchain_chat import LangChainChat, load_client
-from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
-from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, MakeChat
+from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
+from ragflow_lg.adapters.chat.openai_chat import Endpoint, MakeChat
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.chat import ChatModel, ChatRequest, ToolSchema, Usage
 from tests.harness.rows import each_row
@@ -54,8 +55,8 @@ def model_with(*answers: Any, max_retries: int = 0) -> tuple[ChatModel, Fake]:
             yield answer
 
     fake = Fake(messages=messages())
-    endpoint = Endpoint("Zoo", "", "secret-key", max_retries=max_retries, make_chat=factory_of(fake))
-    return LangChainChat("ara", endpoint, Capabilities(1000, input_price=1_000_000)), fake
+    endpoint = Endpoint("Zoo", ProviderSettings("", "secret-key", max_retries=max_retries), factory_of(fake))
+    return LangChainChat("ara", endpoint, ModelSettings(1000, input_price=1_000_000)), fake
 
 
 async def test_requests_use_the_langchain_api() -> None:
@@ -88,7 +89,7 @@ async def test_a_client_that_does_not_stream_answers_in_one_piece() -> None:
             yield AIMessage("whole", tool_calls=[call])
 
     whole = Whole(messages=iter([]))
-    model = LangChainChat("ara", Endpoint("Zoo", "", make_chat=factory_of(whole)), Capabilities(1000))
+    model = LangChainChat("ara", Endpoint("Zoo", ProviderSettings(), factory_of(whole)), ModelSettings(1000))
     deltas = [delta async for delta in model.stream(REQUEST)]
     assert ([d.text for d in deltas], [c.name for c in deltas[-1].calls]) == (["whole", ""], ["look"])
 
@@ -107,8 +108,8 @@ async def test_any_exception_becomes_a_service_error_without_the_key(status: int
 async def test_the_error_of_a_client_without_tools_names_the_setting() -> None:
     model = LangChainChat(
         "ara",
-        Endpoint("Zoo", "", make_chat=factory_of(GenericFakeChatModel(messages=iter([AIMessage("x")])))),
-        Capabilities(1000),
+        Endpoint("Zoo", ProviderSettings(), factory_of(GenericFakeChatModel(messages=iter([AIMessage("x")])))),
+        ModelSettings(1000),
     )
     with pytest.raises(ServiceError, match="set has_tools = false"):
         await model.complete(_with_tool())
@@ -134,7 +135,7 @@ def test_clients_are_loaded_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_prompts_of_role_system_continue_the_system_prompt() -> None:
-    chat = LangChainChat("m", Endpoint("Zoo", "http://zoo.test"), Capabilities(None))
+    chat = LangChainChat("m", Endpoint("Zoo", ProviderSettings("http://zoo.test")), ModelSettings(None))
     messages = ({"role": "system", "content": "Be brief."}, {"role": "user", "content": "q"})
     for system, expected in (("Be kind.", "Be kind.\n\nBe brief."), ("", "Be brief.")):
         sent = chat.messages(ChatRequest(system, messages))

@@ -2,15 +2,9 @@ from typing import Any
 
 import pytest
 
+from ragflow_lg.adapters.chat.chat_settings import ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.chat.demo_chat import DemoChat
-from ragflow_lg.adapters.chat.model_resolution import (
-    ChatModelSettings,
-    ConfiguredModels,
-    ModelName,
-    ModelSettings,
-    ProviderSettings,
-    parse_llm_id,
-)
+from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels, ModelName, parse_llm_id
 from ragflow_lg.adapters.chat.openai_chat import OpenAIChat
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatModel, ChatRequest

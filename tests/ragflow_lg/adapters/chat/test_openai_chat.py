@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, OpenAIChat
+from ragflow_lg.adapters.chat.chat_settings import ModelSettings, ProviderSettings
+from ragflow_lg.adapters.chat.openai_chat import Endpoint, OpenAIChat
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.server.devtools.mock_llm.rules import Reply
 from ragflow_lg.services.chat import ChatDelta, ChatRequest, ToolCall, ToolSchema, Usage
@@ -24,9 +25,9 @@ HELLO = ChatRequest("Be kind.", ({"role": "user", "content": "hello"},))
 async def mock_endpoint(*replies: Reply, model: str = "m", **limits: Any) -> AsyncGenerator[tuple[MockLLM, OpenAIChat]]:
     async with MockLLM(replies or [reply("ok", usage=False)]) as server:
         options: dict[str, Any] = {"max_retries": 0, **limits}
-        endpoint = Endpoint("Test", server.base_url, KEY, **options)
+        endpoint = Endpoint("Test", ProviderSettings(server.base_url, KEY, **options))
         try:
-            yield server, OpenAIChat(model, endpoint, Capabilities(100, input_price=1.0, output_price=2.0))
+            yield server, OpenAIChat(model, endpoint, ModelSettings(100, input_price=1.0, output_price=2.0))
         finally:
             await endpoint.aclose()
 
@@ -100,8 +101,8 @@ async def test_options_reach_the_endpoint_under_the_names_it_knows() -> None:
 
 
 def test_openai_gets_the_newer_name_of_max_tokens() -> None:
-    capabilities = Capabilities(1, sends_max_tokens=True)
-    chat = OpenAIChat("m", Endpoint("OpenAI", "https://api.openai.com/v1", KEY), capabilities)
+    capabilities = ModelSettings(1, sends_max_tokens=True)
+    chat = OpenAIChat("m", Endpoint("OpenAI", ProviderSettings("https://api.openai.com/v1", KEY)), capabilities)
     options = chat.options(ChatRequest("", (), sampling={"max_tokens": 7}))
     assert options == {"max_completion_tokens": 7}
 
@@ -207,8 +208,8 @@ async def test_an_interrupted_stream_yields_its_chunks_then_an_error(failure: Re
 async def test_an_unreachable_endpoint_is_a_retryable_error() -> None:
     async with MockLLM() as server:
         address = server.base_url
-    endpoint = Endpoint("Test", address.replace("//", "//me:secret@"), KEY, max_retries=0)
-    chat = OpenAIChat("m", endpoint, Capabilities(1))
+    endpoint = Endpoint("Test", ProviderSettings(address.replace("//", "//me:secret@"), KEY, max_retries=0))
+    chat = OpenAIChat("m", endpoint, ModelSettings(1))
     with pytest.raises(ServiceError, match="cannot be reached") as caught:
         await chat.complete(HELLO)
     assert caught.value.is_retryable
@@ -259,10 +260,10 @@ async def test_a_cancelled_call_is_cancelled_not_failed() -> None:
 
 async def test_all_models_of_an_endpoint_share_its_connections() -> None:
     async with mock_endpoint() as (server, _):
-        endpoint = Endpoint("Test", server.base_url, "")
+        endpoint = Endpoint("Test", ProviderSettings(server.base_url))
         for number in range(70):
             await endpoint.chat(f"m{number}")
-        assert (await OpenAIChat("m0", endpoint, Capabilities(1)).complete(HELLO)).text == "ok"
+        assert (await OpenAIChat("m0", endpoint, ModelSettings(1)).complete(HELLO)).text == "ok"
         assert server.requests[0].body["model"] == "m0"
         await endpoint.aclose()
         await endpoint.aclose()
@@ -288,7 +289,7 @@ async def test_tools_are_sent_and_calls_are_merged_from_chunks() -> None:
         schema={"type": "object"},
     )
     async with mock_endpoint(reply("so ", calls=CALLS, cut_names=2, cut_arguments=5)) as (server, known):
-        chat = OpenAIChat("m", known.endpoint, Capabilities(100, has_schemas=True))
+        chat = OpenAIChat("m", known.endpoint, ModelSettings(100, has_schemas=True))
         whole = await chat.complete(request)
         pieces = [delta async for delta in chat.stream(request)]
     expected = [ToolCall("call_1", "look", '{"q": "a long one"}'), ToolCall("call_2", "look", "no json")]
@@ -373,7 +374,7 @@ async def test_a_schema_is_sent_until_the_server_refuses_it() -> None:
         assert (await chat.complete(ASKED)).text == "one"
         assert (await chat.complete(ASKED)).text == "two"
         assert ["response_format" in request.body for request in server.requests] == [True, False, False]
-        assert (await OpenAIChat("other", chat.endpoint, Capabilities(None)).complete(ASKED)).text == "three"
+        assert (await OpenAIChat("other", chat.endpoint, ModelSettings(None)).complete(ASKED)).text == "three"
         assert "response_format" in server.requests[-1].body
 
 
@@ -388,11 +389,11 @@ async def test_a_refusal_with_another_cause_is_not_remembered() -> None:
 
 async def test_the_setting_decides_whether_a_schema_is_sent() -> None:
     async with mock_endpoint(reply(status=400, error="no"), reply("ok")) as (_, chat):
-        forced = OpenAIChat("m", chat.endpoint, Capabilities(None, has_schemas=True))
+        forced = OpenAIChat("m", chat.endpoint, ModelSettings(None, has_schemas=True))
         assert (forced.has_schemas, forced.tries_schemas) == (True, False)
         with pytest.raises(ServiceError):
             await forced.complete(ASKED)
-        never = OpenAIChat("m", chat.endpoint, Capabilities(None, has_schemas=False))
+        never = OpenAIChat("m", chat.endpoint, ModelSettings(None, has_schemas=False))
         assert (never.has_schemas, never.tries_schemas) == (False, False)
 
 
@@ -405,7 +406,7 @@ async def test_no_schema_is_sent_with_tools_unless_the_setting_says_so() -> None
 async def test_a_refusal_for_length_names_the_setting_and_the_window() -> None:
     refusal = reply(status=400, error="request (4111 tokens) exceeds the available context size (2048 tokens)")
     async with mock_endpoint(refusal) as (_, known):
-        chat = OpenAIChat("m", known.endpoint, Capabilities(None))
+        chat = OpenAIChat("m", known.endpoint, ModelSettings(None))
         before = chat.context_tokens
         with pytest.raises(ServiceError, match=re.escape('Set [models."m@Test"] context_tokens = 2048')):
             await chat.complete(HELLO)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.chat.openai_chat import Capabilities, Endpoint, OpenAIChat
+from ragflow_lg.adapters.chat.chat_settings import ModelSettings, ProviderSettings
+from ragflow_lg.adapters.chat.openai_chat import Endpoint, OpenAIChat
 from ragflow_lg.adapters.http import answer_limits
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.chat import ChatRequest
@@ -31,9 +32,9 @@ def answer(text: str) -> bytes:
 @asynccontextmanager
 async def model_of(**response: Any) -> AsyncGenerator[tuple[HttpServer, OpenAIChat]]:
     async with HttpServer([Route(PATH, **response)]).running() as server:
-        endpoint = Endpoint("Test", f"http://127.0.0.1:{server.port}/v1", max_retries=1)
+        endpoint = Endpoint("Test", ProviderSettings(f"http://127.0.0.1:{server.port}/v1", max_retries=1))
         try:
-            yield server, OpenAIChat("m", endpoint, Capabilities(100))
+            yield server, OpenAIChat("m", endpoint, ModelSettings(100))
         finally:
             await endpoint.aclose()
 

@@ -4,12 +4,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from ragflow_lg.adapters.chat.model_resolution import (
-    ChatModelSettings,
-    ConfiguredModels,
-    ModelSettings,
-    ProviderSettings,
-)
+from ragflow_lg.adapters.chat.chat_settings import ChatModelSettings, ModelSettings, ProviderSettings
+from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.services.chat import ChatDelta, ChatModel, ChatRequest, ToolSchema
 from tests.fakes.model_wires.anthropic_wire import AnthropicWire
 from tests.fakes.model_wires.bedrock_wire import BedrockWire

@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
+from ragflow_lg.adapters.chat.chat_settings import ChatModelSettings, ProviderSettings
+from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.adapters.http import answer_limits
 from ragflow_lg.adapters.model_families.model_family import FamilyEndpoint
 from ragflow_lg.base import extras

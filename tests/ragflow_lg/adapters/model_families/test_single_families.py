@@ -13,7 +13,8 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from ragflow_lg.adapters.chat.model_resolution import ChatModelSettings, ConfiguredModels, ProviderSettings
+from ragflow_lg.adapters.chat.chat_settings import ChatModelSettings, ProviderSettings
+from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.adapters.model_families.claude_options import thinking_option
 from ragflow_lg.adapters.model_families.families import open_family
 from ragflow_lg.adapters.model_families.model_family import AnthropicFamily, FamilyEndpoint, GoogleFamily
