@@ -18,7 +18,7 @@ from pypdf import PdfReader
 from ragflow_lg.server.devtools.mock_llm.rules import Rules
 from tests.conftest import FIXTURES
 from tests.fakes.mock_llm import MockLLM
-from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap
+from tests.integrations.code.sandboxes import require_bubblewrap
 from tests.server.http.app_server import canvas
 from tests.server.replicas import Replica, replicas, start_replica
 from tests.server.runs.test_failover import read, text

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.local_paths import local_file_id
-from ragflow_lg.services.code import Artifact, NoArtifacts, StoredArtifact
+from ragflow_lg.services.artifacts import Artifact, NoArtifacts, StoredArtifact
 
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069:*?\"<>|]")
 _MAX_NAME_CHARS = 200
 
 
 class FolderArtifacts(NoArtifacts):
-    """The `ragflow_lg.services.code.Artifacts` that writes files to a folder. No file is replaced."""
+    """The `ragflow_lg.services.artifacts.Artifacts` that writes files to a folder. No file is replaced."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.expanduser()

@@ -15,7 +15,7 @@ from ragflow_lg.base.errors import RagflowLgError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from importlib.metadata import EntryPoint, EntryPoints
+    from importlib.metadata import EntryPoint
 
 
 MAX_ERROR_CHARS = 500
@@ -111,7 +111,7 @@ def find_entry_points(group: str) -> Sequence[EntryPoint]:
 
 
 @lru_cache(maxsize=1)
-def _scan_distributions(path: tuple[str, ...]) -> EntryPoints:
+def _scan_distributions(path: tuple[str, ...]) -> Any:  # Python 3.11 and 3.12 return different types
     from importlib.metadata import entry_points
 
     return entry_points()

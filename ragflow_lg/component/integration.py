@@ -46,6 +46,16 @@ class NeedKind(NamedTuple):
     """The settings that supply it, with ``{key}`` for the quoted name and ``{variable}`` for a variable's beginning."""
 
 
+class Command(NamedTuple):
+    """A subcommand of ``ragflow-lg``: its heading in the help, its function or group, and its first sentence."""
+
+    heading: str
+    place: str
+    summary: str
+    needs_arguments: bool = True
+    """Whether it shows its help without any."""
+
+
 class Integration(Struct, frozen=True):
     """What an integration adds. Values are ``.module:name`` in its package."""
 
@@ -58,6 +68,8 @@ class Integration(Struct, frozen=True):
     needs: Mapping[str, NeedKind] = field(default_factory=dict[str, NeedKind])
     probe: str = ""
     """An async function for `ragflow-lg doctor`: it gets the settings and returns a list of results."""
+
+    commands: Mapping[str, Command] = field(default_factory=dict[str, Command])
 
     def load(self, place: str) -> Any:
         """Import a module, or what ``.module:name`` names."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.thinking import split_thoughts
 from ragflow_lg.component.decorator import RunContext
-from ragflow_lg.services.code import Artifact
+from ragflow_lg.services.artifacts import Artifact
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.reports import MEDIA_TYPES, ReportFormat, ReportRequest
 

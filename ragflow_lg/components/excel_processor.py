@@ -24,7 +24,7 @@ from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.component.decorator import RunContext, component
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams, OneOrMany, OptionalReference, ReferenceEntry
 from ragflow_lg.dsl.variable_references import Template, parse_template
-from ragflow_lg.services.code import Artifact
+from ragflow_lg.services.artifacts import Artifact
 
 MEDIA_TYPES: Mapping[OutputFormat, str] = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",

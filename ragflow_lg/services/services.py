@@ -13,8 +13,8 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.ids import RunId
+from ragflow_lg.services.artifacts import Artifacts, NoArtifacts
 from ragflow_lg.services.chat import ChatModels
-from ragflow_lg.services.code import Artifacts, CodeSandbox, NoArtifacts, NoSandbox
 from ragflow_lg.services.databases import Databases, NoDatabases
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Knowledge
@@ -88,6 +88,15 @@ class SupportsClose(Protocol):
 
 
 @runtime_checkable
+class SupportsWarmUp(Protocol):
+    """A service whose first call would take long."""
+
+    async def warm_up(self) -> object:
+        """Prepare the first call."""
+        ...
+
+
+@runtime_checkable
 class SupportsTenants(Protocol):
     """A service of an integration that is another one for each tenant."""
 
@@ -151,8 +160,6 @@ class Services(Struct, frozen=True):
     """Texts that replace the engine's own prompts, by name; see `ragflow_lg.models.prompt_texts`."""
     workers: Workers = field(default_factory=NoWorkers)
     """Processes for work whose time and memory depend on hostile input."""
-    code: CodeSandbox = field(default_factory=NoSandbox)
-    """The sandbox for CodeExec."""
     artifacts: Artifacts = field(default_factory=NoArtifacts)
     """What keeps the files that programs of CodeExec and documents create."""
     reports: Reports = field(default_factory=NoReports)
@@ -182,6 +189,12 @@ class Services(Struct, frozen=True):
             name = protocol.__name__
             raise SettingsError(f"This program has no {name}. Pass Services(integrations={{{name}: …}}).")
         return self.integrations[protocol]
+
+    async def warm_up(self) -> None:
+        """Prepare the services of integrations whose first call would take long."""
+        for service in self.integrations.values():
+            if isinstance(service, SupportsWarmUp):
+                await service.warm_up()
 
     @property
     def all_secrets(self) -> tuple[str, ...]:

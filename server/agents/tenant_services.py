@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.knowledge.attachments import file_text
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.server.agents.file_store import MAX_READ_BYTES, FileStore, TenantFiles, file_store, has_secret
-from ragflow_lg.services.code import Artifact, StoredArtifact
+from ragflow_lg.services.artifacts import Artifact, StoredArtifact
 
 if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
@@ -36,7 +36,7 @@ ARTIFACT_DAYS = 7
 
 
 class TenantArtifacts(Struct, frozen=True):
-    """The server's implementation of `ragflow_lg.services.code.Artifacts`."""
+    """The server's implementation of `ragflow_lg.services.artifacts.Artifacts`."""
 
     app_state: AppState
     files: FileStore

@@ -27,7 +27,7 @@ def file_services(settings: Settings, workers: Workers) -> dict[str, Any]:
     """Return ``reports`` and ``artifacts``. The server has its own."""
     from ragflow_lg.adapters.folder_artifacts import FolderArtifacts
     from ragflow_lg.adapters.reports.worker_reports import WorkerReports
-    from ragflow_lg.services.code import NoArtifacts
+    from ragflow_lg.services.artifacts import NoArtifacts
 
     folder = settings.run.downloads
     return {
@@ -103,7 +103,6 @@ async def open_services(
     from ragflow_lg.adapters.mcp.mcp_servers import McpServers
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
     from ragflow_lg.server.assembly.accounts import open_accounts
-    from ragflow_lg.server.assembly.code_sandbox import open_sandbox
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.server.assembly.memories import open_memories
     from ragflow_lg.services.services import Services
@@ -137,7 +136,6 @@ async def open_services(
             prompts=settings.prompts,
             workers=workers,
             memories=await stack.enter_async_context(open_memories(settings, knowledge, models, clock, workers)),
-            code=await stack.enter_async_context(open_sandbox(settings, workers)),
             state_limits=settings.limits.state,
             secrets=settings.secrets,
             **file_services(settings, workers),
@@ -156,10 +154,9 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
     """Open the services of a replay. Programs and documents are not recorded, but made again."""
     from ragflow_lg.adapters.local_files import LocalFiles
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
-    from ragflow_lg.server.assembly.code_sandbox import open_sandbox
 
-    async with aclosing(_open_workers(settings)) as workers, open_sandbox(settings, workers) as code:
-        others = {"code": code, "workers": workers, **file_services(settings, workers)}
+    async with aclosing(_open_workers(settings)) as workers:
+        others = {"workers": workers, **file_services(settings, workers)}
         played = player.services(LocalFiles(workers), SystemClock(), RandomIds(), policies, settings.prompts, **others)
         async with open_integrations(settings, played) as services:
             yield player.wrap(services)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from keyword import iskeyword
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
+
+from ragflow_lg.component.integration import Command, Integration, find_integrations
 
 _MAX_CHARS = 1000
 
@@ -40,46 +40,43 @@ def make_group(summary: str) -> typer.Typer:
     )
 
 
-class _Command(NamedTuple):
-    """A subcommand: its heading in the help, its module in this folder, and the first sentence of its own help."""
-
-    heading: str
-    module: str
-    summary: str
-
-
 _RUN, _BUILD, _SERVE = "Run", "Build", "Serve"
 _DATA, _SET_UP = "Models and data", "Set up"
 
-COMMANDS = {
-    "run": _Command(_RUN, "run", "Run one turn of a canvas and stream its answer."),
-    "chat": _Command(_RUN, "chat", "Talk with a canvas, or with datasets, in the terminal."),
-    "resume": _Command(_RUN, "run", "Answer the form that a session is waiting for."),
-    "continue": _Command(_RUN, "run", "Finish a turn that crashed or was stopped or cancelled."),
-    "sessions": _Command(_RUN, "sessions", "List, look into, go back in, stop, move and delete sessions."),
-    "init": _Command(_BUILD, "init", "Set up a folder with an example canvas and settings."),
-    "check": _Command(_BUILD, "check", "Report all problems in canvases, with their line and column."),
-    "needs": _Command(_BUILD, "needs", "List what a canvas needs from the settings, and what is missing."),
-    "canvas": _Command(_BUILD, "canvas", "Draw, compare, format, convert and eject canvases."),
-    "components": _Command(_BUILD, "components", "List all components, or describe one with its parameters."),
-    "prompts": _Command(_BUILD, "components", "List the engine's prompts, or print the text of one."),
-    "lsp": _Command(_BUILD, "developer", "Show mistakes in canvases while you type, in your editor."),
-    "studio": _Command(_BUILD, "studio", "Open canvases in LangGraph Studio."),
-    "mock-llm": _Command(_BUILD, "developer", "Serve a mock model with an OpenAI-compatible API."),
-    "serve": _Command(_SERVE, "serve", "Serve agents over HTTP: RAGFlow's API, OpenAI's and our own."),
-    "worker": _Command(_SERVE, "serve", "Play the runs of `ragflow-lg serve`, beside the servers."),
-    "keys": _Command(_SERVE, "keys", "Create, list and revoke API keys."),
-    "schedules": _Command(_SERVE, "schedules", "Add, list and delete times at which the server starts turns."),
-    "sandbox": _Command(_SERVE, "sandbox", "Run programs of CodeExec as a service."),
-    "pull": _Command(_SERVE, "pull", "Fetch agents, sessions and datasets from a running RAGFlow."),
-    "models": _Command(_DATA, "models", "List and test models and providers."),
-    "kb": _Command(_DATA, "kb", "Manage datasets of the embedded knowledge base."),
-    "memory": _Command(_DATA, "memory", "Show, search, export and delete what canvases remember of users."),
-    "doctor": _Command(_SET_UP, "doctor", "Check the store, models, MCP servers and what is installed."),
-    "settings": _Command(_SET_UP, "settings_list", "List all settings with their defaults."),
-    "trust": _Command(_SET_UP, "init", "Use the settings in a folder whenever it is the working folder."),
+_COMMANDS = {
+    "run": Command(_RUN, ".run:run", "Run one turn of a canvas and stream its answer."),
+    "chat": Command(_RUN, ".chat:chat", "Talk with a canvas, or with datasets, in the terminal."),
+    "resume": Command(_RUN, ".run:resume", "Answer the form that a session is waiting for."),
+    "continue": Command(_RUN, ".run:continue_", "Finish a turn that crashed or was stopped or cancelled."),
+    "sessions": Command(
+        _RUN, ".sessions:sessions", "List, look into, go back in, stop, move and delete sessions.", False
+    ),
+    "init": Command(_BUILD, ".init:init", "Set up a folder with an example canvas and settings."),
+    "check": Command(_BUILD, ".check:check", "Report all problems in canvases, with their line and column."),
+    "needs": Command(_BUILD, ".needs:needs", "List what a canvas needs from the settings, and what is missing."),
+    "canvas": Command(_BUILD, ".canvas:canvas", "Draw, compare, format, convert and eject canvases."),
+    "components": Command(
+        _BUILD, ".components:components", "List all components, or describe one with its parameters.", False
+    ),
+    "prompts": Command(_BUILD, ".components:prompts", "List the engine's prompts, or print the text of one.", False),
+    "lsp": Command(_BUILD, ".developer:lsp", "Show mistakes in canvases while you type, in your editor.", False),
+    "studio": Command(_BUILD, ".studio:studio", "Open canvases in LangGraph Studio."),
+    "mock-llm": Command(_BUILD, ".developer:mock_llm", "Serve a mock model with an OpenAI-compatible API."),
+    "serve": Command(_SERVE, ".serve:serve", "Serve agents over HTTP: RAGFlow's API, OpenAI's and our own.", False),
+    "worker": Command(_SERVE, ".serve:worker", "Play the runs of `ragflow-lg serve`, beside the servers.", False),
+    "keys": Command(_SERVE, ".keys:keys", "Create, list and revoke API keys."),
+    "schedules": Command(
+        _SERVE, ".schedules:schedules", "Add, list and delete times at which the server starts turns."
+    ),
+    "pull": Command(_SERVE, ".pull:pull", "Fetch agents, sessions and datasets from a running RAGFlow."),
+    "models": Command(_DATA, ".models:models", "List and test models and providers."),
+    "kb": Command(_DATA, ".kb:kb", "Manage datasets of the embedded knowledge base."),
+    "memory": Command(_DATA, ".memory:memory", "Show, search, export and delete what canvases remember of users."),
+    "doctor": Command(_SET_UP, ".doctor:doctor", "Check the store, models, MCP servers and what is installed.", False),
+    "settings": Command(_SET_UP, ".settings_list:settings", "List all settings with their defaults.", False),
+    "trust": Command(_SET_UP, ".init:trust", "Use the settings in a folder whenever it is the working folder.", False),
 }
-"""The subcommands. The function or command group in the module has the name of the command."""
+_CORE = Integration("ragflow_lg.server.cli", commands=_COMMANDS)
 
 MOVED = {
     **{name: f"canvas {name}" for name in ("convert", "diff", "draw", "eject", "fmt", "schema", "upgrade")},
@@ -88,9 +85,11 @@ MOVED = {
 }
 """The present name of each command that had another one."""
 
-_RUN_WITHOUT_ARGUMENTS = (
-    "sessions", "components", "prompts", "doctor", "lsp", "settings", "trust", "serve", "worker"
-)  # fmt: skip
+
+def find_commands() -> dict[str, tuple[Command, Integration]]:
+    """Return all subcommands by name, each with what it belongs to: those of the core, and then of the integrations."""
+    owners = (_CORE, *find_integrations().integrations.values())
+    return {name: (command, owner) for owner in owners for name, command in owner.commands.items()}
 
 
 class _Commands(CommandGroup):
@@ -98,35 +97,36 @@ class _Commands(CommandGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the subcommands."""
-        return list(COMMANDS)
+        return list(find_commands())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a subcommand, or return None if there is none with this name."""
         if cmd_name in MOVED and not ctx.resilient_parsing:
             ctx.fail(f"`ragflow-lg {cmd_name}` is now `ragflow-lg {MOVED[cmd_name]}`.")
-        if cmd_name not in COMMANDS:
-            return None
         if cmd_name not in self.commands:
-            self.commands[cmd_name] = _load(cmd_name)
+            command = _CORE.commands.get(cmd_name)  # looking for integrations takes time
+            found = (command, _CORE) if command else find_commands().get(cmd_name)
+            if found is None:
+                return None
+            self.commands[cmd_name] = _load(cmd_name, *found)
         return self.commands[cmd_name]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the subcommands under their headings, without importing them."""
-        width = max(map(len, COMMANDS))
-        for heading in dict.fromkeys(listed.heading for listed in COMMANDS.values()):
+        commands = {name: command for name, (command, _) in find_commands().items()}
+        width = max(map(len, commands))
+        for heading in dict.fromkeys(listed.heading for listed in commands.values()):
             with formatter.section(heading):
-                listed = [(name, each.summary) for name, each in COMMANDS.items() if each.heading == heading]
+                listed = [(name, each.summary) for name, each in commands.items() if each.heading == heading]
                 formatter.write_dl([(name.ljust(width), summary) for name, summary in listed])
 
 
-def _load(name: str) -> Any:
-    module = import_module(f"ragflow_lg.server.cli.{COMMANDS[name].module}")
-    attribute = name.replace("-", "_")
-    command = getattr(module, f"{attribute}_" if iskeyword(attribute) else attribute)
+def _load(name: str, listed: Command, owner: Integration) -> Any:
+    command = owner.load(listed.place)
     group = command
     if not isinstance(command, typer.Typer):
         group = typer.Typer(rich_markup_mode=None, add_completion=False)
-        group.command(name, no_args_is_help=name not in _RUN_WITHOUT_ARGUMENTS)(command)
+        group.command(name, no_args_is_help=listed.needs_arguments)(command)
     loaded = get_command(group)
     loaded.name = name
     return loaded

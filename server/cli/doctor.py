@@ -123,23 +123,6 @@ async def _probe(id_: str, server: McpServer) -> CheckResult:
     return CheckResult(True, f"MCP server {id_} offers {', '.join(names[:MAX_LISTED_TOOLS]) or 'no tools'}{more}")
 
 
-async def probe_sandbox(settings: Settings) -> list[CheckResult]:
-    """Report where CodeExec runs programs. Having no sandbox is a failure only if the settings choose one."""
-    from ragflow_lg.server.assembly.code_sandbox import open_sandbox
-    from ragflow_lg.services.workers import NoWorkers
-
-    async with open_sandbox(settings, NoWorkers()) as chosen:
-        found = await chosen.find()
-        try:
-            await found.check()
-        except RagflowLgError as error:
-            return [CheckResult(False, "the sandbox for CodeExec cannot be used", str(error))]
-    if found.is_working:
-        return [CheckResult(True, f"CodeExec uses {found.description}", found.advice)]
-    is_intended = settings.code.provider in ("auto", "refuse")
-    return [CheckResult(is_intended, "CodeExec refuses all programs", found.description)]
-
-
 def probe_fonts(settings: Settings) -> list[CheckResult]:
     """Report the languages that PDF files cannot show; none if the packages for documents are not installed."""
     from ragflow_lg.adapters.reports.languages import LANGUAGES, advise_fonts, language_of
@@ -244,7 +227,6 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
             *find_unknown_names(config),
             *await probe_tools(config),
             *await probe_databases(config),
-            *await probe_sandbox(config),
             *probe_fonts(config),
             *await probe_integrations(config),
         ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.tasks import running
 from ragflow_lg.server.cli.options import Model, NoCheckpoint, Queue, SettingsFile
 from ragflow_lg.server.cli.terminal import print_line, print_note
 
@@ -61,13 +62,12 @@ def writing_logs(settings: Settings) -> Generator[None]:
 
 @asynccontextmanager
 async def looking_after(app_state: AppState, operations: Operations) -> AsyncGenerator[None]:
-    """Inside the context, measure the process and the queue, and look for the sandbox."""
-    from ragflow_lg.server.assembly.code_sandbox import finding_sandbox
+    """Inside the context, measure the process and the queue, and prepare the services of integrations."""
     from ragflow_lg.server.runs.queue_metrics import measuring_queue
 
     async with (
         measuring_queue(app_state.queue, operations.metrics, app_state.now_ms),
-        finding_sandbox(app_state.services.code),
+        running(app_state.services.warm_up, "prepare services"),
         _serve_metrics(app_state.settings.server, operations),
     ):
         yield

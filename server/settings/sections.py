@@ -32,6 +32,10 @@ class KeySection(Section):
     api_key: Secret = Secret()
     """``"KEY"``, ``{ env = "VARIABLE" }`` or ``{ file = "PATH" }``."""
 
+    def secrets(self) -> Iterable[str]:
+        """Return the key."""
+        return (self.api_key.read(),)
+
 
 class AccountSection(Section):
     """A section with a password."""

@@ -21,7 +21,6 @@ from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.server.settings.account_sections import SqlSection
 from ragflow_lg.server.settings.compat_choices import CompatChoices
 from ragflow_lg.server.settings.component_sections import (
-    CodeSection,
     ReportsSection,
     SpeechSection,
     TranscriptionSection,
@@ -108,7 +107,6 @@ class CoreSettings(BaseSettings):
     mcp: dict[str, McpSection] = Field(default_factory=dict[str, McpSection])
     sql: SqlSection = SqlSection()
     http: HttpSection = HttpSection()
-    code: CodeSection = CodeSection()
     crawler: CrawlerSection = CrawlerSection()
     reports: ReportsSection = ReportsSection()
     run: RunSection = RunSection()
@@ -211,7 +209,7 @@ class CoreSettings(BaseSettings):
         """All keys and passwords, which are redacted from all output."""
         models = (*self.providers.values(), *self.embeddings.values(), *self.rerankers.values(), *self.speech.values())
         models = (*models, *([self.transcription] if self.transcription else []))
-        secrets = [section.api_key.read() for section in (*models, *self.tools.values(), self.knowledge, self.code)]
+        secrets = [section.api_key.read() for section in (*models, *self.tools.values(), self.knowledge)]
         secrets += [provider.api_key for provider in _known_providers().values()]
         secrets += [self.knowledge.ragflow_api_key.read(), self.knowledge.password()]
         for dataset in self.knowledge.datasets.values():

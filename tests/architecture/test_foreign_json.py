@@ -56,12 +56,12 @@ OUR_OWN = (
 """Files and folders that read what the project, its operator or its developer has written."""
 
 TASKS: Mapping[str, str] = {
-    "ragflow_lg/adapters/code/http_sandbox.py": "a sandbox service",
-    "ragflow_lg/adapters/code/sandbox_process.py": "a program of CodeExec: the value that `main` returns",
+    "ragflow_lg/integrations/code/http_sandbox.py": "a sandbox service",
+    "ragflow_lg/integrations/code/sandbox_process.py": "a program of CodeExec: the value that `main` returns",
     "ragflow_lg/adapters/knowledge/rerankers.py": "a rerank model",
     "ragflow_lg/adapters/speech/endpoint_speech.py": "a model that transcribes",
     "ragflow_lg/component/service_client.py": "search services and other tools: an answer",
-    "server/http/sandbox/sandbox_app.py": "clients of `ragflow-lg sandbox serve`",
+    "ragflow_lg/integrations/code/sandbox_app.py": "clients of `ragflow-lg sandbox serve`",
     "ragflow_lg/adapters/ragflow_api/api_client.py": "RAGFlow's API, for pulled agents and remote datasets",
     "server/http/mcp/mcp_endpoint.py": "MCP clients, on `/mcp`",
     "ragflow_lg/integrations/browser/browser.py": "a model or a user, in a text that a node parses",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ragflow_lg.services.code import CodeRequest, CodeResult
+from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult
 
 
 @dataclass

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragflow_lg.services.code import Artifact, StoredArtifact
+from ragflow_lg.services.artifacts import Artifact, StoredArtifact
 from tests.fakes.http_server import HttpServer, Received, Route
 
 

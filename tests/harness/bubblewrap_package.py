@@ -10,8 +10,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from ragflow_lg.adapters.code.bubblewrap import find_bubblewrap
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.integrations.code.bubblewrap import find_bubblewrap
 
 CACHE = Path(__file__).parents[2] / ".cache" / "bubblewrap"
 _TRIAL = (

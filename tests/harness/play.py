@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ragflow_lg.adapters.code.http_sandbox import HttpSandbox
 from ragflow_lg.adapters.http.address_guard import resolve_host
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
@@ -17,6 +16,8 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler import compile_canvas
+from ragflow_lg.integrations.code.http_sandbox import HttpSandbox
+from ragflow_lg.integrations.code.programs import CodeSandbox
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.knowledge import DatasetSearch
 from ragflow_lg.services.memories import MemorySearch
@@ -100,7 +101,7 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
                 servers=servers,
                 knowledge=knowledge,
                 memories=memories,
-                code=code,
+                integrations={CodeSandbox: code},
                 artifacts=NamedArtifacts(),
                 reports=WorkerReports(ReportSettings(system_fonts=False), NoWorkers()),
             )

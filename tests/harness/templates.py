@@ -21,11 +21,10 @@ from typing import Any, cast
 from langgraph.checkpoint.memory import InMemorySaver
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
+from ragflow_lg.integrations.mock_model.rules import Rule, Rules
 
 from ragflow_lg.adapters.chat.chat_settings import ChatModelSettings, ProviderSettings
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
-from ragflow_lg.adapters.code.code_settings import CodeSettings
-from ragflow_lg.adapters.code.sandbox_choice import find_sandbox
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import RagflowLgError
@@ -36,9 +35,11 @@ from ragflow_lg.dsl_compiler.lower import lower_plan
 from ragflow_lg.integrations.browser.browser_settings import BrowserSettings
 from ragflow_lg.integrations.browser.browsers import Browsers
 from ragflow_lg.integrations.browser.chromium_browser import ChromiumBrowsers
+from ragflow_lg.integrations.code.code_settings import CodeSettings
+from ragflow_lg.integrations.code.programs import CodeSandbox
+from ragflow_lg.integrations.code.sandbox_choice import find_sandbox
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.wire.wire_events import Message
-from ragflow_lg.server.devtools.mock_llm.rules import Rule, Rules
 from ragflow_lg.services.services import Services
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolSettings
 from ragflow_lg.services.workers import NoWorkers
@@ -213,8 +214,10 @@ async def _services(model: MockLLM, script: Script) -> AsyncGenerator[Services]:
                 knowledge=AnyKnowledge(),
                 servers={server: FakeServer(ServerAnswer((text,))) for server, text in script.servers.items()},
                 databases=databases,
-                code=found.sandbox,
-                integrations={Browsers: ChromiumBrowsers(browser, [SITE], resolve=server.resolve)},
+                integrations={
+                    Browsers: ChromiumBrowsers(browser, [SITE], resolve=server.resolve),
+                    CodeSandbox: found.sandbox,
+                },
                 artifacts=NamedArtifacts(),
             )
         await models.aclose()

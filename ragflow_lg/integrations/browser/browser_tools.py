@@ -23,8 +23,8 @@ from ragflow_lg.base.errors import RagflowLgError, RunCancelled, ServiceError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.integrations.browser.browsers import ActionKind, Browser, BrowserAction, BrowserFile, Browsers, PageView
+from ragflow_lg.services.artifacts import Artifact
 from ragflow_lg.services.chat import ToolCall
-from ragflow_lg.services.code import Artifact
 
 SCREENSHOT_NAME = "browser-step-{}.jpg"
 _ADDRESS = "Address: "

@@ -14,9 +14,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from ragflow_lg.adapters.code.sandbox_watch import list_descendants, read_memory_bytes
 from ragflow_lg.adapters.http.address_guard import AddressGuard
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.process_memory import list_descendants, read_memory_bytes
 from ragflow_lg.integrations.browser.browser_settings import BrowserSettings
 from ragflow_lg.integrations.browser.guarded_proxy import GuardedProxy
 

@@ -6,7 +6,7 @@ import pytest
 
 from ragflow_lg.adapters.folder_artifacts import FolderArtifacts, file_name
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.services.code import Artifact
+from ragflow_lg.services.artifacts import Artifact
 from tests.harness.rows import each_row
 
 

@@ -10,7 +10,7 @@ from ragflow_lg.adapters.folder_artifacts import FolderArtifacts
 from ragflow_lg.adapters.local_files import LocalFiles
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.local_paths import local_file_id
-from ragflow_lg.services.code import Artifact
+from ragflow_lg.services.artifacts import Artifact
 from ragflow_lg.services.services import FileContent
 from ragflow_lg.services.speech import NoSpeech
 from ragflow_lg.services.workers import NoWorkers

@@ -15,7 +15,7 @@ from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.node_steps import MemorySteps
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.components.doc_generator import doc_generator, file_name
-from ragflow_lg.services.code import Artifact, StoredArtifact
+from ragflow_lg.services.artifacts import Artifact, StoredArtifact
 from ragflow_lg.services.http import HttpResponse
 from ragflow_lg.services.reports import ImageLoader, Layout, ReportRequest, WrittenReport
 from ragflow_lg.services.workers import NoWorkers

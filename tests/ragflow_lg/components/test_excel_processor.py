@@ -3,7 +3,7 @@ from typing import Any
 
 from ragflow_lg.adapters.system_services import InlineFiles
 from ragflow_lg.components.excel_processor import MEDIA_TYPES, Params, excel_processor
-from ragflow_lg.services.code import Artifact, StoredArtifact
+from ragflow_lg.services.artifacts import Artifact, StoredArtifact
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import fake_services
 from tests.harness.rows import each_row

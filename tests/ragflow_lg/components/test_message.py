@@ -10,7 +10,7 @@ from ragflow_lg.base.values import MAX_TEXT_CHARS
 from ragflow_lg.component.events import MessagePiece
 from ragflow_lg.components import message as message_module
 from ragflow_lg.components.message import message
-from ragflow_lg.services.code import NoArtifacts
+from ragflow_lg.services.artifacts import NoArtifacts
 from ragflow_lg.services.reports import NoReports
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.canvas import canvas, node, plan_of

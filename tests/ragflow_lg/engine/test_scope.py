@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.services.code import CodeResult
+from ragflow_lg.integrations.code.programs import CodeResult, CodeSandbox
 from tests.fakes.canvas import switch
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.regions import answer_of, assign, iteration, loop, node, out, play_run, runner_of, text
@@ -52,7 +52,7 @@ async def test_a_node_that_succeeds_with_an_empty_error_is_collected() -> None:
     """CodeExec has an output ``_ERROR`` even if its program succeeds, as in RAGFlow."""
     program = node("CodeExec", {"script": "x", "outputs": {"r": {"type": "Any"}}}, [], parent_id="it")
     components = {**iteration({"row": program}, {"rows": "row@r"}), **out("{it@rows}")}
-    services = fake_services(code=ScriptedSandbox(CodeResult(has_value=True, value="v")))
+    services = fake_services(integrations={CodeSandbox: ScriptedSandbox(CodeResult(has_value=True, value="v"))})
     assert await answer_of(components, inputs=["a", "b"], services=services) == ["v", "v"]
 
 

@@ -16,13 +16,14 @@ from pypdf import PdfReader
 from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.local_paths import local_path
+from ragflow_lg.integrations.code.programs import CodeResult, CodeSandbox
 from ragflow_lg.library import open_runner
 from ragflow_lg.server.agents.file_store import FILE_LIMITS
 from ragflow_lg.server.agents.retention import delete_expired_files
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.settings.component_sections import ReportsSection
-from ragflow_lg.services.code import Artifact, CodeResult
+from ragflow_lg.services.artifacts import Artifact
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.images import PNG
 from tests.ragflow_lg.base.spreadsheets.books import book, cells
@@ -43,7 +44,7 @@ RUNS = canvas(
 def with_files(server: AppServer) -> None:
     """Replace the sandbox by one in which every program creates the files."""
     code: Any = ScriptedSandbox(CodeResult("", "", 0, True, 1, FILES))
-    services = replace(server.app_state.services, code=code)
+    services = replace(server.app_state.services, integrations={CodeSandbox: code})
     server.app_state = replace(server.app_state, services=services)
     server.app.state.app_state = server.app_state
     server.turns._app_state = server.app_state
@@ -135,7 +136,7 @@ async def start_server(folder: Path) -> AsyncGenerator[AppServer]:
     try:
         async with start_app(folder, sections=SECTIONS) as server:
             reports = WorkerReports(SECTIONS["reports"].settings, pool)
-            services = replace(server.app_state.services, code=code, reports=reports)
+            services = replace(server.app_state.services, integrations={CodeSandbox: code}, reports=reports)
             server.app_state = replace(server.app_state, services=services)
             server.app.state.app_state = server.app_state
             server.turns._app_state = server.app_state

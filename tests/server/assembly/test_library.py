@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from ragflow_lg.base.errors import AnswerError, CompileError, RunFailedError, SettingsError
 from ragflow_lg.dsl_compiler.source import MAX_BYTES
+from ragflow_lg.integrations.code.code_settings import CodeSection
 from ragflow_lg.library import check_canvas, open_runner
 from ragflow_lg.library import load_canvas as load_graph
 from ragflow_lg.runs.runner import Runner
@@ -26,7 +27,6 @@ from ragflow_lg.server.assembly.library import (
 from ragflow_lg.server.assembly.open_services import GUARD_GROUP, open_services, tool_policies
 from ragflow_lg.server.assembly.recordings import open_recording
 from ragflow_lg.server.settings import Settings
-from ragflow_lg.server.settings.component_sections import CodeSection
 from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.server.settings.sections import AgentsSection, HttpSection, ToolSection
 from tests.fakes.canvas import canvas, node
@@ -34,7 +34,7 @@ from tests.fakes.http_server import HttpServer, Route
 from tests.fakes.policies import Guard
 from tests.fakes.services import FixedClock, OneModel, Reply, ScriptedModel, fake_services
 from tests.fakes.worker_tasks import process_id
-from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap
+from tests.integrations.code.sandboxes import require_bubblewrap
 
 SUPPORT = Path(__file__).parents[2] / "fixtures" / "drawings" / "support.json"
 

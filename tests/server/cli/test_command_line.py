@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 import ragflow_lg
-from ragflow_lg.server.cli.command_line import COMMANDS, MOVED
+from ragflow_lg.server.cli.command_line import MOVED, find_commands
 from tests.harness.rows import each_row
 from tests.server.cli.command import ROOT, invoke, one_line, write_canvas
+
+COMMANDS = {name: command for name, (command, _) in find_commands().items()}
 
 
 @each_row("name", COMMANDS)

@@ -9,8 +9,9 @@ from typing import Any
 from msgspec.structs import replace
 from playwright.async_api import Browser, Page, expect
 
+from ragflow_lg.integrations.code.programs import CodeResult, CodeSandbox
+from ragflow_lg.services.artifacts import Artifact
 from ragflow_lg.services.chat import NO_USAGE
-from ragflow_lg.services.code import Artifact, CodeResult
 from ragflow_lg.services.speech import NoSpeech, SpokenText
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.code import ScriptedSandbox
@@ -105,7 +106,7 @@ async def test_images_and_files_of_programs_are_shown_and_saved(browser: Browser
     async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
         files = (Artifact("chart.png", "image/png", PNG), Artifact("table.csv", "text/csv", b"a,b\n1,2\n"))
-        replace_services(server, code=ScriptedSandbox(CodeResult("", "", 0, True, 1, files)))
+        replace_services(server, integrations={CodeSandbox: ScriptedSandbox(CodeResult("", "", 0, True, 1, files))})
         await open_agent(server, page, CHART)
         await ask(page, "Draw")
         image = page.locator(".message.assistant img")

@@ -6,8 +6,9 @@ from pathlib import Path
 from msgspec.structs import replace
 from playwright.async_api import Browser, expect
 
+from ragflow_lg.integrations.code.programs import CodeResult, CodeSandbox
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.services.code import Artifact, CodeResult
+from ragflow_lg.services.artifacts import Artifact
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.knowledge import FakeKnowledge, chunk
@@ -50,7 +51,7 @@ async def test_the_first_use_leads_from_a_file_to_an_answer_with_sources_and_fil
     ):
         page, state = shown.page, server.app_state
         code = ScriptedSandbox(CodeResult("", "", 0, True, 1, (Artifact("list.csv", "text/csv", b"rice,1\n"),)))
-        server.app_state = replace(state, services=replace(state.services, code=code))
+        server.app_state = replace(state, services=replace(state.services, integrations={CodeSandbox: code}))
         server.app.state.app_state = server.turns._app_state = server.app_state
         await page.set_input_files("input[type=file]", file)
         await expect(page.get_by_text("It can run.")).to_be_visible()

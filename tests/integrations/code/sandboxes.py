@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from ragflow_lg.adapters.code.bubblewrap import Bubblewrap
-from ragflow_lg.adapters.code.code_settings import CodeLimits
 from ragflow_lg.base.errors import RagflowLgError
-from ragflow_lg.services.code import CodeRequest, CodeResult, Language
+from ragflow_lg.integrations.code.bubblewrap import Bubblewrap
+from ragflow_lg.integrations.code.code_settings import CodeLimits
+from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult, Language
 from tests.harness import bubblewrap_package
 
 ORDINARY_USER = 1000

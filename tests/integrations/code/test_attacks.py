@@ -13,7 +13,7 @@ import pytest
 
 from ragflow_lg.base.errors import CodeLimitError, ServiceError
 from tests.harness.rows import each_row
-from tests.ragflow_lg.adapters.code.sandboxes import MEBIBYTE, Run, probe
+from tests.integrations.code.sandboxes import MEBIBYTE, Run, probe
 
 pytestmark = pytest.mark.slow
 

@@ -2,8 +2,8 @@
 
 A program sees the folders of the system's programs and libraries, read-only, and one folder of its own, which is in
 memory. It has no network, no ``/proc``, no environment and no capabilities, and cannot gain any. Its limits are those
-of the kernel, and those that `ragflow_lg.adapters.code.sandbox_watch` measures. As root, the sandbox is started as the
-user ``nobody``, because the limit on processes does not bind root.
+of the kernel, and those that `sandbox_watch` measures. As root, the sandbox is started as the user ``nobody``, because
+the limit on processes does not bind root.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 from msgspec import to_builtins
 
-from ragflow_lg.adapters.code.code_settings import (
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.integrations.code.code_settings import (
     DEFAULT_LIMITS,
     SYSTEM_INTERPRETERS,
     SYSTEM_PATH,
@@ -32,10 +33,9 @@ from ragflow_lg.adapters.code.code_settings import (
     LimitName,
     exceeded,
 )
-from ragflow_lg.adapters.code.sandbox_process import Ending, SandboxCommand, execute, read_ending
-from ragflow_lg.adapters.code.sandbox_watch import find_excess
-from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.services.code import CodeRequest, CodeResult, Language
+from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult, Language
+from ragflow_lg.integrations.code.sandbox_process import Ending, SandboxCommand, execute, read_ending
+from ragflow_lg.integrations.code.sandbox_watch import find_excess
 from ragflow_lg.services.workers import NoWorkers, Workers
 
 NOBODY = "65534"
@@ -65,7 +65,7 @@ _OUT_OF_HEAP = b"JavaScript heap out of memory"
 
 
 class Bubblewrap:
-    """A `ragflow_lg.services.code.CodeSandbox` that starts ``bwrap`` for each program."""
+    """A `CodeSandbox` that starts ``bwrap`` for each program."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Running code that a canvas or a model has written: requests, results, and the Protocols of sandbox and artifacts."""
+"""Running code that a canvas or a model has written: requests, results, and the Protocol of a sandbox."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.services.artifacts import Artifact
 
 Language: TypeAlias = Literal["python", "javascript"]
 
@@ -31,14 +32,6 @@ class CodeRequest(Struct, frozen=True):
     language: Language
     code: str
     arguments: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-
-
-class Artifact(Struct, frozen=True):
-    """A file that a run has created: from the folder ``artifacts`` of a program, or a document."""
-
-    name: str
-    mime_type: str
-    content: bytes
 
 
 class CodeResult(Struct, frozen=True):
@@ -67,55 +60,12 @@ class CodeSandbox(Protocol):
         ...
 
 
-class StoredArtifact(Struct, frozen=True):
-    """Where an artifact can be downloaded, and its text."""
-
-    url: str = ""
-    """The address, or ``""`` if the artifact is not kept."""
-    text: str = ""
-    id: str = ""
-    """The id of the file, or ``""`` if the artifact is not kept."""
-
-
-class Artifacts(Protocol):
-    """Keeps the artifacts of runs."""
-
-    async def store(self, artifact: Artifact, *, has_text: bool = True) -> StoredArtifact:
-        """Keep an artifact, and with ``has_text`` extract its text.
-
-        Raises:
-            RagflowLgError: if it cannot be kept.
-        """
-        ...
-
-    async def find(self, address: str) -> bytes | None:
-        """Return the content of a file of the run's agent by its address on this server, or None.
-
-        Raises:
-            RagflowLgError: if it cannot be read.
-        """
-        ...
-
-
 class NoSandbox:
     """The `CodeSandbox` that refuses every program; ``reason`` says why, and what to do."""
 
-    def __init__(self, reason: str = "This program has no sandbox for CodeExec.") -> None:
+    def __init__(self, reason: str) -> None:
         self.reason = reason
 
     async def run(self, request: CodeRequest) -> CodeResult:
         """Refuse the program."""
         raise SettingsError(self.reason)
-
-
-class NoArtifacts:
-    """The `Artifacts` of programs without a file store: artifacts are named, but not kept."""
-
-    async def store(self, artifact: Artifact, *, has_text: bool = True) -> StoredArtifact:
-        """Keep nothing. Return the text of an artifact that consists of text."""
-        is_text = has_text and artifact.mime_type in ("text/csv", "application/json", "text/html")
-        return StoredArtifact(text=artifact.content.decode("utf-8", "replace") if is_text else "")
-
-    async def find(self, address: str) -> bytes | None:
-        """Return None: nothing is kept."""
-        return None

@@ -5,15 +5,15 @@ import sys
 
 import pytest
 
-from ragflow_lg.adapters.code import sandbox_choice
-from ragflow_lg.adapters.code.code_settings import CodeSettings
-from ragflow_lg.adapters.code.sandbox_choice import ChosenSandbox, FoundSandbox, find_sandbox
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.services.code import CodeRequest, CodeResult
+from ragflow_lg.integrations.code import sandbox_choice
+from ragflow_lg.integrations.code.code_settings import CodeSettings
+from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult
+from ragflow_lg.integrations.code.sandbox_choice import ChosenSandbox, FoundSandbox, find_sandbox
 from tests.fakes.counted_workers import CountedWorkers
 from tests.fakes.services import ScriptedHttp
 from tests.harness.rows import each_row
-from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap
+from tests.integrations.code.sandboxes import require_bubblewrap
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 
 from ragflow_lg.base.errors import SettingsError
 from tests.harness.loaded_python import python_command
-from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap
+from tests.integrations.code.sandboxes import require_bubblewrap
 from tests.server.cli.command import ROOT, invoke
 
 pytestmark = pytest.mark.slow

@@ -1,15 +1,16 @@
-"""CodeExec as a node and as a tool; tests/ragflow_lg/adapters/code runs real programs."""
+"""CodeExec as a node and as a tool; tests/integrations/code runs real programs."""
 
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.adapters.code.code_settings import CodeLimits, exceeded
 from ragflow_lg.base.errors import RagflowLgError, ServiceError
-from ragflow_lg.services.code import Artifact, CodeResult, StoredArtifact
+from ragflow_lg.integrations.code.code_exec import Arguments, code_exec
+from ragflow_lg.integrations.code.code_settings import CodeLimits, exceeded
+from ragflow_lg.integrations.code.programs import CodeResult, CodeSandbox
+from ragflow_lg.services.artifacts import Artifact, StoredArtifact
 from ragflow_lg.services.services import Services
-from ragflow_lg.tools.code_exec import Arguments, code_exec
 from tests.fakes.canvas import canvas, diagnostics_of, node
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.run import Result, bind, run_component
@@ -23,7 +24,7 @@ ONE = {"r": {"type": "Any"}}
 async def run(sandbox: ScriptedSandbox, script: str = "x", services: Services | None = None, **options: Any) -> Result:
     """Run a node with one output ``r``."""
     params = {"script": script, "outputs": ONE, **options.pop("params", {})}
-    services = services or fake_services(code=sandbox, artifacts=NamedArtifacts())
+    services = services or fake_services(integrations={CodeSandbox: sandbox}, artifacts=NamedArtifacts())
     return await run_component(code_exec, params, services=services, **options)
 
 
@@ -83,7 +84,7 @@ async def test_failures(sandbox: ScriptedSandbox, error: str) -> None:
 
 async def test_without_a_sandbox_every_program_is_refused() -> None:
     node = await run(ScriptedSandbox(), services=fake_services())
-    assert node.error == "This program has no sandbox for CodeExec."
+    assert node.error == "This program has no CodeSandbox. Pass Services(integrations={CodeSandbox: …})."
 
 
 async def test_a_value_of_another_type_fails_but_is_kept() -> None:
@@ -122,7 +123,8 @@ class _Full:
 
 
 async def test_an_artifact_that_cannot_be_kept_does_not_fail_the_node() -> None:
-    services = fake_services(code=ScriptedSandbox(CodeResult("", "", 0, True, "v", (IMAGE,))), artifacts=_Full())
+    result = CodeResult("", "", 0, True, "v", (IMAGE,))
+    services = fake_services(integrations={CodeSandbox: ScriptedSandbox(result)}, artifacts=_Full())
     node = await run(ScriptedSandbox(), services=services)
     assert node.error is None
     assert "The file cannot be downloaded: The folder is full." in node.outputs["content"]

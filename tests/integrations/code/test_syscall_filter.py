@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from ragflow_lg.adapters.code.bubblewrap import syscall_filter
+from ragflow_lg.integrations.code.bubblewrap import syscall_filter
 
 ALLOW, DENY, MISSING, KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
 

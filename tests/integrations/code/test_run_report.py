@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.code.code_settings import CodeLimits
-from ragflow_lg.adapters.code.sandbox_process import Ending, SandboxCommand, execute, read_ending
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.services.code import CodeResult
+from ragflow_lg.integrations.code.code_settings import CodeLimits
+from ragflow_lg.integrations.code.programs import CodeResult
+from ragflow_lg.integrations.code.sandbox_process import Ending, SandboxCommand, execute, read_ending
 from ragflow_lg.services.workers import NoWorkers, Workers
 from tests.fakes.counted_workers import CountedWorkers
 from tests.harness.rows import each_row

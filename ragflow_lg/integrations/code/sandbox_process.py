@@ -13,13 +13,14 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.code.code_settings import CodeLimits, LimitName, exceeded
 from ragflow_lg.base.errors import ForeignJsonError, ServiceError
 from ragflow_lg.base.foreign_json import SMALL_BYTES, read_foreign_json
 from ragflow_lg.base.json_scanner import JsonLimits, parse_foreign_json
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.base.worker_tasks import WorkerTask, worker_task
-from ragflow_lg.services.code import ARTIFACT_TYPES, Artifact, CodeResult
+from ragflow_lg.integrations.code.code_settings import CodeLimits, LimitName, exceeded
+from ragflow_lg.integrations.code.programs import ARTIFACT_TYPES, CodeResult
+from ragflow_lg.services.artifacts import Artifact
 from ragflow_lg.services.workers import Workers
 
 CHUNK_BYTES = 65_536

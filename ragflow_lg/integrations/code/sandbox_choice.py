@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.code.bubblewrap import Bubblewrap, find_bubblewrap
-from ragflow_lg.adapters.code.code_settings import CodeSettings
-from ragflow_lg.adapters.code.http_sandbox import HttpSandbox
 from ragflow_lg.adapters.workers.slots import Slots
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
-from ragflow_lg.services.code import CodeRequest, CodeResult, CodeSandbox, NoSandbox
+from ragflow_lg.integrations.code.bubblewrap import Bubblewrap, find_bubblewrap
+from ragflow_lg.integrations.code.code_settings import CodeSettings
+from ragflow_lg.integrations.code.http_sandbox import HttpSandbox
+from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult, CodeSandbox, NoSandbox
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.workers import NoWorkers, Workers
 
@@ -93,7 +93,7 @@ async def _find_bubblewrap(settings: CodeSettings, workers: Workers) -> FoundSan
 
 
 class ChosenSandbox:
-    """A `ragflow_lg.services.code.CodeSandbox` that finds the chosen one, and limits how many programs run at once."""
+    """A `CodeSandbox` that finds the chosen one, and limits how many programs run at once."""
 
     def __init__(self, settings: CodeSettings, http: HttpClient, workers: Workers | None = None) -> None:
         self._find: Callable[[], asyncio.Task[FoundSandbox]] = lambda: asyncio.create_task(
@@ -101,6 +101,10 @@ class ChosenSandbox:
         )
         self._found: asyncio.Task[FoundSandbox] | None = None
         self._slots = Slots(settings.concurrency, settings.queue, "for a sandbox")
+
+    async def warm_up(self) -> None:
+        """Look for the sandbox, so that the first program does not wait for it and the log names it."""
+        await self.find()
 
     async def find(self) -> FoundSandbox:
         """Return the sandbox. The first call looks for it."""

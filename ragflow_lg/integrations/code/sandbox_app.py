@@ -18,10 +18,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ragflow_lg.adapters.code.http_sandbox import SERVICE_LANGUAGES, write_error, write_reply
 from ragflow_lg.base.errors import RagflowLgError, RequestError
+from ragflow_lg.integrations.code.http_sandbox import SERVICE_LANGUAGES, write_error, write_reply
+from ragflow_lg.integrations.code.programs import CodeRequest, CodeSandbox, Language
 from ragflow_lg.server.http.shared.request_bodies import LimitedBody, read_body
-from ragflow_lg.services.code import CodeRequest, CodeSandbox, Language
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -1,15 +1,17 @@
-"""The settings for CodeExec's sandbox, and the interpreters that run programs in it."""
+"""The settings for CodeExec's sandbox, their section, and the interpreters that run programs in it."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Struct
+from pydantic import Field, field_validator
 
 from ragflow_lg.base.errors import CodeLimitError, SettingsError
-from ragflow_lg.services.code import ARTIFACT_TYPES, Language
+from ragflow_lg.integrations.code.programs import ARTIFACT_TYPES, Language
+from ragflow_lg.server.settings.sections import KeySection, web_address
 
 LimitName: TypeAlias = Literal[
     "timeout_s",
@@ -142,3 +144,43 @@ class CodeSettings(Struct, frozen=True):
     def __repr__(self) -> str:
         """Hide the key."""
         return f"CodeSettings(provider={self.provider!r})"
+
+
+class CodeSection(KeySection):
+    """``[code]``: where CodeExec runs programs, and their limits. See ``docs/code.md``."""
+
+    provider: Provider = "auto"
+    """``bubblewrap`` on this machine, ``http`` for a service, ``refuse`` for none. ``auto`` takes the service if it has
+    a ``url``, otherwise Bubblewrap."""
+    url: str = ""
+    """Address of a sandbox service: RAGFlow's own, or ``ragflow-lg sandbox serve``. ``api_key`` is its key, if any."""
+    bubblewrap: str = ""
+    """Path of ``bwrap``. Default: the installed one."""
+    python: str = ""
+    """Path of the Python that runs programs. Default: the system's."""
+    node: str = ""
+    """Path of the Node.js that runs programs. Default: the system's."""
+    folders: tuple[str, ...] = ()
+    """Folders that programs in Bubblewrap can read, in addition to those of the system's programs and libraries."""
+    concurrency: Annotated[int, Field(gt=0, le=256)] = 8
+    """How many programs run at the same time. No tenant uses all of these slots."""
+    timeout_s: Annotated[float, Field(gt=0, le=3600)] = DEFAULT_LIMITS.timeout_s
+    memory_bytes: Annotated[int, Field(ge=64 * 1024**2)] = DEFAULT_LIMITS.memory_bytes
+
+    @field_validator("url")
+    @classmethod
+    def _is_address(cls, value: str) -> str:
+        return web_address(value) if value.strip() else ""
+
+    @property
+    def settings(self) -> CodeSettings:
+        """The settings of the sandbox."""
+        return CodeSettings(
+            self.provider,
+            self.url,
+            self.api_key.read(),
+            self.bubblewrap,
+            limits=CodeLimits(timeout_s=self.timeout_s, memory_bytes=self.memory_bytes),
+            interpreters=Interpreters(self.python, self.node, self.folders),
+            concurrency=self.concurrency,
+        )

@@ -10,20 +10,20 @@ from typing import Any
 import httpx
 import pytest
 
-from ragflow_lg.adapters.code.bubblewrap import Bubblewrap
-from ragflow_lg.adapters.code.code_settings import CodeLimits, CodeSettings
-from ragflow_lg.adapters.code.http_sandbox import HttpSandbox
-from ragflow_lg.adapters.code.sandbox_choice import ChosenSandbox
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.code.bubblewrap import Bubblewrap
+from ragflow_lg.integrations.code.code_settings import CodeLimits, CodeSettings
+from ragflow_lg.integrations.code.http_sandbox import HttpSandbox
+from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult, CodeSandbox
+from ragflow_lg.integrations.code.sandbox_app import sandbox_app
+from ragflow_lg.integrations.code.sandbox_choice import ChosenSandbox
 from ragflow_lg.server.http.edge.uvicorn_server import open_socket, start_server
-from ragflow_lg.server.http.sandbox.sandbox_app import sandbox_app
-from ragflow_lg.services.code import CodeRequest, CodeResult, CodeSandbox
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.services import ScriptedHttp
 from tests.harness.rows import each_row
-from tests.ragflow_lg.adapters.code.sandboxes import require_bubblewrap
+from tests.integrations.code.sandboxes import require_bubblewrap
 
 LIMITS = CodeLimits(timeout_s=3.0, cpu_s=1, output_bytes=10_000)
 

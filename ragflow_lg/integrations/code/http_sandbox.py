@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ragflow_lg.adapters.code.code_settings import DEFAULT_LIMITS, CodeLimits, exceeded
 from ragflow_lg.base.errors import (
     CodeLimitError,
     ComponentError,
@@ -25,7 +24,9 @@ from ragflow_lg.base.json_scanner import JsonLimits, parse_foreign_json
 from ragflow_lg.base.lenient_values import as_list, as_map, as_text
 from ragflow_lg.base.values import MAX_CHARS, JsonValue, to_json
 from ragflow_lg.base.worker_tasks import worker_task
-from ragflow_lg.services.code import Artifact, CodeRequest, CodeResult, Language
+from ragflow_lg.integrations.code.code_settings import DEFAULT_LIMITS, CodeLimits, exceeded
+from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult, Language
+from ragflow_lg.services.artifacts import Artifact
 from ragflow_lg.services.http import HttpClient, HttpRequest
 from ragflow_lg.services.workers import NoWorkers, Workers
 
@@ -160,7 +161,7 @@ _MAX_SHOWN_CHARS = 500
 
 
 class HttpSandbox:
-    """A `ragflow_lg.services.code.CodeSandbox` that sends programs to a service."""
+    """A `CodeSandbox` that sends programs to a service."""
 
     def __init__(
         self,

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.code import bubblewrap as module
-from ragflow_lg.adapters.code.bubblewrap import Bubblewrap, find_bubblewrap
-from ragflow_lg.adapters.code.code_settings import CodeLimits, Interpreters
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.services.code import Artifact, CodeRequest
+from ragflow_lg.integrations.code import bubblewrap as module
+from ragflow_lg.integrations.code.bubblewrap import Bubblewrap, find_bubblewrap
+from ragflow_lg.integrations.code.code_settings import CodeLimits, Interpreters
+from ragflow_lg.integrations.code.programs import CodeRequest
+from ragflow_lg.services.artifacts import Artifact
 from tests.conftest import SHARED
 from tests.harness.cases import read_cases
 from tests.harness.rows import each_row
-from tests.ragflow_lg.adapters.code.sandboxes import Run, require_bubblewrap
+from tests.integrations.code.sandboxes import Run, require_bubblewrap
 
 pytestmark = pytest.mark.slow
 

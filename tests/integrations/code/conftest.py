@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.ragflow_lg.adapters.code.sandboxes import USERS, Run, open_run
+from tests.integrations.code.sandboxes import USERS, Run, open_run
 
 
 @pytest.fixture(params=USERS)

@@ -24,7 +24,8 @@ from ragflow_lg.component.spec import (
 from ragflow_lg.dsl.code_contract import apply_contract, find_contract_fault, read_printed, roots_of
 from ragflow_lg.dsl.value_types import Schema, schema_of_name
 from ragflow_lg.dsl.variable_references import Template, parse_template, scope_of
-from ragflow_lg.services.code import Artifact, CodeRequest, CodeResult, Language, StoredArtifact
+from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult, CodeSandbox, Language
+from ragflow_lg.services.artifacts import Artifact, StoredArtifact
 
 logger = logging.getLogger(__name__)
 
@@ -184,7 +185,7 @@ async def _execute(ctx: RunContext, params: Params, arguments: Arguments) -> dic
     }
     try:
         plain = cast("dict[str, JsonValue]", to_json(values))
-        result = await ctx.services.code.run(CodeRequest(LANGUAGES[arguments.lang], arguments.script, plain))
+        result = await ctx.services.of(CodeSandbox).run(CodeRequest(LANGUAGES[arguments.lang], arguments.script, plain))
     except (CodeLimitError, SettingsError) as error:
         raise ComponentError(str(error), node=ctx.node.id) from error
     except ServiceError as error:

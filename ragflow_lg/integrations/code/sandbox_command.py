@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.integrations.code.code_settings import CodeSection
 from ragflow_lg.server.cli.command_line import make_group
 from ragflow_lg.server.cli.options import Host, Port, SettingsFile
 from ragflow_lg.server.cli.terminal import print_line, print_note
@@ -47,7 +48,7 @@ def serve(
     from ragflow_lg.server.http.edge.uvicorn_server import open_socket
 
     config = load_settings(settings)
-    if host not in LOCAL_HOSTS and not config.code.api_key:
+    if host not in LOCAL_HOSTS and not config.section(CodeSection).api_key:
         print_note("Anyone who reaches this address can run programs: set api_key in [code], or use a firewall.")
     with open_socket(host, port) as listener:
         asyncio.run(_serve(config, listener))
@@ -60,9 +61,9 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
 
     from ragflow_lg.adapters.workers.worker_pool import WorkerPool
     from ragflow_lg.base.portability import on_signal
-    from ragflow_lg.server.assembly.code_sandbox import open_sandbox
+    from ragflow_lg.integrations.code.open_sandbox import open_sandbox
+    from ragflow_lg.integrations.code.sandbox_app import sandbox_app
     from ragflow_lg.server.http.edge.uvicorn_server import start_server
-    from ragflow_lg.server.http.sandbox.sandbox_app import sandbox_app
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -77,7 +78,7 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
         found = await chosen.find()
         if not found.is_working:
             raise SettingsError(found.description)
-        code = settings.code
+        code = settings.section(CodeSection)
         app = sandbox_app(chosen, key=code.api_key.read(), code_bytes=code.settings.limits.code_bytes)
         async with start_server(app, listener, drain, 0.0) as url:
             print_line(url)
