@@ -15,7 +15,7 @@ import pytest
 from openpyxl import Workbook
 from pypdf import PdfReader
 
-from ragflow_lg.server.devtools.mock_llm.rules import Rules
+from ragflow_lg.integrations.mock_model.rules import Rules
 from tests.conftest import FIXTURES
 from tests.fakes.mock_llm import MockLLM
 from tests.integrations.code.sandboxes import require_bubblewrap

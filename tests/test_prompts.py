@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ragflow_lg.server.devtools.studio import canvas_factory
+from ragflow_lg.integrations.studio.graph_factories import canvas_factory
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.first_key import read_first_key
 from tests.harness.loaded_python import python_command
@@ -86,7 +86,7 @@ async def test_serve_uses_the_prompts(write_settings: Callable[[str], Path]) -> 
 async def test_studio_uses_the_prompts(
     tmp_path: Path, write_settings: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ragflow_lg.server.devtools.studio import graph_factories as factories
+    from ragflow_lg.integrations.studio import graph_factories as factories
 
     canvas = write_canvas(tmp_path / "c.json", *NODES)
     caches: list[Any] = [factories._settings, factories._services]  # pyright: ignore[reportPrivateUsage] - to clear them

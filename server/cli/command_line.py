@@ -59,16 +59,12 @@ _COMMANDS = {
         _BUILD, ".components:components", "List all components, or describe one with its parameters.", False
     ),
     "prompts": Command(_BUILD, ".components:prompts", "List the engine's prompts, or print the text of one.", False),
-    "lsp": Command(_BUILD, ".developer:lsp", "Show mistakes in canvases while you type, in your editor.", False),
-    "studio": Command(_BUILD, ".studio:studio", "Open canvases in LangGraph Studio."),
-    "mock-llm": Command(_BUILD, ".developer:mock_llm", "Serve a mock model with an OpenAI-compatible API."),
     "serve": Command(_SERVE, ".serve:serve", "Serve agents over HTTP: RAGFlow's API, OpenAI's and our own.", False),
     "worker": Command(_SERVE, ".serve:worker", "Play the runs of `ragflow-lg serve`, beside the servers.", False),
     "keys": Command(_SERVE, ".keys:keys", "Create, list and revoke API keys."),
     "schedules": Command(
         _SERVE, ".schedules:schedules", "Add, list and delete times at which the server starts turns."
     ),
-    "pull": Command(_SERVE, ".pull:pull", "Fetch agents, sessions and datasets from a running RAGFlow."),
     "models": Command(_DATA, ".models:models", "List and test models and providers."),
     "kb": Command(_DATA, ".kb:kb", "Manage datasets of the embedded knowledge base."),
     "memory": Command(_DATA, ".memory:memory", "Show, search, export and delete what canvases remember of users."),

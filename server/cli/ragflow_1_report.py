@@ -95,7 +95,7 @@ def report_server(
         SettingsError: if the address, the key or the settings are invalid.
         ServiceError: if the server fails.
     """
-    from ragflow_lg.server.migration.connection import find_source, load_folder_settings, read_key, with_api
+    from ragflow_lg.server.assembly.ragflow_connection import find_source, load_folder_settings, read_key, with_api
 
     source = find_source(Path.cwd(), None, url, key_env, is_private=is_private)
     config = load_folder_settings(Path.cwd(), settings)

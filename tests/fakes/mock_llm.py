@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange, mock_app, start_mock_server
-from ragflow_lg.server.devtools.mock_llm.rules import AudioRules, Reply, Rule, Rules
+from ragflow_lg.integrations.mock_model.mock_llm_app import Exchange, mock_app, start_mock_server
+from ragflow_lg.integrations.mock_model.rules import AudioRules, Reply, Rule, Rules
 from ragflow_lg.server.http.edge.uvicorn_server import open_socket
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragflow_lg.server.devtools.mock_llm.rules import Rules
+from ragflow_lg.integrations.mock_model.rules import Rules
 from tests.harness.death_scenes import KINDS, LIMIT_S, RULES, Scene, SceneKind, canvases, settle
 from tests.harness.death_stage import Place, Stage, open_stage
 from tests.harness.loaded_python import loaded_python

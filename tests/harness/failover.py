@@ -22,8 +22,8 @@ from typing import Any
 
 import httpx
 
+from ragflow_lg.integrations.mock_model.rules import Rules
 from ragflow_lg.models.prompt_texts import PROMPTS
-from ragflow_lg.server.devtools.mock_llm.rules import Rules
 from tests.fakes.agents import page
 from tests.fakes.canvas import canvas
 from tests.fakes.http_server import HttpServer, Route

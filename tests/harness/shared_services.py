@@ -4,8 +4,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
-from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange, mock_app, start_mock_server
-from ragflow_lg.server.devtools.mock_llm.rules import Rules
+from ragflow_lg.integrations.mock_model.mock_llm_app import Exchange, mock_app, start_mock_server
+from ragflow_lg.integrations.mock_model.rules import Rules
 from ragflow_lg.server.http.edge.uvicorn_server import open_socket
 from tests.harness.database_servers import NotInstalledError
 from tests.harness.database_servers import server as database_server

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragflow_lg.server.devtools.studio.canvas_discovery import Project, find_canvases
-from ragflow_lg.server.devtools.studio.development_server import DevelopmentServer, free_port
-from ragflow_lg.server.devtools.studio.studio_project import write_project
+from ragflow_lg.integrations.studio.canvas_discovery import Project, find_canvases
+from ragflow_lg.integrations.studio.development_server import DevelopmentServer, free_port
+from ragflow_lg.integrations.studio.studio_project import write_project
 
 HOST = "127.0.0.1"
 ROOT = Path(__file__).parents[2]

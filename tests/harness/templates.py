@@ -38,6 +38,7 @@ from ragflow_lg.integrations.browser.chromium_browser import ChromiumBrowsers
 from ragflow_lg.integrations.code.code_settings import CodeSettings
 from ragflow_lg.integrations.code.programs import CodeSandbox
 from ragflow_lg.integrations.code.sandbox_choice import find_sandbox
+from ragflow_lg.integrations.mock_model.rules import Rule, Rules
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.wire.wire_events import Message
 from ragflow_lg.services.services import Services

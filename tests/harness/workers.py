@@ -24,8 +24,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 from redis.asyncio import Redis
 
-from ragflow_lg.server.devtools.mock_llm.mock_llm_app import Exchange
-from ragflow_lg.server.devtools.mock_llm.rules import Rules
+from ragflow_lg.integrations.mock_model.mock_llm_app import Exchange
+from ragflow_lg.integrations.mock_model.rules import Rules
 from tests.fakes.http_server import HttpServer, Received, Route
 from tests.harness.shared_services import start_shared_services
 from tests.server.http.app_server import canvas

@@ -16,6 +16,7 @@ from ragflow_lg.integrations.code.code_settings import CodeSection
 from ragflow_lg.library import check_canvas, open_runner
 from ragflow_lg.library import load_canvas as load_graph
 from ragflow_lg.runs.runner import Runner
+from ragflow_lg.server.assembly import open_services as services_module
 from ragflow_lg.server.assembly.canvas_files import read_canvas
 from ragflow_lg.server.assembly.library import (
     Compat,
@@ -192,7 +193,7 @@ def installed_guards(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(group: str) -> list[metadata.EntryPoint]:
         return [point for point in points if point.group == group]
 
-    monkeypatch.setattr(metadata, "entry_points", find)
+    monkeypatch.setattr(services_module, "find_entry_points", find)
 
 
 def test_by_default_there_are_no_policies() -> None:

@@ -14,7 +14,6 @@ from ragflow_lg.server.cli.doctor import (
     probe_fonts,
     probe_models,
     probe_packages,
-    probe_sandbox,
     probe_tools,
     probe_window,
 )
@@ -53,13 +52,6 @@ async def test_every_server_lists_its_tools() -> None:
     assert (tiny.is_well, tiny.advice) == (False, 'See timeout_s of [mcp."tiny"].')
     assert (ill.what, "has ended" in ill.advice) == ("MCP server ill cannot be used", True)
     assert (in_.what, "[http] allow" in in_.advice) == ("MCP server in cannot be used", False)
-
-
-async def test_without_a_sandbox_the_advice_says_what_to_install() -> None:
-    (found,) = await probe_sandbox(Settings.model_validate({"code": {"bubblewrap": "/nowhere"}}))
-    assert (found.is_well, found.what) == (True, "CodeExec refuses all programs")
-    assert "There are two ways: install bubblewrap" in found.advice
-    assert "doctor" not in found.advice
 
 
 async def test_without_servers_there_are_no_findings() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from tests.dsl_compiler.ragflow_1.short_canvas import expand
 from tests.fakes.recorded_ragflow import RecordedRagflow
+from tests.integrations.migration.commands import command
 from tests.server.cli.command import invoke
-from tests.server.migration.commands import command
 
 PLAIN: dict[str, Any] = {"m": ["Message", {"content": ["hello"]}, []]}
 TWICE: dict[str, Any] = {

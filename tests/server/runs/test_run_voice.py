@@ -13,10 +13,10 @@ import pytest
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.speech.endpoint_speech import EndpointSpeech
+from ragflow_lg.integrations.mock_model.audio import tone
+from ragflow_lg.integrations.mock_model.rules import AudioReply, AudioRules
 from ragflow_lg.runs import speaker
 from ragflow_lg.server.assembly.accounts import open_speech, speech_models
-from ragflow_lg.server.devtools.mock_llm.audio import tone
-from ragflow_lg.server.devtools.mock_llm.rules import AudioReply, AudioRules
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.mock_llm import MockLLM, reply

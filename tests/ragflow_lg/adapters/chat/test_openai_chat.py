@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.chat.chat_settings import ModelSettings, ProviderSettings
 from ragflow_lg.adapters.chat.openai_chat import Endpoint, OpenAIChat
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.server.devtools.mock_llm.rules import Reply
+from ragflow_lg.integrations.mock_model.rules import Reply
 from ragflow_lg.services.chat import ChatDelta, ChatRequest, ToolCall, ToolSchema, Usage
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.rows import each_row

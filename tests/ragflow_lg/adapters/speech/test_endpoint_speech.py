@@ -10,8 +10,8 @@ from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.speech.endpoint_speech import EndpointSpeech, SpeechSettings, TranscriptionSettings, find_voice
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.server.devtools.mock_llm.audio import tone
-from ragflow_lg.server.devtools.mock_llm.rules import AudioReply, AudioRules
+from ragflow_lg.integrations.mock_model.audio import tone
+from ragflow_lg.integrations.mock_model.rules import AudioReply, AudioRules
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from tests.fakes.mock_llm import MockLLM
 from tests.harness.rows import each_row

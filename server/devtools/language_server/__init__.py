@@ -1,6 +1,0 @@
-"""The language server of ``ragflow-lg lsp``: shows an editor what the compiler knows about the canvas that is typed.
-
-`canvas_text` reads the text, also while it is not valid; `canvas_model` knows what the text means. Every feature of the
-protocol is a file with plain functions on these two; only `lsp_server` and `protocol_types` import the protocol's
-library.
-"""

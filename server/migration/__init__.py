@@ -1,5 +1,0 @@
-"""Moving in from a running RAGFlow: a folder with its agents, sessions and datasets, and their import.
-
-`agent_files` and `settings_text` compute only; `folder` reads and writes the folder, `puller` fills it. `folder_import`
-moves it into this server, and `thread_import` the states of its sessions. May import everything below `http`.
-"""
