@@ -21,7 +21,6 @@ from typing import Any, cast
 from langgraph.checkpoint.memory import InMemorySaver
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
-from ragflow_lg.integrations.mock_model.rules import Rule, Rules
 
 from ragflow_lg.adapters.chat.chat_settings import ChatModelSettings, ProviderSettings
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels

@@ -129,7 +129,7 @@ async def test_an_artifact_that_cannot_be_kept_does_not_fail_the_node() -> None:
     assert node.error is None
     assert "The file cannot be downloaded: The folder is full." in node.outputs["content"]
     result = CodeResult("", "", 0, True, "v", (IMAGE, TABLE))
-    node = await run(ScriptedSandbox(), services=fake_services(code=ScriptedSandbox(result)))  # without a store
+    node = await run(ScriptedSandbox(), services=fake_services(integrations={CodeSandbox: ScriptedSandbox(result)}))
     assert node.outputs["attachments"] == ["a.png", "t.csv"]
     assert "attachment2 (csv): t.csv\n1,2" in node.outputs["content"]
 
