@@ -1,5 +1,7 @@
 """Every conformance case: the project's own ones, and the recorded ones if available."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.conftest import FIXTURES, SHARED
@@ -7,7 +9,7 @@ from tests.harness.cases import Case, read_cases
 from tests.harness.conformance import judge
 from tests.harness.play import play
 from tests.harness.rows import each_row
-from tests.stores import OpenStore
+from tests.stores import OpenStore, fresh_prefix, store_opener
 
 OWN = list(read_cases(FIXTURES / "conformance"))
 RECORDED = [case for folder in ("conformance/cases", "review/cases/fidelity") for case in read_cases(SHARED / folder)]
@@ -50,6 +52,7 @@ def test_recorded_case_passes(case: Case) -> None:
     check(case)
 
 
-@pytest.mark.parametrize("case", PAUSING, ids=lambda case: case.id)
-def test_pauses_survive_a_new_process_for_every_turn(case: Case, reopen_shared: OpenStore) -> None:
-    check(case, reopen_shared)
+@pytest.mark.parametrize("store", ["sqlite", "redis"])
+@each_row("case", PAUSING)
+def test_pauses_survive_a_new_process_for_every_turn(case: Case, store: str, redis_url: str, tmp_path: Path) -> None:
+    check(case, store_opener(redis_url if store == "redis" else f"sqlite:///{tmp_path}/{case.id}.db", fresh_prefix()))

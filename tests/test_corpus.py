@@ -19,7 +19,7 @@ from tests.conftest import FIXTURES
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.corpus import find_canvases, judge
 from tests.harness.rows import each_row
-from tests.stores import OpenStore
+from tests.stores import fresh_prefix, store_opener
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -76,10 +76,12 @@ MENU = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("choice", MENU)
+@pytest.mark.parametrize("store", ["sqlite", "redis"])
+@each_row("choice", MENU)
 async def test_every_branch_of_the_menu_is_played_with_restarts(
-    shared_corpus: Path, choice: str, reopen_shared: OpenStore
+    shared_corpus: Path, choice: str, store: str, redis_url: str, tmp_path: Path
 ) -> None:
+    reopen = store_opener(redis_url if store == "redis" else f"sqlite:///{tmp_path}/{choice}.db", fresh_prefix())
     catalog = load_catalog()
     catalog.add(fixed_component("CodeExec"), replace=True)
     canvas = compile_canvas((shared_corpus / "agent" / "all@7835ee82.json").read_bytes(), catalog)
@@ -89,8 +91,8 @@ async def test_every_branch_of_the_menu_is_played_with_restarts(
     while status != "succeeded":
         turns += 1
         assert turns < 8
-        async with reopen_shared() as store:
-            runner = Runner(canvas, services, store=store)
+        async with reopen() as opened:
+            runner = Runner(canvas, services, store=opened)
             pauses = await runner.pauses("s")
             fields = [field for pause in pauses for field in form_fields(pause.inputs)]
             inputs = {f.name: 5 if f.type == "integer" else next(answers) for f in fields}

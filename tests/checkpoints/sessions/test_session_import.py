@@ -26,6 +26,7 @@ from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.canvas import CATALOG, canvas, node
 from tests.fakes.regions import form, loop
 from tests.fakes.services import fake_services
+from tests.harness.rows import each_row
 from tests.stores import OpenStore, fresh_prefix, store_opener
 
 WAITING = {
@@ -207,7 +208,7 @@ async def copy_filled(path: Path) -> tuple[list[bytes], list[Any]]:
     return _filled[0][1:]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each_row("name", HOSTILE)
 async def test_hostile_files_are_refused_leave_nothing_and_replace_nothing(name: str, tmp_path: Path) -> None:
     change, message = HOSTILE[name]
     exported_lines, before = await copy_filled(tmp_path / "a.db")
