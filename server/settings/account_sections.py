@@ -71,13 +71,7 @@ class SqlSection(Section):
     def settings(self) -> SqlSettings:
         """Return the settings for the databases."""
         connections = {name: c.settings(allow_writes=self.allow_writes) for name, c in self.connections.items()}
-        return SqlSettings(
-            connections,
-            self.allow_writes,
-            timeout_s=self.timeout_s,
-            max_rows=self.max_rows,
-            max_connections=self.max_connections,
-        )
+        return SqlSettings(connections, **self.model_dump(exclude={"connections"}))
 
     def secrets(self) -> list[str]:
         """Return all passwords and options."""

@@ -322,14 +322,5 @@ def _provider(name: str, section: ProviderSection) -> ProviderSettings:
         key = Secret(find_key(found[1]))
     if found is not None and not base_url and not found[1].base_url:
         base_url = find_address(found[1])
-    return ProviderSettings(
-        base_url=base_url,
-        api_key=key.read(),
-        models=section.models,
-        timeout_s=section.timeout_s,
-        max_retries=section.max_retries,
-        concurrency=section.concurrency,
-        counts_streams=section.counts_streams,
-        client=section.client,
-        key_problem=key.problem(),
-    )
+    fields = section.model_dump(exclude={"base_url", "api_key"})
+    return ProviderSettings(base_url, key.read(), key_problem=key.problem(), **fields)
