@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -105,7 +105,9 @@ async def open_connection(server: Server) -> AsyncGenerator[ServerConnection]:
         await connection.set_up()
         yield connection
     finally:
-        await opened.close()
+        with suppress(Exception):  # it is of no more use
+            async with asyncio.timeout(CONNECT_S):
+                await opened.close()
 
 
 def _work_in_thread(engine: Any, work: Callable[[Connection], T]) -> T:
