@@ -25,7 +25,7 @@ from tests.fakes.services import ScriptedHttp
 from tests.harness.rows import each_row
 from tests.integrations.code.sandboxes import require_bubblewrap
 
-LIMITS = CodeLimits(timeout_s=3.0, cpu_s=1, output_bytes=10_000)
+LIMITS = CodeLimits(timeout_s=60.0, cpu_s=1, output_bytes=10_000)
 
 
 @asynccontextmanager
@@ -51,8 +51,7 @@ async def client_of(url: str, key: str = "") -> AsyncGenerator[HttpSandbox]:
 
 
 def local_sandbox() -> CodeSandbox:
-    settings = CodeSettings("bubblewrap", bubblewrap=require_bubblewrap(), limits=LIMITS)
-    return ChosenSandbox(settings, ScriptedHttp())
+    return ChosenSandbox(CodeSettings("bubblewrap", bubblewrap=require_bubblewrap(), limits=LIMITS), ScriptedHttp())
 
 
 @pytest.mark.parametrize(

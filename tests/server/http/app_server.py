@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import httpx
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from ragflow_lg.adapters.system_services import RandomIds, SystemClock
@@ -15,8 +17,11 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.runs.callbacks import RunCallbacks
 from ragflow_lg.server.assembly.app_state import AppState, open_run_manager
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
+from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
+from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
+from ragflow_lg.server.database.tables import AgentRow, RunRow, SessionRow
 from ragflow_lg.server.http.app import make_app
 from ragflow_lg.server.http.edge.uvicorn_server import open_socket, start_server
 from ragflow_lg.server.settings import Settings
@@ -35,11 +40,76 @@ class AppServer(Struct):
     turns: Any
     operations: Any
     app: Any
+    tenant: str = "tenant"
+    agents: int = 0
+    others: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """What is closed with the server: its further clients."""
 
-    async def agent(self, dsl: dict[str, Any], title: str = "Helper", **values: Any) -> str:
-        made = await self.client.post("/agents", json={"title": title, "dsl": dsl, **values})
-        assert made.json()["code"] == 0, made.text
-        return made.json()["data"]["id"]
+    async def new_key(self, tenant: str = "tenant", **values: Any) -> str:
+        """Return a new key of this tenant or of another one, which only this test uses."""
+        name = self.tenant.replace("tenant", tenant)
+        return await KeyRepository(self.app_state.database).create(name, 1, **values)
+
+    def stranger(self) -> httpx.AsyncClient:
+        """Return a client of the whole server without a key, which is closed with this one."""
+        client = httpx.AsyncClient(base_url=self.url, timeout=60)
+        self.others.push_async_callback(client.aclose)
+        return client
+
+    @property
+    def running(self) -> Any:
+        """The runs in progress."""
+        return self.app_state.run_manager._tasks  # pyright: ignore[reportPrivateUsage]
+
+    async def page(self, **values: Any) -> dict[str, str]:
+        """Return the headers of a visitor with a new key of embedded pages."""
+        return {"Authorization": f"Bearer {await self.new_key(kind='beta', **values)}"}
+
+    async def run_row(self, run_id: str) -> RunRow:
+        row = await RunRepository(self.app_state.database, self.tenant).get(run_id)
+        assert row is not None
+        return row
+
+    async def agent_row(self, agent_id: str) -> AgentRow:
+        row = await AgentRepository(self.app_state.database, self.tenant).get(agent_id)
+        assert row is not None
+        return row
+
+    async def session_row(self, session_id: str) -> SessionRow:
+        row = await SessionRepository(self.app_state.database, self.tenant).get(session_id)
+        assert row is not None
+        return row
+
+    async def opened(self, dsl: dict[str, Any]) -> tuple[AgentRow, SessionRow]:
+        """Return the rows of a new agent and a session of it."""
+        agent_id = await self.agent(dsl)
+        return await self.agent_row(agent_id), await self.session_row(await self.session(agent_id))
+
+    async def texts(self, session_id: str) -> list[str]:
+        """Return the messages of a session."""
+        messages = await SessionRepository(self.app_state.database, self.tenant).messages([session_id])
+        return [message.content for message in messages[session_id]]
+
+    async def get(self, path: str, **options: Any) -> Any:
+        return (await self.client.get(path, **options)).json()
+
+    async def post(self, path: str, body: Any = None, **options: Any) -> Any:
+        return (await self.client.post(path, json=body, **options)).json()
+
+    async def put(self, path: str, body: Any = None, **options: Any) -> Any:
+        return (await self.client.put(path, json=body, **options)).json()
+
+    async def delete(self, path: str, **options: Any) -> Any:
+        return (await self.client.delete(path, **options)).json()
+
+    async def agent(self, dsl: dict[str, Any], title: str = "", **values: Any) -> str:
+        """Create an agent, by default Helper, Helper 2 and so on."""
+        if not title:
+            self.agents += 1
+            title = "Helper" if self.agents == 1 else f"Helper {self.agents}"
+        made = await self.post("/agents", {"title": title, "dsl": dsl, **values})
+        assert made["code"] == 0, made
+        return made["data"]["id"]
 
     async def session(self, agent_id: str, **values: Any) -> str:
         return (await self.client.post(f"/agents/{agent_id}/sessions", json=values)).json()["data"]["id"]
@@ -116,7 +186,28 @@ async def start_app(
                 base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=60
             ) as client,
         ):
-            yield AppServer(address, key, app_state, model, client, app.state.turns, app.state.operations, app)
+            server = AppServer(address, key, app_state, model, client, app.state.turns, app.state.operations, app)
+            async with server.others:
+                yield server
+
+
+_tenants = count(1)
+
+
+@asynccontextmanager
+async def open_tenant(shared: AppServer) -> AsyncGenerator[AppServer]:
+    """Yield a running server with a new tenant, client and model."""
+    tenant = f"tenant{next(_tenants)}"
+    models: Any = shared.app_state.services.models
+    models.chat = ScriptedModel()
+    key = await KeyRepository(shared.app_state.database).create(tenant, 1)
+    headers = {"Authorization": f"Bearer {key}"}
+    async with httpx.AsyncClient(base_url=shared.client.base_url, headers=headers, timeout=60) as client:
+        server = replace(
+            shared, key=key, model=models.chat, client=client, tenant=tenant, agents=0, others=AsyncExitStack()
+        )
+        async with server.others:
+            yield server
 
 
 _migrated: list[bytes] = []
@@ -145,10 +236,21 @@ def canvas(*nodes: tuple[str, str, dict[str, Any], list[str]]) -> dict[str, Any]
     }
 
 
-ECHO = canvas(
-    ("begin", "Begin", {"prologue": "Hi there!"}, ["Message:0"]),
-    ("Message:0", "Message", {"content": ["You said {sys.query}"]}, []),
-)
+def says(text: str, begin: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Build a canvas of one Message."""
+    return canvas(("begin", "Begin", begin or {}, ["Message:0"]), ("Message:0", "Message", {"content": [text]}, []))
+
+
+def asks(prompt: str, begin: dict[str, Any] | None = None, llm_id: str = "m") -> dict[str, Any]:
+    """Build a canvas of one model and the Message of its answer."""
+    return canvas(
+        ("begin", "Begin", begin or {}, ["LLM:0"]),
+        ("LLM:0", "LLM", {"llm_id": llm_id, "prompts": [{"role": "user", "content": prompt}]}, ["Message:0"]),
+        ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
+    )
+
+
+ECHO = says("You said {sys.query}", {"prologue": "Hi there!"})
 FORM = canvas(
     ("begin", "Begin", {}, ["UserFillUp:0"]),
     (
@@ -159,11 +261,7 @@ FORM = canvas(
     ),
     ("Message:0", "Message", {"content": ["Size {UserFillUp:0@size}"]}, []),
 )
-MODEL = canvas(
-    ("begin", "Begin", {}, ["LLM:0"]),
-    ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["Message:0"]),
-    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
-)
+MODEL = asks("{sys.query}")
 CITING = canvas(
     ("begin", "Begin", {"prologue": "Hi there!"}, ["Retrieval:0"]),
     ("Retrieval:0", "Retrieval", {"dataset_ids": ["ds1"], "query": "sys.query"}, ["LLM:0"]),

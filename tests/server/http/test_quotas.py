@@ -8,19 +8,15 @@ import httpx
 import pytest
 
 from ragflow_lg.server.agents import quotas as quotas_module
-from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.usage_repository import UsageRepository
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.limits_section import TenantSection
 from ragflow_lg.services.chat import Usage
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, MODEL, AppServer, canvas, start_app
+from tests.server.http.app_server import ECHO, MODEL, AppServer, says, start_app
+from tests.server.waiting import wait_while
 
-HOOKED = canvas(
-    ("begin", "Begin", {"mode": "Webhook", "security": {"auth_type": "none", "allow_anonymous": True}}, ["Message:0"]),
-    ("Message:0", "Message", {"content": ["Hi"]}, []),
-)
+HOOKED = says("Hi", {"mode": "Webhook", "security": {"auth_type": "none", "allow_anonymous": True}})
 
 
 async def shown(server: AppServer, key: str = "") -> dict[str, tuple[float | None, float]]:
@@ -33,12 +29,6 @@ def quotas(tokens_day: int, **tenants: Any) -> dict[str, Any]:
     return {"tenants": {"tenant": {"tokens_day": tokens_day}, **tenants}}
 
 
-def test_the_section_of_other_tenants_does_not_limit_the_default_tenant() -> None:
-    settings = Settings(tenants={"*": TenantSection(tokens_day=5)})
-    limits = {tenant: quotas_module.find_limits(settings, tenant).tokens_day for tenant in ("shop", "default")}
-    assert limits == {"shop": 5, "default": quotas_module.TOKENS_DAY}
-
-
 async def use_up(server: AppServer, tenant: str = "tenant") -> None:
     """Use one token, as a turn does."""
     await UsageRepository(server.app_state.database, tenant).add_usage(1, 0.0, server.app_state.now_ms())
@@ -49,7 +39,7 @@ async def test_every_surface_refuses_a_turn_with_the_name_of_the_quota(tmp_path:
         agent = await server.agent(HOOKED)
         assert (await server.ask(agent))["code"] == 0
         await use_up(server)
-        beta = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
+        beta = await server.new_key(kind="beta")
         api, page = ({"Authorization": f"Bearer {key}"} for key in (server.key, beta))
         chat = {"messages": [{"role": "user", "content": "hi"}]}
         requests: dict[str, tuple[str, dict[str, str], Any]] = {
@@ -81,16 +71,6 @@ async def test_every_surface_refuses_a_turn_with_the_name_of_the_quota(tmp_path:
         assert (await shown(server))["tokens_day"] == (1, 1)
 
 
-async def test_a_refused_turn_leaves_no_session_behind(tmp_path: Path) -> None:
-    async with start_app(tmp_path, sections=quotas(1)) as server:
-        agent = await server.agent(HOOKED)
-        assert (await server.ask(agent))["code"] == 0
-        await use_up(server)
-        assert (await server.ask(agent))["code"] == 429
-        sessions = SessionRepository(server.app_state.database, "tenant")
-        assert len(await sessions.ids(agent)) == 1
-
-
 async def test_tokens_of_a_day_are_limited(tmp_path: Path) -> None:
     reply = Reply("Yes", usage=Usage(90, 10, 1), repeat=True)
     async with start_app(tmp_path, [reply], sections=quotas(150)) as server:
@@ -104,7 +84,7 @@ async def test_tokens_of_a_day_are_limited(tmp_path: Path) -> None:
 
 async def test_a_tenant_does_not_use_the_quotas_of_others_and_may_have_its_own(tmp_path: Path) -> None:
     async with start_app(tmp_path, sections=quotas(1, shop={"tokens_day": 2})) as server:
-        shop = await KeyRepository(server.app_state.database).create("shop", 1)
+        shop = await server.new_key("shop")
         ours = await server.agent(ECHO)
         headers = {"Authorization": f"Bearer {shop}"}
         made = await server.client.post("/agents", json={"title": "Theirs", "dsl": ECHO}, headers=headers)
@@ -121,46 +101,42 @@ async def test_a_tenant_does_not_use_the_quotas_of_others_and_may_have_its_own(t
         assert ((await shown(server))["tokens_day"], (await shown(server, shop))["tokens_day"]) == ((1, 2), (2, 3))
 
 
-async def test_counts_hold_after_a_restart(tmp_path: Path) -> None:
+async def test_counts_hold_after_a_restart_and_other_sections_do_not_limit(tmp_path: Path) -> None:
     for code in (0, 429):
         async with start_app(tmp_path, sections=quotas(1)) as server:
-            agent = await server.agent(ECHO, f"Agent {code}")
-            assert (await server.ask(agent))["code"] == code
+            assert (await server.ask(await server.agent(ECHO, f"Agent {code}")))["code"] == code
             await use_up(server)
+    settings = Settings(tenants={"*": TenantSection(tokens_day=5)})
+    limits = {tenant: quotas_module.find_limits(settings, tenant).tokens_day for tenant in ("shop", "default")}
+    assert limits == {"shop": 5, "default": quotas_module.TOKENS_DAY}
 
 
 async def test_no_tenant_can_take_all_places(tmp_path: Path) -> None:
     section: dict[str, Any] = {"max_runs": 4, "max_waiting_runs": 0}
     async with start_app(tmp_path, [Reply(hangs=True, repeat=True)], **section) as server:
         agent = await server.agent(MODEL)
-        shop = await KeyRepository(server.app_state.database).create("shop", 1)
+        shop = await server.new_key("shop")
         headers = {"Authorization": f"Bearer {shop}"}
         theirs = await server.client.post("/agents", json={"title": "Theirs", "dsl": ECHO}, headers=headers)
         tasks = [asyncio.create_task(server.ask(agent)) for _ in range(3)]
-        async with asyncio.timeout(10):
-            while server.turns._slots.in_use != 3:
-                await asyncio.sleep(0.005)
+        await wait_while(lambda: server.turns._slots.in_use != 3)
         refused = await server.ask(agent)
         assert (refused["code"], "its quota runs of 3" in refused["message"]) == (429, True)
         body = {"agent_id": theirs.json()["data"]["id"], "query": "hi"}
-        answer = await server.client.post("/agents/chat/completions", json=body, headers=headers)
-        assert answer.json()["code"] == 0
+        assert (await server.client.post("/agents/chat/completions", json=body, headers=headers)).json()["code"] == 0
         assert (await shown(server))["runs"] == (3, 3)
         for task in tasks:
             task.cancel()
 
 
-async def test_a_page_has_small_quotas_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_has_small_quotas_of_its_own(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quotas_module, "PAGE_TOKENS_DAY", 150)
-    reply = Reply("Yes", usage=Usage(90, 10, 1), repeat=True)
-    async with start_app(tmp_path, [reply]) as server:
-        agent = await server.agent(MODEL)
-        keys = [await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta") for _ in range(2)]
-        statuses: list[int] = []
-        for key in (keys[0], keys[0], keys[0], keys[1]):
-            path, headers = f"/agentbots/{agent}/completions", {"Authorization": key}
-            answer = await server.client.post(path, json={"query": "hi"}, headers=headers)
-            statuses.append(answer.status_code)
-        assert statuses == [200, 200, 429, 200]
-        assert (await server.ask(agent))["code"] == 0
-        assert (await shown(server))["tokens_day"][1] == 400
+    server.model.replies += [Reply("Yes", usage=Usage(90, 10, 1), repeat=True)]
+    agent = await server.agent(MODEL)
+    keys = [await server.new_key(kind="beta") for _ in range(2)]
+    statuses: list[int] = []
+    for key in (keys[0], keys[0], keys[0], keys[1]):
+        path, headers = f"/agentbots/{agent}/completions", {"Authorization": key}
+        statuses.append((await server.client.post(path, json={"query": "hi"}, headers=headers)).status_code)
+    assert (statuses, (await server.ask(agent))["code"]) == ([200, 200, 429, 200], 0)
+    assert (await shown(server))["tokens_day"][1] == 400

@@ -12,14 +12,10 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.shared.turn_sessions import (
-    NO_ACCESS,
-    NO_ACCESS_BEFORE,
-)
+from ragflow_lg.server.http.shared.turn_sessions import NO_ACCESS, NO_ACCESS_BEFORE
 from tests.fakes.services import Reply
 from tests.harness.loaded_python import python_command
-from tests.server.http.app_server import ECHO, FORM, MODEL, canvas, start_app
+from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas
 
 pytestmark = pytest.mark.slow
 
@@ -39,8 +35,7 @@ async def run_program(server: Any, version: str, *program: str) -> str:
     path = ROOT / ".cache" / "clients" / version
     if not path.is_dir():
         pytest.skip(f"ragflow-sdk {version} is not installed; run `make services`.")
-    compat = "0.24" if version in LIST_SHAPE else ""
-    key = await KeyRepository(server.app_state.database).create("tenant", 1, compat=compat)
+    key = await server.new_key(compat="0.24" if version in LIST_SHAPE else "")
     process = await asyncio.create_subprocess_exec(
         *python_command(*program),
         cwd=ROOT,
@@ -60,9 +55,9 @@ ERROR = "**ERROR**: The input of List Operations should be an array."
 
 
 @pytest.mark.parametrize("version", [*LIST_SHAPE, *CANVAS_SHAPE])
-async def test_every_sdk_version_can_use_agents(version: str, tmp_path: Path) -> None:
-    async with start_app(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
-        answer = await call_surface(server, version)
+async def test_every_sdk_version_can_use_agents(version: str, server: AppServer) -> None:
+    server.model.replies += [Reply(chunks=["Hell", "o"], repeat=True)]
+    answer = await call_surface(server, version)
     assert answer["crud"] == {
         "made": ["Helper", "It helps."],
         "components": ["Message:0", "begin"],
@@ -91,10 +86,9 @@ async def test_every_sdk_version_can_use_agents(version: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("version", "content"), [("0.25.0", "Which size?"), ("0.27.3", "")])
-async def test_the_sample_in_the_docs_works(version: str, content: str, tmp_path: Path) -> None:
+async def test_the_sample_in_the_docs_works(version: str, content: str, server: AppServer) -> None:
     page = (ROOT / "docs" / "server.md").read_text("utf-8")
     samples: list[str] = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (sample,) = (text for text in samples if "ragflow_sdk" in text)
-    async with start_app(tmp_path) as server:
-        answer = await run_program(server, version, "-c", sample.replace("http://127.0.0.1:9380", server.url))
+    answer = await run_program(server, version, "-c", sample.replace("http://127.0.0.1:9380", server.url))
     assert answer == f"asks: {content}\nsays: A parcel, size 42.\n"

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.services.knowledge import Dataset, DatasetEntry
 from tests.fakes.knowledge import FakeKnowledge
 from tests.fakes.listed_knowledge import ListedKnowledge
@@ -44,15 +43,12 @@ SECTIONS: dict[str, Any] = {
     "rerankers": {"bge-reranker@SILICONFLOW": {"base_url": "https://api.siliconflow.example/v1"}},
     "mcp": {"tickets": {"url": "http://10.0.0.7/mcp"}},
     "canvases": {"report": "report.json"},
-    "tenants": {
-        "owner": {"models": ["*"], "keys": ["*"]},
-        "shop": {"keys": ["datasets.Pri*"], "models": ["local"]},
-    },
+    "tenants": {"owner": {"models": ["*"], "keys": ["*"]}, "shop": {"keys": ["datasets.Pri*"], "models": ["local"]}},
 }
 
 
 async def start(server: AppServer, tenant: str) -> dict[str, str]:
-    return {"Authorization": await KeyRepository(server.app_state.database).create(tenant, 1)}
+    return {"Authorization": await server.new_key(tenant)}
 
 
 async def test_lists_show_a_tenant_only_what_it_may_use(tmp_path: Path) -> None:
@@ -69,14 +65,14 @@ async def test_lists_show_a_tenant_only_what_it_may_use(tmp_path: Path) -> None:
         }
         for tenant, (models, datasets, servers) in expected.items():
             key = await start(server, tenant)
-            rows = (await server.client.get("/models", headers=key)).json()["data"]
+            rows = (await server.get("/models", headers=key))["data"]
             assert {row["model_id"] for row in rows} == models, tenant
-            rows = (await server.client.get("/datasets", headers=key)).json()["data"]
+            rows = (await server.get("/datasets", headers=key))["data"]
             assert [row["id"] for row in rows] == datasets
-            rows = (await server.client.get("/mcp/servers", headers=key)).json()["data"]["mcp_servers"]
+            rows = (await server.get("/mcp/servers", headers=key))["data"]["mcp_servers"]
             assert [row["id"] for row in rows] == servers
         key = await start(server, "shop")
-        assert (await server.client.get("/mcp/servers/tickets", headers=key)).json()["code"] == 102
+        assert (await server.get("/mcp/servers/tickets", headers=key))["code"] == 102
         hidden = await server.client.get("/datasets/metadata/flattened?dataset_ids=0f3c", headers=key)
         assert "No authorization" in hidden.json()["message"]
 
@@ -94,7 +90,5 @@ async def test_a_run_that_asks_for_what_belongs_to_others_says_so(
 ) -> None:
     knowledge = FakeKnowledge([HANDBOOK.dataset, PRICES.dataset])
     async with start_app(tmp_path, knowledge=knowledge, sections=SECTIONS, shares_nothing=True) as server:
-        agent_id = await server.agent(dsl)
-        body = {"agent_id": agent_id, "query": "Hi", "return_trace": True}
-        answer = await server.client.post("/agents/chat/completions", json=body)
-        assert message in answer.text.replace("\\", "")
+        body = {"agent_id": await server.agent(dsl), "query": "Hi", "return_trace": True}
+        assert message in (await server.client.post("/agents/chat/completions", json=body)).text.replace("\\", "")

@@ -121,7 +121,7 @@ async def test_downloads_of_a_message_are_saved_under_harmless_names(browser: Br
     async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page, name = shown.page, f"../{HOSTILE}.txt"
         agent = await server.agent(MODEL, "Keeper")
-        stored = (await server.client.post(f"/agents/{agent}/upload", files={"file": ("a.txt", b"words")})).json()
+        stored = await server.post(f"/agents/{agent}/upload", files={"file": ("a.txt", b"words")})
         info = {"doc_id": stored["data"]["id"], "filename": name, "mime_type": "text/plain"}
         dsl = canvas(("begin", "Begin", {}, ["Message:0"]), ("Message:0", "Message", {"content": ["{sys.query}"]}, []))
         await open_agent(server, page, dsl)
@@ -252,5 +252,5 @@ async def test_snippets_have_the_address_and_keys_on_request(browser: Browser, t
             await expect(panel.get_by_label(name, exact=True)).to_contain_text(server.key)
         await panel.get_by_role("button", name="Fill in a new key").click()
         await expect(panel).to_contain_text(f"{server.url}/chat/{agent}#auth=beta-")
-        keys = (await server.client.get(f"{server.url}/native/v1/keys")).json()["keys"]
+        keys = (await server.get(f"{server.url}/native/v1/keys"))["keys"]
         assert [key["agents"] for key in keys] == [[agent]]

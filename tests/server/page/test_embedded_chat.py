@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 from playwright.async_api import Browser, FrameLocator, Page, expect
 
-from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.http_server import HttpServer, Route
 from tests.fakes.knowledge import FakeKnowledge, chunk
@@ -29,7 +28,7 @@ async def open_shop(
         site = f"http://localhost:{shop.port}"
         async with start_app(folder, replies, frame_origins=(site,) if is_listed else (), **options) as server:
             agent = await server.agent(dsl, HOSTILE[:60])
-            key = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta", agents=[agent])
+            key = await server.new_key(kind="beta", agents=[agent])
             address = f"{server.url}/chat/{agent}?auth={key}"
             frame = (
                 f'<!doctype html><link rel=icon href=data:,><iframe src="{address}" width="400" height="600"></iframe>'
@@ -60,9 +59,7 @@ async def test_visitors_chat_in_a_frame_of_another_site(browser: Browser, tmp_pa
         await expect(frame.locator(".message.assistant").last).to_contain_text("Again.")
         await expect(frame.locator(".message")).to_have_count(4)
         assert await page.frames[1].evaluate("window.hacked") is None
-        sessions = (
-            await server.client.get("/agents/" + page.frames[1].url.split("/")[-1].split("?")[0] + "/sessions")
-        ).json()
+        sessions = await server.get("/agents/" + page.frames[1].url.split("/")[-1].split("?")[0] + "/sessions")
         assert len(sessions["data"]) == 1
 
 

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from playwright.async_api import Browser, expect
 
 from ragflow_lg.integrations.code.programs import CodeResult, CodeSandbox
-from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.services.artifacts import Artifact
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.code import ScriptedSandbox
@@ -91,8 +90,7 @@ async def test_two_tabs_show_one_conversation(browser: Browser, tmp_path: Path) 
         for page in (first, second):
             await expect(page.locator(".message.assistant")).to_contain_text("w29")
             await expect(page.locator(".message.user")).to_have_text(["Count"])
-            text = (await page.locator(".message.assistant .markdown").inner_text()).split()
-            assert text == "".join(words).split()
+            assert (await page.locator(".message.assistant .markdown").inner_text()).split() == "".join(words).split()
         await ask(second, "Again")
         await expect(second.locator(".message.assistant").last).to_contain_text("Second.")
         await first.reload()
@@ -103,7 +101,7 @@ async def test_a_link_replaces_a_key_only_if_the_reader_agrees(browser: Browser,
     async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page, asked = shown.page, list[str]()
         stored = "sessionStorage.getItem('ragflow-lg-key')"
-        other = await KeyRepository(server.app_state.database).create("other", 1)
+        other = await server.new_key("other")
         page.on("dialog", lambda dialog: asked.append(dialog.message))
         page.once("dialog", lambda dialog: dialog.dismiss())
         await page.goto(f"{server.url}/#key={other}")

@@ -178,8 +178,7 @@ async def test_the_page_goes_on_when_its_server_is_killed(browser: Browser, tmp_
         )
         first = await start_replica(settings, "")
         address = str(first.client.base_url).removesuffix("/api/v1/")
-        made = await first.client.post("/agents", json={"title": "Helper", "dsl": MODEL})
-        agent = made.json()["data"]["id"]
+        agent = (await first.client.post("/agents", json={"title": "Helper", "dsl": MODEL})).json()["data"]["id"]
         async with visit(browser, address, first.key) as shown:
             page = shown.page
             await page.goto(f"{address}/#/{agent}")

@@ -62,8 +62,7 @@ async def test_every_step_has_its_state_and_the_nodes_that_run_next() -> None:
 
 async def test_a_form_that_waits_is_named() -> None:
     shown = await record(FORM, "one")
-    assert shown["steps"][-1]["waiting"] == ["UserFillUp:0"]
-    assert shown["runs"][-1]["status"] == "waiting"
+    assert (shown["steps"][-1]["waiting"], shown["runs"][-1]["status"]) == (["UserFillUp:0"], "waiting")
 
 
 async def test_secrets_are_taken_out_everywhere() -> None:
@@ -72,8 +71,7 @@ async def test_secrets_are_taken_out_everywhere() -> None:
     shown = await record(dsl, f"{KEY} and hunter-2-hunter and plain-word-secret", secrets=("plain-word-secret",))
     text = json.dumps(shown)
     assert not [secret for secret in (KEY, "hunter-2-hunter", "plain-word-secret") if secret in text]
-    assert value(shown, 3, "globals", "env.api_key") == "***"
-    assert value(shown, 3, "globals", "env.place") == "Bremen"
+    assert (value(shown, 3, "globals", "env.api_key"), value(shown, 3, "globals", "env.place")) == ("***", "Bremen")
     assert shown["drawings"] == {"light": "<svg>***</svg>"}
 
 
@@ -99,9 +97,7 @@ async def test_a_session_without_steps_is_an_error() -> None:
 def test_values_are_stored_once_up_to_a_size() -> None:
     values = SharedValues(RedactedView(Redactor()), max_bytes=32)
     assert [values.add(value, "a") for value in ("x" * 20, [1], "x" * 20, [1])] == [0, 1, 0, 1]
-    assert values.add("y" * 30, "a") == 2
-    assert values.values[2] == LEFT_OUT
-    assert values.cut == 1
+    assert (values.add("y" * 30, "a"), values.values[2], values.cut) == (2, LEFT_OUT, 1)
     assert values.values[values.add("z", "password")] == "***"
 
 
@@ -148,5 +144,4 @@ def test_other_forms_and_circles_are_refused(tmp_path: Path, text: str, problem:
 
 @pytest.mark.parametrize("name", ["main", "run_file"])
 def test_the_page_can_be_joined(name: str) -> None:
-    script = join_scripts(SCRIPTS / f"{name}.js")
-    assert script.count('modules["vendor/preact.js"] = ') == 1
+    assert join_scripts(SCRIPTS / f"{name}.js").count('modules["vendor/preact.js"] = ') == 1

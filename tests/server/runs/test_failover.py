@@ -11,6 +11,7 @@ from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.failover import disturb
 from tests.server.http.app_server import canvas as app_canvas
 from tests.server.replicas import TWO_MESSAGES, Replica, replicas, start_replica
+from tests.server.waiting import wait_while
 
 pytestmark = pytest.mark.slow
 
@@ -58,14 +59,12 @@ async def test_clients_finish_on_another_replica_with_the_same_answer_if_theirs_
         MockLLM([reply(*WORDS, piece_delay_s=0.005)]) as llm,
         replicas(tmp_path, redis_url, llm.base_url) as (first, second),
     ):
-        response = await first.client.post("/agents", json={"title": "Two", "dsl": TWO_MESSAGES})
-        agent_id = response.json()["data"]["id"]
+        agent_id = (await first.client.post("/agents", json={"title": "Two", "dsl": TWO_MESSAGES})).json()["data"]["id"]
         body = {"agent_id": agent_id, "query": "hi", "stream": True}
         # While all replicas live: begin on one, read to the end on the other.
         start = await read(first, body, "", "w20")
         rest = await read(second, body, start[-1][0], "")
-        assert text(start + rest) == WHOLE * 2
-        assert len(llm.requests) == 2
+        assert (text(start + rest), len(llm.requests)) == (WHOLE * 2, 2)
         starts = await asyncio.gather(*(read(first, body, "", "w10 ") for _ in range(3)))
         first.process.kill()
         async with asyncio.timeout(40):
@@ -97,8 +96,7 @@ async def test_a_turn_begun_by_a_stopping_server_and_ended_by_another_is_stored_
         assert text(start + rest) == WHOLE * 2
         response = await second.client.get(f"/agents/{agent_id}/sessions/{start[0][1]['session_id']}")
         stored = response.json()["data"]
-        assert [message["content"] for message in stored["message"]] == ["hi", WHOLE * 2]
-        assert stored["round"] == 1
+        assert ([message["content"] for message in stored["message"]], stored["round"]) == (["hi", WHOLE * 2], 1)
 
 
 async def test_a_run_whose_servers_die_again_and_again_fails_and_can_be_continued_by_hand(
@@ -109,8 +107,7 @@ async def test_a_run_whose_servers_die_again_and_again_fails_and_can_be_continue
         replicas(tmp_path, redis_url, llm.base_url, 1, takeovers=1) as servers,
     ):
         first, settings = servers[0], tmp_path / "settings.toml"
-        response = await first.client.post("/agents", json={"title": "Two", "dsl": TWO_MESSAGES})
-        agent_id = response.json()["data"]["id"]
+        agent_id = (await first.client.post("/agents", json={"title": "Two", "dsl": TWO_MESSAGES})).json()["data"]["id"]
         body = {"agent_id": agent_id, "query": "hi", "stream": True}
         start = await read(first, body, "", "w10 ")
         first.process.kill()
@@ -150,9 +147,7 @@ async def begin_and_kill(replica: Replica, llm: MockLLM, body: dict[str, Any], n
     """Send a request, stop the server while the model answers, and lose all frames."""
     asked = len(llm.requests)
     lost = asyncio.create_task(read(replica, body, "", ""))
-    async with asyncio.timeout(20):
-        while len(llm.requests) == asked:
-            await asyncio.sleep(0.01)
+    await wait_while(lambda: len(llm.requests) == asked)
     lost.cancel()
     replica.process.send_signal(number)
     await replica.process.wait()
@@ -172,10 +167,7 @@ async def test_a_repeated_request_receives_the_interrupted_run_from_its_beginnin
 ) -> None:
     """A client that has received no frame yet has nothing but its request."""
     replies = [reply("a"), *(reply(*WORDS, piece_delay_s=0.01) for _ in range(3))]
-    async with (
-        MockLLM(replies) as llm,
-        replicas(tmp_path, redis_url, llm.base_url) as (first, second),
-    ):
+    async with MockLLM(replies) as llm, replicas(tmp_path, redis_url, llm.base_url) as (first, second):
         response = await first.client.post("/agents", json={"title": "Form", "dsl": FORM_AND_MODEL})
         agent_id = response.json()["data"]["id"]
         start = {"agent_id": agent_id, "query": "hi", "stream": True}

@@ -20,6 +20,7 @@ from ragflow_lg.services.chat import Usage
 from tests.fakes.services import Reply
 from tests.server.http.app_server import AppServer, start_app
 from tests.server.replicas import TWO_MESSAGES
+from tests.server.waiting import wait_while
 
 
 @asynccontextmanager
@@ -35,12 +36,11 @@ async def left_run(folder: Path) -> AsyncGenerator[tuple[AppServer, RunRow]]:
         agent_id = await server.agent(TWO_MESSAGES)
         session = await server.session(agent_id)
         asking = asyncio.create_task(server.ask(agent_id, session_id=session))
-        while not server.model.is_hanging:
-            await asyncio.sleep(0.01)
+        await wait_while(lambda: not server.model.is_hanging)
         await server.app_state.run_manager.drain(0)
         await asking
     async with start_app(folder, [Reply("second")], **options) as server:
-        row = await RunRepository(server.app_state.database, "tenant").newest(session)
+        row = await RunRepository(server.app_state.database, server.tenant).newest(session)
         assert row is not None
         assert row.status == "drained"
         yield server, row
@@ -58,8 +58,7 @@ async def test_a_left_run_goes_on_as_what_it_was(tmp_path: Path) -> None:
         runs = server.app_state.store.runs
         record = await runs.get(row.id)
         assert record is not None
-        began = structs.replace(record, parent_run="parent", tenant="tenant", started_ms=5)
-        await runs.put(began)
+        await runs.put(structs.replace(record, parent_run="parent", tenant="tenant", started_ms=5))
         assert await continue_it(server, row) == "succeeded"
         record = await runs.get(row.id)
         assert record is not None
@@ -76,11 +75,9 @@ async def test_a_request_that_is_repeated_after_a_restart_follows_the_left_run(t
         repeating = asyncio.create_task(server.ask(agent_id, session_id=session))
         await asyncio.sleep(0.1)
         await continue_left_runs(server.app_state, player, rows)
-        answer = await repeating
-        assert answer["data"]["message_id"] == row.id
+        assert (await repeating)["data"]["message_id"] == row.id
         runs, _ = await RunRepository(server.app_state.database, "tenant").find(agent_id, session, 1, 10)
-        assert [run.id for run in runs] == [row.id]
-        assert len(server.model.requests) == 1
+        assert ([run.id for run in runs], len(server.model.requests)) == ([row.id], 1)
 
 
 @pytest.mark.parametrize("how", ["session", "client"])
@@ -97,9 +94,7 @@ async def test_a_left_run_that_was_cancelled_does_not_go_on(tmp_path: Path, how:
                 (await db.get_one(RunRow, row.id)).status = "running"
         assert await continue_it(server, row) == "cancelled"
         assert not server.model.requests
-        ended = await RunRepository(server.app_state.database, "tenant").get(row.id)
-        assert ended is not None
-        assert ended.prompt_tokens == row.prompt_tokens > 0
+        assert (await server.run_row(row.id)).prompt_tokens == row.prompt_tokens > 0
 
 
 async def test_a_left_run_that_fails_unexpectedly_is_logged(

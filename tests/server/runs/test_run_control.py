@@ -10,18 +10,17 @@ from typing import Any
 import httpx
 import pytest
 
-from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.server.database.tables import MessageRow
 from ragflow_lg.server.runs.continuation import NEVER_BEGAN
-from ragflow_lg.server.runs.run_control import wrap_answers
 from ragflow_lg.server.runs.turn_session import messages_before
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.first_key import read_first_key
 from tests.harness.loaded_python import python_command
 from tests.harness.rows import each_row
 from tests.server.cli.command import ROOT
-from tests.server.http.app_server import ECHO, FORM, canvas
+from tests.server.http.app_server import ECHO, FORM, asks, canvas
 from tests.server.http.native.native_client import frames, problem
+from tests.server.waiting import wait_while
 from tests.stores import fresh_prefix
 
 CHAIN = canvas(
@@ -30,11 +29,7 @@ CHAIN = canvas(
     ("LLM:1", "LLM", {"llm_id": "m@Mock", "prompts": [{"role": "user", "content": "{LLM:0@content}"}]}, ["Message:0"]),
     ("Message:0", "Message", {"content": ["{LLM:1@content}"]}, []),
 )
-ANSWER = canvas(
-    ("begin", "Begin", {}, ["LLM:0"]),
-    ("LLM:0", "LLM", {"llm_id": "m@Mock", "prompts": [{"role": "user", "content": "hi"}]}, ["Message:0"]),
-    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
-)
+ANSWER = asks("hi", llm_id="m@Mock")
 
 
 class ServerProcess:
@@ -109,9 +104,7 @@ async def test_a_server_continues_its_runs_after_its_restart_without_repeating_f
             path = f"/native/v1/agents/{await create_agent(server, CHAIN)}"
             async with server.client(path) as client:
                 run = (await client.post("/runs?mode=background", json={"query": "hi"})).json()
-                async with asyncio.timeout(30):
-                    while len(model.requests) < 2:
-                        await asyncio.sleep(0.01)
+                await wait_while(lambda: len(model.requests) < 2)
                 await server.end(number)
         async with start_server(tmp_path, server.key) as again, again.client(path) as client:
             async with asyncio.timeout(60):
@@ -122,8 +115,7 @@ async def test_a_server_continues_its_runs_after_its_restart_without_repeating_f
             assert (last["id"], last["status"], last["answer"]) == (run["id"], "succeeded", "second")
             assert [name for _, name, _ in frames(whole.text)].count("node_finished") == 4
             messages = (await client.get(f"/sessions/{run['session_id']}")).json()["messages"]
-            assert [row["content"] for row in messages] == ["hi", "second"]
-            assert len(model.requests) == 3
+            assert ([row["content"] for row in messages], len(model.requests)) == (["hi", "second"], 3)
             old = await client.get(f"/runs/{run['id']}/events", headers={"Last-Event-ID": f"{run['id']}:3"})
             assert problem(old) == (410, "events-gone")
 
@@ -151,8 +143,7 @@ async def test_a_run_never_began_if_its_server_was_killed_before_it_stored_the_r
         shown = (await client.get(run)).json()
         assert (shown["status"], shown["error"]) == ("refused", NEVER_BEGAN)
         assert problem(await client.post(f"{run}/continue")) == (409, "run-not-begun")
-        result = (await client.post("/runs", json=body)).json()
-        assert (first["status"], result["status"]) == ("succeeded", "succeeded")
+        assert (first["status"], (await client.post("/runs", json=body)).json()["status"]) == ("succeeded", "succeeded")
 
 
 async def test_a_client_continues_on_another_replica_when_its_own_is_killed(tmp_path: Path, redis_url: str) -> None:
@@ -200,9 +191,3 @@ async def _read(answer: httpx.Response, until: str) -> list[Any]:
 def test_a_copy_contains_the_messages_up_to_its_checkpoint(users: int, is_open: bool, expected: str) -> None:
     messages = [MessageRow(role="user" if text in "ab" else "assistant", content=text) for text in "paAbBC"]
     assert "".join(row.content for row in messages_before(messages, users, is_open=is_open)) == expected
-
-
-def test_plain_values_are_wrapped() -> None:
-    pause = Pause("f" * 32, "UserFillUp:0", "", {})
-    assert wrap_answers([pause], {"size": {"value": 1}}) == {"size": {"value": {"value": 1}}}
-    assert wrap_answers([pause], {pause.id: {"size": 1}}) == {pause.id: {"size": {"value": 1}}}

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import AsyncMock
@@ -27,9 +26,11 @@ from ragflow_lg.services.sessions import RunRecord
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, AppServer, start_app
 from tests.server.replicas import TWO_MESSAGES
+from tests.server.waiting import wait_while
 from tests.stores import fresh_prefix
 
 RUN = "f" * 32
+Queued = tuple[AppServer, "Line", RunPlayer]
 
 
 class Line:
@@ -56,118 +57,120 @@ class Dying(Line):
         raise StreamError("The process has died.")
 
 
-@asynccontextmanager
-async def queued_run(
-    folder: Path, redis_url: str, data: bytes | None = None, page_key: str = "", **more: Any
-) -> AsyncGenerator[tuple[AppServer, Line, RunPlayer]]:
+@pytest.fixture
+async def queued(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Queued]:
     """Start a server whose database and journal contain a run that waits in the queue."""
+    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
     options: dict[str, Any] = {"sections": {"checkpoint_prefix": fresh_prefix()}, "journal": SecretStr(redis_url)}
-    async with start_app(folder, **options, **more) as server:
-        agent_id = await server.agent(ECHO)
-        session_id, database = await server.session(agent_id), server.app_state.database
-        envelope = Envelope(RUN, 1, session_id, session_id)
-        row = RunRow(id=RUN, agent_id=agent_id, version_id="v", session_id=session_id, start_ms=1, asked="hi")
-        row.page_key = page_key
-        await RunRepository(database, "tenant").add(row)
-        await server.app_state.run_manager.order(envelope, "tenant")
-        line = Line(data or encode_run(NewRun(envelope, "tenant", agent_id, "start", {"query": "hi"})))
-        queue: Any = line
-        server.turns.playing._queue = server.app_state.run_manager._queue = queue
-        yield server, line, RunPlayer(server.app_state, server.turns, queue)
+    async with start_app(tmp_path, checkpoints=f"sqlite:///{tmp_path}/sessions.db", **options) as server:
+        line: Any = await order(server, ECHO)
+        yield server, line, RunPlayer(server.app_state, server.turns, line)
+
+
+def await_orders(server: AppServer, queue: Any) -> None:
+    """Give a server a queue."""
+    manager: Any = server.app_state.run_manager
+    server.turns.playing._queue = manager._queue = queue
+
+
+async def order(server: AppServer, dsl: dict[str, Any]) -> Line:
+    """Store a run that waits in a queue; return the queue."""
+    agent, session = await server.opened(dsl)
+    envelope = Envelope(RUN, 1, session.id, session.id)
+    row = RunRow(id=RUN, agent_id=agent.id, version_id="v", session_id=session.id, start_ms=1, asked="hi")
+    row.page_key = "page"
+    await RunRepository(server.app_state.database, "tenant").add(row)
+    await server.app_state.run_manager.order(envelope, "tenant")
+    line: Any = Line(encode_run(NewRun(envelope, "tenant", agent.id, "start", {"query": "hi"})))
+    await_orders(server, line)
+    return line
 
 
 async def stored(server: AppServer) -> tuple[str, str]:
-    row = await RunRepository(server.app_state.database, "tenant").get(RUN)
-    assert row is not None
+    row = await server.run_row(RUN)
     return row.status, row.error
 
 
 @pytest.mark.parametrize("has_expired", [False, True])
 async def test_a_cancelled_run_has_ended_although_its_server_dies_before_it_leaves_the_queue(
-    tmp_path: Path, redis_url: str, has_expired: bool
+    queued: Queued, has_expired: bool
 ) -> None:
     """It had left the queue first: its followers waited for a worker, and the run seemed to be interrupted."""
-    async with queued_run(tmp_path, redis_url) as (server, line, player):
-        server.turns.playing._queue = cast("Any", Dying(b""))
-        if has_expired:
-            journal: Any = server.app_state.run_manager.journal
-            await journal._client.delete(journal._head_key(RUN))
-        with pytest.raises(StreamError, match="died"):
-            await server.turns.playing.cancel("tenant", RUN)
-        server.turns.playing._queue = cast("Any", line)
-        assert await stored(server) == ("cancelled", "")
-        assert [event async for event in server.turns.playing.follow(RUN)] == []
-        assert await player.play(RUN)
-        assert (line.data, await stored(server)) == (None, ("cancelled", ""))
-
-
-async def test_a_run_that_a_worker_has_begun_is_not_ended_by_another_process(tmp_path: Path, redis_url: str) -> None:
-    async with queued_run(tmp_path, redis_url) as (server, _, player):
-        assert await player.play(RUN)
-        server.turns.playing._queue = cast("Any", Dying(b""))
-        await server.turns.playing.cancel("tenant", RUN)
-        assert await stored(server) == ("succeeded", "")
-
-
-async def test_a_run_whose_server_died_before_it_created_the_stream_can_be_followed(
-    tmp_path: Path, redis_url: str
-) -> None:
-    """Its followers were told that it is gone, until a worker began it. A repeated request began a second run."""
-    async with queued_run(tmp_path, redis_url) as (server, _, player):
+    server, line, player = queued
+    server.turns.playing._queue = cast("Any", Dying(b""))
+    if has_expired:
         journal: Any = server.app_state.run_manager.journal
         await journal._client.delete(journal._head_key(RUN))
-        assert (await server.turns.playing.head("tenant", RUN)).player == QUEUED
-        await journal._client.delete(journal._head_key(RUN))
-        follower = server.turns.playing.follow(RUN)
-        first = asyncio.create_task(anext(follower))
-        await asyncio.sleep(0.1)
-        assert not first.done()
-        assert await player.play(RUN)
-        assert (await first)[0] == 1
-        await follower.aclose()
+    with pytest.raises(StreamError, match="died"):
+        await server.turns.playing.cancel("tenant", RUN)
+    server.turns.playing._queue = cast("Any", line)
+    assert await stored(server) == ("cancelled", "")
+    assert [event async for event in server.turns.playing.follow(RUN)] == []
+    assert await player.play(RUN)
+    assert (line.data, await stored(server)) == (None, ("cancelled", ""))
+
+
+async def test_a_run_that_a_worker_has_begun_is_not_ended_by_another_process(queued: Queued) -> None:
+    server, _, player = queued
+    assert await player.play(RUN)
+    server.turns.playing._queue = cast("Any", Dying(b""))
+    await server.turns.playing.cancel("tenant", RUN)
+    assert await stored(server) == ("succeeded", "")
+
+
+async def test_a_run_whose_server_died_before_it_created_the_stream_can_be_followed(queued: Queued) -> None:
+    """Its followers were told that it is gone, until a worker began it. A repeated request began a second run."""
+    server, _, player = queued
+    journal: Any = server.app_state.run_manager.journal
+    await journal._client.delete(journal._head_key(RUN))
+    assert (await server.turns.playing.head("tenant", RUN)).player == QUEUED
+    await journal._client.delete(journal._head_key(RUN))
+    follower = server.turns.playing.follow(RUN)
+    first = asyncio.create_task(anext(follower))
+    await asyncio.sleep(0.1)
+    assert not first.done()
+    assert (await player.play(RUN), (await first)[0]) == (True, 1)
+    await follower.aclose()
 
 
 @pytest.mark.parametrize("what", ["data", "policy", "canvas"])
 async def test_a_run_that_cannot_be_played_is_refused(
-    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch, what: str
+    queued: Queued, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    async with queued_run(tmp_path, redis_url) as (server, line, player):
-        assert line.data is not None
-        if what == "canvas":
-            monkeypatch.setattr(server.turns, "runner", AsyncMock(side_effect=CompileError([])))
-        else:
-            later = encode_run(structs.replace(decode_run(line.data), policy="later"))
-            line.data = later if what == "policy" else b'{"intent": "dream"}'
-        assert await player.play(RUN)
-        status, error = await stored(server)
-        assert (line.data, status, "cannot be played" in error) == (None, "refused", True)
-        with pytest.raises(StreamAbandonedError, match="The run cannot be played"):
-            async for _ in server.turns.playing.follow(RUN):
-                pass
+    server, line, player = queued
+    assert line.data is not None
+    if what == "canvas":
+        monkeypatch.setattr(server.turns, "runner", AsyncMock(side_effect=CompileError([])))
+    else:
+        later = encode_run(structs.replace(decode_run(line.data), policy="later"))
+        line.data = later if what == "policy" else b'{"intent": "dream"}'
+    assert await player.play(RUN)
+    status, error = await stored(server)
+    assert (line.data, status, "cannot be played" in error) == (None, "refused", True)
+    with pytest.raises(StreamAbandonedError, match="The run cannot be played"):
+        async for _ in server.turns.playing.follow(RUN):
+            pass
 
 
-async def test_a_failure_that_passes_never_ends_a_run(
-    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
-    async with queued_run(tmp_path, redis_url) as (server, line, player):
-        with monkeypatch.context() as failing:
-            failing.setattr(server.turns, "runner", AsyncMock(side_effect=StreamError("Redis is away.")))
-            assert not await player.play(RUN)
-        assert await stored(server) == ("running", "")
-        assert await player.play(RUN)
-        assert (line.data, await stored(server)) == (None, ("succeeded", ""))
+async def test_a_failure_that_passes_never_ends_a_run(queued: Queued, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, line, player = queued
+    with monkeypatch.context() as failing:
+        failing.setattr(server.turns, "runner", AsyncMock(side_effect=StreamError("Redis is away.")))
+        assert not await player.play(RUN)
+    assert await stored(server) == ("running", "")
+    assert await player.play(RUN)
+    assert (line.data, await stored(server)) == (None, ("succeeded", ""))
 
 
-async def test_a_run_whose_client_was_refused_is_not_played(tmp_path: Path, redis_url: str) -> None:
-    async with queued_run(tmp_path, redis_url) as (server, line, player):
-        await RunRepository(server.app_state.database, "tenant").end(RUN, "failed", "Redis is away.", Usage(), 1)
-        assert await player.play(RUN)
-        assert line.data is None
-        assert await server.app_state.store.runs.get(RUN) is None
-        with pytest.raises(StreamAbandonedError):
-            async for _ in server.turns.playing.follow(RUN):
-                pass
+async def test_a_run_whose_client_was_refused_is_not_played(queued: Queued) -> None:
+    server, line, player = queued
+    await RunRepository(server.app_state.database, server.tenant).end(RUN, "failed", "Redis is away.", Usage(), 1)
+    assert await player.play(RUN)
+    assert line.data is None
+    assert await server.app_state.store.runs.get(RUN) is None
+    with pytest.raises(StreamAbandonedError):
+        async for _ in server.turns.playing.follow(RUN):
+            pass
 
 
 async def test_a_run_whose_stream_has_expired_goes_on_where_its_worker_stopped(tmp_path: Path, redis_url: str) -> None:
@@ -175,17 +178,9 @@ async def test_a_run_whose_stream_has_expired_goes_on_where_its_worker_stopped(t
     options: dict[str, Any] = {"checkpoints": url, "database": SecretStr(f"sqlite:///{tmp_path}/server.db")}
     options |= {"sections": {"checkpoint_prefix": prefix}, "journal": SecretStr(redis_url)}
     async with start_app(tmp_path, [Reply("first"), Reply("never", hangs=True)], **options) as server:
-        agent_id = await server.agent(TWO_MESSAGES)
-        session_id, database = await server.session(agent_id), server.app_state.database
-        envelope = Envelope(RUN, 1, session_id, session_id)
-        row = RunRow(id=RUN, agent_id=agent_id, version_id="v", session_id=session_id, start_ms=1, asked="hi")
-        await RunRepository(database, "tenant").add(row)
-        await server.app_state.run_manager.order(envelope, "tenant")
-        line = Line(encode_run(NewRun(envelope, "tenant", agent_id, "start", {"query": "hi"})))
-        queue: Any = line
-        playing = asyncio.create_task(RunPlayer(server.app_state, server.turns, queue).play(RUN))
-        while len(server.model.requests) < 2:
-            await asyncio.sleep(0.01)
+        line: Any = await order(server, TWO_MESSAGES)
+        playing = asyncio.create_task(RunPlayer(server.app_state, server.turns, line).play(RUN))
+        await wait_while(lambda: len(server.model.requests) < 2)
         await server.app_state.run_manager.drain(handover_s=0)
         assert not await playing
     redis: Any = Redis.from_url(redis_url)  # pyright: ignore[reportUnknownMemberType]
@@ -194,55 +189,46 @@ async def test_a_run_whose_stream_has_expired_goes_on_where_its_worker_stopped(t
         assert keys
         await client.delete(*keys)
     async with start_app(tmp_path, [Reply("second")], **options) as server:
-        server.turns.playing._queue = server.app_state.run_manager._queue = queue
-        assert await RunPlayer(server.app_state, server.turns, queue).play(RUN)
-        assert (line.data, await stored(server)) == (None, ("succeeded", ""))
-        assert len(server.model.requests) == 1
+        await_orders(server, line)
+        assert await RunPlayer(server.app_state, server.turns, line).play(RUN)
+        assert (line.data, await stored(server), len(server.model.requests)) == (None, ("succeeded", ""), 1)
 
 
-async def test_a_run_that_was_stopped_at_once_is_given_back(tmp_path: Path, redis_url: str) -> None:
-    async with queued_run(tmp_path, redis_url) as (server, line, player):
-        playing = asyncio.create_task(player.play(RUN))
-        while not server.app_state.run_manager.has(RUN):
-            await asyncio.sleep(0)
-        await server.app_state.run_manager.drain(0)
-        assert not await playing
-        assert line.data is not None
+async def test_a_run_that_was_stopped_at_once_is_given_back(queued: Queued) -> None:
+    server, line, player = queued
+    playing = asyncio.create_task(player.play(RUN))
+    await wait_while(lambda: not server.app_state.run_manager.has(RUN))
+    await server.app_state.run_manager.drain(0)
+    assert not await playing
+    assert line.data is not None
 
 
-async def test_a_run_whose_end_was_lost_with_redis_goes_on(
-    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with queued_run(tmp_path, redis_url) as (server, line, player):
-        journal, texts = server.app_state.run_manager.journal, list[str]()
+async def test_a_run_whose_end_was_lost_with_redis_goes_on(queued: Queued, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, line, player = queued
+    journal, texts = server.app_state.run_manager.journal, list[str]()
 
-        async def follow() -> None:
-            async for _, event in server.turns.playing.follow(RUN):
-                texts.extend([event.content] if isinstance(event, Message) else [])
+    async def follow() -> None:
+        async for _, event in server.turns.playing.follow(RUN):
+            texts.extend([event.content] if isinstance(event, Message) else [])
 
-        with monkeypatch.context() as failing:
-            failing.setattr(journal, "append", AsyncMock(side_effect=StreamError("Redis is away.")))
-            assert not await player.play(RUN)
-        server.turns.playing._queue = cast("Any", line)
-        following = asyncio.create_task(follow())
-        async with asyncio.timeout(60):
-            assert await player.play(RUN)
-            await following
-        assert (line.data, await stored(server)) == (None, ("succeeded", ""))
-        assert "".join(texts) == "You said hi"
-
-
-async def test_a_run_that_its_worker_has_lost_is_given_back(
-    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
-    async with queued_run(tmp_path, redis_url) as (server, _, player):
-        run_manager = server.app_state.run_manager
-        head = structs.replace(await run_manager.head(RUN), player="another")
-        assert await run_manager.journal.claim(head, QUEUED)
-        await run_manager.journal.heartbeat("another", [], [])
+    with monkeypatch.context() as failing:
+        failing.setattr(journal, "append", AsyncMock(side_effect=StreamError("Redis is away.")))
         assert not await player.play(RUN)
-        assert await stored(server) == ("running", "")
+    server.turns.playing._queue = cast("Any", line)
+    following = asyncio.create_task(follow())
+    async with asyncio.timeout(60):
+        assert await player.play(RUN)
+        await following
+    assert (line.data, await stored(server), "".join(texts)) == (None, ("succeeded", ""), "You said hi")
+
+
+async def test_a_run_that_its_worker_has_lost_is_given_back(queued: Queued, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, _, player = queued
+    run_manager = server.app_state.run_manager
+    assert await run_manager.journal.claim(structs.replace(await run_manager.head(RUN), player="another"), QUEUED)
+    await run_manager.journal.heartbeat("another", [], [])
+    assert not await player.play(RUN)
+    assert await stored(server) == ("running", "")
 
 
 async def leave(server: AppServer) -> Envelope:
@@ -254,128 +240,111 @@ async def leave(server: AppServer) -> Envelope:
 
 
 async def test_a_run_that_died_before_its_first_step_is_started_again(
-    tmp_path: Path, redis_url: str, caplog: pytest.LogCaptureFixture
+    queued: Queued, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It failed for ever, or was refused."""
-    async with queued_run(tmp_path, redis_url) as (server, line, player):
-        await leave(server)
-        assert await player.play(RUN)
-        assert (line.data, await stored(server)) == (None, ("succeeded", ""))
+    server, line, player = queued
+    await leave(server)
+    assert await player.play(RUN)
+    assert (line.data, await stored(server)) == (None, ("succeeded", ""))
     assert f"run {RUN} goes on here: process 42 on host has not reported" in caplog.messages
 
 
-async def test_a_run_that_died_before_its_first_step_can_be_cancelled(tmp_path: Path, redis_url: str) -> None:
+async def test_a_run_that_died_before_its_first_step_can_be_cancelled(queued: Queued) -> None:
     """The request was accepted, but the next worker played the run."""
-    options: dict[str, Any] = {"checkpoints": f"sqlite:///{tmp_path}/sessions.db"}
-    async with queued_run(tmp_path, redis_url, **options) as (server, line, player):
-        await leave(server)
-        assert await server.turns.playing.cancel("tenant", RUN)
-        assert await player.play(RUN)
-        assert [event async for event in server.turns.playing.follow(RUN)] == []
-        assert (line.data, await stored(server)) == (None, ("cancelled", ""))
+    server, line, player = queued
+    await leave(server)
+    assert await server.turns.playing.cancel("tenant", RUN)
+    assert await player.play(RUN)
+    assert [event async for event in server.turns.playing.follow(RUN)] == []
+    assert (line.data, await stored(server)) == (None, ("cancelled", ""))
 
 
-async def test_an_order_that_this_worker_cannot_read_is_not_ended_while_another_plays_it(
-    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
-    async with queued_run(tmp_path, redis_url, b"?", page_key="page") as (server, line, player):
-        await leave(server)
-        await server.app_state.run_manager.journal.heartbeat("dead", [], [])
-        assert not await player.play(RUN)
-        assert (line.data, await stored(server)) == (b"?", ("running", ""))
-        await server.app_state.run_manager.journal.retire("dead")
-        assert await player.play(RUN)
-        assert (line.data, [owner.id for owner in line.freed]) == (None, ["tenant", "page"])
-        ended = await stored(server)
-        line.data = b"?"  # its message has come twice
-        assert await player.play(RUN)
-        assert (line.data, await stored(server)) == (None, ended)
+async def test_an_order_that_this_worker_cannot_read_is_not_ended_while_another_plays_it(queued: Queued) -> None:
+    server, line, player = queued
+    line.data = b"?"
+    await leave(server)
+    await server.app_state.run_manager.journal.heartbeat("dead", [], [])
+    assert not await player.play(RUN)
+    assert (line.data, await stored(server)) == (b"?", ("running", ""))
+    await server.app_state.run_manager.journal.retire("dead")
+    assert await player.play(RUN)
+    assert (line.data, [owner.id for owner in line.freed]) == (None, ["tenant", "page"])
+    line.data, ended = b"?", await stored(server)  # its message has come twice
+    assert await player.play(RUN)
+    assert (line.data, await stored(server)) == (None, ended)
 
 
-async def test_an_order_that_nobody_can_read_is_removed_when_its_stream_has_expired(
-    tmp_path: Path, redis_url: str
-) -> None:
-    async with queued_run(tmp_path, redis_url, b"?") as (server, line, player):
-        journal: Any = server.app_state.run_manager.journal
-        await journal._client.delete(journal._head_key(RUN))
-        assert await player.play(RUN)
-        assert line.data is None
+async def test_an_order_that_nobody_can_read_is_removed_when_its_stream_has_expired(queued: Queued) -> None:
+    server, line, player = queued
+    line.data, journal = b"?", cast("Any", server.app_state.run_manager.journal)
+    await journal._client.delete(journal._head_key(RUN))
+    assert (await player.play(RUN), line.data) == (True, None)
 
 
 @pytest.mark.parametrize("status", ["cancelled", "refused"])
-async def test_a_run_whose_end_is_stored_only_ends_for_its_followers(
-    tmp_path: Path, redis_url: str, status: str
-) -> None:
-    async with queued_run(tmp_path, redis_url) as (server, _, player):
-        await leave(server)
-        await RunRepository(server.app_state.database, "tenant").end(RUN, status, "", Usage(), 1)
-        assert await player.play(RUN)
-        assert (await stored(server))[0] == status
-        assert await server.app_state.store.runs.get(RUN) is None
-        end = await server.app_state.run_manager.read_end(RUN)
-        assert end is not None
-        assert end.status == status
+async def test_a_run_whose_end_is_stored_only_ends_for_its_followers(queued: Queued, status: str) -> None:
+    server, _, player = queued
+    await leave(server)
+    await RunRepository(server.app_state.database, server.tenant).end(RUN, status, "", Usage(), 1)
+    assert await player.play(RUN)
+    assert (await stored(server))[0] == status
+    assert await server.app_state.store.runs.get(RUN) is None
+    end = await server.app_state.run_manager.read_end(RUN)
+    assert end is not None
+    assert end.status == status
 
 
-async def test_a_run_that_is_cancelled_before_its_takeover_is_not_continued(tmp_path: Path, redis_url: str) -> None:
-    options: dict[str, Any] = {"checkpoints": f"sqlite:///{tmp_path}/sessions.db"}
-    async with queued_run(tmp_path, redis_url, **options) as (server, _, player):
-        envelope, store = await leave(server), server.app_state.store
-        await store.runs.put(RunRecord(RUN, envelope.session_id, envelope.session_id, "", ""))
-        await store.cancels.request(RUN)
-        assert await player.play(RUN)
-        assert await stored(server) == ("cancelled", "")
+async def test_a_run_that_is_cancelled_before_its_takeover_is_not_continued(queued: Queued) -> None:
+    server, _, player = queued
+    envelope, store = await leave(server), server.app_state.store
+    await store.runs.put(RunRecord(RUN, envelope.session_id, envelope.session_id, "", ""))
+    await store.cancels.request(RUN)
+    assert await player.play(RUN)
+    assert await stored(server) == ("cancelled", "")
 
 
 async def test_a_run_waits_until_the_session_of_its_dead_process_is_free(
-    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
+    queued: Queued, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_player, "FREE_S", 0.05)
-    monkeypatch.setattr(run_player, "PAUSE_S", 0.0)
-    async with queued_run(tmp_path, redis_url) as (server, _, player):
-        session = (await leave(server)).session_id
-        lease = await server.app_state.store.leases.acquire(session, lambda: None)
-        assert not await player.play(RUN)
-        await lease.release()
-        assert await player.play(RUN)
-        assert await stored(server) == ("succeeded", "")
+    server, _, player = queued
+    lease = await server.app_state.store.leases.acquire((await leave(server)).session_id, lambda: None)
+    assert not await player.play(RUN)
+    await lease.release()
+    assert await player.play(RUN)
+    assert await stored(server) == ("succeeded", "")
 
 
-async def test_a_worker_that_stops_does_not_wait_for_a_session(
-    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_worker_that_stops_does_not_wait_for_a_session(queued: Queued, monkeypatch: pytest.MonkeyPatch) -> None:
     """It kept the run until it was killed."""
-    async with queued_run(tmp_path, redis_url) as (server, line, player):
-        lease = await server.app_state.store.leases.acquire((await leave(server)).session_id, lambda: None)
-        holder, looked = server.app_state.store.leases.holder, asyncio.Event()
+    server, line, player = queued
+    lease = await server.app_state.store.leases.acquire((await leave(server)).session_id, lambda: None)
+    holder, looked = server.app_state.store.leases.holder, asyncio.Event()
 
-        async def look(session_id: str) -> Any:
-            looked.set()
-            return await holder(session_id)
+    async def look(session_id: str) -> Any:
+        looked.set()
+        return await holder(session_id)
 
-        monkeypatch.setattr(server.app_state.store.leases, "holder", look)
-        playing = asyncio.create_task(player.play(RUN))
-        await looked.wait()
-        await server.app_state.run_manager.drain()
-        async with asyncio.timeout(10):
-            assert not await playing
-        await lease.release()
-        assert line.data is not None
+    monkeypatch.setattr(server.app_state.store.leases, "holder", look)
+    playing = asyncio.create_task(player.play(RUN))
+    await looked.wait()
+    await server.app_state.run_manager.drain()
+    async with asyncio.timeout(10):
+        assert not await playing
+    await lease.release()
+    assert line.data is not None
 
 
 async def test_a_worker_goes_on_after_an_answer_of_the_queue_that_it_does_not_understand(
-    tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    queued: Queued, redis_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It seemed to work, but took no runs any more."""
     monkeypatch.setattr(run_worker, "PAUSE_S", 0.0)
-    async with (
-        queued_run(tmp_path, redis_url) as (server, line, _),
-        open_queue(redis_url, "w", prefix=fresh_prefix()) as queue,
-    ):
+    server, line, _ = queued
+    async with open_queue(redis_url, "w", prefix=fresh_prefix()) as queue:
         await queue.put(RUN, line.data or b"")
-        delivery = await queue.take()
-        answers: list[Any] = [ValueError("What?"), delivery]
+        answers: list[Any] = [ValueError("What?"), await queue.take()]
 
         async def take() -> Any:
             if not answers:
@@ -385,7 +354,7 @@ async def test_a_worker_goes_on_after_an_answer_of_the_queue_that_it_does_not_un
             return answer
 
         monkeypatch.setattr(queue, "take", take)
-        server.turns.playing._queue = server.app_state.run_manager._queue = queue
+        await_orders(server, queue)
         async with QueueWorker(server.app_state, queue, server.turns, 1).working(), asyncio.timeout(30):
             while await queue.has(RUN):
                 await asyncio.sleep(0.01)

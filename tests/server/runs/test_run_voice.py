@@ -21,10 +21,11 @@ from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.fakes.services import Reply
-from tests.server.http.app_server import AppServer, canvas, start_app
+from tests.server.http.app_server import AppServer, canvas, says, start_app
 from tests.server.http.native.native_client import native
 from tests.server.replicas import replicas, start_replica
 from tests.server.runs.test_failover import read
+from tests.server.waiting import wait_while
 
 pytestmark = pytest.mark.slow
 
@@ -33,10 +34,7 @@ SPEAKS = canvas(
     ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "{sys.query}"}]}, ["Message:0"]),
     ("Message:0", "Message", {"content": ["{LLM:0@content}"], "auto_play": True}, []),
 )
-LISTENS = canvas(
-    ("begin", "Begin", {}, ["Message:0"]),
-    ("Message:0", "Message", {"content": ["{sys.files}"]}, []),
-)
+LISTENS = says("{sys.files}")
 ANSWER = ["Hel", "lo **you**. ", "It is [ID:0] fine! ", "Bye"]
 SENTENCES = ["Hello you.", "It is fine!", "Bye"]
 KEY = "sk-secret-of-the-voice"
@@ -52,7 +50,7 @@ async def speaking(
         speech: Any = {"tts-1@OpenAI": {**endpoint, "voice": "nova", "price": 15.0}}
         sections: Any = {"speech": speech, "transcription": endpoint}
         settings = Settings(**sections)
-        replies = [Reply(chunks=answer or ANSWER)]
+        replies = [Reply(chunks=answer or ANSWER, repeat=True)]
         models, transcription = speech_models(settings)
         assert transcription is not None
         models = {name: replace(model, speed=1.5, **section) for name, model in models.items()}
@@ -101,8 +99,7 @@ async def test_a_slow_voice_never_delays_text(tmp_path: Path) -> None:
         events = [frame["event"] for frame in frames]
         first = next(index for index, frame in enumerate(frames) if "audio_binary" in frame["data"])
         assert first > events.index("message_end")
-        assert len(audio_of(frames)) == 3
-        assert events[-1] == "workflow_finished"
+        assert (len(audio_of(frames)), events[-1]) == (3, "workflow_finished")
 
 
 @pytest.mark.parametrize(
@@ -125,17 +122,14 @@ async def test_a_failing_voice_costs_no_text(
     assert KEY not in warning.getMessage()
 
 
-async def test_a_failed_sentence_is_left_out(tmp_path: Path) -> None:
-    replies = AudioRules(speech=[AudioReply(status=500), AudioReply()])
-    async with speaking(tmp_path, replies) as (server, _):
-        assert len(audio_of(await server.stream(await server.agent(SPEAKS)))) == 2
-
-
 async def test_a_voice_that_fails_repeatedly_is_not_asked_again(tmp_path: Path) -> None:
     answer = [f"Sentence {number}. " for number in range(20)]
     async with speaking(tmp_path, AudioRules(speech=[AudioReply(status=500)]), answer) as (server, mock):
         assert audio_of(await server.stream(await server.agent(SPEAKS))) == []
         assert len(spoken(mock)) <= speaker.MAX_FAILURES + speaker.CONCURRENCY
+    replies = AudioRules(speech=[AudioReply(status=500), AudioReply()])
+    async with speaking(tmp_path, replies) as (server, _):
+        assert len(audio_of(await server.stream(await server.agent(SPEAKS)))) == 2, "a failed sentence is left out"
 
 
 async def test_a_voice_that_is_too_slow_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,36 +147,6 @@ async def test_thinking_is_not_spoken(tmp_path: Path) -> None:
         assert spoken(mock) == ["Hello."]
 
 
-async def test_other_messages_are_not_spoken(tmp_path: Path) -> None:
-    silent = json.loads(json.dumps(SPEAKS).replace('"auto_play": true', '"auto_play": false'))
-    async with speaking(tmp_path) as (server, mock):
-        frames = await server.stream(await server.agent(silent))
-        assert (audio_of(frames), mock.requests) == ([], [])
-
-
-async def test_openai_clients_receive_only_text(tmp_path: Path) -> None:
-    async with speaking(tmp_path) as (server, _):
-        agent_id = await server.agent(SPEAKS)
-        body = {"messages": [{"role": "user", "content": "hi"}], "stream": True, "model": "m"}
-        text = (await server.client.post(f"/agents_openai/{agent_id}/chat/completions", json=body)).text
-        lines = [line for line in text.split("\n") if line.startswith("data:") and "[DONE]" not in line]
-        chunks = [json.loads(line[5:]) for line in lines]
-        assert "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks) == "".join(ANSWER)
-        assert "audio_binary" not in text
-
-
-async def test_answers_that_are_not_streamed_contain_the_text(tmp_path: Path) -> None:
-    async with speaking(tmp_path) as (server, _):
-        answer = await server.ask(await server.agent(SPEAKS))
-        assert answer["data"]["data"]["content"] == "".join(ANSWER)
-
-
-async def test_native_clients_receive_the_audio_as_well(tmp_path: Path) -> None:
-    async with speaking(tmp_path) as (server, _), native(server, await server.agent(SPEAKS)) as client:
-        text = (await client.post("/runs/stream", json={"query": "hi"})).text
-        assert text.count("audio_binary") == len(SENTENCES)
-
-
 async def test_a_continued_run_does_not_speak_again_what_was_shown(tmp_path: Path, redis_url: str) -> None:
     sentences = [f"Sentence {number}. " for number in range(60)]
     first_half, second_half = sentences[:30], sentences[30:]
@@ -197,12 +161,10 @@ async def test_a_continued_run_does_not_speak_again_what_was_shown(tmp_path: Pat
             start = await read(first, body, "", "Sentence 29. ")
             servers.append(second := await start_replica(tmp_path / "settings.toml", first.key))
             async with asyncio.timeout(40):
-                while len(spoken(llm)) < len(first_half):
-                    await asyncio.sleep(0.01)
+                await wait_while(lambda: len(spoken(llm)) < len(first_half))
                 first.process.kill()
                 rest = await read(second, body, start[-1][0], "")
-        frames = [frame for _, frame in start + rest if frame["event"] != "DONE"]
-        assert text_of(frames) == "".join(sentences)
+        assert text_of([frame for _, frame in start + rest if frame["event"] != "DONE"]) == "".join(sentences)
         assert Counter(spoken(llm)) == Counter(sentence.strip() for sentence in sentences)
 
 
@@ -210,9 +172,8 @@ async def test_audio_files_are_transcribed(tmp_path: Path) -> None:
     async with speaking(tmp_path) as (server, mock):
         agent_id = await server.agent(LISTENS)
         files = {"file": ("question.wav", tone("a")[:900], "audio/wav")}
-        upload = (await server.client.post(f"/agents/{agent_id}/upload", files=files)).json()["data"]
-        frames = await server.stream(agent_id, files=[upload])
-        assert text_of(frames) == '["You said: question.wav"]'
+        upload = (await server.post(f"/agents/{agent_id}/upload", files=files))["data"]
+        assert text_of(await server.stream(agent_id, files=[upload])) == '["You said: question.wav"]'
         assert mock.requests[0].body == {"model": "whisper-1", "response_format": "json"}
 
 
@@ -229,5 +190,19 @@ async def test_audio_that_cannot_be_transcribed_stops_the_turn(
     async with speaking(tmp_path, AudioRules(transcriptions=[reply])) as (server, _):
         agent_id = await server.agent(LISTENS)
         files = {"file": ("question.wav", b"x" * size, "audio/wav")}
-        upload = (await server.client.post(f"/agents/{agent_id}/upload", files=files)).json()["data"]
+        upload = (await server.post(f"/agents/{agent_id}/upload", files=files))["data"]
         assert problem in json.dumps(await server.ask(agent_id, files=[upload]))
+
+
+async def test_other_clients_receive_the_text(tmp_path: Path) -> None:
+    async with speaking(tmp_path) as (server, mock):
+        agent_id, silent = await server.agent(SPEAKS), json.loads(json.dumps(SPEAKS).replace("true", "false"))
+        assert audio_of(await server.stream(await server.agent(silent))) == mock.requests == []
+        body = {"messages": [{"role": "user", "content": "hi"}], "stream": True, "model": "m"}
+        text = (await server.client.post(f"/agents_openai/{agent_id}/chat/completions", json=body)).text
+        lines = [line for line in text.split("\n") if line.startswith("data:") and "[DONE]" not in line]
+        chunks = [json.loads(line[5:])["choices"][0]["delta"].get("content") or "" for line in lines]
+        assert ("".join(chunks), "audio_binary" in text) == ("".join(ANSWER), False)
+        assert (await server.ask(agent_id))["data"]["data"]["content"] == "".join(ANSWER)
+        text = (await native(server, agent_id).post("/runs/stream", json={"query": "hi"})).text
+        assert text.count("audio_binary") == len(SENTENCES)

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import signal
 import sqlite3
 import tomllib
 from collections.abc import AsyncGenerator
@@ -42,8 +43,19 @@ async def worker(folder: Path, concurrency: int = 8) -> AsyncGenerator[asyncio.s
         await end(process)
 
 
+@asynccontextmanager
+async def queueing(
+    folder: Path, redis_url: str, model: MockLLM, queue: str = QUEUE, **more: Any
+) -> AsyncGenerator[Replica]:
+    """Start a server that leaves its runs to workers."""
+    queue = queue.format(redis_url=redis_url)
+    async with replicas(folder, redis_url, model.base_url, 1, more=queue, plays=False, **more) as servers:
+        yield servers[0]
+
+
 async def create_agent(server: Replica) -> str:
-    return (await server.client.post("/agents", json={"title": "two", "dsl": TWO_MESSAGES})).json()["data"]["id"]
+    made = await server.client.post("/agents", json={"title": "two", "dsl": TWO_MESSAGES})
+    return made.json()["data"]["id"]
 
 
 def _native(server: Replica) -> str:
@@ -55,12 +67,7 @@ async def list_runs(server: Replica, agent: str) -> list[dict[str, Any]]:
 
 
 async def test_a_queue_without_workers_keeps_runs_refuses_too_many_and_cancels(redis_url: str, tmp_path: Path) -> None:
-    more = QUEUE.format(redis_url=redis_url)
-    async with (
-        MockLLM([reply("ab")]) as model,
-        replicas(tmp_path, redis_url, model.base_url, 1, more=more, plays=False) as servers,
-    ):
-        server = servers[0]
+    async with MockLLM([reply("ab")]) as model, queueing(tmp_path, redis_url, model) as server:
         agent = await create_agent(server)
         body = {"agent_id": agent, "query": "x", "stream": True}
         waiting = [asyncio.create_task(server.client.post(PATH, json=body)) for _ in range(2)]
@@ -87,12 +94,7 @@ async def test_a_queue_without_workers_keeps_runs_refuses_too_many_and_cancels(r
 
 
 async def test_a_client_is_told_if_redis_has_lost_its_run(redis_url: str, tmp_path: Path) -> None:
-    more = QUEUE.format(redis_url=redis_url)
-    async with (
-        MockLLM([reply("ab")]) as model,
-        replicas(tmp_path, redis_url, model.base_url, 1, more=more, plays=False) as servers,
-    ):
-        server = servers[0]
+    async with MockLLM([reply("ab")]) as model, queueing(tmp_path, redis_url, model) as server:
         agent = await create_agent(server)
         body = {"agent_id": agent, "query": "x", "stream": True}
         waiting = asyncio.create_task(server.client.post(PATH, json=body))
@@ -114,14 +116,12 @@ async def _completed(tasks: list[asyncio.Task[httpx.Response]]) -> AsyncGenerato
 
 
 async def test_a_run_that_kills_its_workers_has_failed(redis_url: str, tmp_path: Path) -> None:
-    more = QUEUE.format(redis_url=redis_url)
     slow = reply(*["w "] * 200, piece_delay_s=0.1)
     async with (
         MockLLM([slow]) as model,
-        replicas(tmp_path, redis_url, model.base_url, 1, takeovers=0, more=more, plays=False) as servers,
+        queueing(tmp_path, redis_url, model, takeovers=0) as server,
         worker(tmp_path) as victim,
     ):
-        server = servers[0]
         agent = await create_agent(server)
         body = {"agent_id": agent, "query": "x", "stream": True}
         playing = asyncio.create_task(server.client.post(PATH, json=body))
@@ -133,48 +133,26 @@ async def test_a_run_that_kills_its_workers_has_failed(redis_url: str, tmp_path:
         assert [run["status"] for run in await list_runs(server, agent)] == ["failed"]
 
 
-async def test_a_run_that_the_last_worker_gives_back_waits(redis_url: str, tmp_path: Path) -> None:
-    more = QUEUE.format(redis_url=redis_url)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_a_run_that_the_last_worker_gives_back_waits(
+    redis_url: str, tmp_path: Path, number: signal.Signals
+) -> None:
     slow = reply(*["w "] * 600, piece_delay_s=0.1)
-    async with (
-        MockLLM([slow, reply("a")]) as model,
-        replicas(tmp_path, redis_url, model.base_url, 1, more=more, plays=False) as servers,
-    ):
-        agent = await native_agent(servers[0], servers[0].client.headers["Authorization"], MODEL)
-        async with worker(tmp_path) as drained:
-            await order(agent, "x")
-            await model.received_request.wait()
-            drained.terminate()
-            await drained.wait()
-        async with asyncio.timeout(30):
-            while not (run := (await agent.get("/runs")).json()["runs"][0])["queue_position"]:
-                await asyncio.sleep(0.1)
-        assert (run["status"], run["queue_position"]) == ("running", 1)
-        state = await queue_state(redis_url, tmp_path)
-        assert (state.waiting, state.open) == ([run["id"]], 1)
-        async with worker(tmp_path):
-            assert (await ended(agent, 1))[0]["status"] == "succeeded"
-        await agent.aclose()
-
-
-async def test_a_run_whose_workers_have_all_been_killed_is_the_next_one(redis_url: str, tmp_path: Path) -> None:
-    more = QUEUE.format(redis_url=redis_url)
-    slow = reply(*["w "] * 600, piece_delay_s=0.1)
-    async with (
-        MockLLM([slow, reply("a")]) as model,
-        replicas(tmp_path, redis_url, model.base_url, 1, more=more, plays=False) as servers,
-    ):
-        agent = await native_agent(servers[0], servers[0].client.headers["Authorization"], MODEL)
-        async with worker(tmp_path) as victim:
+    async with MockLLM([slow, reply("a")]) as model, queueing(tmp_path, redis_url, model) as server:
+        agent = await native_agent(server, server.client.headers["Authorization"], MODEL)
+        async with worker(tmp_path) as stopped:
             await order(agent, "x")
             await model.received_request.wait()
             assert (await agent.get("/runs")).json()["runs"][0]["queue_position"] == 0
-            victim.kill()
-            await victim.wait()
+            stopped.send_signal(number)
+            await stopped.wait()
         async with asyncio.timeout(30):
             while not (run := (await agent.get("/runs")).json()["runs"][0])["queue_position"]:
                 await asyncio.sleep(0.1)
         assert (run["status"], run["queue_position"]) == ("running", 1)
+        if number == signal.SIGTERM:
+            state = await queue_state(redis_url, tmp_path)
+            assert (state.waiting, state.open) == ([run["id"]], 1)
         async with worker(tmp_path):
             assert (await ended(agent, 1))[0]["status"] == "succeeded"
         await agent.aclose()
@@ -206,13 +184,9 @@ ASKING = canvas(
 
 
 async def test_the_order_quotas_and_time_limits_of_forms_hold_for_all_processes(redis_url: str, tmp_path: Path) -> None:
-    more = SHARED.format(redis_url=redis_url)
-    async with (
-        MockLLM([reply("ok")]) as model,
-        replicas(tmp_path, redis_url, model.base_url, 1, more=more, plays=False) as servers,
-    ):
-        agents = [(servers[0].client.headers["Authorization"], MODEL), (await create_key(tmp_path, "other"), MODEL)]
-        one, other = [await native_agent(servers[0], *each) for each in agents]
+    async with MockLLM([reply("ok")]) as model, queueing(tmp_path, redis_url, model, SHARED) as server:
+        agents = [(server.client.headers["Authorization"], MODEL), (await create_key(tmp_path, "other"), MODEL)]
+        one, other = [await native_agent(server, *each) for each in agents]
         answers = [await order(one, query) for query in ("a1", "a2")]
         made = await one.post("/schedules", json={"cron": "0 0 1 1 *", "query": "background"})
         assert made.status_code == 201, made.text
@@ -227,7 +201,7 @@ async def test_the_order_quotas_and_time_limits_of_forms_hold_for_all_processes(
             await ended(other, 2)
             asked = [str(one.body["messages"][-1]["content"]) for one in model.requests if one.end and one.body]
             assert asked == ["a1", "a2", "background", "a3", "b1", "b2"]
-            asking = await native_agent(servers[0], agents[0][0], ASKING)
+            asking = await native_agent(server, agents[0][0], ASKING)
             await order(asking, "hi")
             answered, waiting = await ended(asking, 2)
             assert (answered["status"], waiting["status"]) == ("succeeded", "answered")
@@ -270,6 +244,5 @@ def make_schedules_due(folder: Path) -> None:
 @pytest.mark.usefixtures("redis_url")
 async def test_streams_are_whole_while_workers_and_a_server_are_killed() -> None:
     tally = await disturb(10, 0, 1.0, lambda line: None, workers=2)
-    assert tally.problems == []
-    assert tally.turns == 10
+    assert (tally.problems, tally.turns) == ([], 10)
     assert tally.kills

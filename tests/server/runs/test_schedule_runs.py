@@ -15,7 +15,6 @@ from sqlalchemy import update
 
 from ragflow_lg.base.errors import DatabaseError, QuotaError
 from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule
-from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.due_rows import ScheduleRepository, claim, find_due_rows
 from ragflow_lg.server.database.session_repository import RunRepository, SessionQuery, SessionRepository
 from ragflow_lg.server.database.tables import RunRow, ScheduleRow, SessionRow
@@ -44,24 +43,23 @@ class Time:
 async def start_due(runs: DueTasks[Any]) -> None:
     while await runs.look():
         await runs.wait_for_room(10)
-    while runs._starts:
+    while runs._starts:  # pyright: ignore[reportPrivateUsage]
         await runs.wait_for_room(10)
 
 
 async def add(server: AppServer, agent_id: str, cron: str = "* * * * *", **values: Any) -> ScheduleRow:
-    agent = await AgentRepository(server.app_state.database, "tenant").get(agent_id)
-    assert agent is not None
+    agent = await server.agent_row(agent_id)
     new = NewSchedule(cron, query="Hi", **values)
     return await create_schedule(server.app_state.database, agent, server.app_state.new_id(), new, START_MS)
 
 
 async def read(server: AppServer, agent_id: str) -> ScheduleRow:
-    (row,) = await ScheduleRepository(server.app_state.database, "tenant").list(agent_id, 1, 9)
+    (row,) = await ScheduleRepository(server.app_state.database, server.tenant).list(agent_id, 1, 9)
     return row
 
 
 async def sessions(server: AppServer, agent_id: str) -> list[SessionRow]:
-    return (await SessionRepository(server.app_state.database, "tenant").find(agent_id, SessionQuery()))[0]
+    return (await SessionRepository(server.app_state.database, server.tenant).find(agent_id, SessionQuery()))[0]
 
 
 @asynccontextmanager
@@ -85,10 +83,9 @@ async def test_each_time_starts_a_turn_in_a_new_session(tmp_path: Path) -> None:
             await server.app_state.run_manager.wait(row.last_run_id)
             rows = await sessions(server, agent_id)
             assert [(session.source, session.name) for session in rows] == [("schedule", "Hi")] * count
-        run = await RunRepository(server.app_state.database, "tenant").get(row.last_run_id)
-        assert run is not None
+        run = await server.run_row(row.last_run_id)
         assert run.status == "succeeded"
-        messages = await SessionRepository(server.app_state.database, "tenant").messages([run.session_id])
+        messages = await SessionRepository(server.app_state.database, server.tenant).messages([run.session_id])
         assert [message.content for message in messages[run.session_id]] == ["Hi", "You said Hi"]
 
 
@@ -141,8 +138,7 @@ async def test_a_server_that_died_before_the_start_is_replaced(tmp_path: Path) -
         assert await sessions(server, agent_id) == []
         time.ms += CLAIMED_MS
         await start_due(runs)
-        assert len(await sessions(server, agent_id)) == 1
-        assert (await read(server, agent_id)).last_run_id == "f" * 32
+        assert (len(await sessions(server, agent_id)), (await read(server, agent_id)).last_run_id) == (1, "f" * 32)
 
 
 async def test_a_server_that_died_after_the_start_is_not_repeated(tmp_path: Path) -> None:
@@ -152,7 +148,7 @@ async def test_a_server_that_died_after_the_start_is_not_repeated(tmp_path: Path
         (row,) = await find_due_rows(database, ScheduleRow, time.ms, 9)
         assert await claim(database, row, time.ms + CLAIMED_MS, run_id)
         run = RunRow(id=run_id, agent_id=agent_id, version_id="v", session_id="s", start_ms=1)
-        await RunRepository(database, "tenant").add(run)
+        await RunRepository(database, server.tenant).add(run)
         await server.app_state.store.runs.put(RunRecord(run_id, "s"))
         time.ms += CLAIMED_MS
         await start_due(runs)
@@ -168,14 +164,14 @@ async def test_a_run_whose_server_died_before_it_began_is_started(tmp_path: Path
         (row,) = await find_due_rows(database, ScheduleRow, time.ms, 9)
         assert await claim(database, row, time.ms + CLAIMED_MS, run_id)
         run = RunRow(id=run_id, agent_id=agent_id, version_id="v", session_id=session_id, start_ms=1, asked="Hi")
-        await RunRepository(database, "tenant").add(run)
+        await RunRepository(database, server.tenant).add(run)
         time.ms += CLAIMED_MS
         await start_due(runs)
         assert (await read(server, agent_id)).last_run_id == run_id
         await server.app_state.run_manager.wait(run_id)
         (session,) = await sessions(server, agent_id)
         assert session.id != session_id, "nothing is left of the first attempt"
-        messages = await SessionRepository(database, "tenant").messages([session.id])
+        messages = await SessionRepository(database, server.tenant).messages([session.id])
         assert [message.content for message in messages[session.id]] == ["Hi", "You said Hi"]
 
 
@@ -232,9 +228,9 @@ async def test_a_full_server_tries_again_later(tmp_path: Path) -> None:
 async def test_schedules_of_a_deleted_agent_go(tmp_path: Path) -> None:
     async with scheduled(tmp_path) as (server, _, runs, time):
         orphan = schedule("s9", "gone", due_ms=START_MS)
-        await ScheduleRepository(server.app_state.database, "tenant").add(orphan)
+        await ScheduleRepository(server.app_state.database, server.tenant).add(orphan)
         await start_due(runs)
-        assert await ScheduleRepository(server.app_state.database, "tenant").list("gone", 1, 9) == []
+        assert await ScheduleRepository(server.app_state.database, server.tenant).list("gone", 1, 9) == []
         time.ms += 1
 
 

@@ -43,7 +43,7 @@ async def talk(server: AppServer, agent: str, user: str, files: Sequence[dict[st
 
 async def stored(server: AppServer, options: dict[str, Any]) -> list[str]:
     """Return the names of the files, which are in the folder as well."""
-    listed = (await server.client.get(f"{server.url}/native/v1/files")).json()["files"]
+    listed = (await server.get(f"{server.url}/native/v1/files"))["files"]
     folder: Path = options["files"]
     assert len([path for path in folder.rglob("*") if path.is_file()]) == len(listed)
     return sorted(each["name"] for each in listed)
@@ -91,8 +91,7 @@ async def test_a_file_stays_if_a_canvas_names_it(tmp_path: Path) -> None:
         session = await talk(server, agent, "u1", [file])
         dsl = copy.deepcopy(ECHO)
         dsl["components"]["Message:0"]["obj"]["params"]["content"] = [f"/api/v1/agents/attachments/{file['id']}"]
-        changed = await server.client.put(f"/agents/{agent}", json={"dsl": dsl})
-        assert changed.json()["code"] == 0
+        assert (await server.client.put(f"/agents/{agent}", json={"dsl": dsl})).json()["code"] == 0
         files = SessionFiles(server.app_state.store, server.app_state.database, tmp_path / "files")
         await files.find([session])
         assert await files.delete_of(session) == 0

@@ -52,8 +52,7 @@ async def play(folder: Path) -> tuple[str, str, str]:
         sent = await server.client.post(f"/agents/{agent}/upload", files={"file": ("a.txt", b"some notes")})
         file = sent.json()["data"]
         await server.client.post(f"/agents/{agent}/upload", files={"file": ("b.txt", b"of somebody else")})
-        asked = (await server.ask(agent, "my question", files=[file]))["data"]
-        return agent, asked["session_id"], file["id"]
+        return agent, (await server.ask(agent, "my question", files=[file]))["data"]["session_id"], file["id"]
 
 
 async def test_a_session_goes_on_in_another_server(tmp_path: Path) -> None:
@@ -70,24 +69,21 @@ async def test_a_session_goes_on_in_another_server(tmp_path: Path) -> None:
     assert f"imported the agent 'Helper' ({agent}) of the tenant 'tenant': it opens nothing" in imported.stdout
     assert b"my question" not in (there / "server.db").read_bytes()
     async with start_app(there, **options_of(there, **keys)) as server:
-        (shown,) = (await server.client.get(f"/agents/{agent}/sessions")).json()["data"]
+        (shown,) = (await server.get(f"/agents/{agent}/sessions"))["data"]
         assert shown["id"] == session
         assert "my question" in str(shown)
-        listed = (await server.client.get(f"{server.url}/native/v1/files")).json()["files"]
+        listed = (await server.get(f"{server.url}/native/v1/files"))["files"]
         assert [each["id"] for each in listed] == [file]
-        content = await server.client.get(f"/agents/attachments/{file}/download")
-        assert content.content == b"some notes"
+        assert (await server.client.get(f"/agents/attachments/{file}/download")).content == b"some notes"
         answered = await server.ask(agent, "", session_id=session, inputs={"size": {"value": "7"}})
         assert "7" in answered["data"]["data"]["content"]
     again = await command(there, "export", session)
-    kinds = [json.loads(line)["line"] for line in again.stdout.splitlines()]
-    assert kinds[-2:] == ["server", "file"]
+    assert [json.loads(line)["line"] for line in again.stdout.splitlines()][-2:] == ["server", "file"]
     await command(there, "import", tmp_path / "all.jsonl", "--replace")  # the agent, its versions and the file stay
     await command(there, "delete", session)
     with sqlite3.connect(there / "server.db") as database:
         counts = [database.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("sessions", "messages")]
-        assert counts == [0, 0]
-        assert database.execute("SELECT count(*) FROM runs").fetchone() == (0,)
+        assert (counts, database.execute("SELECT count(*) FROM runs").fetchone()) == ([0, 0], (0,))
 
 
 async def test_an_imported_run_does_not_go_on_by_itself(tmp_path: Path) -> None:
@@ -237,7 +233,7 @@ async def test_an_import_without_replace_leaves_the_messages_of_a_server_alone(t
         assert done.returncode == 2
         assert words in done.stderr
     async with start_app(here, **options_of(here)) as server:
-        (shown,) = (await server.client.get(f"/agents/{agent}/sessions")).json()["data"]
+        (shown,) = (await server.get(f"/agents/{agent}/sessions"))["data"]
     assert shown["id"] == session
     assert "my question" in str(shown)
 
@@ -346,5 +342,4 @@ async def test_a_file_publishes_no_version_of_an_agent_that_exists(tmp_path: Pat
     assert status == 0, said
     assert select(here, "SELECT title FROM agents") == [("Helper",)]
     assert select(here, "SELECT id FROM versions WHERE is_released") == []
-    late = f"SELECT id FROM versions WHERE max(create_ms, update_ms) > {int(time.time() * 1000)}"
-    assert select(here, late) == []
+    assert select(here, f"SELECT id FROM versions WHERE max(create_ms, update_ms) > {int(time.time() * 1000)}") == []

@@ -42,8 +42,7 @@ async def test_a_waiting_session_is_forked_and_abandoned() -> None:
         with pytest.raises(CheckpointError):
             await fork_session(store, canvas, "ada", "bob", "nowhere", **options)
         await abandon(canvas, "eve", store, clock)
-        assert await runner.pauses("eve") == []
-        assert len(await runner.pauses("ada")) == 1
+        assert (await runner.pauses("eve"), len(await runner.pauses("ada"))) == ([], 1)
 
 
 async def test_a_running_record_without_a_lease_is_interrupted() -> None:

@@ -4,9 +4,10 @@ from contextlib import aclosing
 import pytest
 from msgspec.structs import replace
 
-from ragflow_lg.base.errors import StreamError, StreamGapError, StreamUnknownError
-from ragflow_lg.server.streaming.journal import PAGE, Bounds
+from ragflow_lg.base.errors import CheckpointError, StreamError, StreamGapError, StreamUnknownError
+from ragflow_lg.server.streaming.journal import PAGE, Bounds, gap_error, unknown_run
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
+from ragflow_lg.server.streaming.open_journal import open_journal
 from tests.server.streaming.journals import OpenJournal, head, read
 
 
@@ -18,8 +19,7 @@ async def test_entries_are_numbered_and_can_be_read_from_any_position(open_journ
         await journal.append("b", [b"other"])
         await journal.append("a", [b"3"])
         assert await read(journal, "a", 0, 3) == [(1, b"1"), (2, b"2"), (3, b"3")]
-        assert await read(journal, "a", 2, 1) == [(3, b"3")]
-        assert await journal.tail("a") == (3, b"3")
+        assert (await read(journal, "a", 2, 1), await journal.tail("a")) == ([(3, b"3")], (3, b"3"))
         assert await journal.head("a") == head("a")
         assert await journal.head("c") is None
 
@@ -36,17 +36,18 @@ async def test_readers_are_notified_of_new_entries_and_of_quiet_periods(open_jou
             assert await anext(pages) == []
 
 
-@pytest.mark.parametrize("bounds", [Bounds(10, 1 << 20), Bounds(1000, 100)])
-async def test_a_reader_before_dropped_entries_gets_a_gap_error(open_journal: OpenJournal, bounds: Bounds) -> None:
-    async with open_journal(bounds) as journal:
-        await journal.begin(head("a"))
-        for number in range(1, 41):
-            await journal.append("a", [b"%10d" % number])
-        for after in (0, 29):
-            with pytest.raises(StreamGapError, match=f"Events {after + 1} to 30 of run a") as raised:
-                await read(journal, "a", after, 1)
-            assert raised.value.first == 31
-        assert [number for number, _ in await read(journal, "a", 30, 10)] == list(range(31, 41))
+async def test_a_reader_before_dropped_entries_gets_a_gap_error(open_journal: OpenJournal) -> None:
+    for bounds in (Bounds(10, 1 << 20), Bounds(1000, 100)):
+        async with open_journal(bounds) as journal:
+            run = str(bounds.entries)
+            await journal.begin(head(run))
+            for number in range(1, 41):
+                await journal.append(run, [b"%10d" % number])
+            for after in (0, 29):
+                with pytest.raises(StreamGapError, match=f"Events {after + 1} to 30 of run {run}") as raised:
+                    await read(journal, run, after, 1)
+                assert raised.value.first == 31
+            assert [number for number, _ in await read(journal, run, 30, 10)] == list(range(31, 41))
 
 
 async def test_a_reader_gets_pages_of_bounded_size(open_journal: OpenJournal) -> None:
@@ -117,7 +118,21 @@ async def test_a_tenant_with_many_events_removes_only_its_own_runs() -> None:
         await reading
     assert await journal.head("a") is None
     assert [number for number, _ in await read(journal, "b", 1, 3)] == [2, 3, 4]
-    assert await read(journal, "old", 0, 1) == [(1, b"x" * 90)]
-    assert journal.bytes == 180
+    assert (await read(journal, "old", 0, 1), journal.bytes) == ([(1, b"x" * 90)], 180)
     await journal.aclose()
     assert journal.bytes == 0
+
+
+def test_errors_name_the_lost_events_and_the_next_step() -> None:
+    gap = gap_error("r1", 4, 40)
+    assert (gap.first, "Events 5 to 39 of run r1 have been dropped" in str(gap)) == (40, True)
+    assert "Continue from event 40" in str(gap)
+    assert len(str(unknown_run("x" * 9000, 300, is_shared=True))) < 300
+    assert "the server has been restarted" in str(unknown_run("a", 300, is_shared=False))
+    assert "restarted" not in str(unknown_run("a", 300, is_shared=True))
+
+
+async def test_an_unknown_url_is_refused() -> None:
+    with pytest.raises(CheckpointError, match="Invalid session store URL"):
+        async with open_journal("mysql://x"):
+            pass

@@ -13,66 +13,56 @@ from pydantic import SecretStr
 
 from ragflow_lg.base.errors import CheckpointError, DatabaseError, StreamError
 from ragflow_lg.checkpoints import open_store
+from ragflow_lg.checkpoints.sql import sqlite_file
+from ragflow_lg.server.database import database
 from ragflow_lg.server.http.edge import health_routes
 from ragflow_lg.server.http.edge.health_routes import Readiness, build_metrics_app
 from ragflow_lg.server.observability.operations import Metrics
 from ragflow_lg.server.observability.run_slots import RunSlots
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, MODEL, start_app
+from tests.server.http.app_server import ECHO, MODEL, AppServer, start_app
+from tests.server.waiting import wait_while
 
 READY = {"database": "ok", "checkpoints": "ok", "journal": "ok"}
 
 
-async def test_a_working_server_is_alive_and_ready(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
-        assert (await client.get("/health")).json() == {"status": "ok"}
-        greeting = (await client.get("/")).json()
-        assert greeting == {
-            "name": "ragflow-lg",
-            "version": version("ragflow-lg"),
-            "openapi": "/openapi.json",
-            "health": "/health",
-        }
-        assert (await client.get(greeting["openapi"])).json()["info"]["version"] == greeting["version"]
-        ready = await client.get("/ready")
-        assert ready.status_code == 200
-        assert ready.json()["status"] == "ready"
-        assert {"database": "ok", "checkpoints": "ok"}.items() <= ready.json()["parts"].items()
+async def test_a_working_server_is_alive_and_ready(server: AppServer) -> None:
+    client = server.stranger()
+    assert (await client.get("/health")).json() == {"status": "ok"}
+    greeting = {"name": "ragflow-lg", "version": version("ragflow-lg"), "openapi": "/openapi.json", "health": "/health"}
+    assert (await client.get("/")).json() == greeting
+    assert (await client.get(greeting["openapi"])).json()["info"]["version"] == greeting["version"]
+    ready = await client.get("/ready")
+    assert (ready.status_code, ready.json()) == (200, {"status": "ready", "parts": READY})
 
 
-async def test_a_failing_part_is_named_without_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with start_app(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
-        monkeypatch.setattr(
-            server.app_state.database, "execute", AsyncMock(side_effect=DatabaseError("password geheim"))
-        )
-        ready = await client.get("/ready")
-        parts = {**READY, "database": "failed"}
-        assert (ready.status_code, ready.json()) == (503, {"status": "failing", "parts": parts})
-        assert (await client.get("/health")).status_code == 200
+async def test_a_failing_part_is_named_without_its_error(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_routes, "FRESH_S", 0.0)
+    monkeypatch.setattr(server.app.state.readiness, "_expires_at", 0.0)
+    client = server.stranger()
+    monkeypatch.setattr(server.app_state.database, "execute", AsyncMock(side_effect=DatabaseError("password geheim")))
+    ready = await client.get("/ready")
+    assert (ready.status_code, ready.json()) == (503, {"status": "failing", "parts": {**READY, "database": "failed"}})
+    assert (await client.get("/health")).status_code == 200
 
 
-@pytest.mark.parametrize(("has_worker", "state"), [(True, "ok"), (False, "none")])
-async def test_a_server_with_a_queue_says_whether_there_are_workers(
-    tmp_path: Path, has_worker: bool, state: str
-) -> None:
-    async with start_app(tmp_path) as server, httpx.AsyncClient(base_url=server.url) as client:
-        queue: Any = SimpleNamespace(has_worker=AsyncMock(return_value=has_worker))
-        server.app.state.readiness = Readiness(replace(server.app_state, queue=queue))
-        ready = await client.get("/ready")
-        parts = {**READY, "workers": state}
-        assert (ready.status_code, ready.json()) == (200, {"status": "ready", "parts": parts})
-        queue.has_worker.side_effect = StreamError("password geheim")
-        server.app.state.readiness = Readiness(replace(server.app_state, queue=queue))
-        ready = await client.get("/ready")
-        assert (ready.status_code, ready.json()["parts"]["workers"]) == (503, "failed")
+async def test_a_server_with_a_queue_says_whether_there_are_workers(tmp_path: Path) -> None:
+    async with start_app(tmp_path) as server:
+        for has_worker, status, state in (
+            (True, 200, "ok"),
+            (False, 200, "none"),
+            (StreamError("geheim"), 503, "failed"),
+        ):
+            queue: Any = SimpleNamespace(has_worker=AsyncMock(side_effect=[has_worker]))
+            server.app.state.readiness = Readiness(replace(server.app_state, queue=queue))
+            ready = await server.stranger().get("/ready")
+            assert (ready.status_code, ready.json()["parts"]) == (status, {**READY, "workers": state})
 
 
 async def test_a_draining_server_is_not_ready(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(chunks=["a"], hangs=True)]) as server:
         playing = asyncio.create_task(server.ask(await server.agent(MODEL)))
-        async with asyncio.timeout(60):
-            while not server.app_state.run_manager._tasks:
-                await asyncio.sleep(0.01)
+        await wait_while(lambda: not server.running)
         draining = asyncio.create_task(server.app_state.run_manager.drain(0.2))
         await asyncio.sleep(0)
         ready = await server.client.get(f"{server.url}/ready")
@@ -81,12 +71,11 @@ async def test_a_draining_server_is_not_ready(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_has_not_loaded_the_code_of_turns_is_not_ready(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: AppServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ragflow_lg.server.http.edge.health_routes.is_loading", lambda: True)
-    async with start_app(tmp_path) as server:
-        ready = await server.client.get(f"{server.url}/ready")
-        assert (ready.status_code, ready.json()["status"]) == (503, "starting")
+    ready = await server.client.get(f"{server.url}/ready")
+    assert (ready.status_code, ready.json()["status"]) == (503, "starting")
 
 
 async def test_metrics_require_a_configured_key(tmp_path: Path) -> None:
@@ -117,45 +106,40 @@ async def test_the_metrics_application_serves_only_metrics() -> None:
         assert (await client.get("/api/v1/agents")).status_code == 404
 
 
-def count_rows(path: Path) -> dict[str, int]:
-    connection = sqlite3.connect(path)
-    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    counts = {name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}
-    connection.close()
-    return counts
+async def test_concurrent_probes_share_one_check(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = Readiness(server.app_state)
+    head = AsyncMock(side_effect=StreamError("Redis at geheim is gone."))
+    monkeypatch.setattr(server.app_state.run_manager.journal, "head", head)
+    monkeypatch.setattr(server.app_state.store.leases, "acquire", AsyncMock(side_effect=CheckpointError("geheim")))
+    states = await asyncio.gather(*(checks.check() for _ in range(20)))
+    assert (states, head.await_count) == ([{**READY, "checkpoints": "failed", "journal": "failed"}] * 20, 1)
 
 
-async def test_writable_stores_are_ready_and_do_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_writable_stores_are_ready_and_do_not_grow_and_locked_ones_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(health_routes, "FRESH_S", 0.0)
+    monkeypatch.setattr(database, "BUSY_TIMEOUT_MS", 500)
+    monkeypatch.setattr(sqlite_file, "BUSY_TIMEOUT_S", 0.5)
     paths = tmp_path / "server.db", tmp_path / "sessions.db"
     async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}") as store:
         checks = Readiness(replace(server.app_state, store=store))
-        assert await checks.check() == READY
-        counts = [count_rows(path) for path in paths]
+        raw = [sqlite3.connect(path, isolation_level=None) for path in paths]
+        tables = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        counts: list[Any] = []
         for _ in range(5):
             assert await checks.check() == READY
-        assert [count_rows(path) for path in paths] == counts
-
-
-async def test_locked_stores_are_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_routes, "CHECK_S", 0.05)
-    paths = tmp_path / "server.db", tmp_path / "sessions.db"
-    async with start_app(tmp_path) as server, open_store(f"sqlite:///{paths[1]}") as store:
-        checks = Readiness(replace(server.app_state, store=store))
-        writers = [sqlite3.connect(path, isolation_level=None) for path in paths]
-        for writer in writers:
-            writer.execute("BEGIN IMMEDIATE")
+            counts.append(
+                [
+                    db.execute(f"SELECT count(*) FROM {name}").fetchone()
+                    for db in raw
+                    for (name,) in db.execute(tables).fetchall()
+                ]
+            )
+        assert counts[1:] == counts[:1] * 4
+        monkeypatch.setattr(health_routes, "CHECK_S", 0.05)
+        for db in raw:
+            db.execute("BEGIN IMMEDIATE")
         assert await checks.check() == {**READY, "database": "timed out", "checkpoints": "timed out"}
-        for writer in writers:
-            writer.close()
-
-
-async def test_concurrent_probes_share_one_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with start_app(tmp_path) as server:
-        checks = Readiness(server.app_state)
-        head = AsyncMock(side_effect=StreamError("Redis at geheim is gone."))
-        monkeypatch.setattr(server.app_state.run_manager.journal, "head", head)
-        monkeypatch.setattr(server.app_state.store.leases, "acquire", AsyncMock(side_effect=CheckpointError("geheim")))
-        states = await asyncio.gather(*(checks.check() for _ in range(20)))
-        assert states == [{**READY, "checkpoints": "failed", "journal": "failed"}] * 20
-        assert head.await_count == 1
+        for db in raw:
+            db.close()

@@ -13,18 +13,17 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
 from ragflow_lg.base.request_notes import current_notes
-from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, AppServer, canvas, start_app
+from tests.server.http.app_server import ECHO, AppServer, asks, start_app
+from tests.server.waiting import wait_while
 
 
-async def test_every_response_has_a_request_id(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        answer = await server.client.get("/agents", headers={"X-Request-Id": "proxy-1.a_b"})
-        assert answer.headers["x-request-id"] == "proxy-1.a_b"
-        for forged in ("a b", "x" * 65, "é".encode("latin-1").decode("latin-1"), ""):
-            answer = await server.client.get("/agents", headers=[(b"X-Request-Id", forged.encode("latin-1"))])
-            assert len(answer.headers["x-request-id"]) == 32
+async def test_every_response_has_a_request_id(server: AppServer) -> None:
+    answer = await server.client.get("/agents", headers={"X-Request-Id": "proxy-1.a_b"})
+    assert answer.headers["x-request-id"] == "proxy-1.a_b"
+    for forged in ("a b", "x" * 65, "é".encode("latin-1").decode("latin-1"), ""):
+        answer = await server.client.get("/agents", headers=[(b"X-Request-Id", forged.encode("latin-1"))])
+        assert len(answer.headers["x-request-id"]) == 32
 
 
 @pytest.mark.parametrize(
@@ -36,14 +35,13 @@ async def test_frequent_requests_are_refused_with_a_retry_time(
     caplog.set_level(logging.INFO, "ragflow_lg.audit")
     async with start_app(tmp_path, **section) as server:
         for _ in range(2):
-            assert (await server.client.get("/agents")).json()["code"] == 0
+            assert (await server.get("/agents"))["code"] == 0
         refused = await server.client.get("/agents")
         assert (refused.status_code, refused.json()["code"]) == (429, 429)
         assert 1 <= int(refused.headers["retry-after"]) <= 30
         assert refused.headers["x-content-type-options"] == "nosniff"
         theirs = await server.client.get(f"{server.url}/v1/models")
-        assert theirs.json()["error"]["type"] == "rate_limit_error"
-        assert theirs.headers["x-should-retry"] == "true"
+        assert (theirs.json()["error"]["type"], theirs.headers["x-should-retry"]) == ("rate_limit_error", "true")
         assert (await server.client.get(f"{server.url}/health")).status_code == 200
     assert {"event": "request.too_often", "whose": whose}.items() <= json.loads(caplog.messages[-1]).items()
 
@@ -83,22 +81,16 @@ async def test_a_client_that_disconnects_within_its_body_is_logged_as_499(
         await writer.drain()
         await server.client.get(f"{server.url}/health")
         writer.close()
-        async with asyncio.timeout(60):
-            while not any("POST" in line for line in caplog.messages):
-                await asyncio.sleep(0.01)
+        await wait_while(lambda: not any("POST" in line for line in caplog.messages))
     assert [(r.levelname, r.message.split()[2]) for r in caplog.records if "POST" in r.message] == [("INFO", "499")]
 
 
-HOOKED = canvas(
-    ("begin", "Begin", {"mode": "Webhook", "security": {"auth_type": "none", "allow_anonymous": True}}, ["LLM:0"]),
-    ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "hi"}]}, ["Message:0"]),
-    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
-)
+HOOKED = asks("hi", {"mode": "Webhook", "security": {"auth_type": "none", "allow_anonymous": True}})
 
 
 async def all_routes(server: AppServer, agent: str) -> dict[str, tuple[str, dict[str, str]]]:
     """Return the address and the headers of a request that begins a run, for each kind of route."""
-    beta = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
+    beta = await server.new_key(kind="beta")
     api, page = ({"Authorization": f"Bearer {key}"} for key in (server.key, beta))
     root = f"{server.url}/api/v1"
     return {
@@ -139,10 +131,9 @@ async def test_every_surface_refuses_in_its_own_shape_when_all_slots_are_taken(t
         agent = await server.agent(HOOKED)
         session = await server.session(agent)
         first = asyncio.create_task(server.ask(agent, session_id=session))
-        while server.turns._slots.in_use != 1:
-            await asyncio.sleep(0.005)
+        await wait_while(lambda: server.turns._slots.in_use != 1)
         assert await refusals(server, await all_routes(server, agent)) == SHAPES
-        assert (server.turns._slots.in_use, len(server.app_state.run_manager._tasks)) == (1, 1)
+        assert (server.turns._slots.in_use, len(server.running)) == (1, 1)
         while not first.done():  # the model may not have been called yet
             await server.client.post(f"/tasks/{session}/cancel")
 
@@ -180,12 +171,13 @@ async def test_log_lines_have_the_request_id_and_the_tenant(tmp_path: Path, capl
     logging.getLogger().addHandler(handler)
     try:
         async with start_app(tmp_path) as server:
-            agent = await server.agent(ECHO)
-            body = {"agent_id": agent, "query": "hi"}
+            body = {"agent_id": await server.agent(ECHO), "query": "hi"}
             await server.client.post("/agents/chat/completions", json=body, headers={"X-Request-Id": "r7"})
     finally:
         logging.getLogger().removeHandler(handler)
-    assert seen["ragflow_lg.access"] == seen["ragflow_lg.server.observability.operations"] == ("r7", "tenant", True)
+    assert (
+        seen["ragflow_lg.access"] == seen["ragflow_lg.server.observability.operations"] == ("r7", server.tenant, True)
+    )
 
 
 async def test_a_run_belongs_to_the_span_of_its_request(tmp_path: Path) -> None:
@@ -196,16 +188,14 @@ async def test_a_run_belongs_to_the_span_of_its_request(tmp_path: Path) -> None:
         agent = await server.agent(ECHO)
         trace = "0af7651916cd43dd8448eb211c80319c"
         headers = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
-        body = {"agent_id": agent, "query": "hi"}
-        await server.client.post("/agents/chat/completions", json=body, headers=headers)
+        await server.client.post("/agents/chat/completions", json={"agent_id": agent, "query": "hi"}, headers=headers)
     spans = {span.name.partition(" ")[0]: span for span in exporter.get_finished_spans()}
     request, run = spans["POST"], spans["invoke_workflow"]
     assert request.name.startswith("POST /api/v1/agents")
     assert request.context is not None
     assert run.context is not None
     assert run.parent is not None
-    assert f"{run.context.trace_id:032x}" == trace
-    assert run.parent.span_id == request.context.span_id
+    assert (f"{run.context.trace_id:032x}", run.parent.span_id) == (trace, request.context.span_id)
 
 
 async def test_large_bodies_are_refused_with_and_without_a_length(
@@ -220,17 +210,15 @@ async def test_large_bodies_are_refused_with_and_without_a_length(
     async with start_app(tmp_path, max_body_bytes=1000) as server:
         for content in (b"x" * 1001, pieces()):
             answer = await server.client.post("/agents", content=content)
-            assert (answer.status_code, answer.json()["code"]) == (413, 413)
-            assert answer.headers["x-frame-options"] == "DENY"
+            assert (answer.status_code, answer.json()["code"], answer.headers["x-frame-options"]) == (413, 413, "DENY")
             event = json.loads(caplog.messages[-1])
             assert (event["event"], event["reason"], event["tenant"]) == ("request.refused", "size", "tenant")
-        assert (await server.client.post("/agents", content=b"{}")).json()["code"] == 101
+        assert (await server.post("/agents", content=b"{}"))["code"] == 101
 
 
 async def test_a_large_body_is_refused_before_it_is_sent(tmp_path: Path) -> None:
     async with start_app(tmp_path, max_body_bytes=1000) as server:
-        port = int(server.url.rpartition(":")[2])
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
         head = (
             f"POST /api/v1/agents HTTP/1.1\r\nHost: x\r\nAuthorization: {server.key}\r\nContent-Length: 9999999\r\n\r\n"
         )
@@ -239,8 +227,7 @@ async def test_a_large_body_is_refused_before_it_is_sent(tmp_path: Path) -> None
         writer.close()
 
 
-async def test_trailing_slashes_are_ignored(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        assert (await server.client.post("/agents/", json={})).json()["message"] == "No DSL data in request."
-        assert (await server.client.get(f"{server.url}/")).json()["name"] == "ragflow-lg"
-        assert (await server.client.get(f"{server.url}/nothing/")).json()["code"] == 404
+async def test_trailing_slashes_are_ignored(server: AppServer) -> None:
+    assert (await server.post("/agents/", {}))["message"] == "No DSL data in request."
+    assert (await server.get(f"{server.url}/"))["name"] == "ragflow-lg"
+    assert (await server.get(f"{server.url}/nothing/"))["code"] == 404

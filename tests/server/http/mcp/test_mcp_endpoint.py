@@ -18,16 +18,13 @@ from mcp.types import (
     TextContent,
 )
 
-from ragflow_lg.server.database.key_repository import KeyRepository
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas, start_app
+from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, says, start_app
+from tests.server.waiting import wait_while
 
 CITY = {"name": "Where to?", "type": "line", "optional": False}
 DAYS = {"name": "How long?", "type": "integer", "optional": True}
-TRIP = canvas(
-    ("begin", "Begin", {"mode": "task", "inputs": {"city": CITY, "days": DAYS}}, ["Message:0"]),
-    ("Message:0", "Message", {"content": ["{begin@days} days in {begin@city}"]}, []),
-)
+TRIP = says("{begin@days} days in {begin@city}", {"mode": "task", "inputs": {"city": CITY, "days": DAYS}})
 
 
 @asynccontextmanager
@@ -60,8 +57,7 @@ async def test_each_agent_is_a_tool_with_its_form(tmp_path: Path) -> None:
         await server.agent(ECHO, title="回声")
         async with client_of(server) as client:
             trip, echo = (await client.list_tools()).tools
-            assert (trip.name, trip.title) == ("Trip_planner", "Trip planner!")
-            assert trip.inputSchema["required"] == ["city"]
+            assert (trip.name, trip.title, trip.inputSchema["required"]) == ("Trip_planner", "Trip planner!", ["city"])
             assert trip.inputSchema["properties"]["days"]["type"] == "integer"
             assert echo.name.startswith("agent_")
             assert echo.inputSchema["required"] == ["query"]
@@ -104,8 +100,7 @@ async def test_cancelling_a_call_stops_the_model(tmp_path: Path) -> None:
         await server.agent(MODEL, title="Slow")
         async with client_of(server) as client:
             call = asyncio.ensure_future(client.call_tool("Slow", {"query": "hi"}))
-            while not server.model.requests:
-                await asyncio.sleep(0.01)
+            await wait_while(lambda: not server.model.requests)
             id_ = client._request_id - 1  # pyright: ignore[reportPrivateUsage] - the client has no method to cancel
             params = CancelledNotificationParams(requestId=id_)
             notification = CancelledNotification(method="notifications/cancelled", params=params)
@@ -113,14 +108,13 @@ async def test_cancelling_a_call_stops_the_model(tmp_path: Path) -> None:
             with pytest.raises(McpError, match="cancelled"):
                 await asyncio.wait_for(call, 60)
             with anyio.fail_after(5):
-                while server.app_state.run_manager._tasks:
-                    await asyncio.sleep(0.02)
+                await wait_while(lambda: server.running)
 
 
 async def test_keys_see_only_their_own_agents_and_sessions(tmp_path: Path) -> None:
     async with serving(tmp_path) as server:
         await server.agent(ECHO, title="Echo")
-        other = await KeyRepository(server.app_state.database).create("other", 1)
+        other = await server.new_key("other")
         async with client_of(server, other) as client:
             assert (await client.list_tools()).tools == []
             assert (await client.call_tool("Echo", {"query": "x"})).isError
@@ -143,13 +137,11 @@ async def test_keys_see_only_their_own_agents_and_sessions(tmp_path: Path) -> No
             session = opened.headers["mcp-session-id"]
             listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
             headers = {**accept, "Authorization": f"Bearer {other}", "mcp-session-id": session}
-            stolen = await http.post("/mcp", json=listing, headers=headers)
-            assert stolen.status_code == 404
+            assert (await http.post("/mcp", json=listing, headers=headers)).status_code == 404
 
 
-async def test_without_the_setting_there_is_no_endpoint(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        assert (await server.client.post(f"{server.url}/mcp", content=json.dumps({}))).status_code == 404
+async def test_without_the_setting_there_is_no_endpoint(server: AppServer) -> None:
+    assert (await server.client.post(f"{server.url}/mcp", content=json.dumps({}))).status_code == 404
 
 
 async def test_arguments_that_are_nested_too_deeply_are_refused(tmp_path: Path) -> None:

@@ -15,9 +15,11 @@ PREFIX = "/native/v1"
 
 
 def native(server: AppServer, agent_id: str = "") -> httpx.AsyncClient:
-    """Return a client with the base path of the native API, or of an agent in it."""
+    """Return a client with the base path of the native API, or of an agent in it. It is closed with the server."""
     base = f"{server.url}{PREFIX}" + (f"/agents/{agent_id}" if agent_id else "")
-    return httpx.AsyncClient(base_url=base, headers={"Authorization": f"Bearer {server.key}"}, timeout=20)
+    client = httpx.AsyncClient(base_url=base, headers={"Authorization": f"Bearer {server.key}"}, timeout=60)
+    server.others.push_async_callback(client.aclose)
+    return client
 
 
 @asynccontextmanager

@@ -4,12 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from ragflow_lg.adapters.system_services import SystemClock
 from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
 from ragflow_lg.server.assembly.memories import open_memories
-from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.services import OneModel, ScriptedModel
@@ -58,26 +56,20 @@ async def talk(server: AppServer, agent: str, text: str, user: str) -> str:
 
 async def test_an_agent_remembers_each_user_over_sessions(tmp_path: Path) -> None:
     async with start(tmp_path) as (server, client):
-        agent = await server.agent(REMEMBERS)
-        assert await talk(server, agent, "my tea is green", "anna") == "nothing"
-        assert await talk(server, agent, "my tea is black", "ben") == "nothing"
-        assert await talk(server, agent, "what is my tea?", "anna") == "User: my tea is green\nAssistant: nothing"
-        assert await talk(server, agent, "what is my tea?", "ben") == "User: my tea is black\nAssistant: nothing"
-        assert (await client.get("/memories/notes/users")).json() == {"users": ["anna", "ben"]}
-        found = await entries(client, "anna")
-        assert [entry["content"].split("\n")[0] for entry in found] == [
-            "User: what is my tea?",
-            "User: my tea is green",
-        ]
-        assert (found[1]["agent"], found[1]["type"], found[1]["memory"]) == (agent, "raw", "notes")
-
-
-async def test_the_memories_of_the_settings_are_listed(tmp_path: Path) -> None:
-    async with start(tmp_path) as (_, client):
         assert (await client.get("/memories")).json()["memories"] == [
             {"id": "notes", "name": "", "types": ["raw"], "max_entries": 1000, "max_age_days": 30.0},
             {"id": "other", "name": "Other", "types": ["raw"], "max_entries": 1000, "max_age_days": None},
         ]
+        agent = await server.agent(REMEMBERS)
+        for user, colour in (("anna", "green"), ("ben", "black")):
+            assert await talk(server, agent, f"my tea is {colour}", user) == "nothing"
+        for user, colour in (("anna", "green"), ("ben", "black")):
+            assert await talk(server, agent, "what is my tea?", user) == f"User: my tea is {colour}\nAssistant: nothing"
+        assert (await client.get("/memories/notes/users")).json() == {"users": ["anna", "ben"]}
+        found = await entries(client, "anna")
+        shown = [entry["content"].split("\n")[0] for entry in found]
+        assert shown == ["User: what is my tea?", "User: my tea is green"]
+        assert (found[1]["agent"], found[1]["type"], found[1]["memory"]) == (agent, "raw", "notes")
 
 
 async def test_entries_are_searched_and_paged(tmp_path: Path) -> None:
@@ -107,8 +99,7 @@ async def test_everything_about_one_user_is_exported_and_deleted(tmp_path: Path)
         one = await client.delete(f"/memories/notes/entries/{key}", params={"user_id": "anna"})
         assert one.json() == {"deleted": 1}
         assert (await client.delete("/memories/entries", params={"user_id": "anna"})).json() == {"deleted": 1}
-        assert await entries(client, "anna") == []
-        assert len(await entries(client, "ben")) == 2
+        assert (await entries(client, "anna"), len(await entries(client, "ben"))) == ([], 2)
 
 
 async def test_two_tenants_never_see_each_others_memories(tmp_path: Path) -> None:
@@ -116,11 +107,10 @@ async def test_two_tenants_never_see_each_others_memories(tmp_path: Path) -> Non
     async with start(tmp_path, sections={"tenants": tenants}, shares_nothing=True) as (server, client):
         keys = {}
         for tenant in ("default", "other", "third"):
-            keys[tenant] = await KeyRepository(server.app_state.database).create(tenant, 1)
+            keys[tenant] = await server.new_key(tenant)
         for tenant, tea in (("default", "green"), ("other", "black")):
             server.client.headers["Authorization"] = f"Bearer {keys[tenant]}"
-            agent = await server.agent(REMEMBERS)
-            await talk(server, agent, f"my tea is {tea}", "anna")
+            await talk(server, await server.agent(REMEMBERS), f"my tea is {tea}", "anna")
         for tenant, tea in (("default", "green"), ("other", "black")):
             client.headers["Authorization"] = f"Bearer {keys[tenant]}"
             (entry,) = await entries(client, "anna")
@@ -134,7 +124,7 @@ async def test_visitors_of_an_embedded_page_cannot_name_a_user_of_the_api(tmp_pa
     async with start(tmp_path) as (server, client):
         agent = await server.agent(REMEMBERS)
         await talk(server, agent, "my tea is green", "anna")
-        page = await KeyRepository(server.app_state.database).create("tenant", 2, kind="beta", agents=[agent])
+        page = await server.new_key(kind="beta", agents=[agent])
         server.client.headers["Authorization"] = f"Bearer {page}"
         body: dict[str, Any] = {"inputs": {}, "query": "what is my tea?", "user_id": "anna", "stream": False}
         answer = (await server.client.post(f"/agentbots/{agent}/completions", json=body)).text
@@ -144,29 +134,26 @@ async def test_visitors_of_an_embedded_page_cannot_name_a_user_of_the_api(tmp_pa
         assert (await client.get("/memories/entries", params={"user_id": "anna"})).status_code == 401
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        ("GET", "/memories/gone/users", 404),
-        ("GET", "/memories/gone/entries?user_id=a", 404),
-        ("GET", "/memories/notes/entries", 422),
-        ("GET", "/memories/entries", 422),
-        ("DELETE", "/memories/entries", 422),
-        ("DELETE", "/memories/notes/entries/k?user_id=a", 404),
-        ("GET", "/memories/notes/entries?user_id=a&page=0", 422),
-        ("GET", f"/memories/notes/entries?user_id={'a' * 1001}", 422),
-        ("GET", "/memories/notes/entries?user_id=a&q=tea", 422),
-    ],
-)
-async def test_wrong_requests_are_refused(method: str, path: str, status: int, tmp_path: Path) -> None:
+async def test_wrong_requests_are_refused(tmp_path: Path) -> None:
     async with start(tmp_path) as (_, client):
-        assert (await client.request(method, path)).status_code == status
+        for method, path, status in (
+            ("GET", "/memories/gone/users", 404),
+            ("GET", "/memories/gone/entries?user_id=a", 404),
+            ("GET", "/memories/notes/entries", 422),
+            ("GET", "/memories/entries", 422),
+            ("DELETE", "/memories/entries", 422),
+            ("DELETE", "/memories/notes/entries/k?user_id=a", 404),
+            ("GET", "/memories/notes/entries?user_id=a&page=0", 422),
+            ("GET", f"/memories/notes/entries?user_id={'a' * 1001}", 422),
+            ("GET", "/memories/notes/entries?user_id=a&q=tea", 422),
+        ):
+            assert (await client.request(method, path)).status_code == status, (method, path)
 
 
-async def test_without_memories_there_is_nothing(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server, native(server) as client:
-        assert (await client.get("/memories")).json() == {"memories": []}
-        user = {"user_id": "anna"}
-        assert (await client.get("/memories/entries", params=user)).json() == {"entries": [], "total": 0}
-        assert (await client.delete("/memories/entries", params=user)).json() == {"deleted": 0}
-        assert problem(await client.get("/memories/notes/users")) == (404, "not-found")
+async def test_without_memories_there_is_nothing(server: AppServer) -> None:
+    client = native(server)
+    assert (await client.get("/memories")).json() == {"memories": []}
+    user = {"user_id": "anna"}
+    assert (await client.get("/memories/entries", params=user)).json() == {"entries": [], "total": 0}
+    assert (await client.delete("/memories/entries", params=user)).json() == {"deleted": 0}
+    assert problem(await client.get("/memories/notes/users")) == (404, "not-found")

@@ -1,4 +1,3 @@
-from pathlib import Path
 from typing import Any
 
 from langgraph.types import Command
@@ -7,132 +6,123 @@ from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.library import load_canvas
 from ragflow_lg.services.sessions import hold_lease
 from tests.fakes.services import fake_services
-from tests.server.http.app_server import ECHO, FORM
-from tests.server.http.native.native_client import native_agent, problem
+from tests.server.http.app_server import ECHO, FORM, AppServer
+from tests.server.http.native.native_client import native, problem
 
 MISSING = "0" * 32
 
 
-async def test_a_session_is_created_listed_shown_and_deleted(tmp_path: Path) -> None:
-    async with native_agent(tmp_path, ECHO) as (_, client):
-        response = await client.post("/sessions", json={"name": "First", "user_id": "ada"})
-        session = response.json()
-        assert (response.status_code, session["name"], session["user_id"], session["is_busy"]) == (
-            201,
-            "First",
-            "ada",
-            False,
-        )
-        assert [message["content"] for message in session["messages"]] == ["Hi there!"]
-        await client.post("/sessions", json={})
-        assert (await client.get("/sessions?page_size=1")).json()["total"] == 2
-        listed = (await client.get("/sessions?user_id=ada")).json()
-        assert [row["id"] for row in listed["sessions"]] == [session["id"]]
-        assert (await client.get(f"/sessions/{session['id']}")).json() == session
-        gone = await client.delete(f"/sessions/{session['id']}")
-        assert (gone.status_code, gone.content) == (204, b"")
-        assert problem(await client.get(f"/sessions/{session['id']}")) == (404, "not-found")
-        assert problem(await client.delete(f"/sessions/{MISSING}")) == (404, "not-found")
-        assert problem(await client.get("/sessions?page_size=1000")) == (422, "invalid")
-        assert problem(await client.post("/sessions", json={"version": "published"})) == (404, "not-found")
+async def test_a_session_is_created_listed_shown_and_deleted(server: AppServer) -> None:
+    client = native(server, await server.agent(ECHO))
+    response = await client.post("/sessions", json={"name": "First", "user_id": "ada"})
+    session = response.json()
+    assert (response.status_code, session["name"], session["user_id"], session["is_busy"]) == (
+        201,
+        "First",
+        "ada",
+        False,
+    )
+    assert [message["content"] for message in session["messages"]] == ["Hi there!"]
+    await client.post("/sessions", json={})
+    assert (await client.get("/sessions?page_size=1")).json()["total"] == 2
+    listed = (await client.get("/sessions?user_id=ada")).json()
+    assert [row["id"] for row in listed["sessions"]] == [session["id"]]
+    assert (await client.get(f"/sessions/{session['id']}")).json() == session
+    gone = await client.delete(f"/sessions/{session['id']}")
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert problem(await client.get(f"/sessions/{session['id']}")) == (404, "not-found")
+    assert problem(await client.delete(f"/sessions/{MISSING}")) == (404, "not-found")
+    assert problem(await client.get("/sessions?page_size=1000")) == (422, "invalid")
+    assert problem(await client.post("/sessions", json={"version": "published"})) == (404, "not-found")
 
 
-async def test_history_has_nodes_times_sizes_and_pages(tmp_path: Path) -> None:
-    async with native_agent(tmp_path, FORM) as (_, client):
-        run = (await client.post("/runs", json={"query": "hi"})).json()
-        path = f"/sessions/{run['session_id']}/history"
-        whole = (await client.get(path)).json()
-        assert whole["has_more"] is False
-        newest = whole["moments"][0]
-        assert newest["next"] == [{"id": "UserFillUp:0", "title": "UserFillUp:0"}]
-        assert (newest["checkpoint"], newest["region"], newest["size_bytes"] > 0) == (run["checkpoint"], None, True)
-        assert run["start_ms"] <= newest["create_ms"] <= run["end_ms"] + 1
-        paged = [(await client.get(f"{path}?offset={n}&limit=1")).json() for n in range(len(whole["moments"]))]
-        assert [page["moments"][0] for page in paged] == whole["moments"]
-        assert [page["has_more"] for page in paged] == [True] * (len(paged) - 1) + [False]
+async def test_history_has_nodes_times_sizes_and_pages(server: AppServer) -> None:
+    client = native(server, await server.agent(FORM))
+    run = (await client.post("/runs", json={"query": "hi"})).json()
+    path = f"/sessions/{run['session_id']}/history"
+    whole = (await client.get(path)).json()
+    assert whole["has_more"] is False
+    newest = whole["moments"][0]
+    assert newest["next"] == [{"id": "UserFillUp:0", "title": "UserFillUp:0"}]
+    assert (newest["checkpoint"], newest["region"], newest["size_bytes"] > 0) == (run["checkpoint"], None, True)
+    assert run["start_ms"] <= newest["create_ms"] <= run["end_ms"] + 1
+    paged = [(await client.get(f"{path}?offset={n}&limit=1")).json() for n in range(len(whole["moments"]))]
+    assert [page["moments"][0] for page in paged] == whole["moments"]
+    assert [page["has_more"] for page in paged] == [True] * (len(paged) - 1) + [False]
 
 
-async def test_old_turns_of_a_session_are_pruned(tmp_path: Path) -> None:
-    async with native_agent(tmp_path, ECHO) as (server, client):
-        run = (await client.post("/runs", json={"query": "x" * 2000})).json()
-        session = run["session_id"]
-        await client.post("/runs", json={"query": "second", "session_id": session})
-        path = f"/sessions/{session}"
-        planned = await client.post(f"{path}/prune", json={"keep_turns": 1, "dry_run": True})
-        assert (planned.status_code, planned.json()["runs"]) == (200, 1)
-        recent = await client.post(f"{path}/prune", json={"keep_turns": 1, "keep_days": 1})
-        assert recent.json() == {"checkpoints": 0, "parts": 0, "runs": 0, "bytes": 0}
-        async with hold_lease(server.app_state.store.leases, session):
-            busy = await client.post(f"{path}/prune", json={"keep_turns": 1})
-            assert problem(busy) == (409, "session-busy")
-        assert (await client.post(f"{path}/prune", json={"keep_turns": 1})).json() == planned.json()
-        assert planned.json()["checkpoints"] > 0
-        assert planned.json()["bytes"] > 2000
-        third = (await client.post("/runs", json={"query": "third", "session_id": session})).json()
-        assert third["answer"] == "You said third"
-        messages = (await client.get(path)).json()["messages"]
-        assert [message["content"][:6] for message in messages if message["role"] == "user"] == [
-            "x" * 6,
-            "second",
-            "third",
-        ]
-        assert problem(await client.post(f"{path}/prune", json={})) == (422, "invalid")
-        for invalid in ({"keep_turns": 0}, {"keep_turns": True}, {"keep_turns": 1, "keep_days": False}):
-            assert problem(await client.post(f"{path}/prune", json=invalid)) == (422, "invalid")
-        assert problem(await client.post(f"/sessions/{MISSING}/prune", json={"keep_turns": 1})) == (404, "not-found")
+async def test_old_turns_of_a_session_are_pruned(server: AppServer) -> None:
+    client = native(server, await server.agent(ECHO))
+    session = (await client.post("/runs", json={"query": "x" * 2000})).json()["session_id"]
+    await client.post("/runs", json={"query": "second", "session_id": session})
+    path = f"/sessions/{session}"
+    planned = await client.post(f"{path}/prune", json={"keep_turns": 1, "dry_run": True})
+    assert (planned.status_code, planned.json()["runs"]) == (200, 1)
+    recent = await client.post(f"{path}/prune", json={"keep_turns": 1, "keep_days": 1})
+    assert recent.json() == {"checkpoints": 0, "parts": 0, "runs": 0, "bytes": 0}
+    async with hold_lease(server.app_state.store.leases, session):
+        assert problem(await client.post(f"{path}/prune", json={"keep_turns": 1})) == (409, "session-busy")
+    assert (await client.post(f"{path}/prune", json={"keep_turns": 1})).json() == planned.json()
+    assert planned.json()["checkpoints"] > 0
+    assert planned.json()["bytes"] > 2000
+    third = (await client.post("/runs", json={"query": "third", "session_id": session})).json()
+    assert third["answer"] == "You said third"
+    messages = (await client.get(path)).json()["messages"]
+    assert [message["content"][:6] for message in messages if message["role"] == "user"] == ["x" * 6, "second", "third"]
+    assert problem(await client.post(f"{path}/prune", json={})) == (422, "invalid")
+    for invalid in ({"keep_turns": 0}, {"keep_turns": True}, {"keep_turns": 1, "keep_days": False}):
+        assert problem(await client.post(f"{path}/prune", json=invalid)) == (422, "invalid")
+    assert problem(await client.post(f"/sessions/{MISSING}/prune", json={"keep_turns": 1})) == (404, "not-found")
 
 
-async def test_a_session_keeps_to_its_version_until_another_is_pinned(tmp_path: Path) -> None:
-    async with native_agent(tmp_path, ECHO) as (_, client):
-        session = (await client.post("/sessions", json={})).json()
-        await client.post("/versions", json={"dsl": FORM})
-        body = {"query": "hi", "session_id": session["id"]}
-        assert (await client.post("/runs", json=body)).json()["answer"] == "You said hi"
-        assert problem(await client.post("/runs", json={**body, "version": "published"})) == (422, "invalid")
-        path = f"/sessions/{session['id']}/version"
-        pinned = (await client.put(path, json={"version": "published"})).json()
-        assert pinned["version_id"] != session["version_id"]
-        run = (await client.post("/runs", json=body)).json()
-        assert (run["status"], run["version_id"]) == ("waiting", pinned["version_id"])
-        await client.put(path, json={"version": session["version_id"]})
-        changed = await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 1}})
-        assert problem(changed) == (409, "canvas-changed")
-        assert problem(await client.put(path, json={"version": MISSING})) == (404, "not-found")
-        assert problem(await client.put(path, json={"version": ""})) == (422, "invalid")
+async def test_a_session_keeps_to_its_version_until_another_is_pinned(server: AppServer) -> None:
+    client = native(server, await server.agent(ECHO))
+    session = (await client.post("/sessions", json={})).json()
+    await client.post("/versions", json={"dsl": FORM})
+    body = {"query": "hi", "session_id": session["id"]}
+    assert (await client.post("/runs", json=body)).json()["answer"] == "You said hi"
+    assert problem(await client.post("/runs", json={**body, "version": "published"})) == (422, "invalid")
+    path = f"/sessions/{session['id']}/version"
+    pinned = (await client.put(path, json={"version": "published"})).json()
+    assert pinned["version_id"] != session["version_id"]
+    run = (await client.post("/runs", json=body)).json()
+    assert (run["status"], run["version_id"]) == ("waiting", pinned["version_id"])
+    await client.put(path, json={"version": session["version_id"]})
+    changed = await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 1}})
+    assert problem(changed) == (409, "canvas-changed")
+    assert problem(await client.put(path, json={"version": MISSING})) == (404, "not-found")
+    assert problem(await client.put(path, json={"version": ""})) == (422, "invalid")
 
 
-async def test_changes_made_in_studio_are_visible(tmp_path: Path) -> None:
-    async with native_agent(tmp_path, FORM) as (server, client):
-        saver = server.app_state.store.saver  # as LangGraph's server has it, from the same settings
-        studio: Any = load_canvas(FORM, services=fake_services(), checkpointer=saver)
-        run = (await client.post("/runs", json={"query": "hi"})).json()
-        path = f"/sessions/{run['session_id']}"
-        thread: Any = {"configurable": {"thread_id": thread_of_session(run["session_id"])}}
-        state = await studio.ainvoke(Command(resume={"size": 4}), thread)
-        assert state["messages"][-1]["content"] == "Size 4"
-        assert (await client.get(f"{path}/pauses")).json() == []
-        assert (await client.get(f"{path}/history")).json()["moments"][0]["next"] == []
-        await studio.ainvoke({"query": "again"}, thread)
-        (pause,) = (await client.get(path)).json()["pauses"]
-        assert pause["tips"] == "Which size?"
-        ended = (await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 7}})).json()
-        assert (ended["status"], ended["answer"]) == ("succeeded", "Size 7")
-        state = await studio.aget_state(thread)
-        assert [message["content"] for message in state.values["messages"]] == ["hi", "Size 4", "again", "Size 7"]
-        messages = (await client.get(path)).json()["messages"]
-        assert [message["content"] for message in messages] == ["hi", "Which size?", "size: 7", "Size 7"], (
-            "its own runs"
-        )
+async def test_changes_made_in_studio_are_visible(server: AppServer) -> None:
+    client = native(server, await server.agent(FORM))
+    saver = server.app_state.store.saver  # as LangGraph's server has it, from the same settings
+    studio: Any = load_canvas(FORM, services=fake_services(), checkpointer=saver)
+    run = (await client.post("/runs", json={"query": "hi"})).json()
+    path = f"/sessions/{run['session_id']}"
+    thread: Any = {"configurable": {"thread_id": thread_of_session(run["session_id"])}}
+    state = await studio.ainvoke(Command(resume={"size": 4}), thread)
+    assert (state["messages"][-1]["content"], (await client.get(f"{path}/pauses")).json()) == ("Size 4", [])
+    assert (await client.get(f"{path}/history")).json()["moments"][0]["next"] == []
+    await studio.ainvoke({"query": "again"}, thread)
+    (pause,) = (await client.get(path)).json()["pauses"]
+    assert pause["tips"] == "Which size?"
+    ended = (await client.post(f"/runs/{run['id']}/resume", json={"fields": {"size": 7}})).json()
+    assert (ended["status"], ended["answer"]) == ("succeeded", "Size 7")
+    state = await studio.aget_state(thread)
+    assert [message["content"] for message in state.values["messages"]] == ["hi", "Size 4", "again", "Size 7"]
+    messages = (await client.get(path)).json()["messages"]
+    assert [message["content"] for message in messages] == ["hi", "Which size?", "size: 7", "Size 7"], "its own runs"
 
 
-async def test_a_session_is_downloaded_as_one_page(tmp_path: Path) -> None:
-    async with native_agent(tmp_path, ECHO) as (_, client):
-        assert problem(await client.get(f"/sessions/{MISSING}/run-file")) == (404, "not-found")
-        empty = (await client.post("/sessions", json={})).json()["id"]
-        assert problem(await client.get(f"/sessions/{empty}/run-file")) == (404, "not-found")
-        session = (await client.post("/runs", json={"query": "</script>"})).json()["session_id"]
-        file = await client.get(f"/sessions/{session}/run-file")
-        assert (file.status_code, file.headers["content-type"]) == (200, "text/html; charset=utf-8")
-        assert file.headers["content-disposition"] == f'attachment; filename="{session}.html"'
-        assert "You said \\u003c/script>" in file.text
-        assert file.text.count("</script>") == 2
+async def test_a_session_is_downloaded_as_one_page(server: AppServer) -> None:
+    client = native(server, await server.agent(ECHO))
+    assert problem(await client.get(f"/sessions/{MISSING}/run-file")) == (404, "not-found")
+    empty = (await client.post("/sessions", json={})).json()["id"]
+    assert problem(await client.get(f"/sessions/{empty}/run-file")) == (404, "not-found")
+    session = (await client.post("/runs", json={"query": "</script>"})).json()["session_id"]
+    file = await client.get(f"/sessions/{session}/run-file")
+    assert (file.status_code, file.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert file.headers["content-disposition"] == f'attachment; filename="{session}.html"'
+    assert "You said \\u003c/script>" in file.text
+    assert file.text.count("</script>") == 2

@@ -1,8 +1,4 @@
-import json
-from pathlib import Path
 from typing import Any
-
-from fastapi.exceptions import RequestValidationError
 
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import (
@@ -21,25 +17,14 @@ from ragflow_lg.base.errors import (
     StreamPositionError,
     StreamUnknownError,
 )
-from ragflow_lg.server.http.native.problem_details import (
-    describe_problems,
-    is_native_path,
-    respond_problem,
-    to_problem,
-    to_validation_problem,
-)
+from ragflow_lg.server.http.native.problem_details import to_problem
 from tests.harness.rows import each_row
-from tests.server.http.app_server import ECHO, canvas
-from tests.server.http.native.native_client import native_agent, problem
+from tests.server.http.app_server import ECHO, AppServer, says
+from tests.server.http.native.native_client import native, problem
 
-ASKING = canvas(
-    (
-        "begin",
-        "Begin",
-        {"mode": "task", "inputs": {"city": {"name": "City", "type": "line"}, "days": {"type": "integer"}}},
-        ["Message:0"],
-    ),
-    ("Message:0", "Message", {"content": ["To {begin@city}"]}, []),
+ASKING = says(
+    "To {begin@city}",
+    {"mode": "task", "inputs": {"city": {"name": "City", "type": "line"}, "days": {"type": "integer"}}},
 )
 
 
@@ -79,35 +64,6 @@ def test_details_are_structured() -> None:
     assert to_problem(AnswerError({"size": "No."}, node="F")).details == {"fields": {"size": "No."}, "node": "F"}
 
 
-def test_validation_errors_are_listed_by_field() -> None:
-    faults: list[Any] = [
-        {"type": "missing", "loc": ("body", "node"), "msg": "Field required", "input": {}},
-        {"type": "int", "loc": ("query", "page"), "msg": "Not a number", "input": "x"},
-        {"type": "dict", "loc": ("body",), "msg": "Not a map", "input": []},
-    ]
-    problem = to_validation_problem(RequestValidationError(faults))
-    assert (problem.status, problem.code) == (422, "invalid")
-    assert problem.details["fields"] == {"node": "is missing", "page": "Not a number", "body": "Not a map"}
-    broken = to_validation_problem(
-        RequestValidationError([{"type": "json_invalid", "loc": ("body", 3), "msg": "", "ctx": {"error": "x"}}])
-    )
-    assert (broken.status, broken.code) == (400, "bad-request")
-
-
-def test_problems_are_sent_as_json() -> None:
-    answer = respond_problem(to_problem(RequestError("<Unauthorized>", 401, status=401)))
-    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
-    error = json.loads(bytes(answer.body))["error"]
-    assert (error["code"], "Bearer KEY" in error["message"]) == ("unauthorized", True)
-    assert set(describe_problems(404, 409)) == {404, 409}
-    assert [is_native_path(path) for path in ("/native/v1", "/native/v1/x", "/native/v10", "/v1")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
-
-
 INVALID: list[tuple[str, Any, str, str]] = [
     ("/runs", {"query_text": "x"}, "query_text", "is unknown; did you mean `query`?"),
     ("/runs", {"query": 5}, "query", "must be a string or an object of fields"),
@@ -130,32 +86,32 @@ INVALID: list[tuple[str, Any, str, str]] = [
 ]
 
 
-async def test_errors_name_the_field_and_what_is_expected(tmp_path: Path) -> None:
-    async with native_agent(tmp_path, ECHO) as (_, client):
-        for path, body, location, message in INVALID:
-            refused = await client.post(path, json=body)
-            assert problem(refused) == (422, "invalid"), refused.text
-            assert refused.json()["error"]["details"]["fields"] == {location: message}
-            assert f"`{location}` {message}" in refused.json()["error"]["message"]
+async def test_errors_name_the_field_and_what_is_expected(server: AppServer) -> None:
+    client = native(server, await server.agent(ECHO))
+    for path, body, location, message in INVALID:
+        refused = await client.post(path, json=body)
+        assert problem(refused) == (422, "invalid"), refused.text
+        assert refused.json()["error"]["details"]["fields"] == {location: message}
+        assert f"`{location}` {message}" in refused.json()["error"]["message"]
 
 
-async def test_inputs_that_are_no_fields_of_begin_are_refused(tmp_path: Path) -> None:
-    async with native_agent(tmp_path, ASKING) as (_, client):
-        refused = await client.post("/runs", json={"inputs": {"citi": "Rome"}})
-        assert problem(refused) == (422, "answer-invalid")
-        assert refused.json()["error"]["details"]["fields"] == {
-            "citi": "`citi` is not a field of Begin's form; did you mean `city`?"
-        }
-        assert (await client.get("/sessions")).json()["total"] == 0
-        refused = await client.post("/runs", json={"query": "go"})
-        fields = {"city": "'City' (city) is required.", "days": "'days' is required."}
-        assert refused.json()["error"]["details"]["fields"] == fields
-        assert (await client.get("/sessions")).json()["total"] == 0
-        run = (await client.post("/runs", json={"inputs": {"city": "Rome", "days": "2"}})).json()
-        assert run["answer"] == "To Rome"
-        refused = await client.post("/runs", json={"inputs": {"city": "Rome", "days": "many"}})
-        assert (problem(refused), "'days'" in refused.text) == ((422, "answer-invalid"), True), refused.text
-        again = {"session_id": run["session_id"], "inputs": {"town": "Rome"}}
-        assert problem(await client.post("/runs", json=again)) == (422, "answer-invalid")
-        again = {"session_id": run["session_id"], "query": "once more"}
-        assert problem(await client.post("/runs", json=again)) == (422, "answer-invalid")
+async def test_inputs_that_are_no_fields_of_begin_are_refused(server: AppServer) -> None:
+    client = native(server, await server.agent(ASKING))
+    refused = await client.post("/runs", json={"inputs": {"citi": "Rome"}})
+    assert problem(refused) == (422, "answer-invalid")
+    assert refused.json()["error"]["details"]["fields"] == {
+        "citi": "`citi` is not a field of Begin's form; did you mean `city`?"
+    }
+    assert (await client.get("/sessions")).json()["total"] == 0
+    refused = await client.post("/runs", json={"query": "go"})
+    fields = {"city": "'City' (city) is required.", "days": "'days' is required."}
+    assert refused.json()["error"]["details"]["fields"] == fields
+    assert (await client.get("/sessions")).json()["total"] == 0
+    run = (await client.post("/runs", json={"inputs": {"city": "Rome", "days": "2"}})).json()
+    assert run["answer"] == "To Rome"
+    refused = await client.post("/runs", json={"inputs": {"city": "Rome", "days": "many"}})
+    assert (problem(refused), "'days'" in refused.text) == ((422, "answer-invalid"), True), refused.text
+    again = {"session_id": run["session_id"], "inputs": {"town": "Rome"}}
+    assert problem(await client.post("/runs", json=again)) == (422, "answer-invalid")
+    again = {"session_id": run["session_id"], "query": "once more"}
+    assert problem(await client.post("/runs", json=again)) == (422, "answer-invalid")

@@ -1,4 +1,3 @@
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -7,7 +6,7 @@ import pytest
 
 from ragflow_lg.server.http.openai.chat_conversations import read_conversation
 from tests.fakes.services import Reply
-from tests.server.http.app_server import BROKEN, ECHO, FORM, MODEL, RETRYING, AppServer, canvas, start_app
+from tests.server.http.app_server import BROKEN, ECHO, FORM, MODEL, RETRYING, AppServer, canvas
 
 MISSING = "0" * 32
 
@@ -43,42 +42,42 @@ PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO
 UNSUPPORTED = r"messages\[1\]\.content\[1\] has the unsupported type 'image_url'. Upload .* `files`"
 
 
-async def test_the_openai_package_runs_turns_of_one_session(tmp_path: Path) -> None:
-    async with start_app(tmp_path, [Reply(chunks=["Hell", "o"], repeat=True)]) as server:
-        agent_id = await server.agent(MODEL)
-        async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
-            whole = await client.chat.completions.create(model="any", messages=user("hi"), user="ada")
-            (choice,) = whole.choices
-            assert (choice.message.content, choice.finish_reason, whole.model) == ("Hello", "stop", agent_id)
-            assert whole.usage is not None
-            assert (whole.usage.prompt_tokens, whole.usage.completion_tokens, whole.usage.total_tokens) == (3, 2, 5)
-            parts: Any = user([{"type": "text", "text": "again"}])
-            chunks = [
-                chunk
-                async for chunk in await client.chat.completions.create(
-                    model="any", messages=parts, stream=True, extra_body={"session_id": whole.id}
-                )
-            ]
-        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Hello"
-        assert [chunk.choices[0].finish_reason for chunk in chunks] == [None] * (len(chunks) - 1) + ["stop"]
-        assert {chunk.id for chunk in chunks} == {whole.id}
-        assert chunks[-1].usage is not None
-        row = (await server.client.get(f"/agents/{agent_id}/sessions/{whole.id}")).json()["data"]
-        assert (row["user_id"], row["source"], row["round"]) == ("ada", "workflow", 2)
+async def test_the_openai_package_runs_turns_of_one_session(server: AppServer) -> None:
+    server.model.replies += [Reply(chunks=["Hell", "o"], repeat=True)]
+    agent_id = await server.agent(MODEL)
+    async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
+        whole = await client.chat.completions.create(model="any", messages=user("hi"), user="ada")
+        (choice,) = whole.choices
+        assert (choice.message.content, choice.finish_reason, whole.model) == ("Hello", "stop", agent_id)
+        assert whole.usage is not None
+        assert (whole.usage.prompt_tokens, whole.usage.completion_tokens, whole.usage.total_tokens) == (3, 2, 5)
+        parts: Any = user([{"type": "text", "text": "again"}])
+        chunks = [
+            chunk
+            async for chunk in await client.chat.completions.create(
+                model="any", messages=parts, stream=True, extra_body={"session_id": whole.id}
+            )
+        ]
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Hello"
+    assert [chunk.choices[0].finish_reason for chunk in chunks] == [None] * (len(chunks) - 1) + ["stop"]
+    assert {chunk.id for chunk in chunks} == {whole.id}
+    assert chunks[-1].usage is not None
+    row = (await server.get(f"/agents/{agent_id}/sessions/{whole.id}"))["data"]
+    assert (row["user_id"], row["source"], row["round"]) == ("ada", "workflow", 2)
 
 
-async def test_the_finish_reason_is_that_of_the_answer(tmp_path: Path) -> None:
+async def test_the_finish_reason_is_that_of_the_answer(server: AppServer) -> None:
     cut, blocked = Reply("First, switch", end="length"), Reply("", end="content_filter")
-    async with start_app(tmp_path, [cut, cut, blocked, blocked]) as server:
-        agent_id = await server.agent(MODEL)
-        async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
-            for reason in ("length", "content_filter"):
-                whole = await client.chat.completions.create(model="any", messages=user("hi"))
-                assert whole.choices[0].finish_reason == reason
-                assert (reason == "length") == (whole.choices[0].message.content or "").startswith("First, switch\n\n…")
-                assert (reason == "content_filter") == ("content filter" in (whole.choices[0].message.refusal or ""))
-                stream = await client.chat.completions.create(model="any", messages=user("hi"), stream=True)
-                assert [chunk.choices[0].finish_reason async for chunk in stream][-1] == reason
+    server.model.replies += [cut, cut, blocked, blocked]
+    agent_id = await server.agent(MODEL)
+    async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
+        for reason in ("length", "content_filter"):
+            whole = await client.chat.completions.create(model="any", messages=user("hi"))
+            assert whole.choices[0].finish_reason == reason
+            assert (reason == "length") == (whole.choices[0].message.content or "").startswith("First, switch\n\n…")
+            assert (reason == "content_filter") == ("content filter" in (whole.choices[0].message.refusal or ""))
+            stream = await client.chat.completions.create(model="any", messages=user("hi"), stream=True)
+            assert [chunk.choices[0].finish_reason async for chunk in stream][-1] == reason
 
 
 TALK: Any = [
@@ -91,163 +90,141 @@ TALK: Any = [
 ]
 
 
-async def test_a_stream_says_what_an_answer_that_starts_again_replaces(tmp_path: Path) -> None:
-    again = [Reply(chunks=["par"], error="503"), Reply("whole")]
-    async with start_app(tmp_path, again * 2) as server:
-        agent_id = await server.agent(RETRYING)
-        async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
-            whole = await client.chat.completions.create(model="any", messages=user("hi"))
-            assert whole.choices[0].message.content == "<whole>"
-            stream = await client.chat.completions.create(model="any", messages=user("hi"), stream=True)
-            deltas = [chunk.choices[0].delta async for chunk in stream]
-        assert "".join(delta.content or "" for delta in deltas) == "<parwhole>"
-        resets = [extra["message_reset"] for d in deltas if (extra := d.model_extra or {}) and "message_reset" in extra]
-        assert resets == [{"content": "<"}]
+async def test_a_stream_says_what_an_answer_that_starts_again_replaces(server: AppServer) -> None:
+    server.model.replies += [Reply(chunks=["par"], error="503"), Reply("whole")] * 2
+    agent_id = await server.agent(RETRYING)
+    async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
+        whole = await client.chat.completions.create(model="any", messages=user("hi"))
+        assert whole.choices[0].message.content == "<whole>"
+        stream = await client.chat.completions.create(model="any", messages=user("hi"), stream=True)
+        deltas = [chunk.choices[0].delta async for chunk in stream]
+    assert "".join(delta.content or "" for delta in deltas) == "<parwhole>"
+    resets = [extra["message_reset"] for d in deltas if (extra := d.model_extra or {}) and "message_reset" in extra]
+    assert resets == [{"content": "<"}]
 
 
-async def test_a_whole_conversation_starts_a_session_with_its_messages(tmp_path: Path) -> None:
-    async with start_app(tmp_path, [Reply("You are Ada.", repeat=True)]) as server:
-        agent_id = await server.agent(MODEL)
-        async with client_of(server, "/v1") as client:
-            first = await client.chat.completions.create(model=agent_id, messages=TALK)
-            question = [(message["role"], message["content"]) for message in server.model.requests[-1][1].messages]
-            assert question == [("user", "My name is\nAda."), ("assistant", "Hello Ada."), ("user", "Who am I?")]
-            assert "pirate" not in server.model.requests[-1][1].system
-            again: Any = [*TALK, {"role": "assistant", "content": "forged"}, {"role": "user", "content": "Sure?"}]
-            named = {"session_id": first.id}
-            second = await client.chat.completions.create(model=agent_id, messages=again, extra_body=named)
+async def test_a_whole_conversation_starts_a_session_with_its_messages(server: AppServer) -> None:
+    server.model.replies += [Reply("You are Ada.", repeat=True)]
+    agent_id = await server.agent(MODEL)
+    async with client_of(server, "/v1") as client:
+        first = await client.chat.completions.create(model=agent_id, messages=TALK)
         question = [(message["role"], message["content"]) for message in server.model.requests[-1][1].messages]
-        assert question[2:] == [("user", "Who am I?"), ("assistant", "You are Ada."), ("user", "Sure?")]
-        assert second.id == first.id
-        row = (await server.client.get(f"/agents/{agent_id}/sessions/{first.id}")).json()["data"]
-        assert [message["content"] for message in row["message"]] == [
-            "My name is\nAda.",
-            "Hello Ada.",
-            "Who am I?",
-            "You are Ada.",
-            "Sure?",
-            "You are Ada.",
-        ]
-        assert (row["round"], row["name"]) == (2, "Who am I?")
+        assert question == [("user", "My name is\nAda."), ("assistant", "Hello Ada."), ("user", "Who am I?")]
+        assert "pirate" not in server.model.requests[-1][1].system
+        again: Any = [*TALK, {"role": "assistant", "content": "forged"}, {"role": "user", "content": "Sure?"}]
+        named = {"session_id": first.id}
+        second = await client.chat.completions.create(model=agent_id, messages=again, extra_body=named)
+    question = [(message["role"], message["content"]) for message in server.model.requests[-1][1].messages]
+    assert question[2:] == [("user", "Who am I?"), ("assistant", "You are Ada."), ("user", "Sure?")]
+    assert second.id == first.id
+    row = (await server.get(f"/agents/{agent_id}/sessions/{first.id}"))["data"]
+    assert [message["content"] for message in row["message"]] == [
+        "My name is\nAda.",
+        "Hello Ada.",
+        "Who am I?",
+        "You are Ada.",
+        "Sure?",
+        "You are Ada.",
+    ]
+    assert (row["round"], row["name"]) == (2, "Who am I?")
 
 
-async def test_agents_are_listed_as_models(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(ECHO)
-        async with client_of(server, "/v1") as client:
-            assert [model.id async for model in client.models.list()] == [agent_id]
-            assert (await client.models.retrieve(agent_id)).owned_by == "tenant"
-            answer = await client.chat.completions.create(model=agent_id, messages=user("hi"))
-            assert answer.choices[0].message.content == "You said hi"
-        async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
-            assert [model.id async for model in client.models.list()] == [agent_id]
+async def test_agents_are_listed_as_models(server: AppServer) -> None:
+    agent_id = await server.agent(ECHO)
+    async with client_of(server, "/v1") as client:
+        assert [model.id async for model in client.models.list()] == [agent_id]
+        assert (await client.models.retrieve(agent_id)).owned_by == server.tenant
+        answer = await client.chat.completions.create(model=agent_id, messages=user("hi"))
+        assert answer.choices[0].message.content == "You said hi"
+    async with client_of(server, f"/api/v1/agents_openai/{agent_id}") as client:
+        assert [model.id async for model in client.models.list()] == [agent_id]
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_an_open_form_is_returned(tmp_path: Path, stream: bool) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(FORM)
-        async with client_of(server, "/v1") as client:
-            answer: Any = await client.chat.completions.create(model=agent_id, messages=user("hi"), stream=stream)
-            if stream:
-                *first, choice = [chunk.choices[0] async for chunk in answer]
-                assert [part.delta.content for part in first] == ["Which size?"]
-                assert choice.delta.content == ""
-                form = choice.delta.model_extra["waiting_for_user"]
-            else:
-                choice = answer.choices[0]
-                assert choice.message.content == "Which size?"
-                form = choice.message.model_extra["waiting_for_user"]
-            talking = await server.agent(TALKING, "Talking")
-            answer = await client.chat.completions.create(model=talking, messages=user("hi"), stream=stream)
-            if stream:
-                messages = "".join([chunk.choices[0].delta.content async for chunk in answer])
-            else:
-                messages = answer.choices[0].message.content
-        assert (choice.finish_reason, form["tips"], list(form["inputs"])) == (
-            "waiting_for_user",
-            "Which size?",
-            ["size"],
-        )
-        assert messages == "Welcome."
+async def test_an_open_form_is_returned(server: AppServer, stream: bool) -> None:
+    agent_id = await server.agent(FORM)
+    async with client_of(server, "/v1") as client:
+        answer: Any = await client.chat.completions.create(model=agent_id, messages=user("hi"), stream=stream)
+        if stream:
+            *first, choice = [chunk.choices[0] async for chunk in answer]
+            assert ([part.delta.content for part in first], choice.delta.content) == (["Which size?"], "")
+            form = choice.delta.model_extra["waiting_for_user"]
+        else:
+            choice = answer.choices[0]
+            assert choice.message.content == "Which size?"
+            form = choice.message.model_extra["waiting_for_user"]
+        talking = await server.agent(TALKING, "Talking")
+        answer = await client.chat.completions.create(model=talking, messages=user("hi"), stream=stream)
+        if stream:
+            messages = "".join([chunk.choices[0].delta.content async for chunk in answer])
+        else:
+            messages = answer.choices[0].message.content
+    assert (choice.finish_reason, form["tips"], list(form["inputs"])) == ("waiting_for_user", "Which size?", ["size"])
+    assert messages == "Welcome."
 
 
-async def test_inputs_answer_a_form_whatever_the_messages_repeat(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(ASKING)
-        async with client_of(server, "/v1") as client:
+async def test_inputs_answer_a_form_whatever_the_messages_repeat(server: AppServer) -> None:
+    agent_id = await server.agent(ASKING)
+    async with client_of(server, "/v1") as client:
 
-            async def ask(messages: Any, **fields: Any) -> Any:
-                return await client.chat.completions.create(model=agent_id, messages=messages, extra_body=fields)
+        async def ask(messages: Any, **fields: Any) -> Any:
+            return await client.chat.completions.create(model=agent_id, messages=messages, extra_body=fields)
 
-            for repeated in ([], user("hi"), [{"role": "assistant", "content": "Which size?"}]):
-                waiting = await ask(user("hi"))
-                with pytest.raises(openai.BadRequestError, match="size"):
-                    await ask([], session_id=waiting.id, inputs={"size": {"value": "large"}})
-                with pytest.raises(openai.BadRequestError, match="`inputs` must be an object"):
-                    await ask([], session_id=waiting.id, inputs=[42])
-                answer = await ask(repeated, session_id=waiting.id, inputs={"size": {"value": 42}})
-                assert (answer.id, answer.choices[0].message.content) == (waiting.id, "Size 42 for hi")
-                row = (await server.client.get(f"/agents/{agent_id}/sessions/{answer.id}")).json()["data"]
-                question = [message["content"] for message in row["message"] if message["role"] == "user"]
-                assert question[-1] == "size: 42"
-            # No form is open any more: the text is the query, and the inputs are those of Begin.
-            again = await ask(user("more"), session_id=answer.id, inputs={"size": {"value": 42}})
-            assert again.choices[0].finish_reason == "waiting_for_user"
-            done = await ask([], session_id=answer.id, inputs={"size": {"value": 7}})
-            assert done.choices[0].message.content == "Size 7 for more"
+        for repeated in ([], user("hi"), [{"role": "assistant", "content": "Which size?"}]):
+            waiting = await ask(user("hi"))
+            with pytest.raises(openai.BadRequestError, match="size"):
+                await ask([], session_id=waiting.id, inputs={"size": {"value": "large"}})
+            with pytest.raises(openai.BadRequestError, match="`inputs` must be an object"):
+                await ask([], session_id=waiting.id, inputs=[42])
+            answer = await ask(repeated, session_id=waiting.id, inputs={"size": {"value": 42}})
+            assert (answer.id, answer.choices[0].message.content) == (waiting.id, "Size 42 for hi")
+            row = (await server.get(f"/agents/{agent_id}/sessions/{answer.id}"))["data"]
+            assert [message["content"] for message in row["message"] if message["role"] == "user"][-1] == "size: 42"
+        # No form is open any more: the text is the query, and the inputs are those of Begin.
+        again = await ask(user("more"), session_id=answer.id, inputs={"size": {"value": 42}})
+        assert again.choices[0].finish_reason == "waiting_for_user"
+        done = await ask([], session_id=answer.id, inputs={"size": {"value": 7}})
+        assert done.choices[0].message.content == "Size 7 for more"
 
 
-async def test_errors_have_their_classes_and_are_not_retried(tmp_path: Path) -> None:
-    async with start_app(tmp_path, [Reply(error="no model", repeat=True)]) as server:
-        broken, echo = await server.agent(BROKEN), await server.agent(ECHO, "Echo")
-        cases: list[tuple[str, dict[str, Any], type[openai.APIStatusError]]] = [
-            (broken, {"messages": user("x")}, openai.InternalServerError),
-            (MISSING, {"messages": user("x")}, openai.NotFoundError),
-            (echo, {"messages": []}, openai.BadRequestError),
-            (echo, {"messages": [{"role": "system", "content": "x"}]}, openai.BadRequestError),
-            (echo, {"messages": user("x"), "extra_body": {"session_id": MISSING}}, openai.NotFoundError),
-        ]
-        async with client_of(server, "/v1") as client:
-            for model, values, kind in cases:
-                with pytest.raises(kind):
-                    await client.chat.completions.create(model=model, **values)
-            with pytest.raises(openai.BadRequestError, match=UNSUPPORTED) as unsupported:
-                await client.chat.completions.create(
-                    model=echo, messages=user([{"type": "text", "text": "?"}, PICTURE])
-                )
-            assert unsupported.value.type == "invalid_request_error"
-            answer = "No agent has the id or the title 'Nobody'; `GET /v1/models` lists your agents."
-            for question in (
-                client.chat.completions.create(model="Nobody", messages=user("x")),
-                client.models.retrieve("Nobody"),
-            ):
-                with pytest.raises(openai.NotFoundError) as unknown:
-                    await question
-                refused: Any = unknown.value
-                assert (refused.code, refused.type, refused.body["message"]) == (
-                    "model_not_found",
-                    "not_found_error",
-                    answer,
-                )
-            stream: Any = await client.chat.completions.create(model=broken, messages=user("x"), stream=True)
-            chunks = [chunk async for chunk in stream]
-        assert "**ERROR**: " in chunks[-2].choices[0].delta.content
-        assert "no model" in chunks[-2].choices[0].delta.error
-        assert chunks[-1].choices[0].finish_reason == "stop"
-        async with openai.AsyncOpenAI(api_key="forged", base_url=f"{server.url}/v1") as client:
-            with pytest.raises(openai.AuthenticationError):
-                await client.models.list()
-
-
-async def test_ragflows_route_answers_in_openais_shape_on_request(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        body = {"openai-compatible": True, "messages": user("hi"), "agent_id": await server.agent(ECHO)}
-        answer = (await server.client.post("/agents/chat/completions", json=body)).json()
-        assert answer["choices"][0]["message"]["content"] == "You said hi"
-        streamed = await server.client.post("/agents/chat/completions", json={**body, "stream": True})
-        assert streamed.text.startswith('data: {"id"')
-        assert streamed.text.endswith("data: [DONE]\n\n")
+async def test_errors_have_their_classes_and_are_not_retried(server: AppServer) -> None:
+    server.model.replies += [Reply(error="no model", repeat=True)]
+    broken, echo = await server.agent(BROKEN), await server.agent(ECHO, "Echo")
+    cases: list[tuple[str, dict[str, Any], type[openai.APIStatusError]]] = [
+        (broken, {"messages": user("x")}, openai.InternalServerError),
+        (MISSING, {"messages": user("x")}, openai.NotFoundError),
+        (echo, {"messages": []}, openai.BadRequestError),
+        (echo, {"messages": [{"role": "system", "content": "x"}]}, openai.BadRequestError),
+        (echo, {"messages": user("x"), "extra_body": {"session_id": MISSING}}, openai.NotFoundError),
+    ]
+    async with client_of(server, "/v1") as client:
+        for model, values, kind in cases:
+            with pytest.raises(kind):
+                await client.chat.completions.create(model=model, **values)
+        with pytest.raises(openai.BadRequestError, match=UNSUPPORTED) as unsupported:
+            await client.chat.completions.create(model=echo, messages=user([{"type": "text", "text": "?"}, PICTURE]))
+        assert unsupported.value.type == "invalid_request_error"
+        answer = "No agent has the id or the title 'Nobody'; `GET /v1/models` lists your agents."
+        for question in (
+            client.chat.completions.create(model="Nobody", messages=user("x")),
+            client.models.retrieve("Nobody"),
+        ):
+            with pytest.raises(openai.NotFoundError) as unknown:
+                await question
+            refused: Any = unknown.value
+            assert (refused.code, refused.type, refused.body["message"]) == (
+                "model_not_found",
+                "not_found_error",
+                answer,
+            )
+        stream: Any = await client.chat.completions.create(model=broken, messages=user("x"), stream=True)
+        chunks = [chunk async for chunk in stream]
+    assert "**ERROR**: " in chunks[-2].choices[0].delta.content
+    assert "no model" in chunks[-2].choices[0].delta.error
+    assert chunks[-1].choices[0].finish_reason == "stop"
+    async with openai.AsyncOpenAI(api_key="forged", base_url=f"{server.url}/v1") as client:
+        with pytest.raises(openai.AuthenticationError):
+            await client.models.list()
 
 
 TITLE_PROMPT = "### Task:\nGenerate a title.\n<chat_history>\nUSER: go\n</chat_history>"
@@ -287,111 +264,96 @@ PROGRAMS: list[tuple[dict[str, str], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("headers", "fields"), PROGRAMS)
 async def test_a_form_is_answered_in_the_next_message_of_the_chat(
-    tmp_path: Path, headers: dict[str, str], fields: dict[str, Any]
+    server: AppServer, headers: dict[str, str], fields: dict[str, Any]
 ) -> None:
-    async with start_app(tmp_path) as server:
-        chat = ChatProgram(server, await server.agent(FORM), headers, **fields)
-        question, session = await chat.say("go")
-        assert question == "Which size?"
-        assert await chat.say("42") == ("Size 42", session)
-        assert (await chat.say("go again"))[1] == session
-        assert (await chat.say("7")) == ("Size 7", session)
+    chat = ChatProgram(server, await server.agent(FORM), headers, **fields)
+    question, session = await chat.say("go")
+    assert (question, await chat.say("42")) == ("Which size?", ("Size 42", session))
+    assert ((await chat.say("go again"))[1], await chat.say("7")) == (session, ("Size 7", session))
 
 
-async def test_chats_agents_and_tenants_do_not_share_sessions(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id, other = await server.agent(FORM), await server.agent(FORM, "Other")
-        chats = [
-            ChatProgram(server, agent_id, {"X-OpenWebUI-Chat-Id": "c1"}),
-            ChatProgram(server, agent_id, {"X-OpenWebUI-Chat-Id": "c2"}),
-            ChatProgram(server, other, {"X-OpenWebUI-Chat-Id": "c1"}),
-            ChatProgram(server, agent_id, {}),
-        ]
-        first = [(await chat.say("go"))[1] for chat in chats]
-        second = [(await chat.say("42"))[1] for chat in chats]
-        assert len(set(first)) == 4
-        assert second[:3] == first[:3]
-        assert second[3] not in first
+async def test_chats_agents_and_tenants_do_not_share_sessions(server: AppServer) -> None:
+    agent_id, other = await server.agent(FORM), await server.agent(FORM, "Other")
+    chats = [
+        ChatProgram(server, agent_id, {"X-OpenWebUI-Chat-Id": "c1"}),
+        ChatProgram(server, agent_id, {"X-OpenWebUI-Chat-Id": "c2"}),
+        ChatProgram(server, other, {"X-OpenWebUI-Chat-Id": "c1"}),
+        ChatProgram(server, agent_id, {}),
+    ]
+    first = [(await chat.say("go"))[1] for chat in chats]
+    second = [(await chat.say("42"))[1] for chat in chats]
+    assert (len(set(first)), second[:3]) == (4, first[:3])
+    assert second[3] not in first
 
 
-async def test_requests_for_titles_and_tags_do_not_disturb_the_chat(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(FORM)
-        chat = ChatProgram(server, agent_id, {"X-OpenWebUI-Chat-Id": "c1"})
-        _, session = await chat.say("go")
-        title = await chat.send([{"role": "user", "content": TITLE_PROMPT}])
-        tags = await chat.send([{"role": "user", "content": "Tags!"}], **{"X-OpenWebUI-Task": "tags_generation"})
-        unmarked = await chat.send([{"role": "user", "content": "Write a title for: go"}])
-        whole = [*chat.messages, {"role": "user", "content": TITLE_PROMPT}]
-        follow_ups = await chat.send(whole)
-        for answer in (title, tags, unmarked, follow_ups):
-            assert (answer.status_code, answer.json()["id"] != session) == (200, True)
-        assert await chat.say("42") == ("Size 42", session)
-        row = (await server.client.get(f"/agents/{agent_id}/sessions/{session}")).json()["data"]
-        assert [message["content"] for message in row["message"]] == ["go", "Which size?", "42", "Size 42"]
+async def test_requests_for_titles_and_tags_do_not_disturb_the_chat(server: AppServer) -> None:
+    agent_id = await server.agent(FORM)
+    chat = ChatProgram(server, agent_id, {"X-OpenWebUI-Chat-Id": "c1"})
+    _, session = await chat.say("go")
+    title = await chat.send([{"role": "user", "content": TITLE_PROMPT}])
+    tags = await chat.send([{"role": "user", "content": "Tags!"}], **{"X-OpenWebUI-Task": "tags_generation"})
+    unmarked = await chat.send([{"role": "user", "content": "Write a title for: go"}])
+    follow_ups = await chat.send([*chat.messages, {"role": "user", "content": TITLE_PROMPT}])
+    for answer in (title, tags, unmarked, follow_ups):
+        assert (answer.status_code, answer.json()["id"] != session) == (200, True)
+    assert await chat.say("42") == ("Size 42", session)
+    row = (await server.get(f"/agents/{agent_id}/sessions/{session}"))["data"]
+    assert [message["content"] for message in row["message"]] == ["go", "Which size?", "42", "Size 42"]
 
 
-async def test_a_changed_message_and_another_answer_start_a_branch_that_continues(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        chat = ChatProgram(server, await server.agent(ECHO), {"X-OpenWebUI-Chat-Id": "c1"})
-        (_, session), _ = await chat.say("one"), await chat.say("two")
-        before = list(chat.messages)
-        chat.messages = before[:2]
-        _, branch = await chat.say("changed")
-        assert branch != session
-        assert (await chat.say("three"))[1] == branch
-        chat.messages = before
-        assert (await chat.say("three"))[1] == session
-
-
-async def test_the_user_of_the_program_is_the_user_of_the_session(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(ECHO)
-        chat = ChatProgram(server, agent_id, {"X-OpenWebUI-Chat-Id": "c1", "X-OpenWebUI-User-Id": "ada"})
-        _, session = await chat.say("one")
-        row = (await server.client.get(f"/agents/{agent_id}/sessions/{session}")).json()["data"]
-        assert row["user_id"] == "ada"
+async def test_a_changed_message_and_another_answer_start_a_branch_that_continues(server: AppServer) -> None:
+    chat = ChatProgram(server, await server.agent(ECHO), {"X-OpenWebUI-Chat-Id": "c1"})
+    (_, session), _ = await chat.say("one"), await chat.say("two")
+    before = list(chat.messages)
+    chat.messages = before[:2]
+    _, branch = await chat.say("changed")
+    assert branch != session
+    assert (await chat.say("three"))[1] == branch
+    chat.messages = before
+    assert (await chat.say("three"))[1] == session
 
 
 @pytest.mark.parametrize("name", ["ada", "a" * 255])
-async def test_users_of_a_chat_with_the_same_name_do_not_share_sessions(tmp_path: Path, name: str) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(FORM)
-        chat = {"X-OpenWebUI-Chat-Id": "local"}
-        ada = ChatProgram(server, agent_id, chat | {"X-OpenWebUI-User-Id": name})
-        bob = ChatProgram(server, agent_id, chat | {"X-OpenWebUI-User-Id": "bob"})
-        nobody = ChatProgram(server, agent_id, chat)
-        _, session = await ada.say("go")
-        for other in (bob, nobody):
-            other.messages = list(ada.messages)
-            assert (await other.say("42"))[1] != session
-        assert await ada.say("42") == ("Size 42", session)
+async def test_users_of_a_chat_with_the_same_name_do_not_share_sessions(server: AppServer, name: str) -> None:
+    agent_id = await server.agent(FORM)
+    chat = {"X-OpenWebUI-Chat-Id": "local"}
+    ada = ChatProgram(server, agent_id, chat | {"X-OpenWebUI-User-Id": name})
+    bob = ChatProgram(server, agent_id, chat | {"X-OpenWebUI-User-Id": "bob"})
+    nobody = ChatProgram(server, agent_id, chat)
+    _, session = await ada.say("go")
+    for other in (bob, nobody):
+        other.messages = list(ada.messages)
+        assert (await other.say("42"))[1] != session
+    assert await ada.say("42") == ("Size 42", session)
 
 
-async def test_a_name_that_would_have_to_be_cut_is_refused(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        ada = ChatProgram(server, await server.agent(FORM), {"X-OpenWebUI-User-Id": "a" * 256})
-        answer = await ada.send([{"role": "user", "content": "go"}])
-        assert answer.status_code >= 400
-        assert "255" in answer.json()["error"]["message"]
+async def test_names_of_users_are_whole_or_refused(server: AppServer) -> None:
+    ada = ChatProgram(server, await server.agent(FORM), {"X-OpenWebUI-User-Id": "a" * 256})
+    answer = await ada.send([{"role": "user", "content": "go"}])
+    assert answer.status_code >= 400
+    assert "255" in answer.json()["error"]["message"]
+    body = {"openai-compatible": True, "messages": user("hi"), "agent_id": await server.agent(ECHO)}
+    answer = await server.post("/agents/chat/completions", body)
+    assert answer["choices"][0]["message"]["content"] == "You said hi"
+    streamed = await server.client.post("/agents/chat/completions", json={**body, "stream": True})
+    assert streamed.text.startswith('data: {"id"')
+    assert streamed.text.endswith("data: [DONE]\n\n")
 
 
-async def test_an_agent_is_found_by_its_title_if_no_other_has_it(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(ECHO, "Front desk")
-        assert (await ChatProgram(server, "Front desk", {}).say("hi"))[0] == "You said hi"
-        model = await server.client.get(f"{server.url}/v1/models/Front desk")
-        assert model.json()["id"] == agent_id
-        body = {"model": f"{agent_id}\0", "messages": [{"role": "user", "content": "Hi"}]}
-        with_nul = await server.client.post(f"{server.url}/v1/chat/completions", json=body)
-        assert (with_nul.status_code, with_nul.json()["error"]["code"]) == (404, "model_not_found")
-        named = await server.agent(FORM, agent_id)
-        assert (await ChatProgram(server, agent_id, {}).say("hi"))[0] == "You said hi", "an id wins"
-        assert named != agent_id
-        await server.agent(FORM, "Front desk", canvas_category="other")
-        refused = await ChatProgram(server, "Front desk", {}).send([{"role": "user", "content": "hi"}])
-        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "model_ambiguous")
-        assert "2 agents have the title 'Front desk'; use an id." in refused.json()["error"]["message"]
+async def test_an_agent_is_found_by_its_title_if_no_other_has_it(server: AppServer) -> None:
+    agent_id = await server.agent(ECHO, "Front desk")
+    assert (await ChatProgram(server, "Front desk", {}).say("hi"))[0] == "You said hi"
+    assert (await server.client.get(f"{server.url}/v1/models/Front desk")).json()["id"] == agent_id
+    body = {"model": f"{agent_id}\0", "messages": [{"role": "user", "content": "Hi"}]}
+    with_nul = await server.client.post(f"{server.url}/v1/chat/completions", json=body)
+    assert (with_nul.status_code, with_nul.json()["error"]["code"]) == (404, "model_not_found")
+    named = await server.agent(FORM, agent_id)
+    assert (await ChatProgram(server, agent_id, {}).say("hi"))[0] == "You said hi", "an id wins"
+    assert named != agent_id
+    await server.agent(FORM, "Front desk", canvas_category="other")
+    refused = await ChatProgram(server, "Front desk", {}).send([{"role": "user", "content": "hi"}])
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "model_ambiguous")
+    assert "2 agents have the title 'Front desk'; use an id." in refused.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ PRICES = DatasetEntry(Dataset("9a7e", "Prices"), 1, 4)
 
 async def test_datasets_are_listed_with_their_sizes(tmp_path: Path) -> None:
     async with start_app(tmp_path, knowledge=ListedKnowledge(PRICES, HANDBOOK)) as server:
-        body = (await server.client.get("/datasets")).json()
+        body = await server.get("/datasets")
         assert (body["total_datasets"], "message" in body) == (2, False)
         row = body["data"][0]
         assert (row["id"], row["name"], row["chunk_count"], row["document_count"]) == ("0f3c", "Handbook", 31, 2)
@@ -31,11 +31,10 @@ async def test_datasets_are_listed_with_their_sizes(tmp_path: Path) -> None:
             ('ext={"keywords":"hand"}', ["0f3c"]),
             ("page=2&page_size=1", ["9a7e"]),
         ):
-            rows = (await server.client.get(f"/datasets?{query}")).json()["data"]
+            rows = (await server.get(f"/datasets?{query}"))["data"]
             assert [row["id"] for row in rows] == ids, query
-        filters = (await server.client.get("/datasets?type=filter")).json()["data"]
-        assert filters["filter"]["owner"][0]["count"] == 2
-        metadata = (await server.client.get("/datasets/metadata/flattened?dataset_ids=0f3c,0f3c")).json()["data"]
+        assert (await server.get("/datasets?type=filter"))["data"]["filter"]["owner"][0]["count"] == 2
+        metadata = (await server.get("/datasets/metadata/flattened?dataset_ids=0f3c,0f3c"))["data"]
         assert metadata == {"year": {"2026": ["0f3c-1"]}}
 
 
@@ -53,21 +52,20 @@ async def test_datasets_are_listed_with_their_sizes(tmp_path: Path) -> None:
 )
 async def test_unknown_datasets_are_refused(tmp_path: Path, path: str, code: int, message: str) -> None:
     async with start_app(tmp_path, knowledge=ListedKnowledge(HANDBOOK, PRICES)) as server:
-        answer = (await server.client.get(path)).json()
+        answer = await server.get(path)
         assert answer["code"] == code
         assert message in answer["message"]
 
 
-async def test_a_server_without_datasets_lists_none(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        assert (await server.client.get("/datasets")).json() == {"code": 0, "data": [], "total_datasets": 0}
-        assert (await server.client.get("/datasets", headers={"Authorization": ""})).status_code == 401
+async def test_a_server_without_datasets_lists_none(server: AppServer) -> None:
+    assert (await server.get("/datasets")) == {"code": 0, "data": [], "total_datasets": 0}
+    assert (await server.client.get("/datasets", headers={"Authorization": ""})).status_code == 401
 
 
 @pytest.mark.parametrize("error", [ServiceError("Elasticsearch is down."), SettingsError("The URL is wrong.")])
 async def test_a_failing_store_is_reported(tmp_path: Path, error: RagflowLgError) -> None:
     async with start_app(tmp_path, knowledge=ListedKnowledge(error=error)) as server:
-        body = (await server.client.get("/datasets")).json()
+        body = await server.get("/datasets")
         assert (body["code"], body["message"]) == (102, f"The datasets cannot be listed: {error}")
 
 
@@ -81,21 +79,21 @@ def colours(tmp_path: Path) -> EmbeddedKnowledge:
 
 
 async def dataset_id(server: AppServer) -> str:
-    return (await server.client.get("/datasets")).json()["data"][0]["id"]
+    return (await server.get("/datasets"))["data"][0]["id"]
 
 
 async def test_documents_and_chunks_are_listed_page_by_page(tmp_path: Path) -> None:
     async with start_app(tmp_path, knowledge=colours(tmp_path)) as server:
         path = f"/datasets/{await dataset_id(server)}/documents"
-        page = (await server.client.get(path, params={"page": "2", "page_size": "1"})).json()["data"]
+        page = (await server.get(path, params={"page": "2", "page_size": "1"}))["data"]
         assert page["total"] == 2
         (red,) = page["docs"]
         assert (red["name"], red["chunk_count"], red["meta_fields"]) == ("red.md", 1, {"kind": ["a", "b"]})
-        blue = (await server.client.get(path)).json()["data"]["docs"][0]["id"]
-        chunks = (await server.client.get(f"{path}/{blue}/chunks", params={"vectors": "true"})).json()["data"]
+        blue = (await server.get(path))["data"]["docs"][0]["id"]
+        chunks = (await server.get(f"{path}/{blue}/chunks", params={"vectors": "true"}))["data"]
         assert (chunks["total"], [chunk["content"] for chunk in chunks["chunks"]]) == (2, DOCUMENTS["blue.md"])
         assert [len(chunk["q_384_vec"]) for chunk in chunks["chunks"]] == [384, 384]
-        second = (await server.client.get(f"{path}/{blue}/chunks?page=2&page_size=1")).json()["data"]["chunks"]
+        second = (await server.get(f"{path}/{blue}/chunks?page=2&page_size=1"))["data"]["chunks"]
         assert [(chunk["content"], "q_384_vec" in chunk) for chunk in second] == [("The sea is blue.", False)]
 
 
@@ -110,10 +108,8 @@ async def test_a_link_to_this_server_finds_the_same_chunks(tmp_path: Path) -> No
         assert [chunk["content_with_weight"] for chunk in there.chunks] == [
             chunk["content_with_weight"] for chunk in here.chunks
         ]
-        assert there.documents == here.documents
-        assert there.total == here.total
-        none = DatasetSearch("calm", datasets, document_ids=("unknown",))
-        assert (await link.search(none)).chunks == ()
+        assert (there.documents, there.total) == (here.documents, here.total)
+        assert (await link.search(DatasetSearch("calm", datasets, document_ids=("unknown",)))).chunks == ()
         await http.aclose()
 
 
@@ -131,18 +127,17 @@ async def test_wrong_searches_are_refused(tmp_path: Path, body: dict[str, Any], 
     async with start_app(tmp_path, knowledge=colours(tmp_path)) as server:
         known = await dataset_id(server)
         ids = [known if id_ == "KNOWN" else id_ for id_ in body.get("dataset_ids", [])]
-        sent = {**body, **({"dataset_ids": ids} if ids else {})}
-        answer = (await server.client.post("/retrieval", json=sent)).json()
+        answer = await server.post("/retrieval", {**body, **({"dataset_ids": ids} if ids else {})})
         assert answer["code"] == code
         assert message in answer["message"]
-        empty = (await server.client.post("/retrieval", json={"question": " ", "dataset_ids": [known]})).json()
+        empty = await server.post("/retrieval", {"question": " ", "dataset_ids": [known]})
         assert empty["data"] == {"chunks": [], "doc_aggs": [], "total": 0}
 
 
 async def test_unknown_documents_and_other_stores_are_refused(tmp_path: Path) -> None:
     async with start_app(tmp_path, knowledge=colours(tmp_path)) as server:
         path = f"/datasets/{await dataset_id(server)}/documents"
-        assert (await server.client.get(f"{path}/none/chunks")).json()["message"] == "You don't own the document none."
-        assert (await server.client.get("/datasets/none/documents")).json()["code"] == 102
+        assert (await server.get(f"{path}/none/chunks"))["message"] == "You don't own the document none."
+        assert (await server.get("/datasets/none/documents"))["code"] == 102
     async with start_app(tmp_path, knowledge=ListedKnowledge()) as server:
-        assert (await server.client.get("/datasets/none/documents")).json()["code"] == 102
+        assert (await server.get("/datasets/none/documents"))["code"] == 102

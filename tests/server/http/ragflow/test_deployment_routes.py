@@ -2,11 +2,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.ragflow.deployment_routes import EMPTY_LISTS
 from ragflow_lg.services.tool_policies import ServerTool
 from tests.fakes.mcp_servers import FakeServer
-from tests.server.http.app_server import start_app
+from tests.server.http.app_server import AppServer, start_app
 
 SECTIONS: dict[str, Any] = {
     "default_model": "gpt-4.1@OpenAI",
@@ -21,7 +20,7 @@ SECTIONS: dict[str, Any] = {
 
 async def test_the_models_of_the_settings_are_offered(tmp_path: Path) -> None:
     async with start_app(tmp_path, sections=SECTIONS) as server:
-        models = (await server.client.get("/models")).json()["data"]
+        models = (await server.get("/models"))["data"]
         assert {model["model_id"]: model["model_type"] for model in models} == {
             "gpt-4.1@OpenAI": ["chat", "vision"],
             "o3@OpenAI": ["chat"],
@@ -34,21 +33,20 @@ async def test_the_models_of_the_settings_are_offered(tmp_path: Path) -> None:
             "default",
             "OpenAI",
         )
-        embeddings = (await server.client.get("/models?type=embedding")).json()["data"]
+        embeddings = (await server.get("/models?type=embedding"))["data"]
         assert [model["name"] for model in embeddings] == ["bge-m3"]
-        defaults = (await server.client.get("/models/default")).json()["data"]["models"]
+        defaults = (await server.get("/models/default"))["data"]["models"]
         assert {each["model_type"]: each["model_id"] for each in defaults} == {
             "chat": "gpt-4.1@OpenAI",
             "embedding": "bge-m3@SILICONFLOW",
         }
-        assert (await server.client.get("/models?owner_tenant_id=tenant&type=rerank")).json()["data"][0]["rank"] == 500
-        other = (await server.client.get("/models?owner_tenant_id=other")).json()
-        assert other == {"code": 102, "message": "Permission denied"}
+        assert (await server.get("/models?owner_tenant_id=tenant&type=rerank"))["data"][0]["rank"] == 500
+        assert await server.get("/models?owner_tenant_id=other") == {"code": 102, "message": "Permission denied"}
 
 
 async def test_providers_are_shown_without_keys_and_addresses(tmp_path: Path) -> None:
     async with start_app(tmp_path, sections=SECTIONS) as server:
-        providers = (await server.client.get("/providers")).json()["data"]
+        providers = (await server.get("/providers"))["data"]
         assert [provider["name"] for provider in providers] == ["OpenAI", "demo", "SILICONFLOW"]
         texts = [(await server.client.get("/providers")).text]
         for path in ("models", "instances", "instances/default", "instances/default/models"):
@@ -59,7 +57,7 @@ async def test_providers_are_shown_without_keys_and_addresses(tmp_path: Path) ->
         o3 = next(model for model in answer.json()["data"] if model["name"] == "o3")
         assert (o3["max_tokens"], o3["is_tools"]) == (200_000, False)
         for path in ("Nobody/models", "OpenAI/instances/other"):
-            assert (await server.client.get(f"/providers/{path}")).json()["code"] == 102
+            assert (await server.get(f"/providers/{path}"))["code"] == 102
 
 
 class ListedServer(FakeServer):
@@ -87,27 +85,20 @@ async def test_mcp_servers_are_listed_with_their_tools_and_without_secrets(tmp_p
         assert (tickets["url"], tickets["server_type"]) == ("https://tickets.example", "streamable-http")
         assert (broken["variables"]["tools"], broken["server_type"]) == ({}, "stdio")
         assert "s3cret" not in answer.text
-        one: Any = (await server.client.get("/mcp/servers/tickets?mode=preview")).json()["data"]
-        assert one == tickets
-        assert (await server.client.get("/mcp/servers/nobody")).json()["code"] == 102
-        chosen = (await server.client.get("/mcp/servers?mcp_ids=broken&keywords=BRO")).json()["data"]
+        one: Any = (await server.get("/mcp/servers/tickets?mode=preview"))["data"]
+        assert (one, (await server.get("/mcp/servers/nobody"))["code"]) == (tickets, 102)
+        chosen = (await server.get("/mcp/servers?mcp_ids=broken&keywords=BRO"))["data"]
         assert [each["id"] for each in chosen["mcp_servers"]] == ["broken"]
-        second = (await server.client.get("/mcp/servers?page=2&page_size=1")).json()["data"]
+        second = (await server.get("/mcp/servers?page=2&page_size=1"))["data"]
         assert ([each["id"] for each in second["mcp_servers"]], second["total"]) == (["broken"], 2)
 
 
-async def test_lists_of_what_the_server_does_not_have_are_empty(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        for path, data in EMPTY_LISTS.items():
-            answer = await server.client.get(f"{path}?type=builtin&page_size=1000")
-            assert answer.json() == {"code": 0, "message": "success", "data": data}, path
-            assert (await server.client.get(path, headers={"Authorization": ""})).status_code == 401
-
-
-async def test_pages_may_ask_for_thumbnails(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        key = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
-        path, headers = "/thumbnails?doc_ids=1&doc_ids=2", {"Authorization": f"Bearer {key}"}
-        assert (await server.client.get(path, headers=headers)).json()["data"] == {}
-        assert (await server.client.get("/thumbnails")).json()["code"] == 101
-        assert (await server.client.get(f"/thumbnails?doc_ids={'x,' * 101}")).json()["code"] == 101
+async def test_lists_of_what_the_server_does_not_have_are_empty(server: AppServer) -> None:
+    for path, data in EMPTY_LISTS.items():
+        answer = await server.client.get(f"{path}?type=builtin&page_size=1000")
+        assert answer.json() == {"code": 0, "message": "success", "data": data}, path
+        assert (await server.client.get(path, headers={"Authorization": ""})).status_code == 401
+    key = await server.new_key(kind="beta")
+    path, headers = "/thumbnails?doc_ids=1&doc_ids=2", {"Authorization": f"Bearer {key}"}
+    assert ((await server.get(path, headers=headers))["data"], (await server.get("/thumbnails"))["code"]) == ({}, 101)
+    assert (await server.get(f"/thumbnails?doc_ids={'x,' * 101}"))["code"] == 101

@@ -1,29 +1,20 @@
 """Embedded pages: what visitors, who can read the key of a page, may see and do."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
 from ragflow_lg.server.agents.file_store import FILE_LIMITS
-from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas, frames, start_app
+from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas, frames
 
 SECRET = "internal-host.example:8443 key-4711"
 
 PRIVATE = canvas(
     ("begin", "Begin", {}, ["StringTransform:0"]),
-    (
-        "StringTransform:0",
-        "StringTransform",
-        {"method": "merge", "script": f"{SECRET} {{sys.query}}"},
-        ["Message:0"],
-    ),
+    ("StringTransform:0", "StringTransform", {"method": "merge", "script": f"{SECRET} {{sys.query}}"}, ["Message:0"]),
     ("Message:0", "Message", {"content": ["You said {sys.query}"]}, []),
 )
 """A node has a secret in its outputs, which no Message shows."""
@@ -32,166 +23,131 @@ BROKEN = canvas(("begin", "Begin", {}, ["Key4711:0"]))
 """It has an edge to a node that does not exist."""
 
 
-@asynccontextmanager
-async def embedded(folder: Path, *replies: Reply, **section: Any) -> AsyncGenerator[tuple[AppServer, dict[str, str]]]:
-    async with start_app(folder, replies, **section) as server:
-        key = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
-        yield server, {"Authorization": f"Bearer {key}"}
+async def test_visitors_receive_neither_inputs_nor_outputs_of_nodes(server: AppServer) -> None:
+    beta = await server.page()
+    path = f"/agentbots/{await server.agent(PRIVATE)}/completions"
+    text = (await server.client.post(path, json={"query": "Hi"}, headers=beta)).text
+    received = frames(text)
+    assert {frame["event"] for frame in received} == {"message", "message_end", "workflow_finished"}
+    assert received[-1]["data"] == {"outputs": {}}
+    answer = await server.client.post(path, json={"query": "Hi", "stream": False}, headers=beta)
+    data = answer.json()["data"]
+    assert (data["event"], data["data"]["content"]) == ("workflow_finished", "You said Hi")
+    assert "4711" not in text + answer.text
 
 
-async def test_visitors_receive_neither_inputs_nor_outputs_of_nodes(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as (server, beta):
-        path = f"/agentbots/{await server.agent(PRIVATE)}/completions"
-        text = (await server.client.post(path, json={"query": "Hi"}, headers=beta)).text
-        received = frames(text)
-        assert {frame["event"] for frame in received} == {"message", "message_end", "workflow_finished"}
-        assert received[-1]["data"] == {"outputs": {}}
-        answer = await server.client.post(path, json={"query": "Hi", "stream": False}, headers=beta)
-        data = answer.json()["data"]
-        assert (data["event"], data["data"]["content"]) == ("workflow_finished", "You said Hi")
-        assert "4711" not in text + answer.text
-
-
-async def test_visitors_receive_the_form_that_a_turn_waits_at(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as (server, beta):
-        path = f"/agentbots/{await server.agent(FORM)}/completions"
-        received = frames((await server.client.post(path, json={"query": "Hi"}, headers=beta)).text)
-        assert {frame["event"] for frame in received} <= {"user_inputs", "workflow_finished"}
-        form = next(frame for frame in received if frame["event"] == "user_inputs")
-        assert form["data"]["tips"] == "Which size?"
-        body = {"query": "", "session_id": form["session_id"], "stream": False, "inputs": {"size": {"value": 4}}}
-        answer = (await server.client.post(path, json=body, headers=beta)).json()
-        assert answer["data"]["data"]["content"] == "Size 4"
-        waiting = (await server.client.post(path, json={"query": "Hi", "stream": False}, headers=beta)).json()
-        assert (waiting["data"]["event"], waiting["data"]["data"]["tips"]) == ("user_inputs", "Which size?")
+async def test_visitors_receive_the_form_that_a_turn_waits_at(server: AppServer) -> None:
+    beta = await server.page()
+    path = f"/agentbots/{await server.agent(FORM)}/completions"
+    received = frames((await server.client.post(path, json={"query": "Hi"}, headers=beta)).text)
+    assert {frame["event"] for frame in received} <= {"user_inputs", "workflow_finished"}
+    form = next(frame for frame in received if frame["event"] == "user_inputs")
+    assert form["data"]["tips"] == "Which size?"
+    body = {"query": "", "session_id": form["session_id"], "stream": False, "inputs": {"size": {"value": 4}}}
+    assert (await server.post(path, body, headers=beta))["data"]["data"]["content"] == "Size 4"
+    waiting = await server.post(path, {"query": "Hi", "stream": False}, headers=beta)
+    assert (waiting["data"]["event"], waiting["data"]["data"]["tips"]) == ("user_inputs", "Which size?")
 
 
 @pytest.mark.parametrize("is_streamed", [True, False])
-async def test_visitors_do_not_receive_the_texts_of_errors(tmp_path: Path, *, is_streamed: bool) -> None:
-    async with embedded(tmp_path, Reply(error=SECRET, repeat=True)) as (server, beta):
-        path = f"/agentbots/{await server.agent(MODEL)}/completions"
-        answer = await server.client.post(path, json={"query": "Hi", "stream": is_streamed}, headers=beta)
-        last = frames(answer.text)[-1] if is_streamed else answer.json()
-        assert (last["code"], last["message"]) == (500, "The agent failed. Its owner can see the reason.")
-        assert "4711" not in answer.text
+async def test_visitors_do_not_receive_the_texts_of_errors(server: AppServer, *, is_streamed: bool) -> None:
+    server.model.replies += [Reply(error=SECRET, repeat=True)]
+    beta = await server.page()
+    path = f"/agentbots/{await server.agent(MODEL)}/completions"
+    answer = await server.client.post(path, json={"query": "Hi", "stream": is_streamed}, headers=beta)
+    last = frames(answer.text)[-1] if is_streamed else answer.json()
+    assert (last["code"], last["message"]) == (500, "The agent failed. Its owner can see the reason.")
+    assert "4711" not in answer.text
 
 
-async def test_visitors_do_not_receive_the_faults_of_a_canvas(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as (server, beta):
-        agent_id = await server.agent(BROKEN)
-        for method, path in (("POST", "completions"), ("GET", "inputs")):
-            answer = await server.client.request(method, f"/agentbots/{agent_id}/{path}", headers=beta)
-            assert answer.json()["message"] == "The agent failed. Its owner can see the reason."
+async def test_visitors_do_not_receive_the_faults_of_a_canvas(server: AppServer) -> None:
+    beta = await server.page()
+    agent_id = await server.agent(BROKEN)
+    for method, path in (("POST", "completions"), ("GET", "inputs")):
+        answer = await server.client.request(method, f"/agentbots/{agent_id}/{path}", headers=beta)
+        assert answer.json()["message"] == "The agent failed. Its owner can see the reason."
 
 
-async def test_visitors_receive_no_tool_calls(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as (server, beta):
-        agent_id = await server.agent(ECHO)
-        answer = (await server.ask(agent_id))["data"]
-        run: str = answer["message_id"]
-        trace: Trace = [{"component_id": "LLM:0", "trace": [{"result": SECRET}]}]
-        await server.app_state.store.traces.put(RunRecord(run, answer["session_id"]), trace)
-        for path in (
-            f"/agentbots/{agent_id}/logs/{run}",
-            f"{server.url}/v1/canvas/trace?canvas_id={agent_id}&message_id={run}",
-        ):
-            assert (await server.client.get(path, headers=beta)).json()["data"] == {}
-        assert SECRET in (await server.client.get(f"/agents/{agent_id}/logs/{run}")).text
+async def test_visitors_receive_no_tool_calls(server: AppServer) -> None:
+    beta = await server.page()
+    agent_id = await server.agent(ECHO)
+    answer = (await server.ask(agent_id))["data"]
+    run: str = answer["message_id"]
+    trace: Trace = [{"component_id": "LLM:0", "trace": [{"result": SECRET}]}]
+    await server.app_state.store.traces.put(RunRecord(run, answer["session_id"]), trace)
+    for path in (
+        f"/agentbots/{agent_id}/logs/{run}",
+        f"{server.url}/v1/canvas/trace?canvas_id={agent_id}&message_id={run}",
+    ):
+        assert (await server.get(path, headers=beta))["data"] == {}
+    assert SECRET in (await server.client.get(f"/agents/{agent_id}/logs/{run}")).text
 
 
-async def test_visitors_run_the_published_version(tmp_path: Path) -> None:
+async def test_visitors_run_the_published_version(server: AppServer) -> None:
     draft = orjson.loads(orjson.dumps(ECHO).replace(b"You said", b"Draft:"))
-    async with embedded(tmp_path) as (server, beta):
-        agent_id = await server.agent(ECHO)
-        path = f"/agentbots/{agent_id}/completions"
+    beta = await server.page()
+    agent_id = await server.agent(ECHO)
+    path = f"/agentbots/{agent_id}/completions"
 
-        async def ask(**fields: Any) -> str:
-            body = {"query": "Hi", "stream": False, **fields}
-            answer = (await server.client.post(path, json=body, headers=beta)).json()
-            return answer["data"]["data"]["content"] if answer["code"] == 0 else answer["message"]
+    async def ask(**fields: Any) -> str:
+        answer = await server.post(path, {"query": "Hi", "stream": False, **fields}, headers=beta)
+        return answer["data"]["data"]["content"] if answer["code"] == 0 else answer["message"]
 
-        assert await ask() == "You said Hi"  # nothing is published yet
-        assert "no published version" in await ask(release=True)
-        await server.client.put(f"/agents/{agent_id}", json={"title": "Helper", "dsl": ECHO, "release": True})
-        await server.client.put(f"/agents/{agent_id}", json={"title": "Helper", "dsl": draft})
-        assert [await ask(), await ask(release=False)] == ["You said Hi", "You said Hi"]
-        assert (await server.ask(agent_id))["data"]["data"]["content"] == "Draft: hello"
+    assert await ask() == "You said Hi"  # nothing is published yet
+    assert "no published version" in await ask(release=True)
+    await server.client.put(f"/agents/{agent_id}", json={"title": "Helper", "dsl": ECHO, "release": True})
+    await server.client.put(f"/agents/{agent_id}", json={"title": "Helper", "dsl": draft})
+    assert [await ask(), await ask(release=False)] == ["You said Hi", "You said Hi"]
+    assert (await server.ask(agent_id))["data"]["data"]["content"] == "Draft: hello"
 
 
 async def test_visitors_cannot_import_addresses_or_fill_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: AppServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(FILE_LIMITS, "max_page_files", 2)
     monkeypatch.setitem(FILE_LIMITS, "max_page_bytes", 100)
-    async with embedded(tmp_path) as (server, beta):
-        path = f"/agents/{await server.agent(ECHO)}/upload"
-        fetched = await server.client.post(f"{path}?url=http://wiki.example/", headers=beta)
-        assert "cannot import addresses" in fetched.json()["message"]
+    beta = await server.page()
+    path = f"/agents/{await server.agent(ECHO)}/upload"
+    fetched = await server.client.post(f"{path}?url=http://wiki.example/", headers=beta)
+    assert "cannot import addresses" in fetched.json()["message"]
 
-        async def upload(size: int) -> int:
-            files = {"file": ("notes.txt", b"x" * size, "text/plain")}
-            return (await server.client.post(path, files=files, headers=beta)).status_code
+    async def upload(size: int) -> int:
+        files = {"file": ("notes.txt", b"x" * size, "text/plain")}
+        return (await server.client.post(path, files=files, headers=beta)).status_code
 
-        assert [await upload(size) for size in (101, 40, 40, 1)] == [429, 200, 200, 429]
-
-
-async def test_a_key_opens_only_its_agents_until_it_expires(tmp_path: Path) -> None:
-    async with embedded(tmp_path) as (server, _):
-        mine, other = await server.agent(ECHO, "Mine"), await server.agent(ECHO, "Other")
-        keys, now_ms = KeyRepository(server.app_state.database), server.app_state.now_ms()
-        scoped = await keys.create("tenant", 1, kind="beta", agents=[mine], expire_ms=now_ms + 3_600_000)
-        expired = await keys.create("tenant", 1, kind="beta", expire_ms=now_ms)
-        files = {"file": ("notes.txt", b"x", "text/plain")}
-        both = await keys.create("tenant", 1, kind="beta")
-
-        async def upload(agent_id: str, key: str) -> str:
-            headers = {"Authorization": f"Bearer {key}"}
-            uploaded = await server.client.post(f"/agents/{agent_id}/upload", files=files, headers=headers)
-            return uploaded.json()["data"]["id"]
-
-        ids = [await upload(mine, scoped), await upload(other, both)]
-
-        async def codes(key: str, agent_id: str, file_id: str) -> list[int]:
-            send, headers = server.client.request, {"Authorization": f"Bearer {key}"}
-            body = {"query": "Hi", "stream": False}
-            answers = [
-                await send("GET", f"/agentbots/{agent_id}/inputs", headers=headers),
-                await send("POST", f"/agentbots/{agent_id}/completions", headers=headers, json=body),
-                await send("GET", f"/agentbots/{agent_id}/logs/run", headers=headers),
-                await send("POST", f"/agents/{agent_id}/upload", headers=headers, files=files),
-                await send("GET", f"/agents/download?id={file_id}", headers=headers),
-                await send("GET", f"/agents/attachments/{file_id}/preview", headers=headers),
-            ]
-            return [0 if answer.text == "x" else answer.json()["code"] for answer in answers]
-
-        assert await codes(scoped, mine, ids[0]) == [0] * 6
-        assert await codes(scoped, other, ids[1]) == [102, 102, 102, 103, 102, 102]
-        unknown = await codes("beta-unknown", mine, ids[0])
-        assert await codes(expired, mine, ids[0]) == unknown
-        assert 0 not in unknown
+    assert [await upload(size) for size in (101, 40, 40, 1)] == [429, 200, 200, 429]
 
 
-async def test_turns_of_a_page_read_only_files_of_its_agent(tmp_path: Path) -> None:
-    reads = canvas(
-        ("begin", "Begin", {}, ["Message:0"]), ("Message:0", "Message", {"content": ["Files: {sys.files}"]}, [])
-    )
-    async with start_app(tmp_path) as server:
-        mine, other = await server.agent(reads, "Mine"), await server.agent(reads, "Other")
-        key = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
-        page = {"Authorization": f"Bearer {key}"}
-        files: dict[str, Any] = {}
-        for agent_id in (mine, other):
-            content = {"file": ("a.txt", f"text of {agent_id}".encode())}
-            uploaded = await server.client.post(f"/agents/{agent_id}/upload", files=content, headers=page)
-            files[agent_id] = uploaded.json()["data"]
+async def test_a_key_opens_only_its_agents_until_it_expires(server: AppServer) -> None:
+    mine, other = await server.agent(ECHO, "Mine"), await server.agent(ECHO, "Other")
+    now_ms = server.app_state.now_ms()
+    scoped = await server.new_key(kind="beta", agents=[mine], expire_ms=now_ms + 3_600_000)
+    expired = await server.new_key(kind="beta", expire_ms=now_ms)
+    files = {"file": ("notes.txt", b"x", "text/plain")}
+    both = await server.new_key(kind="beta")
 
-        async def ask(file: Any, headers: dict[str, str]) -> str:
-            body = {"query": "Hi", "stream": False, "files": [file]}
-            path = f"/agentbots/{mine}/completions"
-            if not headers:
-                path, body = "/agents/chat/completions", {**body, "agent_id": mine}
-            return (await server.client.post(path, json=body, headers=headers)).text
+    async def upload(agent_id: str, key: str) -> str:
+        headers = {"Authorization": f"Bearer {key}"}
+        uploaded = await server.client.post(f"/agents/{agent_id}/upload", files=files, headers=headers)
+        return uploaded.json()["data"]["id"]
 
-        assert f"text of {mine}" in await ask(files[mine], page)
-        assert f"text of {other}" not in await ask(files[other], page)
-        assert f"text of {other}" in await ask(files[other], {})
+    ids = [await upload(mine, scoped), await upload(other, both)]
+
+    async def codes(key: str, agent_id: str, file_id: str) -> list[int]:
+        send, headers = server.client.request, {"Authorization": f"Bearer {key}"}
+        body = {"query": "Hi", "stream": False}
+        answers = [
+            await send("GET", f"/agentbots/{agent_id}/inputs", headers=headers),
+            await send("POST", f"/agentbots/{agent_id}/completions", headers=headers, json=body),
+            await send("GET", f"/agentbots/{agent_id}/logs/run", headers=headers),
+            await send("POST", f"/agents/{agent_id}/upload", headers=headers, files=files),
+            await send("GET", f"/agents/download?id={file_id}", headers=headers),
+            await send("GET", f"/agents/attachments/{file_id}/preview", headers=headers),
+        ]
+        return [0 if answer.text == "x" else answer.json()["code"] for answer in answers]
+
+    assert await codes(scoped, mine, ids[0]) == [0] * 6
+    assert await codes(scoped, other, ids[1]) == [102, 102, 102, 103, 102, 102]
+    unknown = await codes("beta-unknown", mine, ids[0])
+    assert await codes(expired, mine, ids[0]) == unknown
+    assert 0 not in unknown

@@ -9,18 +9,14 @@ from msgspec.structs import replace
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.server.agents.file_store import FILE_LIMITS
-from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.http.app import make_app
 from tests.fakes.images import PNG
-from tests.server.http.app_server import FORM, AppServer, canvas, start_app
+from tests.server.http.app_server import FORM, AppServer, says, start_app
 
 MISSING = "0" * 32
 PNG_URI = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
-READS = canvas(
-    ("begin", "Begin", {"mode": "task", "inputs": {"file": {"name": "File", "type": "file"}}}, ["Message:0"]),
-    ("Message:0", "Message", {"content": ["{sys.files} {begin@file}"]}, []),
-)
-SHOWS = canvas(("begin", "Begin", {}, ["Message:0"]), ("Message:0", "Message", {"content": ["{sys.files}"]}, []))
+READS = says("{sys.files} {begin@file}", {"mode": "task", "inputs": {"file": {"name": "File", "type": "file"}}})
+SHOWS = says("{sys.files}")
 
 
 async def upload(server: AppServer, agent_id: str, *files: tuple[str, bytes, str], **values: Any) -> Any:
@@ -28,101 +24,81 @@ async def upload(server: AppServer, agent_id: str, *files: tuple[str, bytes, str
     return (await server.client.post(f"/agents/{agent_id}/upload", files=sent, **values)).json()
 
 
-async def test_uploads_are_used_in_turns_and_downloaded(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(READS)
-        one = (await upload(server, agent_id, ("notes.TXT", b"some notes", "text/plain")))["data"]
-        assert list(one) == [
-            "id",
-            "name",
-            "size",
-            "extension",
-            "mime_type",
-            "created_by",
-            "created_at",
-            "preview_url",
-        ]
-        assert (one["name"], one["size"], one["extension"], one["created_by"]) == ("notes.TXT", 10, "txt", "tenant")
-        both = (await upload(server, agent_id, ("a.png", PNG, "image/png"), ("b", b"B", "")))["data"]
-        assert [file["name"] for file in both] == ["a.png", "b"]
-        for files in ([one, both[0]], [[one, both[0]]]):
-            answer = await server.ask(agent_id, files=files, inputs={"file": {"value": [one], "type": "file"}})
-            assert answer["data"]["data"]["content"] == (f'["some notes", "{PNG_URI}"] ["some notes"]'), answer
-            body = {"model": agent_id, "messages": [{"role": "user", "content": "hi"}], "files": files}
-            chat = (await server.client.post(f"{server.url}/v1/chat/completions", json=body)).json()
-            content = chat["choices"][0]["message"]["content"]
-            assert content.startswith(f'["some notes", "{PNG_URI}"]'), chat
-        raw = await server.client.get("/agents/download", params={"id": one["id"]})
-        assert (raw.content, raw.headers["content-type"]) == (b"some notes", "text/plain; charset=utf-8")
-        for path in (f"/agents/attachments/{one['id']}/download", f"/document/download/{one['id']}"):
-            assert (await server.client.get(path)).content == b"some notes"
-        assert (await server.client.get(f"{server.url}/v1/document/download/{one['id']}")).content == b"some notes"
+async def test_uploads_are_used_in_turns_and_downloaded(server: AppServer) -> None:
+    agent_id = await server.agent(READS)
+    one = (await upload(server, agent_id, ("notes.TXT", b"some notes", "text/plain")))["data"]
+    assert list(one) == ["id", "name", "size", "extension", "mime_type", "created_by", "created_at", "preview_url"]
+    assert (one["name"], one["size"], one["extension"], one["created_by"]) == ("notes.TXT", 10, "txt", server.tenant)
+    both = (await upload(server, agent_id, ("a.png", PNG, "image/png"), ("b", b"B", "")))["data"]
+    assert [file["name"] for file in both] == ["a.png", "b"]
+    for files in ([one, both[0]], [[one, both[0]]]):
+        answer = await server.ask(agent_id, files=files, inputs={"file": {"value": [one], "type": "file"}})
+        assert answer["data"]["data"]["content"] == (f'["some notes", "{PNG_URI}"] ["some notes"]'), answer
+        body = {"model": agent_id, "messages": [{"role": "user", "content": "hi"}], "files": files}
+        chat = await server.post(f"{server.url}/v1/chat/completions", body)
+        assert chat["choices"][0]["message"]["content"].startswith(f'["some notes", "{PNG_URI}"]'), chat
+    raw = await server.client.get("/agents/download", params={"id": one["id"]})
+    assert (raw.content, raw.headers["content-type"]) == (b"some notes", "text/plain; charset=utf-8")
+    for path in (f"/agents/attachments/{one['id']}/download", f"/document/download/{one['id']}"):
+        assert (await server.client.get(path)).content == b"some notes"
+    assert (await server.client.get(f"{server.url}/v1/document/download/{one['id']}")).content == b"some notes"
 
 
-async def test_types_that_may_contain_scripts_are_not_displayed(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(READS)
-        page = (await upload(server, agent_id, ("a.html", b"<script>", "text/html")))["data"]["id"]
-        picture = (await upload(server, agent_id, ("a.png", b"\x89PNG", "image/png")))["data"]["id"]
-        cases = {
-            f"{picture}/preview": ("image/png", "inline"),
-            f"{picture}/download": ("image/png", "attachment"),
-            f"{picture}/download?disposition=inline": ("image/png", "inline"),
-            f"{page}/preview": ("application/octet-stream", "attachment"),
-            f"{page}/preview?mime_type=image/svg%2Bxml": ("application/octet-stream", "attachment"),
-            f"{picture}/preview?mime_type=text/html": ("application/octet-stream", "attachment"),
-            f"{picture}/preview?mime_type=image/png%0d%0aX:y": ("application/octet-stream", "attachment"),
-        }
-        for path, (kind, disposition) in cases.items():
-            got = await server.client.get(f"/agents/attachments/{path}")
-            assert (got.headers["content-type"], got.headers["content-disposition"].split(";")[0]) == (
-                kind,
-                disposition,
-            )
-            assert got.headers["x-content-type-options"] == "nosniff"
-        names = {"filename": 'ä";\r\nSet-Cookie: x=1/../b.png', "ext": "png"}
-        got = await server.client.get(f"/agents/attachments/{picture}/download", params=names)
-        assert "set-cookie" not in got.headers
-        assert got.headers["content-disposition"] == "attachment; filename=\"b.png\"; filename*=UTF-8''b.png"
-        got = await server.client.get(f"/agents/attachments/{picture}/download", params={"filename": 'ü"x.png'})
-        assert got.headers["content-disposition"] == "attachment; filename=\"__x.png\"; filename*=UTF-8''%C3%BC%22x.png"
+async def test_types_that_may_contain_scripts_are_not_displayed(server: AppServer) -> None:
+    agent_id = await server.agent(READS)
+    page = (await upload(server, agent_id, ("a.html", b"<script>", "text/html")))["data"]["id"]
+    picture = (await upload(server, agent_id, ("a.png", b"\x89PNG", "image/png")))["data"]["id"]
+    cases = {
+        f"{picture}/preview": ("image/png", "inline"),
+        f"{picture}/download": ("image/png", "attachment"),
+        f"{picture}/download?disposition=inline": ("image/png", "inline"),
+        f"{page}/preview": ("application/octet-stream", "attachment"),
+        f"{page}/preview?mime_type=image/svg%2Bxml": ("application/octet-stream", "attachment"),
+        f"{picture}/preview?mime_type=text/html": ("application/octet-stream", "attachment"),
+        f"{picture}/preview?mime_type=image/png%0d%0aX:y": ("application/octet-stream", "attachment"),
+    }
+    for path, (kind, disposition) in cases.items():
+        got = await server.client.get(f"/agents/attachments/{path}")
+        assert (got.headers["content-type"], got.headers["content-disposition"].split(";")[0]) == (kind, disposition)
+        assert got.headers["x-content-type-options"] == "nosniff"
+    names = {"filename": 'ä";\r\nSet-Cookie: x=1/../b.png', "ext": "png"}
+    got = await server.client.get(f"/agents/attachments/{picture}/download", params=names)
+    assert "set-cookie" not in got.headers
+    assert got.headers["content-disposition"] == "attachment; filename=\"b.png\"; filename*=UTF-8''b.png"
+    got = await server.client.get(f"/agents/attachments/{picture}/download", params={"filename": 'ü"x.png'})
+    assert got.headers["content-disposition"] == "attachment; filename=\"__x.png\"; filename*=UTF-8''%C3%BC%22x.png"
 
 
-async def test_files_of_other_tenants_are_not_found(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(READS)
-        file = (await upload(server, agent_id, ("a", b"secret", "")))["data"]
-        keys = KeyRepository(server.app_state.database)
-        gone = {"code": 102, "message": "document not found"}
-        for kind in ("api", "beta"):
-            other = {"Authorization": await keys.create("other", 1, kind=kind)}
-            for path in (f"/agents/attachments/{file['id']}/preview", f"/agents/download?id={file['id']}"):
-                assert (await server.client.get(path, headers=other)).json() == gone
-            assert (await upload(server, agent_id, ("a", b"x", ""), headers=other))["code"] == 103
-        for path in ("..%2f..%2fserver.db", MISSING, "%00"):
-            assert (await server.client.get(f"/agents/attachments/{path}/download")).json()["code"] in (102, 404)
-        assert (await server.client.get("/agents/download?id=../../server.db")).json() == gone
-        assert (await server.client.get("/agents/download")).json() == gone
-        forged = await server.client.get(
-            f"/agents/download?id={file['id']}", headers={"Authorization": "Bearer beta-x"}
-        )
-        assert forged.status_code == 401
-        theirs = await keys.create("other", 1)
-        server.client.headers["Authorization"] = theirs
-        agent_id = await server.agent(READS, "Theirs")
-        reply = await server.ask(agent_id, files=[file])
-        text = f"The files of the request cannot be read: There is no file '{file['id']}'; upload it first."
-        assert (reply["code"], reply["message"]) == (101, text)
-        body = {"model": agent_id, "messages": [{"role": "user", "content": "hi"}], "files": [file]}
-        chat = await server.client.post(f"{server.url}/v1/chat/completions", json=body)
-        assert (chat.status_code, chat.json()["error"]["message"]) == (400, text)
-        _, message, failed = await server.stream(agent_id, files=[file])
-        assert (message["data"]["content"], failed["code"], failed["message"]) == (f"**ERROR**: {text}", 500, text)
-        question = (await server.ask(await server.agent(FORM, "Asks")))["data"]["session_id"]
-        path = (await server.client.get("/agents?keywords=Asks")).json()["data"]["canvas"][0]["id"]
-        answer = {"session_id": question, "inputs": {"size": {"value": 3}}}
-        assert (await server.ask(path, "", **answer, files=[file]))["message"] == text
-        assert (await server.ask(path, "", **answer))["data"]["data"]["content"] == "Size 3"
+async def test_files_of_other_tenants_are_not_found(server: AppServer) -> None:
+    agent_id = await server.agent(READS)
+    file = (await upload(server, agent_id, ("a", b"secret", "")))["data"]
+    gone = {"code": 102, "message": "document not found"}
+    for kind in ("api", "beta"):
+        other = {"Authorization": await server.new_key("other", kind=kind)}
+        for path in (f"/agents/attachments/{file['id']}/preview", f"/agents/download?id={file['id']}"):
+            assert (await server.get(path, headers=other)) == gone
+        assert (await upload(server, agent_id, ("a", b"x", ""), headers=other))["code"] == 103
+    for path in ("..%2f..%2fserver.db", MISSING, "%00"):
+        assert (await server.get(f"/agents/attachments/{path}/download"))["code"] in (102, 404)
+    assert (await server.get("/agents/download?id=../../server.db")) == gone
+    assert (await server.get("/agents/download")) == gone
+    forged = await server.client.get(f"/agents/download?id={file['id']}", headers={"Authorization": "Bearer beta-x"})
+    assert forged.status_code == 401
+    server.client.headers["Authorization"] = await server.new_key("other")
+    agent_id = await server.agent(READS, "Theirs")
+    reply = await server.ask(agent_id, files=[file])
+    text = f"The files of the request cannot be read: There is no file '{file['id']}'; upload it first."
+    assert (reply["code"], reply["message"]) == (101, text)
+    body = {"model": agent_id, "messages": [{"role": "user", "content": "hi"}], "files": [file]}
+    chat = await server.client.post(f"{server.url}/v1/chat/completions", json=body)
+    assert (chat.status_code, chat.json()["error"]["message"]) == (400, text)
+    _, message, failed = await server.stream(agent_id, files=[file])
+    assert (message["data"]["content"], failed["code"], failed["message"]) == (f"**ERROR**: {text}", 500, text)
+    question = (await server.ask(await server.agent(FORM, "Asks")))["data"]["session_id"]
+    path = (await server.get("/agents?keywords=Asks"))["data"]["canvas"][0]["id"]
+    answer = {"session_id": question, "inputs": {"size": {"value": 3}}}
+    assert (await server.ask(path, "", **answer, files=[file]))["message"] == text
+    assert (await server.ask(path, "", **answer))["data"]["data"]["content"] == "Size 3"
 
 
 async def test_deleting_an_agent_deletes_its_files(tmp_path: Path) -> None:
@@ -130,7 +106,7 @@ async def test_deleting_an_agent_deletes_its_files(tmp_path: Path) -> None:
         agent_id = await server.agent(READS)
         file = (await upload(server, agent_id, ("a", b"x", "")))["data"]
         await server.client.delete(f"/agents/{agent_id}")
-        assert (await server.client.get(f"/agents/download?id={file['id']}")).json()["code"] == 102
+        assert (await server.get(f"/agents/download?id={file['id']}"))["code"] == 102
         assert [path for path in (tmp_path / "files").rglob("*") if path.is_file()] == []
 
 
@@ -154,28 +130,27 @@ async def test_invalid_uploads_are_refused(tmp_path: Path, monkeypatch: pytest.M
         assert (await upload(server, agent_id, ("c", b"x", "")))["code"] == 429
 
 
-async def test_pages_are_imported_with_the_guarded_client(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(READS)
-        http = GuardedHttpClient(HttpSettings())
-        app_state = replace(server.app_state, services=replace(server.app_state.services, http=http))
-        transport = httpx.ASGITransport(make_app(app_state))
-        async with httpx.AsyncClient(
-            transport=transport, base_url="http://here", headers={"Authorization": server.key}
-        ) as client:
-            path = f"/api/v1/agents/{agent_id}/upload"
-            for url in (server.url, "http://169.254.169.254/latest", "http://[::1]/", "http://localhost/"):
-                answer = (await client.post(path, params={"url": url})).json()
-                assert (answer["code"], "refused" in answer["message"]) == (102, True), answer
-            for url in ("file:///etc/passwd", "gopher://x/", "http://", "http://[", "nonsense"):
-                assert (await client.post(path, params={"url": url})).json()["code"] == 101
-        await http.aclose()
+async def test_pages_are_imported_with_the_guarded_client(server: AppServer) -> None:
+    agent_id = await server.agent(READS)
+    http = GuardedHttpClient(HttpSettings())
+    app_state = replace(server.app_state, services=replace(server.app_state.services, http=http))
+    transport = httpx.ASGITransport(make_app(app_state))
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://here", headers={"Authorization": server.key}
+    ) as client:
+        path = f"/api/v1/agents/{agent_id}/upload"
+        for url in (server.url, "http://169.254.169.254/latest", "http://[::1]/", "http://localhost/"):
+            answer = (await client.post(path, params={"url": url})).json()
+            assert (answer["code"], "refused" in answer["message"]) == (102, True), answer
+        for url in ("file:///etc/passwd", "gopher://x/", "http://", "http://[", "nonsense"):
+            assert (await client.post(path, params={"url": url})).json()["code"] == 101
+    await http.aclose()
 
 
 @pytest.mark.parametrize(
     ("url", "name"), [("https://x.example/a/b%20c", "b c.html"), ("https://x.example", "x.example.html")]
 )
-async def test_an_imported_page_is_named_after_its_address(tmp_path: Path, url: str, name: str) -> None:
+async def test_an_imported_page_is_named_after_its_address(server: AppServer, url: str, name: str) -> None:
     from ragflow_lg.services.http import HttpRequest, HttpResponse
 
     class Pages:
@@ -183,40 +158,36 @@ async def test_an_imported_page_is_named_after_its_address(tmp_path: Path, url: 
             status = 200 if request.url == url else 302
             return HttpResponse(status, {"Content-Type": "text/html; charset=utf-8"}, "<p>Hi</p>", request.url)
 
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(READS)
-        app_state = replace(server.app_state, services=replace(server.app_state.services, http=Pages()))
-        transport = httpx.ASGITransport(make_app(app_state))
-        async with httpx.AsyncClient(
-            transport=transport, base_url="http://here", headers={"Authorization": server.key}
-        ) as client:
-            path = f"/api/v1/agents/{agent_id}/upload"
-            file = (await client.post(path, params={"url": url})).json()["data"]
-            assert (file["name"], file["mime_type"]) == (name, "text/html")
-            moved = (await client.post(path, params={"url": "https://moved.example"})).json()
-            assert (moved["code"], "302" in moved["message"]) == (102, True)
-        answer = await server.ask(agent_id, files=[file])
-        assert answer["data"]["data"]["content"] == '["Hi"] hello'
+    agent_id = await server.agent(READS)
+    app_state = replace(server.app_state, services=replace(server.app_state.services, http=Pages()))
+    transport = httpx.ASGITransport(make_app(app_state))
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://here", headers={"Authorization": server.key}
+    ) as client:
+        path = f"/api/v1/agents/{agent_id}/upload"
+        file = (await client.post(path, params={"url": url})).json()["data"]
+        assert (file["name"], file["mime_type"]) == (name, "text/html")
+        moved = (await client.post(path, params={"url": "https://moved.example"})).json()
+        assert (moved["code"], "302" in moved["message"]) == (102, True)
+    assert (await server.ask(agent_id, files=[file]))["data"]["data"]["content"] == '["Hi"] hello'
 
 
-async def test_files_are_stored_without_an_agent(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        path, files = "/documents/upload", {"file": ("a.txt", b"words", "text/plain")}
-        answer = (await server.client.post(path, files=files)).json()
-        assert (answer["code"], answer["data"]["name"], "message" in answer) == (0, "a.txt", False)
-        agent_id = await server.agent(SHOWS)
-        turn = await server.ask(agent_id, files=[answer["data"]])
-        assert turn["data"]["data"]["content"] == '["words"]', turn
-        several = await server.client.post(path, files=[("file", ("a.txt", b"a")), ("file", ("b.txt", b"b"))])
-        assert [file["name"] for file in several.json()["data"]] == ["a.txt", "b.txt"]
-        for sent, message in (
-            (await server.client.post(f"{path}?url=https://example.org", files=files), "not both"),
-            (await server.client.post(path), "Missing input"),
-            (await server.client.post(path, files={"other": ("a.txt", b"a")}), "contains no file"),
-            (await server.client.post(f"{path}?url=http://127.0.0.1/"), "cannot be imported"),
-        ):
-            assert sent.json()["code"] in (101, 102)
-            assert message in sent.json()["message"]
+async def test_files_are_stored_without_an_agent(server: AppServer) -> None:
+    path, files = "/documents/upload", {"file": ("a.txt", b"words", "text/plain")}
+    answer = await server.post(path, files=files)
+    assert (answer["code"], answer["data"]["name"], "message" in answer) == (0, "a.txt", False)
+    turn = await server.ask(await server.agent(SHOWS), files=[answer["data"]])
+    assert turn["data"]["data"]["content"] == '["words"]', turn
+    several = await server.client.post(path, files=[("file", ("a.txt", b"a")), ("file", ("b.txt", b"b"))])
+    assert [file["name"] for file in several.json()["data"]] == ["a.txt", "b.txt"]
+    for sent, message in (
+        (await server.client.post(f"{path}?url=https://example.org", files=files), "not both"),
+        (await server.client.post(path), "Missing input"),
+        (await server.client.post(path, files={"other": ("a.txt", b"a")}), "contains no file"),
+        (await server.client.post(f"{path}?url=http://127.0.0.1/"), "cannot be imported"),
+    ):
+        assert sent.json()["code"] in (101, 102)
+        assert message in sent.json()["message"]
 
 
 @pytest.mark.parametrize("keys", [[], [{"id": "k", "key": base64.b64encode(bytes(32)).decode()}]])

@@ -3,8 +3,6 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,76 +20,25 @@ from ragflow_lg.server.http.shared.auth import authenticate_any, authenticate_be
 from ragflow_lg.server.observability.operations import Operations
 from tests.fakes.memories import FakeMemories
 from tests.server.agents.test_tenant_services import RUNS, with_files
-from tests.server.http.app_server import ECHO, FORM, AppServer, canvas, frames, start_app
+from tests.server.http.app_server import ECHO, FORM, AppServer, frames, says, start_app
 
 REFUSED: dict[str, Any] = {"code": 401, "message": "<Unauthorized '401: Unauthorized'>", "data": None}
 
 
-async def test_a_key_is_accepted_with_or_without_its_scheme(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        cases = {f"bEaReR {server.key}": 200, server.key: 200, f"Basic {server.key}": 401, "Bearer": 401, "": 401}
-        for header, status in cases.items():
-            answer = await server.client.get("/agents", headers={"Authorization": header})
-            assert answer.status_code == status, header
-            if status == 401:
-                assert answer.json() == REFUSED
-
-
-ROUTES = [
-    ("GET", "/agents"),
-    ("POST", "/agents"),
-    ("GET", "/agents/x"),
-    ("PUT", "/agents/x"),
-    ("DELETE", "/agents/x"),
-    ("POST", "/agents/x/sessions"),
-    ("GET", "/agents/x/sessions"),
-    ("GET", "/agents/x/sessions/y"),
-    ("DELETE", "/agents/x/sessions"),
-    ("DELETE", "/agents/x/sessions/y"),
-    ("POST", "/agents/chat/completions"),
-    ("POST", "/agents/x/completions"),
-    ("POST", "/tasks/x/cancel"),
-    ("POST", "/agents/x/reset"),
-    ("GET", "/agents/x/components/y/input-form"),
-    ("POST", "/agents/x/components/y/debug"),
-    ("GET", "/agents/x/logs/y"),
-    ("GET", "/agents/templates"),
-    ("GET", "/agents/prompts"),
-    ("GET", "/agents/tags"),
-    ("PUT", "/agents/x/tags"),
-    ("POST", "/agents/x/upload"),
-    ("GET", "/agents/download"),
-    ("GET", "/agents/attachments/x/download"),
-    ("GET", "/agents/attachments/x/preview"),
-    ("GET", "/document/download/x"),
-    ("POST", "/agents/x/webhook/test"),
-    ("POST", "/webhook_test/x"),
-    ("GET", "/agents/x/webhook/logs"),
-    ("GET", "/webhook_trace/x"),
-]
-
-
-async def test_every_route_requires_a_key(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        for method, path in ROUTES:
-            answer = await server.client.request(method, path, headers={"Authorization": "Bearer ragflow-forged"})
-            assert (answer.status_code, answer.json()) == (401, REFUSED), path
-
-
-async def test_revoked_and_beta_keys_are_refused(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        keys = KeyRepository(server.app_state.database)
-        beta = await keys.create("tenant", 1, kind="beta")
-        await keys.revoke(server.key, 2)
-        for key in (beta, server.key):
-            assert (await server.client.get("/agents", headers={"Authorization": key})).status_code == 401
+async def test_a_key_is_accepted_with_or_without_its_scheme(server: AppServer) -> None:
+    beta, revoked = await server.new_key(kind="beta"), await server.new_key()
+    await KeyRepository(server.app_state.database).revoke(revoked, 2)
+    wrong = f"Basic {server.key}", "Bearer", "", beta, revoked
+    for header, status in {f"bEaReR {server.key}": 200, server.key: 200, **dict.fromkeys(wrong, 401)}.items():
+        answer = await server.client.get("/agents", headers={"Authorization": header})
+        assert answer.status_code == status, header
+        assert status == 200 or answer.json() == REFUSED
 
 
 async def test_key_header_and_setting_select_the_response_shapes(tmp_path: Path) -> None:
     async with start_app(tmp_path, compat="0.24") as server:
-        created = await server.client.post("/agents", json={"title": "A", "dsl": ECHO})
-        assert created.json()["data"] is True
-        current = await KeyRepository(server.app_state.database).create("tenant", 1, compat="current")
+        assert (await server.client.post("/agents", json={"title": "A", "dsl": ECHO})).json()["data"] is True
+        current = await server.new_key(compat="current")
         cases: list[tuple[dict[str, str], type]] = [
             ({}, list),
             ({"Authorization": current}, dict),
@@ -99,7 +46,7 @@ async def test_key_header_and_setting_select_the_response_shapes(tmp_path: Path)
             ({"Authorization": current, "X-RAGFlow-Compat": "0.24"}, list),
         ]
         for headers, shape in cases:
-            assert isinstance((await server.client.get("/agents", headers=headers)).json()["data"], shape)
+            assert isinstance((await server.get("/agents", headers=headers))["data"], shape)
 
 
 def request(app: Any, header: str) -> Request:
@@ -109,31 +56,27 @@ def request(app: Any, header: str) -> Request:
     )
 
 
-async def test_each_kind_of_route_accepts_its_kinds_of_keys(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        operations = Operations(server.app_state.settings.server, ())
-        app = SimpleNamespace(state=SimpleNamespace(app_state=server.app_state, operations=operations))
-        beta = await KeyRepository(server.app_state.database).create("shop", 1, kind="beta")
-        for header in (beta, f"bearer {beta}", f"Bearer  {beta} "):
-            assert (await authenticate_beta(request(app, header))).tenant == "shop"
-        assert (await authenticate_any(request(app, beta))).tenant == "shop"
-        assert (await authenticate_any(request(app, server.key))).tenant == "tenant"
-        for header, message in ((server.key, "Authentication error"), ("", "Authorization is not valid!")):
-            with pytest.raises(RequestError, match=message) as refused:
-                await authenticate_beta(request(app, header))
-            assert refused.value.number == 102
-        await KeyRepository(server.app_state.database).revoke(beta, 2)
-        for header in ("", "Bearer", beta, f"Basic {beta}"):
-            with pytest.raises(RequestError) as refused:
-                await authenticate_any(request(app, header))
-            assert refused.value.status == 401
+async def test_each_kind_of_route_accepts_its_kinds_of_keys(server: AppServer) -> None:
+    operations = Operations(server.app_state.settings.server, ())
+    app = SimpleNamespace(state=SimpleNamespace(app_state=server.app_state, operations=operations))
+    beta = await server.new_key("shop", kind="beta")
+    for header in (beta, f"bearer {beta}", f"Bearer  {beta} "):
+        assert (await authenticate_beta(request(app, header))).tenant.startswith("shop")
+    assert (await authenticate_any(request(app, beta))).tenant.startswith("shop")
+    assert (await authenticate_any(request(app, server.key))).tenant == server.tenant
+    for header, message in ((server.key, "Authentication error"), ("", "Authorization is not valid!")):
+        with pytest.raises(RequestError, match=message) as refused:
+            await authenticate_beta(request(app, header))
+        assert refused.value.number == 102
+    await KeyRepository(server.app_state.database).revoke(beta, 2)
+    for header in ("", "Bearer", beta, f"Basic {beta}"):
+        with pytest.raises(RequestError) as refused:
+            await authenticate_any(request(app, header))
+        assert refused.value.status == 401
 
 
 VISITOR = "X-RAGFlow-Visitor"
-READS = canvas(
-    ("begin", "Begin", {}, ["Message:0"]),
-    ("Message:0", "Message", {"content": ["Files: {sys.files}\nBefore: {sys.history}"]}, []),
-)
+READS = says("Files: {sys.files}\nBefore: {sys.history}")
 READING = (
     "/agents/download?id={}",
     "/agents/attachments/{}/download",
@@ -188,18 +131,16 @@ class Shop(Struct):
         return Visitor(self.server, self.agent, {"Authorization": f"Bearer {self.key}"})
 
     async def other_key(self) -> str:
-        return await KeyRepository(self.server.app_state.database).create("tenant", 1, kind="beta")
+        return await self.server.new_key(kind="beta")
 
 
-@asynccontextmanager
-async def open_shop(folder: Path, dsl: dict[str, Any] = READS, **options: Any) -> AsyncGenerator[Shop]:
-    async with start_app(folder, **options) as server:
-        key = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
-        yield Shop(server, await server.agent(dsl), key)
+async def open_shop(server: AppServer, dsl: dict[str, Any] = READS) -> Shop:
+    return Shop(server, await server.agent(dsl), await server.new_key(kind="beta"))
 
 
 async def test_every_visitor_gets_a_secret_once(tmp_path: Path) -> None:
-    async with open_shop(tmp_path, allow_origins=("https://shop.example",)) as shop:
+    async with start_app(tmp_path, allow_origins=("https://shop.example",)) as server:
+        shop = await open_shop(server)
         one, two = await shop.visit(), await shop.visit()
         assert one.headers[VISITOR] != two.headers[VISITOR]
         again = await one.send("GET", f"/agentbots/{shop.agent}/inputs", headers={"Origin": "https://shop.example"})
@@ -210,88 +151,84 @@ async def test_every_visitor_gets_a_secret_once(tmp_path: Path) -> None:
             assert "must be the secret that" in refused.json()["message"]
 
 
-async def test_made_up_secrets_do_not_fill_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_made_up_secrets_do_not_fill_the_page(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FILE_LIMITS, "max_page_files", 2)
-    async with open_shop(tmp_path) as shop:
-        digest = hashlib.sha256(shop.key.encode()).hexdigest()  # what visitors can compute
-        for signer in ("", digest, f"visitor\0\0{digest}"):
-            random = secrets.token_bytes(16)
-            signed = random + hmac.digest(signer.encode(), random, "sha256")[:16]
-            made_up = base64.urlsafe_b64encode(signed).rstrip(b"=").decode()
-            visitor = Visitor(shop.server, shop.agent, {"Authorization": f"Bearer {shop.key}", VISITOR: made_up})
-            assert "must be the secret that" in (await visitor.upload()).json()["message"]
-        other = await shop.visit(await shop.other_key())
-        stolen = Visitor(shop.server, shop.agent, {**other.headers, "Authorization": f"Bearer {shop.key}"})
-        assert "must be the secret that" in (await stolen.upload()).json()["message"]
-        honest = await shop.visit()
-        assert [(await honest.upload()).status_code for _ in range(2)] == [200, 200]
+    shop = await open_shop(server)
+    digest = hashlib.sha256(shop.key.encode()).hexdigest()  # what visitors can compute
+    for signer in ("", digest, f"visitor\0\0{digest}"):
+        random = secrets.token_bytes(16)
+        signed = random + hmac.digest(signer.encode(), random, "sha256")[:16]
+        made_up = base64.urlsafe_b64encode(signed).rstrip(b"=").decode()
+        visitor = Visitor(shop.server, shop.agent, {"Authorization": f"Bearer {shop.key}", VISITOR: made_up})
+        assert "must be the secret that" in (await visitor.upload()).json()["message"]
+    other = await shop.visit(await shop.other_key())
+    stolen = Visitor(shop.server, shop.agent, {**other.headers, "Authorization": f"Bearer {shop.key}"})
+    assert "must be the secret that" in (await stolen.upload()).json()["message"]
+    honest = await shop.visit()
+    assert [(await honest.upload()).status_code for _ in range(2)] == [200, 200]
 
 
-async def test_visitors_do_not_reach_uploads_of_others(tmp_path: Path) -> None:
-    async with open_shop(tmp_path) as shop:
-        one = await shop.visit()
-        file = await one.file(b"VISITOR-1")
-        others = [await shop.visit(), shop.visit_without_secret(), await shop.visit(await shop.other_key())]
-        for other in others:
-            assert await other.listed() == []
-            for path in READING:
-                assert (await other.send("GET", path.format(file["id"]))).json()["code"] == 102, path
-            assert "VISITOR-1" not in str(await other.ask(files=[file]))
-            assert "VISITOR-1" not in str(
-                await other.ask(files=[{"file_id": file["id"], "name": "x", "id": file["id"]}])
-            )
-            assert (await other.native("DELETE", f"files/{file['id']}")).status_code == 404
-        assert await one.listed() == [file["id"]]
+async def test_visitors_do_not_reach_uploads_of_others(server: AppServer) -> None:
+    shop = await open_shop(server)
+    one = await shop.visit()
+    file = await one.file(b"VISITOR-1")
+    others = [await shop.visit(), shop.visit_without_secret(), await shop.visit(await shop.other_key())]
+    for other in others:
+        assert await other.listed() == []
         for path in READING:
-            assert (await one.send("GET", path.format(file["id"]))).text == "VISITOR-1"
-        assert "VISITOR-1" in await one.says(files=[file])
-        assert (await one.native("DELETE", f"files/{file['id']}")).status_code == 204
-        assert await one.listed() == []
+            assert (await other.send("GET", path.format(file["id"]))).json()["code"] == 102, path
+        assert "VISITOR-1" not in str(await other.ask(files=[file]))
+        assert "VISITOR-1" not in str(await other.ask(files=[{"file_id": file["id"], "name": "x", "id": file["id"]}]))
+        assert (await other.native("DELETE", f"files/{file['id']}")).status_code == 404
+    assert await one.listed() == [file["id"]]
+    for path in READING:
+        assert (await one.send("GET", path.format(file["id"]))).text == "VISITOR-1"
+    assert "VISITOR-1" in await one.says(files=[file])
+    assert ((await one.native("DELETE", f"files/{file['id']}")).status_code, await one.listed()) == (204, [])
 
 
-async def test_without_a_secret_only_who_knows_the_id_reads_an_upload(tmp_path: Path) -> None:
-    async with open_shop(tmp_path) as shop:
-        plain = shop.visit_without_secret()
-        file = await plain.file(b"text of a visitor")
-        assert "text of a visitor" in await plain.says(files=[file])
-        assert (await plain.send("GET", READING[0].format(file["id"]))).text == "text of a visitor"
-        assert await plain.listed() == []
-        assert (await plain.native("DELETE", f"files/{file['id']}")).status_code == 404
-        other = await shop.visit()
-        assert (await other.send("GET", READING[0].format(file["id"]))).json()["code"] == 102
+async def test_without_a_secret_only_who_knows_the_id_reads_an_upload(server: AppServer) -> None:
+    shop = await open_shop(server)
+    plain = shop.visit_without_secret()
+    file = await plain.file(b"text of a visitor")
+    assert "text of a visitor" in await plain.says(files=[file])
+    assert (await plain.send("GET", READING[0].format(file["id"]))).text == "text of a visitor"
+    assert (await plain.listed(), (await plain.native("DELETE", f"files/{file['id']}")).status_code) == ([], 404)
+    assert (await (await shop.visit()).send("GET", READING[0].format(file["id"]))).json()["code"] == 102
 
 
-async def test_visitors_do_not_go_on_with_sessions_of_others(tmp_path: Path) -> None:
-    async with open_shop(tmp_path) as shop:
-        one, two, plain = await shop.visit(), await shop.visit(), shop.visit_without_secret()
-        mine, shared = (await one.ask("my secret"))["data"], (await plain.ask("my other secret"))["data"]
-        owners = await shop.server.session(shop.agent)
-        for other, session in ((two, mine), (plain, mine), (two, shared), (one, shared), (two, {"session_id": owners})):
-            refused = await other.ask(session_id=session["session_id"])
-            assert (refused["code"], refused["message"]) == (102, "Session not found!")
-        for visitor, session in ((one, mine), (plain, shared)):
-            assert "secret" in await visitor.says(session_id=session["session_id"])
-        whole = await shop.server.ask(shop.agent, session_id=mine["session_id"])
-        assert "my secret" in whole["data"]["data"]["content"]  # the owner reads all sessions
+async def test_visitors_do_not_go_on_with_sessions_of_others(server: AppServer) -> None:
+    shop = await open_shop(server)
+    one, two, plain = await shop.visit(), await shop.visit(), shop.visit_without_secret()
+    mine, shared = (await one.ask("my secret"))["data"], (await plain.ask("my other secret"))["data"]
+    owners = await shop.server.session(shop.agent)
+    for other, session in ((two, mine), (plain, mine), (two, shared), (one, shared), (two, {"session_id": owners})):
+        refused = await other.ask(session_id=session["session_id"])
+        assert (refused["code"], refused["message"]) == (102, "Session not found!")
+    for visitor, session in ((one, mine), (plain, shared)):
+        assert "secret" in await visitor.says(session_id=session["session_id"])
+    whole = await shop.server.ask(shop.agent, session_id=mine["session_id"])
+    assert "my secret" in whole["data"]["data"]["content"]  # the owner reads all sessions
 
 
-async def test_visitors_do_not_follow_or_answer_turns_of_others(tmp_path: Path) -> None:
-    async with open_shop(tmp_path, FORM) as shop:
-        one, two, plain = await shop.visit(), await shop.visit(), shop.visit_without_secret()
-        path = f"/agentbots/{shop.agent}/completions"
-        form = frames((await one.send("POST", path, json={"query": "Hi"})).text)[0]
-        resume = {"headers": {"Last-Event-ID": f"{form['message_id']}:0"}, "json": {"query": "Hi"}}
-        answer: dict[str, Any] = {"query": "", "session_id": form["session_id"], "inputs": {"size": {"value": 4}}}
-        for other in (two, plain):
-            assert "Which size?" not in (await other.send("POST", path, **resume)).text
-            assert (await other.ask(**answer))["message"] == "Session not found!"
-        assert "Which size?" in (await one.send("POST", path, **resume)).text
-        assert await one.says(**answer) == "Size 4"
+async def test_visitors_do_not_follow_or_answer_turns_of_others(server: AppServer) -> None:
+    shop = await open_shop(server, FORM)
+    one, two, plain = await shop.visit(), await shop.visit(), shop.visit_without_secret()
+    path = f"/agentbots/{shop.agent}/completions"
+    form = frames((await one.send("POST", path, json={"query": "Hi"})).text)[0]
+    resume = {"headers": {"Last-Event-ID": f"{form['message_id']}:0"}, "json": {"query": "Hi"}}
+    answer: dict[str, Any] = {"query": "", "session_id": form["session_id"], "inputs": {"size": {"value": 4}}}
+    for other in (two, plain):
+        assert "Which size?" not in (await other.send("POST", path, **resume)).text
+        assert (await other.ask(**answer))["message"] == "Session not found!"
+    assert "Which size?" in (await one.send("POST", path, **resume)).text
+    assert await one.says(**answer) == "Size 4"
 
 
 async def test_artifacts_belong_to_the_session_that_made_them(tmp_path: Path) -> None:
-    async with open_shop(tmp_path, RUNS) as shop:
-        with_files(shop.server)
+    async with start_app(tmp_path) as server:
+        shop = await open_shop(server, RUNS)
+        with_files(server)
         one, two, plain = await shop.visit(), await shop.visit(), shop.visit_without_secret()
         made = (await one.ask())["data"]
         url = re.findall(r"\((/api/v1/documents/artifact/[0-9a-f]{32}\.csv)\)", made["data"]["content"])[0]
@@ -311,60 +248,48 @@ async def test_artifacts_belong_to_the_session_that_made_them(tmp_path: Path) ->
         assert await other.artifacts.find(url) is None
 
 
-async def test_visitors_read_those_files_of_the_owner_that_the_canvas_names(tmp_path: Path) -> None:
-    async with open_shop(tmp_path) as shop:
-        files = [
-            (await shop.server.client.post(f"/agents/{shop.agent}/upload", files={"file": (name, b"prices")})).json()
-            for name in ("prices.txt", "internal.txt")
-        ]
-        shown, hidden = (file["data"]["id"] for file in files)
-        dsl = canvas(
-            ("begin", "Begin", {}, ["Message:0"]),
-            ("Message:0", "Message", {"content": [f"[Prices](/api/v1/agents/download?id={shown}) {{sys.files}}"]}, []),
-        )
-        await shop.server.client.put(f"/agents/{shop.agent}", json={"title": "Helper", "dsl": dsl})
-        for visitor in (await shop.visit(), shop.visit_without_secret()):
-            assert (await visitor.send("GET", READING[0].format(shown))).text == "prices"
-            assert (await visitor.send("GET", READING[0].format(hidden))).json()["code"] == 102
-            assert "prices" in (await visitor.says(files=[files[0]["data"]])).partition(")")[2]
-            refused = await visitor.ask(files=[files[1]["data"]])
-            assert "prices" not in str(refused).partition(")")[2]
+async def test_visitors_read_those_files_of_the_owner_that_the_canvas_names(server: AppServer) -> None:
+    shop = await open_shop(server)
+    files = [
+        (await shop.server.client.post(f"/agents/{shop.agent}/upload", files={"file": (name, b"prices")})).json()
+        for name in ("prices.txt", "internal.txt")
+    ]
+    shown, hidden = (file["data"]["id"] for file in files)
+    dsl = says(f"[Prices](/api/v1/agents/download?id={shown}) {{sys.files}}")
+    await shop.server.client.put(f"/agents/{shop.agent}", json={"title": "Helper", "dsl": dsl})
+    for visitor in (await shop.visit(), shop.visit_without_secret()):
+        assert (await visitor.send("GET", READING[0].format(shown))).text == "prices"
+        assert (await visitor.send("GET", READING[0].format(hidden))).json()["code"] == 102
+        assert "prices" in (await visitor.says(files=[files[0]["data"]])).partition(")")[2]
+        assert "prices" not in str(await visitor.ask(files=[files[1]["data"]])).partition(")")[2]
 
 
 @pytest.mark.parametrize(
     "limits", [{"max_visitor_files": 2, "max_page_files": 3}, {"max_visitor_bytes": 8, "max_page_bytes": 12}]
 )
 async def test_a_visitor_leaves_room_for_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
+    server: AppServer, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
 ) -> None:
     for name, limit in limits.items():
         monkeypatch.setitem(FILE_LIMITS, name, limit)
-    async with open_shop(tmp_path) as shop:
-        one, two, plain = await shop.visit(), await shop.visit(), shop.visit_without_secret()
+    shop = await open_shop(server)
+    one, two, plain = await shop.visit(), await shop.visit(), shop.visit_without_secret()
 
-        async def fill(visitor: Visitor, times: int) -> list[int]:
-            return [(await visitor.upload()).status_code for _ in range(times)]
+    async def fill(visitor: Visitor, times: int) -> list[int]:
+        return [(await visitor.upload()).status_code for _ in range(times)]
 
-        assert await fill(one, 3) == [200, 200, 429]
-        assert "The visitor has used up" in (await one.upload()).json()["message"]
-        assert await fill(two, 2) == [200, 429]  # the page is full
-        assert await fill(plain, 4) == [200, 200, 200, 429]
-
-
-async def test_those_without_a_secret_leave_room_for_visitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FILE_LIMITS, "max_page_files", 2)
-    async with open_shop(tmp_path) as shop:
-        plain = shop.visit_without_secret()
-        assert [(await plain.upload()).status_code for _ in range(3)] == [200, 200, 429]
-        assert (await (await shop.visit()).upload()).status_code == 200
+    assert await fill(one, 3) == [200, 200, 429]
+    assert "The visitor has used up" in (await one.upload()).json()["message"]
+    assert await fill(two, 2) == [200, 429]  # the page is full
+    assert await fill(plain, 4) == [200, 200, 200, 429]
 
 
 async def test_memories_of_a_visitor_are_not_those_of_another_with_the_same_name(tmp_path: Path) -> None:
     memories = FakeMemories()
-    async with open_shop(tmp_path, ECHO, memories=memories) as shop:
+    async with start_app(tmp_path, memories=memories) as server:
+        shop = await open_shop(server, ECHO)
         one, two, plain = await shop.visit(), await shop.visit(), shop.visit_without_secret()
         for visitor in (one, two, plain):
             await visitor.ask(user_id="anna")
         await shop.server.ask(shop.agent, user_id="anna")
-        assert len(set(memories.realms)) == 4
-        assert memories.realms[2:] == [f"page {shop.agent}/", ""]
+        assert (len(set(memories.realms)), memories.realms[2:]) == (4, [f"page {shop.agent}/", ""])

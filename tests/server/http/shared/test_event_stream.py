@@ -7,123 +7,16 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.types import Message
 
-from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.http.shared import event_stream
-from ragflow_lg.server.http.shared.event_stream import EventStream
-from ragflow_lg.server.streaming.sse import HEARTBEAT
 from tests.fakes.services import Reply
-from tests.harness.rows import each_row
 from tests.server.http.app_server import ECHO, MODEL, AppServer, frames, start_app
 from tests.server.http.native.native_client import frames as native_frames
+from tests.server.waiting import wait_while
 
 PATH = "/agents/chat/completions"
 IDS = {"X-RAGFlow-Event-Ids": "true"}
-
-
-class Client:
-    """The receive and send functions of an ASGI server whose client may disconnect or stop reading."""
-
-    def __init__(self) -> None:
-        self.has_left = asyncio.Event()
-        self.sent: list[Message] = []
-        self.is_reading = asyncio.Event()
-        self.is_reading.set()
-        self.stops_at = 0
-
-    async def receive(self) -> Message:
-        await self.has_left.wait()
-        return {"type": "http.disconnect"}
-
-    async def send(self, message: Message) -> None:
-        await self.is_reading.wait()
-        self.sent.append(message)
-        if len(self.sent) == self.stops_at:
-            self.is_reading.clear()
-
-    @property
-    def bodies(self) -> list[bytes]:
-        return [message["body"] for message in self.sent[1:]]
-
-
-class FrameSource:
-    def __init__(self, *frames: bytes | asyncio.Event | Exception) -> None:
-        self.frames = frames
-        self.count = 0
-        self.is_closed = False
-
-    async def stream(self) -> AsyncGenerator[bytes]:
-        try:
-            for frame in self.frames:
-                if isinstance(frame, asyncio.Event):
-                    await frame.wait()
-                elif isinstance(frame, Exception):
-                    raise frame
-                else:
-                    self.count += 1
-                    yield frame
-        finally:
-            self.is_closed = True
-
-
-async def play(frames: FrameSource, client: Client, heartbeat_s: float = 0.0) -> None:
-    async with asyncio.timeout(60):
-        await EventStream(frames.stream(), heartbeat_s)({"type": "http"}, client.receive, client.send)
-
-
-async def test_frames_are_sent_and_the_response_ends() -> None:
-    client, frames = Client(), FrameSource(b"a", b"b")
-    await play(frames, client)
-    assert b"".join(client.bodies) == b"ab"
-    assert [message.get("more_body") for message in client.sent] == [None, *([True] * (len(client.sent) - 2)), False]
-    assert (b"x-accel-buffering", b"no") in client.sent[0]["headers"]
-
-
-async def test_a_comment_is_sent_while_no_frames_arrive() -> None:
-    go = asyncio.Event()
-    client, frames = Client(), FrameSource(b"a", go, b"b")
-    playing = asyncio.create_task(play(frames, client, 0.005))
-    while client.bodies.count(HEARTBEAT) < 3:
-        await asyncio.sleep(0.001)
-    go.set()
-    await playing
-    assert client.bodies[0] == b"a"
-    assert client.bodies[-2:] == [b"b", b""]
-
-
-async def test_a_disconnect_stops_reading_at_once() -> None:
-    client, frames = Client(), FrameSource(b"a", asyncio.Event())
-    playing = asyncio.create_task(play(frames, client))
-    while not client.bodies:
-        await asyncio.sleep(0)
-    assert not frames.is_closed
-    client.has_left.set()
-    await playing
-    assert frames.is_closed
-
-
-@each_row("heartbeat_s", [0.0, 0.005])
-async def test_a_disconnect_lets_the_frames_finish_their_cleanup(heartbeat_s: float) -> None:
-    ends: list[str] = []
-
-    async def stream() -> AsyncGenerator[bytes]:
-        try:
-            yield b"a"
-            await asyncio.Event().wait()
-        finally:
-            await asyncio.sleep(0.01)
-            ends.append("cleaned up")
-
-    client = Client()
-    response = EventStream(stream(), heartbeat_s)
-    playing = asyncio.create_task(response({"type": "http"}, client.receive, client.send))
-    while not client.bodies:
-        await asyncio.sleep(0)
-    client.has_left.set()
-    await playing
-    assert ends == ["cleaned up"]
 
 
 def read_frames_with_ids(text: str) -> list[tuple[str, dict[str, Any]]]:
@@ -144,94 +37,81 @@ async def open_stream(server: AppServer, agent_id: str, **headers: str) -> Async
 
 async def status_of(server: AppServer, run_id: str) -> str:
     async with asyncio.timeout(60):
-        while (row := await RunRepository(server.app_state.database, "tenant").get(run_id)) is None or not row.end_ms:
+        while (
+            row := await RunRepository(server.app_state.database, server.tenant).get(run_id)
+        ) is None or not row.end_ms:
             await asyncio.sleep(0.005)
         return row.status
 
 
-async def test_frames_have_ids_on_request_and_an_id_resumes_the_stream(tmp_path: Path) -> None:
-    async with start_app(tmp_path, [Reply(chunks=["Hell", "o"])]) as server:
-        body = {"agent_id": await server.agent(MODEL), "query": "hi", "stream": True}
-        frames = read_frames_with_ids((await server.client.post(PATH, json=body, headers=IDS)).text)
-        run_id = frames[0][1]["message_id"]
-        assert [id_ for id_, _ in frames] == [f"{run_id}:{number}" for number in range(1, len(frames) + 1)]
-        for place in ({"Last-Event-ID": frames[4][0]}, {"Last-Event-ID": f"{run_id}:5"}):
-            again = (await server.client.post(PATH, json=body, headers=place)).text
-            assert read_frames_with_ids(again) == frames[5:]
-        named = await server.client.post(f"{PATH}?run_id={run_id}&from=6", json=body)
-        assert read_frames_with_ids(named.text) == frames[5:]
-        last = await server.client.post(PATH, json=body, headers={"Last-Event-ID": frames[-1][0]})
-        assert last.text == "data:[DONE]\n\n"
-        whole = await server.client.post(PATH, json={**body, "stream": False}, headers={"Last-Event-ID": frames[4][0]})
-        assert whole.json()["data"]["data"]["content"] == "Hello"
-        assert len(server.model.requests) == 1
+async def test_a_resumed_stream_is_whole(server: AppServer) -> None:
+    server.model.replies += [Reply(chunks=["Hell", "o"])]
+    body = {"agent_id": await server.agent(MODEL), "query": "hi", "stream": True}
+    frames = read_frames_with_ids((await server.client.post(PATH, json=body, headers=IDS)).text)
+    run_id = frames[0][1]["message_id"]
+    assert [id_ for id_, _ in frames] == [f"{run_id}:{number}" for number in range(1, len(frames) + 1)]
+    for place in ({"Last-Event-ID": frames[4][0]}, {"Last-Event-ID": f"{run_id}:5"}):
+        assert read_frames_with_ids((await server.client.post(PATH, json=body, headers=place)).text) == frames[5:]
+    named = await server.client.post(f"{PATH}?run_id={run_id}&from=6", json=body)
+    assert read_frames_with_ids(named.text) == frames[5:]
+    last = await server.client.post(PATH, json=body, headers={"Last-Event-ID": frames[-1][0]})
+    assert last.text == "data:[DONE]\n\n"
+    whole = await server.client.post(PATH, json={**body, "stream": False}, headers={"Last-Event-ID": frames[4][0]})
+    assert (whole.json()["data"]["data"]["content"], len(server.model.requests)) == ("Hello", 1)
+    agent_id = await server.agent(ECHO)
+    session = await server.session(agent_id)
+    body = {"agent_id": agent_id, "query": "hi", "stream": True, "session_id": session, "return_trace": True}
+    frames = read_frames_with_ids((await server.client.post(PATH, json=body, headers=IDS)).text)
+    again = await server.client.post(PATH, json=body, headers={"Last-Event-ID": frames[1][0]})
+    assert read_frames_with_ids(again.text) == frames[2:]
 
 
-async def test_a_resumed_stream_has_the_whole_trace(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(ECHO)
-        session = await server.session(agent_id)
-        body = {"agent_id": agent_id, "query": "hi", "stream": True, "session_id": session, "return_trace": True}
-        frames = read_frames_with_ids((await server.client.post(PATH, json=body, headers=IDS)).text)
-        again = await server.client.post(PATH, json=body, headers={"Last-Event-ID": frames[1][0]})
-        assert read_frames_with_ids(again.text) == frames[2:]
-
-
-async def test_invalid_positions_and_those_of_other_runs_are_refused(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id, other_agent = await server.agent(ECHO), await server.agent(ECHO, "Other")
-        frames = await server.stream(agent_id)
-        run_id = frames[0]["message_id"]
-        other = await KeyRepository(server.app_state.database).create("other", 1)
-        theirs = {"Authorization": f"Bearer {other}"}
-        created = await server.client.post("/agents", json={"title": "Mine", "dsl": ECHO}, headers=theirs)
-        body = {"stream": True, "query": "hi"}
-        cases: list[tuple[str, dict[str, str], str, int, str]] = [
-            (agent_id, {}, "7", 101, "RUN:NUMBER"),
-            (agent_id, {}, f"{run_id}:99", 101, "has had events"),
-            (agent_id, {}, f"{run_id}:x", 101, "number of an event"),
-            (agent_id, {}, "0:1", 102, "no events for run"),
-            (other_agent, {}, f"{run_id}:1", 102, "Session not found!"),
-            (created.json()["data"]["id"], theirs, f"{run_id}:1", 102, "There is no run"),
-        ]
-        for agent, key, place, code, message in cases:
-            headers = {**key, "Last-Event-ID": place}
-            answer = await server.client.post(PATH, json={**body, "agent_id": agent}, headers=headers)
-            assert message in answer.json()["message"], (place, answer.text)
-            assert answer.json()["code"] == code
+async def test_positions_and_policies_are_checked(server: AppServer) -> None:
+    agent_id, other_agent = await server.agent(ECHO), await server.agent(ECHO, "Other")
+    run_id = (await server.stream(agent_id))[0]["message_id"]
+    other = await server.new_key("other")
+    theirs = {"Authorization": f"Bearer {other}"}
+    created = await server.client.post("/agents", json={"title": "Mine", "dsl": ECHO}, headers=theirs)
+    body = {"stream": True, "query": "hi"}
+    cases: list[tuple[str, dict[str, str], str, int, str]] = [
+        (agent_id, {}, "7", 101, "RUN:NUMBER"),
+        (agent_id, {}, f"{run_id}:99", 101, "has had events"),
+        (agent_id, {}, f"{run_id}:x", 101, "number of an event"),
+        (agent_id, {}, "0:1", 102, "no events for run"),
+        (other_agent, {}, f"{run_id}:1", 102, "Session not found!"),
+        (created.json()["data"]["id"], theirs, f"{run_id}:1", 102, "There is no run"),
+    ]
+    for agent, key, place, code, message in cases:
+        headers = {**key, "Last-Event-ID": place}
+        answer = await server.client.post(PATH, json={**body, "agent_id": agent}, headers=headers)
+        assert message in answer.json()["message"], (place, answer.text)
+        assert answer.json()["code"] == code
+    headers = {"X-RAGFlow-On-Disconnect": "perhaps"}
+    body = {"agent_id": await server.agent(ECHO), "query": "x"}
+    refusal = await server.post(PATH, body, headers=headers)
+    assert (refusal["code"], "grace:SECONDS" in refusal["message"]) == (101, True)
 
 
 @pytest.mark.parametrize(("policy", "status"), [("cancel", "cancelled"), ("continue", "succeeded"), ("", "succeeded")])
-async def test_the_request_selects_the_disconnect_policy(tmp_path: Path, policy: str, status: str) -> None:
+async def test_the_request_selects_the_disconnect_policy(server: AppServer, policy: str, status: str) -> None:
     hangs = Reply(chunks=["Let me"], hangs=True)
-    reply = hangs if policy == "cancel" else Reply(chunks=["Let me", " see"], pause_s=0.05)
-    async with start_app(tmp_path, [reply]) as server:
-        agent_id = await server.agent(MODEL)
-        async with open_stream(server, agent_id, **({"X-RAGFlow-On-Disconnect": policy} if policy else {})) as answer:
-            line = await anext(line async for line in answer.aiter_lines() if "Let me" in line)
-            run_id = json.loads(line[5:])["message_id"]
-        assert await status_of(server, run_id) == status
-        listed = (await server.client.get(f"/agents/{agent_id}/sessions")).json()["data"]
-        assert listed[0]["message"][-1]["content"] == ("Let me" if status == "cancelled" else "Let me see")
+    server.model.replies += [hangs if policy == "cancel" else Reply(chunks=["Let me", " see"], pause_s=0.05)]
+    agent_id = await server.agent(MODEL)
+    async with open_stream(server, agent_id, **({"X-RAGFlow-On-Disconnect": policy} if policy else {})) as answer:
+        line = await anext(line async for line in answer.aiter_lines() if "Let me" in line)
+        run_id = json.loads(line[5:])["message_id"]
+    assert await status_of(server, run_id) == status
+    listed = (await server.get(f"/agents/{agent_id}/sessions"))["data"]
+    assert listed[0]["message"][-1]["content"] == ("Let me" if status == "cancelled" else "Let me see")
 
 
 async def test_the_default_disconnect_policy_applies_to_unstreamed_answers(tmp_path: Path) -> None:
     async with start_app(tmp_path, [Reply(chunks=["Let me"], hangs=True)], on_disconnect="grace:0.05") as server:
-        agent_id = await server.agent(MODEL)
-        asking = asyncio.create_task(server.ask(agent_id))
-        while not server.model.is_hanging:
-            await asyncio.sleep(0.005)
-        (run_id,) = server.app_state.run_manager._tasks  # pyright: ignore[reportPrivateUsage]  # runs are not listed publicly
+        asking = asyncio.create_task(server.ask(await server.agent(MODEL)))
+        await wait_while(lambda: not server.model.is_hanging)
+        (run_id,) = server.running  # pyright: ignore[reportPrivateUsage]  # runs are not listed publicly
         asking.cancel()
         assert await status_of(server, run_id) == "cancelled"
-
-
-async def test_an_invalid_policy_is_refused(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        headers = {"X-RAGFlow-On-Disconnect": "perhaps"}
-        body = {"agent_id": await server.agent(ECHO), "query": "x"}
-        refusal = (await server.client.post(PATH, json=body, headers=headers)).json()
-        assert (refusal["code"], "grace:SECONDS" in refusal["message"]) == (101, True)
 
 
 async def test_a_quiet_stream_has_heartbeats_except_for_the_oldest_clients(tmp_path: Path) -> None:
@@ -286,24 +166,21 @@ async def test_waiting_clients_learn_their_place_on_every_surface(tmp_path: Path
         agent = await server.agent(MODEL)
         release = await server.turns.acquire_slot("tenant")
         answers: list[asyncio.Task[httpx.Response]] = []
-        for number, surface in enumerate(("ragflow", "openai", "native"), 1):
+        for surface in ("ragflow", "openai", "native"):
             answers.append(ask(server, agent, surface))
-            while server.operations.slots.queue_length < number:
-                await asyncio.sleep(0.001)
+            await wait_while(lambda: server.operations.slots.queue_length < len(answers))
         await asyncio.sleep(0.1)
         release()
         ragflow, openai, native = [(await answer).text for answer in answers]
     comments, rest = split_comments(ragflow)
-    assert comments == [": queued 1"]
-    assert frames(rest)[0]["event"] == "workflow_started"
+    assert (comments, frames(rest)[0]["event"]) == ([": queued 1"], "workflow_started")
     comments, rest = split_comments(openai)
     assert comments[0] == ": queued 2"
     assert json.loads(rest.split("\n\n")[0].removeprefix("data: "))["choices"][0]["delta"]["content"] == "Hello"
     (first_id, event, data), *others = native_frames(native)
     assert (first_id, event, data["event"], data["data"]) == ("", "queued", "queued", {"position": 3})
     runs = {(frame["run_id"], frame["session_id"]) for _, name, frame in others if name != "end"}
-    assert runs == {(data["run_id"], data["session_id"])}
-    assert others[-1][2]["run"]["status"] == "succeeded"
+    assert (runs, others[-1][2]["run"]["status"]) == ({(data["run_id"], data["session_id"])}, "succeeded")
 
 
 async def test_a_turn_that_is_refused_after_it_has_waited_ends_its_stream(tmp_path: Path) -> None:
@@ -340,8 +217,6 @@ async def test_a_client_that_leaves_gives_up_its_place(tmp_path: Path) -> None:
         release = await server.turns.acquire_slot("tenant")
         body = {"agent_id": agent, "query": "hi", "stream": True}
         async with server.client.stream("POST", "/agents/chat/completions", json=body) as answer:
-            assert await anext(answer.aiter_text()) == ": queued 1\n\n"
-            assert server.operations.slots.queue_length == 1
-        while server.operations.slots.queue_length:
-            await asyncio.sleep(0.001)
+            assert (await anext(answer.aiter_text()), server.operations.slots.queue_length) == (": queued 1\n\n", 1)
+        await wait_while(lambda: server.operations.slots.queue_length)
         release()

@@ -12,7 +12,6 @@ import pytest
 from pydantic import SecretStr
 
 from ragflow_lg.base.errors import StreamError
-from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow
 from ragflow_lg.server.http.shared.auth import VISITOR_HEADER
@@ -21,22 +20,18 @@ from ragflow_lg.server.runs.turns import Turn
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import RunRecord
 from tests.fakes.services import Reply
-from tests.server.http.app_server import FORM, MODEL, AppServer, canvas, start_app
+from tests.server.http.app_server import FORM, MODEL, AppServer, asks, start_app
 from tests.stores import fresh_prefix
 
 KEY = {"Idempotency-Key": "one"}
 FIRST = "f" * 32
 OPEN = {"auth_type": "none", "allow_anonymous": True}
 HOOK = {"mode": "Webhook", "methods": ["POST"], "execution_mode": "Streaming", "security": OPEN}
-WEBHOOK = canvas(
-    ("begin", "Begin", HOOK, ["LLM:0"]),
-    ("LLM:0", "LLM", {"llm_id": "m@Mock", "prompts": [{"role": "user", "content": "hi"}]}, ["Message:0"]),
-    ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
-)
+WEBHOOK = asks("hi", HOOK, llm_id="m@Mock")
 
 
 async def count_runs(server: AppServer, agent_id: str) -> int:
-    return (await RunRepository(server.app_state.database, "tenant").find(agent_id, "", 1, 50))[1]
+    return (await RunRepository(server.app_state.database, server.tenant).find(agent_id, "", 1, 50))[1]
 
 
 def routes(agent_id: str) -> dict[str, tuple[str, dict[str, Any]]]:
@@ -51,20 +46,19 @@ def routes(agent_id: str) -> dict[str, tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("route", routes(""))
-async def test_a_request_that_is_repeated_with_its_key_begins_no_second_run(tmp_path: Path, route: str) -> None:
-    async with start_app(tmp_path, [Reply("Hello"), Reply("Again")]) as server:
-        agent_id = await server.agent(WEBHOOK if route == "webhook" else MODEL)
-        path, body = routes(agent_id)[route]
-        answers = [await server.client.post(server.url + path, json=body, headers=KEY) for _ in range(3)]
-        assert all(answer.status_code == 200 for answer in answers), answers[-1].text
-        assert "Hello" in answers[0].text
-        assert len({answer.text for answer in answers}) == 1
-        assert (await count_runs(server, agent_id), len(server.model.requests)) == (1, 1)
-        other = await server.client.post(server.url + path, json={**body, "user_id": "other"}, headers=KEY)
-        assert "Another request was sent with this Idempotency-Key" in other.text
-        assert route != "native" or other.status_code == 422
-        again = await server.client.post(server.url + path, json=body, headers={"Idempotency-Key": "two"})
-        assert "Again" in again.text
+async def test_a_request_that_is_repeated_with_its_key_begins_no_second_run(server: AppServer, route: str) -> None:
+    server.model.replies += [Reply("Hello"), Reply("Again")]
+    agent_id = await server.agent(WEBHOOK if route == "webhook" else MODEL)
+    path, body = routes(agent_id)[route]
+    answers = [await server.client.post(server.url + path, json=body, headers=KEY) for _ in range(3)]
+    assert all(answer.status_code == 200 for answer in answers), answers[-1].text
+    assert "Hello" in answers[0].text
+    assert len({answer.text for answer in answers}) == 1
+    assert (await count_runs(server, agent_id), len(server.model.requests)) == (1, 1)
+    other = await server.client.post(server.url + path, json={**body, "user_id": "other"}, headers=KEY)
+    assert "Another request was sent with this Idempotency-Key" in other.text
+    assert route != "native" or other.status_code == 422
+    assert "Again" in (await server.client.post(server.url + path, json=body, headers={"Idempotency-Key": "two"})).text
 
 
 @pytest.mark.parametrize("is_shared", [False, True])
@@ -81,33 +75,28 @@ async def test_requests_with_one_key_at_once_follow_one_run(tmp_path: Path, redi
             asked = [each.client.post(each.url + path, json=body, headers=auth) for each in (server, *others)]
             answers = [answer.json() for answer in await asyncio.gather(*asked)]
             assert {answer["answer"] for answer in answers} == {"Hello"}
-            assert len({answer["id"] for answer in answers}) == 1
-            assert await count_runs(server, agent_id) == 1
+            assert (len({answer["id"] for answer in answers}), await count_runs(server, agent_id)) == (1, 1)
 
 
-async def test_a_form_that_is_answered_again_with_the_key_is_answered_once(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        path = f"{server.url}/native/v1/agents/{await server.agent(FORM)}/runs"
-        run = (await server.client.post(path, json={})).json()
-        answers: dict[str, Any] = {"fields": {"size": 3}}
-        first, again = [
-            (await server.client.post(f"{path}/{run['id']}/resume", json=answers, headers=KEY)).json() for _ in range(2)
-        ]
-        assert (first["status"], first["answer"]) == ("succeeded", "Size 3")
-        assert again == first
+async def test_a_form_that_is_answered_again_with_the_key_is_answered_once(server: AppServer) -> None:
+    path = f"{server.url}/native/v1/agents/{await server.agent(FORM)}/runs"
+    run = await server.post(path, {})
+    answers: dict[str, Any] = {"fields": {"size": 3}}
+    first, again = [await server.post(f"{path}/{run['id']}/resume", answers, headers=KEY) for _ in range(2)]
+    assert (first["status"], first["answer"], again) == ("succeeded", "Size 3", first)
 
 
-async def test_visitors_of_a_page_get_no_run_of_each_other(tmp_path: Path) -> None:
-    async with start_app(tmp_path, [Reply("One"), Reply("Two")]) as server:
-        page = await KeyRepository(server.app_state.database).create("tenant", 1, kind="beta")
-        path, auth = f"/agentbots/{await server.agent(MODEL)}", {"Authorization": f"Bearer {page}"}
-        visitors = [(await server.client.get(f"{path}/inputs", headers=auth)).headers[VISITOR_HEADER] for _ in range(2)]
-        answers: list[str] = []
-        for visitor in (*visitors, *visitors):
-            headers = {**auth, **KEY, VISITOR_HEADER: visitor}
-            body = {"query": "hi", "stream": False}
-            answers.append((await server.client.post(f"{path}/completions", json=body, headers=headers)).text)
-        assert [("One" in answer, "Two" in answer) for answer in answers] == [(True, False), (False, True)] * 2
+async def test_visitors_of_a_page_get_no_run_of_each_other(server: AppServer) -> None:
+    server.model.replies += [Reply("One"), Reply("Two")]
+    page = await server.new_key(kind="beta")
+    path, auth = f"/agentbots/{await server.agent(MODEL)}", {"Authorization": f"Bearer {page}"}
+    visitors = [(await server.client.get(f"{path}/inputs", headers=auth)).headers[VISITOR_HEADER] for _ in range(2)]
+    answers: list[str] = []
+    for visitor in (*visitors, *visitors):
+        headers = {**auth, **KEY, VISITOR_HEADER: visitor}
+        body = {"query": "hi", "stream": False}
+        answers.append((await server.client.post(f"{path}/completions", json=body, headers=headers)).text)
+    assert [("One" in answer, "Two" in answer) for answer in answers] == [(True, False), (False, True)] * 2
 
 
 @asynccontextmanager
@@ -122,7 +111,7 @@ async def open_request(
             return await server.client.post(server.url + path, json=body, headers=KEY)
 
         session = (await repeat()).json()["session_id"]
-        runs = RunRepository(server.app_state.database, "tenant")
+        runs = RunRepository(server.app_state.database, server.tenant)
         begun = await runs.newest(session)
         assert begun is not None
         await runs.free_request(begun.id)
@@ -158,21 +147,20 @@ async def test_no_second_run_begins_while_another_process_may_continue_the_first
         repeating = asyncio.create_task(repeat())
         await asyncio.sleep(0.2)
         assert not repeating.done()
-        await RunRepository(server.app_state.database, "tenant").end(FIRST, "succeeded", "", Usage(), 1)
-        assert (await repeating).json()["id"] == FIRST
-        assert len(server.model.requests) == 1
+        await RunRepository(server.app_state.database, server.tenant).end(FIRST, "succeeded", "", Usage(), 1)
+        assert ((await repeating).json()["id"], len(server.model.requests)) == (FIRST, 1)
 
 
 async def test_a_request_that_the_journal_refused_may_be_sent_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: AppServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with start_app(tmp_path, [Reply("Hello")]) as server:
-        path, body = routes(await server.agent(MODEL))["native"]
-        with monkeypatch.context() as failing:
-            begin = AsyncMock(side_effect=StreamError("Redis is away."))
-            failing.setattr(server.app_state.run_manager.journal, "begin", begin)
-            assert (await server.client.post(server.url + path, json=body, headers=KEY)).status_code == 503
-        assert (await server.client.post(server.url + path, json=body, headers=KEY)).json()["answer"] == "Hello"
+    server.model.replies += [Reply("Hello")]
+    path, body = routes(await server.agent(MODEL))["native"]
+    with monkeypatch.context() as failing:
+        begin = AsyncMock(side_effect=StreamError("Redis is away."))
+        failing.setattr(server.app_state.run_manager.journal, "begin", begin)
+        assert (await server.client.post(server.url + path, json=body, headers=KEY)).status_code == 503
+    assert (await server.post(server.url + path, body, headers=KEY))["answer"] == "Hello"
 
 
 async def test_a_request_begins_although_the_same_one_was_just_refused(

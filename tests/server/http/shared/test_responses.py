@@ -10,15 +10,7 @@ from ragflow_lg.base.errors import (
     RagflowLgError,
     RequestError,
 )
-from ragflow_lg.server.http.shared.responses import (
-    encode_json,
-    format_times,
-    respond,
-    respond_error,
-    respond_page,
-    respond_plain,
-    to_request_error,
-)
+from ragflow_lg.server.http.shared.responses import encode_json, respond_error, to_request_error
 from tests.harness.rows import each_row
 
 
@@ -38,17 +30,6 @@ from tests.harness.rows import each_row
 )
 def test_every_value_is_encoded_as_json(value: Any, text: str) -> None:
     assert encode_json(value).decode() == text
-
-
-def test_each_envelope_has_its_keys() -> None:
-    bodies = [respond([]), respond_plain(), respond_plain({}), respond_page([1], 7)]
-    assert [json.loads(bytes(body.body)) for body in bodies] == [
-        {"code": 0, "message": "success", "data": []},
-        {"code": 0},
-        {"code": 0, "data": {}},
-        {"code": 0, "message": "success", "data": [1], "total": 7},
-    ]
-    assert format_times(0, 1500)["create_date"] == "Thu, 01 Jan 1970 00:00:00 GMT"
 
 
 @each_row(

@@ -6,11 +6,7 @@ from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.dsl.webhook_configuration import WebhookConfiguration, read_configuration
-from ragflow_lg.server.http.webhooks.webhook_request import (
-    MAX_UNDECLARED,
-    read_payload,
-    select_declared_fields,
-)
+from ragflow_lg.server.http.webhooks.webhook_request import MAX_UNDECLARED, read_payload, select_declared_fields
 from ragflow_lg.services.workers import NoWorkers
 from tests.harness.rows import each_row
 
@@ -51,8 +47,7 @@ async def test_large_undeclared_fields_are_dropped() -> None:
     long, many = "x" * MAX_UNDECLARED, [1] * 20_000
     body = json.dumps({"a": long, "small": "y", "long": long, "many": many, "more": many, "z": 1}).encode()
     payload = await read_payload(request(body, "application/json"), configuration(), NoWorkers())
-    assert payload["body"] == {"a": long}
-    assert list(payload["input"]["body"]) == ["a", "small", "many", "more", "z"]
+    assert (payload["body"], list(payload["input"]["body"])) == ({"a": long}, ["a", "small", "many", "more", "z"])
     body = json.dumps({"a": "b", **{f"x{i}": "y" * 10_000 for i in range(40)}}).encode()
     payload = await read_payload(request(body, "application/json"), configuration(), NoWorkers())
     assert list(payload["input"]["body"]) == ["a", *(f"x{i}" for i in range(26))]
@@ -90,8 +85,7 @@ def test_only_declared_fields_are_selected_and_missing_ones_are_empty() -> None:
     kinds = ("string", "number", "boolean", "object", "file", "null", "array", "array<number>")
     properties = {kind: {"type": kind} for kind in kinds}
     assert list(select({"other": 1}, properties).values()) == ["", 0, False, {}, [], None, [], []]
-    assert select({"a": "x", "b": "y"}, {"a": {}}) == {"a": "x"}
-    assert select({}, {"a": {"type": "colour"}}) == {"a": None}
+    assert (select({"a": "x", "b": "y"}, {"a": {}}), select({}, {"a": {"type": "colour"}})) == ({"a": "x"}, {"a": None})
     assert select_declared_fields("body", {"a": 1}, {}) == {}
     assert select_declared_fields("body", {"a": 1}, {"body": [], "query": None}) == {}
 
@@ -157,19 +151,13 @@ def test_mismatches_are_named(kind: str, value: Any, message: str) -> None:
     assert refused.value.number == 400
 
 
-def test_missing_required_fields_are_refused() -> None:
+def test_missing_fields_and_headers() -> None:
     with pytest.raises(RequestError, match=r"^body missing required field: x$"):
         select({}, {"x": {"type": "string"}}, "x")
     with pytest.raises(RequestError, match=r"^query missing required field: y$"):
         select({}, {}, "y", section="query")
     assert select({"y": 1}, {}, "y") == {}
-
-
-def test_header_names_are_case_insensitive() -> None:
     values = {"x-event": "push"}
     assert select(values, {"X-Event": {"type": "string"}}, "X-Event", section="headers") == {"X-Event": "push"}
     assert select(values, {}, "X-EVENT", section="headers") == {}
-
-
-def test_items_of_an_array_may_have_their_own_declaration() -> None:
     assert select({"x": ["1"]}, {"x": {"type": "array", "items": {"type": "number"}}}) == {"x": [1]}

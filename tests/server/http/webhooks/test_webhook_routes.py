@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.app import make_app
 from tests.fakes.images import PNG
 from tests.fakes.services import Reply
 from tests.server.cli.command import ROOT
-from tests.server.http.app_server import FORM, AppServer, canvas, start_app
+from tests.server.http.app_server import FORM, AppServer, asks, canvas, start_app
+from tests.server.waiting import wait_while
 
 OPEN = {"auth_type": "none", "allow_anonymous": True}
 BODY = {"body": {"properties": {"event": {"type": "string"}, "n": {"type": "number"}}, "required": ["event"]}}
@@ -41,23 +41,30 @@ async def call(server: AppServer, agent_id: str, method: str = "POST", path: str
         return await client.request(method, path or f"/agents/{agent_id}/webhook", **values)
 
 
-async def test_a_call_runs_a_turn_to_its_end(tmp_path: Path) -> None:
+async def test_a_call_runs_a_turn_to_its_end(server: AppServer) -> None:
     schema = {**BODY, "query": {"properties": {"q": {"type": "number"}}}}
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(hook(schema=schema, status="201"))
-        for path in (f"/agents/{agent_id}/webhook", f"/webhook/{agent_id}"):
-            answer = await call(server, agent_id, path=f"{path}?q=3&other=4")
-            assert (answer.status_code, answer.json()) == (
-                201,
-                {"message": 'push {"q": 3}', "success": True, "code": 201},
-            )
-            assert list(answer.json()) == ["message", "success", "code"]
-        for method in ("PUT", "PATCH", "DELETE", "GET"):
-            assert (await call(server, agent_id, method)).status_code == 201
-        head = await call(server, agent_id, "HEAD")
-        assert (head.status_code, head.content) == (201, b"")
-        (row, *_) = (await server.client.get(f"/agents/{agent_id}/sessions")).json()["data"]
-        assert (row["name"], row["source"], row["message"][-1]["content"]) == ("webhook", "webhook", 'push {"q": 0}')
+    agent_id = await server.agent(hook(schema=schema, status="201"))
+    for path in (f"/agents/{agent_id}/webhook", f"/webhook/{agent_id}"):
+        answer = await call(server, agent_id, path=f"{path}?q=3&other=4")
+        assert (answer.status_code, answer.json()) == (201, {"message": 'push {"q": 3}', "success": True, "code": 201})
+        assert list(answer.json()) == ["message", "success", "code"]
+    for method in ("PUT", "PATCH", "DELETE", "GET"):
+        assert (await call(server, agent_id, method)).status_code == 201
+    head = await call(server, agent_id, "HEAD")
+    assert (head.status_code, head.content) == (201, b"")
+    (row, *_) = (await server.get(f"/agents/{agent_id}/sessions"))["data"]
+    assert (row["name"], row["source"], row["message"][-1]["content"]) == ("webhook", "webhook", 'push {"q": 0}')
+    begin = {"mode": "Webhook", "security": OPEN, "execution_mode": "Immediately"}
+    slow = canvas(
+        ("begin", "Begin", begin, ["LLM:0"]),
+        ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "Hi"}]}, []),
+    )
+    server.model.replies += [Reply(hangs=True)]
+    agent_id = await server.agent(slow)
+    assert (await call(server, agent_id)).json() is None
+    await wait_while(lambda: not server.model.is_hanging)
+    (row,) = (await server.get(f"/agents/{agent_id}/sessions"))["data"]
+    await server.client.post(f"/tasks/{row['id']}/cancel")
 
 
 @pytest.mark.parametrize(
@@ -70,82 +77,62 @@ async def test_a_call_runs_a_turn_to_its_end(tmp_path: Path) -> None:
     ],
 )
 async def test_an_immediate_response_is_that_of_the_canvas(
-    tmp_path: Path, response: dict[str, Any], status: int, kind: str | None, content: bytes
+    server: AppServer, response: dict[str, Any], status: int, kind: str | None, content: bytes
 ) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(hook(execution_mode="Immediately", response=response))
-        answer = await call(server, agent_id)
-        assert (answer.status_code, answer.headers.get("content-type"), answer.content) == (status, kind, content)
-        path, rows = f"/agents/{agent_id}/sessions", list[Any]()
-        async with asyncio.timeout(10):
-            while not (rows and rows[0]["round"]):
-                await asyncio.sleep(0.01)
-                rows = (await server.client.get(path)).json()["data"]
-        assert rows[0]["message"][-1]["content"] == "push {}"
+    agent_id = await server.agent(hook(execution_mode="Immediately", response=response))
+    answer = await call(server, agent_id)
+    assert (answer.status_code, answer.headers.get("content-type"), answer.content) == (status, kind, content)
+    path, rows = f"/agents/{agent_id}/sessions", list[Any]()
+    async with asyncio.timeout(10):
+        while not (rows and rows[0]["round"]):
+            await asyncio.sleep(0.01)
+            rows = (await server.get(path))["data"]
+    assert rows[0]["message"][-1]["content"] == "push {}"
 
 
-async def test_an_immediate_response_does_not_wait_for_the_model(tmp_path: Path) -> None:
-    begin = {"mode": "Webhook", "security": OPEN, "execution_mode": "Immediately"}
-    slow = canvas(
-        ("begin", "Begin", begin, ["LLM:0"]),
-        ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "Hi"}]}, []),
-    )
-    async with start_app(tmp_path, [Reply(hangs=True)]) as server:
-        agent_id = await server.agent(slow)
-        assert (await call(server, agent_id)).json() is None
-        while not server.model.is_hanging:
-            await asyncio.sleep(0.005)
-        (row,) = (await server.client.get(f"/agents/{agent_id}/sessions")).json()["data"]
-        await server.client.post(f"/tasks/{row['id']}/cancel")
-
-
-async def test_all_kinds_of_bodies_are_parsed(tmp_path: Path) -> None:
+async def test_all_kinds_of_bodies_are_parsed(server: AppServer) -> None:
     schema = {"body": {"properties": {"event": {}, "n": {"type": "number"}, "f": {"type": "file"}}}}
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(hook("{begin@body}", schema=schema))
+    agent_id = await server.agent(hook("{begin@body}", schema=schema))
 
-        async def body(**values: Any) -> Any:
-            answer = await call(server, agent_id, **values)
-            return json.loads(answer.json()["message"]) if answer.status_code == 200 else answer.json()["message"]
+    async def body(**values: Any) -> Any:
+        answer = await call(server, agent_id, **values)
+        return json.loads(answer.json()["message"]) if answer.status_code == 200 else answer.json()["message"]
 
-        assert await body(json={"event": "a", "n": 1, "more": 2}) == {"event": "a", "n": 1, "f": []}
-        assert await body(data={"event": "ä b", "n": "2"}) == {"event": "ä b", "n": 2, "f": []}
-        files = [("f", ("a.txt", b"text")), ("f", ("b.png", PNG, "image/png"))]
-        assert await body(data={"event": "x"}, files=files) == {
-            "event": "x",
-            "n": 0,
-            "f": ["text", f"data:image/png;base64,{base64.b64encode(PNG).decode()}"],
-        }
-        assert await body(content=b'{"event": "raw"}') == {"event": "raw", "n": 0, "f": []}
-        for content in (b"", b"no JSON", b"[1]"):
-            assert await body(content=content) == {"event": "", "n": 0, "f": []}
-        assert "not JSON" in await body(content=b"{", headers={"Content-Type": "application/json"})
-        assert "JSON object" in await body(content=b"[]", headers={"Content-Type": "application/json"})
-        assert "Too many files" in await body(files=[("f", ("a", b"x"))] * 11)
-        assert "is not UTF-8 text" in await body(files={"f": ("a.bin", b"\xff\0")})
-        assert "type mismatch" in await body(json={"event": 7})
+    assert await body(json={"event": "a", "n": 1, "more": 2}) == {"event": "a", "n": 1, "f": []}
+    assert await body(data={"event": "ä b", "n": "2"}) == {"event": "ä b", "n": 2, "f": []}
+    files = [("f", ("a.txt", b"text")), ("f", ("b.png", PNG, "image/png"))]
+    assert await body(data={"event": "x"}, files=files) == {
+        "event": "x",
+        "n": 0,
+        "f": ["text", f"data:image/png;base64,{base64.b64encode(PNG).decode()}"],
+    }
+    assert await body(content=b'{"event": "raw"}') == {"event": "raw", "n": 0, "f": []}
+    for content in (b"", b"no JSON", b"[1]"):
+        assert await body(content=content) == {"event": "", "n": 0, "f": []}
+    assert "not JSON" in await body(content=b"{", headers={"Content-Type": "application/json"})
+    assert "JSON object" in await body(content=b"[]", headers={"Content-Type": "application/json"})
+    assert "Too many files" in await body(files=[("f", ("a", b"x"))] * 11)
+    assert "is not UTF-8 text" in await body(files={"f": ("a.bin", b"\xff\0")})
+    assert "type mismatch" in await body(json={"event": 7})
 
 
-async def test_secrets_of_the_caller_are_hidden_from_the_canvas(tmp_path: Path) -> None:
+async def test_secrets_of_the_caller_are_hidden_from_the_canvas(server: AppServer) -> None:
     headers: dict[str, Any] = {"properties": {"X-Token": {}, "x-event": {}, "Authorization": {}}}
     security = {"auth_type": "token", "token": {"token_header": "X-Token", "token_value": "geheim"}}
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(hook("{begin@headers}", security=security, schema={"headers": headers}))
-        sent = {"x-token": "geheim", "X-Event": "push", "Authorization": "Bearer geheim", "Cookie": "a=geheim"}
-        answer = await call(server, agent_id, headers=sent)
-        assert json.loads(answer.json()["message"]) == {"X-Token": "", "x-event": "push", "Authorization": ""}
-        trace = await call(server, agent_id, path=f"/agents/{agent_id}/webhook/test", headers=sent)
-        assert trace.status_code == 401
-        data = await server.client.post(
-            f"/agents/{agent_id}/webhook/test", json={}, headers={"X-Token": "geheim", "X-Event": "push"}
-        )
-        assert data.status_code == 200
-        test_id = (await server.client.get(f"/agents/{agent_id}/webhook/logs?since_ts=1")).json()["data"]["webhook_id"]
-        path = f"/agents/{agent_id}/webhook/logs?since_ts=1&webhook_id={test_id}"
-        events = (await server.client.get(path)).text
-        assert '"x-event":"push"' in events
-        assert "geheim" not in events
-        assert server.key not in events
+    agent_id = await server.agent(hook("{begin@headers}", security=security, schema={"headers": headers}))
+    sent = {"x-token": "geheim", "X-Event": "push", "Authorization": "Bearer geheim", "Cookie": "a=geheim"}
+    answer = await call(server, agent_id, headers=sent)
+    assert json.loads(answer.json()["message"]) == {"X-Token": "", "x-event": "push", "Authorization": ""}
+    assert (await call(server, agent_id, path=f"/agents/{agent_id}/webhook/test", headers=sent)).status_code == 401
+    data = await server.client.post(
+        f"/agents/{agent_id}/webhook/test", json={}, headers={"X-Token": "geheim", "X-Event": "push"}
+    )
+    assert data.status_code == 200
+    test_id = (await server.get(f"/agents/{agent_id}/webhook/logs?since_ts=1"))["data"]["webhook_id"]
+    events = (await server.client.get(f"/agents/{agent_id}/webhook/logs?since_ts=1&webhook_id={test_id}")).text
+    assert '"x-event":"push"' in events
+    assert "geheim" not in events
+    assert server.key not in events
 
 
 REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
@@ -167,19 +154,18 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
-async def test_invalid_calls_are_refused_before_anything_runs(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        for number, (params, values, message) in enumerate(REFUSED):
-            agent_id = await server.agent(hook(**params), f"A{number}")
-            answer = await call(server, agent_id, **values)
-            assert (answer.status_code, list(answer.json()), answer.json()["code"]) == (400, ["code", "message"], 400)
-            assert message in answer.json()["message"], answer.json()
-            assert (await server.client.get(f"/agents/{agent_id}/sessions")).json()["total"] == 0
-        other = await server.agent(FORM, "No webhook")
-        flow = await server.agent(hook(), "Flow", canvas_category="dataflow_canvas")
-        for agent_id, message in ((other, "has no webhook"), (flow, "data flow"), (MISSING, "Webhook not found")):
-            answer = await call(server, agent_id)
-            assert (answer.status_code, message in answer.json()["message"]) == (400, True)
+async def test_invalid_calls_are_refused_before_anything_runs(server: AppServer) -> None:
+    for number, (params, values, message) in enumerate(REFUSED):
+        agent_id = await server.agent(hook(**params), f"A{number}")
+        answer = await call(server, agent_id, **values)
+        assert (answer.status_code, list(answer.json()), answer.json()["code"]) == (400, ["code", "message"], 400)
+        assert message in answer.json()["message"], answer.json()
+        assert (await server.get(f"/agents/{agent_id}/sessions"))["total"] == 0
+    other = await server.agent(FORM, "No webhook")
+    flow = await server.agent(hook(), "Flow", canvas_category="dataflow_canvas")
+    for agent_id, message in ((other, "has no webhook"), (flow, "data flow"), (MISSING, "Webhook not found")):
+        answer = await call(server, agent_id)
+        assert (answer.status_code, message in answer.json()["message"]) == (400, True)
 
 
 async def test_a_trusted_proxy_sets_the_address_of_the_caller(tmp_path: Path) -> None:
@@ -190,33 +176,15 @@ async def test_a_trusted_proxy_sets_the_address_of_the_caller(tmp_path: Path) ->
         assert (await call(server, agent_id, headers=spoofed)).status_code == 400
 
 
-async def test_forged_tokens_are_refused(tmp_path: Path) -> None:
-    secret = "s" * 32
-    settings = {"auth_type": "jwt", "jwt": {"secret": secret, "required_claims": ["role"]}}
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(hook(security=settings))
-        good = jwt.encode({"role": "admin", "exp": 9_999_999_999}, secret, algorithm="HS256")
-        assert (await call(server, agent_id, headers={"Authorization": f"Bearer {good}"})).status_code == 200
-        for token in (
-            jwt.encode({"role": "admin"}, "", algorithm="none"),
-            jwt.encode({"role": "admin"}, "t" * 32, algorithm="HS256"),
-            good[:-2],
-            server.key,
-        ):
-            answer = await call(server, agent_id, headers={"Authorization": f"Bearer {token}"})
-            assert answer.json() == {"code": 400, "message": "The call is not authenticated."}
-
-
-async def test_servers_with_one_database_share_the_rate_limit(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(hook(security={**OPEN, "rate_limit": {"limit": 2, "per": "hour"}}))
-        second = httpx.ASGITransport(make_app(server.app_state))
-        async with httpx.AsyncClient(transport=second, base_url="http://other") as other:
-            assert (await call(server, agent_id)).status_code == 200
-            path = f"/api/v1/agents/{agent_id}/webhook"
-            assert (await other.post(path, json={"event": "x"})).status_code == 200
-            answer = await other.post(path, json={"event": "x"})
-        assert (answer.status_code, "Too many calls" in answer.json()["message"]) == (400, True)
+async def test_servers_with_one_database_share_the_rate_limit(server: AppServer) -> None:
+    agent_id = await server.agent(hook(security={**OPEN, "rate_limit": {"limit": 2, "per": "hour"}}))
+    second = httpx.ASGITransport(make_app(server.app_state))
+    async with httpx.AsyncClient(transport=second, base_url="http://other") as other:
+        assert (await call(server, agent_id)).status_code == 200
+        path = f"/api/v1/agents/{agent_id}/webhook"
+        assert (await other.post(path, json={"event": "x"})).status_code == 200
+        answer = await other.post(path, json={"event": "x"})
+    assert (answer.status_code, "Too many calls" in answer.json()["message"]) == (400, True)
 
 
 def signed(body: bytes, secret: str = "geheim") -> dict[str, Any]:
@@ -230,207 +198,176 @@ def signed(body: bytes, secret: str = "geheim") -> dict[str, Any]:
 SIGNED = {"auth_type": "hmac", "hmac": {"secret": "geheim"}}
 
 
-async def test_a_signed_body_is_accepted_once(tmp_path: Path) -> None:
+async def test_a_signed_body_is_accepted_once(server: AppServer) -> None:
     headers: dict[str, Any] = {"properties": {"X-Hub-Signature-256": {}}}
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(
-            hook("{begin@body.event}{begin@headers}", security=SIGNED, schema={**BODY, "headers": headers})
-        )
-        first = signed(b'{"event": "push"}')
-        answer = await call(server, agent_id, **first)
-        assert (answer.status_code, answer.json()["message"]) == (200, 'push{"X-Hub-Signature-256": ""}')
-        second = httpx.ASGITransport(make_app(server.app_state))
-        async with httpx.AsyncClient(transport=second, base_url="http://other") as other:
-            repeated = await other.post(f"/api/v1/agents/{agent_id}/webhook?more=1", **first)
-        assert (repeated.status_code, "received before" in repeated.json()["message"]) == (400, True)
-        assert (await call(server, agent_id, **signed(b'{"event": "tag"}'))).status_code == 200
-        copy = await server.agent(hook(security=SIGNED), "Copy")
-        assert (await call(server, copy, **first)).status_code == 200, "each webhook remembers its own calls"
-        assert (await server.client.get(f"/agents/{agent_id}/sessions")).json()["total"] == 2
-
-
-async def test_bodies_without_the_right_signature_are_not_parsed(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        security = {**SIGNED, "max_body_size": "1kb", "rate_limit": {"limit": 1, "per": "hour"}}
-        agent_id = await server.agent(hook(security=security))
-        unauthenticated: list[dict[str, Any]] = [
-            {"json": {"event": "push"}},
-            {**signed(b"{"), "content": b"{ "},
-            signed(b'{"event": "push"}', "other"),
-            {"files": {"f": ("a.txt", b"text")}, "headers": {"X-Hub-Signature-256": f"sha256={'0' * 64}"}},
-        ]
-        for values in unauthenticated:
-            answer = await call(server, agent_id, **values)
-            assert answer.json() == {"code": 400, "message": "The call is not authenticated."}
-
-        async def pieces() -> Any:
-            for _ in range(100):
-                yield b"x" * 1000
-
-        large = await call(server, agent_id, content=pieces(), headers=signed(b"")["headers"])
-        assert "larger than 1,024" in large.json()["message"]
-        good = signed(b'{"event": "push"}')
-        assert (await call(server, agent_id, **good)).status_code == 200, "refused calls did not count"
-        late = signed(b'{"event": "tag"}')
-        for _ in range(2):
-            assert "Too many calls" in (await call(server, agent_id, **late)).json()["message"], "it may try again"
-
-
-async def test_a_signed_call_that_was_refused_may_be_repeated(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(hook(security=SIGNED))
-        for _ in range(2):
-            answer = await call(server, agent_id, **signed(b"{}"))
-            assert answer.json()["message"] == "body missing required field: event"
-        for _ in range(2):
-            tested = await server.client.post(f"/agents/{agent_id}/webhook/test", **signed(b'{"event": "x"}'))
-            assert tested.status_code == 200, "the owner may repeat a test"
-        answer = await call(server, agent_id, **signed(b'{"event": "x"}'))
-        assert "received before" in answer.json()["message"], "anyone who has seen the test may not"
-        unsigned = await server.client.post(f"/agents/{agent_id}/webhook/test", json={"event": "x"})
-        assert unsigned.json()["message"] == "The call is not authenticated."
-
-
-async def test_signed_forms_and_files_are_read(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(hook("{begin@body}", security=SIGNED))
-        sent_bodies: list[dict[str, Any]] = [
-            {"data": {"event": "a b"}},
-            {"files": {"f": ("a.txt", b"text")}, "data": {"event": "a b"}},
-        ]
-        for values in sent_bodies:
-            request = httpx.Request("POST", "http://x", **values)
-            body = request.read()
-            sent: dict[str, Any] = {**signed(body)["headers"], "Content-Type": request.headers["Content-Type"]}
-            answer = await call(server, agent_id, content=body, headers=sent)
-            assert json.loads(answer.json()["message"])["event"] == "a b"
-
-
-async def test_a_token_for_one_call_is_accepted_once(tmp_path: Path) -> None:
-    secret = "s" * 32
-    settings = {"auth_type": "jwt", "jwt": {"secret": secret, "single_use": True}}
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(hook(security=settings))
-
-        async def send(token_id: str) -> str:
-            token = jwt.encode({"jti": token_id, "exp": 9_999_999_999}, secret, algorithm="HS256")
-            return (await call(server, agent_id, headers={"Authorization": f"Bearer {token}"})).json()["message"]
-
-        assert [await send("a"), await send("b")] == ["push {}"] * 2
-        assert "received before" in await send("a")
-
-
-async def test_calls_without_the_secret_do_not_count(tmp_path: Path) -> None:
-    rate = {"rate_limit": {"limit": 1, "per": "hour"}}
-    kinds: list[dict[str, Any]] = [
-        {"auth_type": "token", "token": {"token_header": "X-Token", "token_value": "v"}},
-        {"auth_type": "basic", "basic_auth": {"username": "u", "password": "v"}},
-        {"auth_type": "jwt", "jwt": {"secret": "s" * 32}},
-    ]
-    async with start_app(tmp_path) as server:
-        for kind in kinds:
-            agent_id = await server.agent(hook(security={**kind, **rate}), kind["auth_type"])
-            for _ in range(2):
-                assert (await call(server, agent_id)).json()["message"] == "The call is not authenticated."
-
-
-async def test_only_the_owner_sees_reasons_of_failures(tmp_path: Path) -> None:
-    begin = {"mode": "Webhook", "security": OPEN, "execution_mode": "Streaming"}
-    failing = canvas(
-        ("begin", "Begin", begin, ["LLM:0"]),
-        ("LLM:0", "LLM", {"llm_id": "m", "prompts": [{"role": "user", "content": "Hi"}]}, ["Message:0"]),
-        ("Message:0", "Message", {"content": ["{LLM:0@content}"]}, []),
+    agent_id = await server.agent(
+        hook("{begin@body.event}{begin@headers}", security=SIGNED, schema={**BODY, "headers": headers})
     )
+    first = signed(b'{"event": "push"}')
+    answer = await call(server, agent_id, **first)
+    assert (answer.status_code, answer.json()["message"]) == (200, 'push{"X-Hub-Signature-256": ""}')
+    second = httpx.ASGITransport(make_app(server.app_state))
+    async with httpx.AsyncClient(transport=second, base_url="http://other") as other:
+        repeated = await other.post(f"/api/v1/agents/{agent_id}/webhook?more=1", **first)
+    assert (repeated.status_code, "received before" in repeated.json()["message"]) == (400, True)
+    assert (await call(server, agent_id, **signed(b'{"event": "tag"}'))).status_code == 200
+    copy = await server.agent(hook(security=SIGNED), "Copy")
+    assert (await call(server, copy, **first)).status_code == 200, "each webhook remembers its own calls"
+    assert (await server.get(f"/agents/{agent_id}/sessions"))["total"] == 2
+
+
+async def test_bodies_without_the_right_signature_are_not_parsed(server: AppServer) -> None:
+    security = {**SIGNED, "max_body_size": "1kb", "rate_limit": {"limit": 1, "per": "hour"}}
+    agent_id = await server.agent(hook(security=security))
+    unauthenticated: list[dict[str, Any]] = [
+        {"json": {"event": "push"}},
+        {**signed(b"{"), "content": b"{ "},
+        signed(b'{"event": "push"}', "other"),
+        {"files": {"f": ("a.txt", b"text")}, "headers": {"X-Hub-Signature-256": f"sha256={'0' * 64}"}},
+    ]
+    for values in unauthenticated:
+        answer = await call(server, agent_id, **values)
+        assert answer.json() == {"code": 400, "message": "The call is not authenticated."}
+
+    async def pieces() -> Any:
+        for _ in range(100):
+            yield b"x" * 1000
+
+    large = await call(server, agent_id, content=pieces(), headers=signed(b"")["headers"])
+    assert "larger than 1,024" in large.json()["message"]
+    good = signed(b'{"event": "push"}')
+    assert (await call(server, agent_id, **good)).status_code == 200, "refused calls did not count"
+    late = signed(b'{"event": "tag"}')
+    for _ in range(2):
+        assert "Too many calls" in (await call(server, agent_id, **late)).json()["message"], "it may try again"
+
+
+async def test_a_signed_call_that_was_refused_may_be_repeated(server: AppServer) -> None:
+    agent_id = await server.agent(hook(security=SIGNED))
+    for _ in range(2):
+        answer = await call(server, agent_id, **signed(b"{}"))
+        assert answer.json()["message"] == "body missing required field: event"
+    for _ in range(2):
+        tested = await server.client.post(f"/agents/{agent_id}/webhook/test", **signed(b'{"event": "x"}'))
+        assert tested.status_code == 200, "the owner may repeat a test"
+    answer = await call(server, agent_id, **signed(b'{"event": "x"}'))
+    assert "received before" in answer.json()["message"], "anyone who has seen the test may not"
+    unsigned = await server.client.post(f"/agents/{agent_id}/webhook/test", json={"event": "x"})
+    assert unsigned.json()["message"] == "The call is not authenticated."
+
+
+async def test_signed_bodies_of_every_kind_are_read_once(server: AppServer) -> None:
+    agent_id = await server.agent(hook("{begin@body}", security=SIGNED))
+    sent_bodies: list[dict[str, Any]] = [
+        {"data": {"event": "a b"}},
+        {"files": {"f": ("a.txt", b"text")}, "data": {"event": "a b"}},
+    ]
+    for values in sent_bodies:
+        request = httpx.Request("POST", "http://x", **values)
+        body = request.read()
+        sent: dict[str, Any] = {**signed(body)["headers"], "Content-Type": request.headers["Content-Type"]}
+        answer = await call(server, agent_id, content=body, headers=sent)
+        assert json.loads(answer.json()["message"])["event"] == "a b"
+    secret = "s" * 32
+    agent_id = await server.agent(hook(security={"auth_type": "jwt", "jwt": {"secret": secret, "single_use": True}}))
+
+    async def send(token_id: str) -> str:
+        token = jwt.encode({"jti": token_id, "exp": 9_999_999_999}, secret, algorithm="HS256")
+        return (await call(server, agent_id, headers={"Authorization": f"Bearer {token}"})).json()["message"]
+
+    assert [await send("a"), await send("b")] == ["push {}"] * 2
+    assert "received before" in await send("a")
+
+
+async def test_only_the_owner_sees_reasons_of_failures(server: AppServer) -> None:
+    begin = {"mode": "Webhook", "security": OPEN, "execution_mode": "Streaming"}
+    failing = asks("Hi", begin)
     asking = canvas(
         ("begin", "Begin", begin, ["UserFillUp:0"]), ("UserFillUp:0", "UserFillUp", {"inputs": {"a": {}}}, [])
     )
     lost = canvas(("begin", "Begin", begin, ["Loop:0"]), ("Loop:0", "Loop", {"loop_variables": []}, []))
-    async with start_app(tmp_path, [Reply(error="key sk-123 is wrong")] * 9) as server:
-        for dsl, public, private in (
-            (failing, "The run failed. Its session is", "sk-123"),
-            (asking, "The run failed. Its session is", "which a webhook cannot answer"),
-            (lost, "its owner can see", "Loop has no body"),
-        ):
-            agent_id = await server.agent(dsl, private)
-            answer = await call(server, agent_id)
-            assert (answer.status_code, answer.json()["code"], public in answer.json()["message"]) == (400, 400, True)
-            assert private not in answer.text
-            tested = await server.client.post(f"/agents/{agent_id}/webhook/test", json={})
-            assert (tested.status_code, private in tested.json()["message"]) == (400, True)
+    server.model.replies += [Reply(error="key sk-123 is wrong")] * 9
+    for dsl, public, private in (
+        (failing, "The run failed. Its session is", "sk-123"),
+        (asking, "The run failed. Its session is", "which a webhook cannot answer"),
+        (lost, "its owner can see", "Loop has no body"),
+    ):
+        agent_id = await server.agent(dsl, private)
+        answer = await call(server, agent_id)
+        assert (answer.status_code, answer.json()["code"], public in answer.json()["message"]) == (400, 400, True)
+        assert private not in answer.text
+        tested = await server.client.post(f"/agents/{agent_id}/webhook/test", json={})
+        assert (tested.status_code, private in tested.json()["message"]) == (400, True)
 
 
-async def test_the_owner_follows_a_test(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(hook())
-        logs = f"/agents/{agent_id}/webhook/logs"
-        nothing = (await server.client.get(logs)).json()["data"]
-        assert list(nothing) == ["webhook_id", "events", "next_since_ts", "finished"]
-        since = nothing["next_since_ts"]
-        assert nothing == {"webhook_id": None, "events": [], "next_since_ts": since, "finished": False}
-        assert (await server.client.get(logs, params={"since_ts": since})).json()["data"] == nothing
-        await call(server, agent_id)
-        assert (await server.client.get(logs, params={"since_ts": since})).json()["data"] == nothing
-        path = f"/agents/{agent_id}/webhook/test"
-        assert (await server.client.post(path, json={"event": "push"})).json()["message"] == "push {}"
-        first = (await server.client.get(logs, params={"since_ts": since})).json()["data"]
-        assert (first["events"], first["finished"], first["next_since_ts"] > since) == ([], False, True)
-        query = {"since_ts": first["next_since_ts"], "webhook_id": first["webhook_id"]}
-        page = (await server.client.get(f"/webhook_trace/{agent_id}", params=query)).json()["data"]
-        names = [event["event"] for event in page["events"]]
-        assert (names[0], names[-1], page["finished"]) == ("workflow_started", "finished", True)
-        assert [next(iter(event)) for event in page["events"]] == ["ts"] * len(names)
-        assert (page["events"][-1]["success"], page["next_since_ts"]) == (True, page["events"][-1]["ts"])
-        query["since_ts"] = page["events"][2]["ts"]
-        rest = (await server.client.get(logs, params=query)).json()["data"]
-        assert rest["events"] == page["events"][3:]
-        later_us = int(page["next_since_ts"] * 1_000_000) + 1
-        tests = WebhookTests(server.app_state.database, "tenant", agent_id)
-        await tests.add(first["webhook_id"], [(later_us, '{"content":"\\ud83d"}')])
-        query["since_ts"] = page["next_since_ts"]
-        half = (await server.client.get(logs, params=query)).json()["data"]
-        assert half["events"] == [{"content": "\ud83d"}]
-        refused = await server.client.post(f"/webhook_test/{agent_id}", json={})
-        assert refused.json()["message"] == "body missing required field: event"
-        second = (await server.client.get(logs, params={"since_ts": page["next_since_ts"]})).json()["data"]
-        query = {"since_ts": 0, "webhook_id": second["webhook_id"]}
-        events = (await server.client.get(logs, params=query)).json()["data"]["events"]
-        assert [(e["event"], e.get("error_type"), e.get("success")) for e in events] == [
-            ("error", "RequestError", None),
-            ("finished", None, False),
-        ]
-        unknown = (await server.client.get(logs, params={"since_ts": 1, "webhook_id": MISSING})).json()["data"]
-        assert (unknown["events"], unknown["finished"]) == ([], True)
-        for odd in ("x", "nan", "-1", "1e99"):
-            assert (await server.client.get(logs, params={"since_ts": odd})).json()["code"] == 101
-        theirs = {"Authorization": await KeyRepository(server.app_state.database).create("other", 1)}
-        assert (await server.client.get(logs, params=query, headers=theirs)).json()["code"] == 103
-        assert (await server.client.post(path, json={"event": "x"}, headers=theirs)).json()["code"] == 103
-        assert (await server.client.delete(f"/agents/{agent_id}")).json()["data"] is True
-        assert (await call(server, agent_id)).status_code == 400
+async def test_the_owner_follows_a_test(server: AppServer) -> None:
+    agent_id = await server.agent(hook())
+    logs = f"/agents/{agent_id}/webhook/logs"
+    nothing = (await server.get(logs))["data"]
+    assert list(nothing) == ["webhook_id", "events", "next_since_ts", "finished"]
+    since = nothing["next_since_ts"]
+    assert nothing == {"webhook_id": None, "events": [], "next_since_ts": since, "finished": False}
+    assert (await server.get(logs, params={"since_ts": since}))["data"] == nothing
+    await call(server, agent_id)
+    assert (await server.get(logs, params={"since_ts": since}))["data"] == nothing
+    path = f"/agents/{agent_id}/webhook/test"
+    assert (await server.post(path, {"event": "push"}))["message"] == "push {}"
+    first = (await server.get(logs, params={"since_ts": since}))["data"]
+    assert (first["events"], first["finished"], first["next_since_ts"] > since) == ([], False, True)
+    query = {"since_ts": first["next_since_ts"], "webhook_id": first["webhook_id"]}
+    page = (await server.get(f"/webhook_trace/{agent_id}", params=query))["data"]
+    names = [event["event"] for event in page["events"]]
+    assert (names[0], names[-1], page["finished"]) == ("workflow_started", "finished", True)
+    assert [next(iter(event)) for event in page["events"]] == ["ts"] * len(names)
+    assert (page["events"][-1]["success"], page["next_since_ts"]) == (True, page["events"][-1]["ts"])
+    query["since_ts"] = page["events"][2]["ts"]
+    assert (await server.get(logs, params=query))["data"]["events"] == page["events"][3:]
+    later_us = int(page["next_since_ts"] * 1_000_000) + 1
+    tests = WebhookTests(server.app_state.database, server.tenant, agent_id)
+    await tests.add(first["webhook_id"], [(later_us, '{"content":"\\ud83d"}')])
+    query["since_ts"] = page["next_since_ts"]
+    assert (await server.get(logs, params=query))["data"]["events"] == [{"content": "\ud83d"}]
+    refused = await server.client.post(f"/webhook_test/{agent_id}", json={})
+    assert refused.json()["message"] == "body missing required field: event"
+    second = (await server.get(logs, params={"since_ts": page["next_since_ts"]}))["data"]
+    query = {"since_ts": 0, "webhook_id": second["webhook_id"]}
+    events = (await server.get(logs, params=query))["data"]["events"]
+    assert [(e["event"], e.get("error_type"), e.get("success")) for e in events] == [
+        ("error", "RequestError", None),
+        ("finished", None, False),
+    ]
+    unknown = (await server.get(logs, params={"since_ts": 1, "webhook_id": MISSING}))["data"]
+    assert (unknown["events"], unknown["finished"]) == ([], True)
+    for odd in ("x", "nan", "-1", "1e99"):
+        assert (await server.get(logs, params={"since_ts": odd}))["code"] == 101
+    theirs = {"Authorization": await server.new_key("other")}
+    assert (await server.get(logs, params=query, headers=theirs))["code"] == 103
+    assert (await server.post(path, {"event": "x"}, headers=theirs))["code"] == 103
+    assert (await server.delete(f"/agents/{agent_id}"))["data"] is True
+    assert (await call(server, agent_id)).status_code == 400
 
 
-async def test_an_address_in_a_payload_cannot_reach_internal_servers(tmp_path: Path) -> None:
+async def test_an_address_in_a_payload_cannot_reach_internal_servers(server: AppServer) -> None:
     begin = {"mode": "Webhook", "security": OPEN, "schema": BODY, "execution_mode": "Streaming"}
     fetching = canvas(
         ("begin", "Begin", begin, ["Invoke:0"]),
         ("Invoke:0", "Invoke", {"url": "{begin@body.event}", "method": "get"}, ["Message:0"]),
         ("Message:0", "Message", {"content": ["{Invoke:0@result}"]}, []),
     )
-    async with start_app(tmp_path) as server:
-        agent_id = await server.agent(fetching)
-        http = GuardedHttpClient(HttpSettings())
-        app_state = replace(server.app_state, services=replace(server.app_state.services, http=http))
-        transport = httpx.ASGITransport(make_app(app_state))
-        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
-            for url in (
-                f"{server.url}/health",
-                "http://169.254.169.254/",
-                "http://[::ffff:127.0.0.1]/",
-                "file:///etc/passwd",
-            ):
-                answer = await client.post(f"/api/v1/agents/{agent_id}/webhook", json={"event": url})
-                assert (answer.status_code, answer.json()["message"].partition(".")[0]) == (400, "The run failed"), url
-        await http.aclose()
+    agent_id = await server.agent(fetching)
+    http = GuardedHttpClient(HttpSettings())
+    app_state = replace(server.app_state, services=replace(server.app_state.services, http=http))
+    transport = httpx.ASGITransport(make_app(app_state))
+    async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+        for url in (
+            f"{server.url}/health",
+            "http://169.254.169.254/",
+            "http://[::ffff:127.0.0.1]/",
+            "file:///etc/passwd",
+        ):
+            answer = await client.post(f"/api/v1/agents/{agent_id}/webhook", json={"event": url})
+            assert (answer.status_code, answer.json()["message"].partition(".")[0]) == (400, "The run failed"), url
+    await http.aclose()
 
 
 PAGE = (ROOT / "docs" / "webhooks.md").read_text("utf-8")
@@ -442,18 +379,17 @@ COMMANDS = [
 
 
 @pytest.mark.slow
-async def test_the_commands_work(tmp_path: Path) -> None:
+async def test_the_commands_work(server: AppServer) -> None:
     commands = re.sub(r"^export KEY=.*\n", "", "\n".join(COMMANDS), flags=re.MULTILINE)
-    async with start_app(tmp_path) as server:
-        environment = {**os.environ, "URL": f"{server.url}/api/v1", "KEY": server.key, "NO_PROXY": "*"}
-        process = await asyncio.create_subprocess_exec(
-            *("bash", "-c", f"set -euo pipefail\n{commands.replace('curl ', 'curl -sS --fail-with-body ')}"),
-            cwd=ROOT,
-            env=environment,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        output, errors = await asyncio.wait_for(process.communicate(), 60)
+    environment = {**os.environ, "URL": f"{server.url}/api/v1", "KEY": server.key, "NO_PROXY": "*"}
+    process = await asyncio.create_subprocess_exec(
+        *("bash", "-c", f"set -euo pipefail\n{commands.replace('curl ', 'curl -sS --fail-with-body ')}"),
+        cwd=ROOT,
+        env=environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0, output + errors
     assert '"message":"Order 17: Where is it?"' in output.decode(), "the call is answered"
     assert '"finished":true' in output.decode(), "the log shows the test to its end"
