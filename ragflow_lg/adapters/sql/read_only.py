@@ -38,7 +38,7 @@ _TSQL_COMMANDS = _words(
 """T-SQL needs nothing between two statements, so that a second one could stand where an alias can."""
 _EXPLAIN = re.compile(
     r"(?:EXPLAIN|DESCRIBE|DESC)\b(?:\s|\((?!\s*(?:SELECT|WITH|VALUES|TABLE|\()\b)[^()]*\)"
-    r"|(?:ANALY[SZ]E|VERBOSE|EXTENDED|PARTITIONS|QUERY|PLAN|FORMAT\s*=?\s*\w+)\b)*",
+    r"|(?:ANALY[SZ]E|VERBOSE|EXTENDED|PARTITIONS|QUERY|PLAN|FORMAT(?:\s*=)?\s*\w+)\b)*",
     re.IGNORECASE,
 )
 _TABLE = re.compile(r"[\w.$\"`]+(?:\s+[\w%\"'`]+)?")
