@@ -22,7 +22,6 @@ PROGRAMS = {
     "fuzz-canvases": "canvas_fuzz",
     "langgraph-versions": "langgraph_versions",
     "noisy": "noisy",
-    "shown": "shown_runs",
     "templates": "templates tests/fixtures/canvas",
     "workers": "workers",
 }

@@ -1,4 +1,4 @@
-"""Check, compile and run random and damaged canvases: ``python -m tests.campaigns fuzz-canvases [COUNT] [SEED]``.
+"""Check, compile and run damaged canvases: ``python -m tests.campaigns fuzz-canvases [COUNT] [SEED]``.
 
 They are played in a process with 1 GB of memory. A crash, an exception without a stable code, and 5 s in which the
 process does nothing else are problems; the process is then started again with the next canvas.
@@ -26,7 +26,6 @@ from tests.fakes.services import fake_services
 from tests.harness.corpus import AnyKnowledge, DemoModels, EmptyHttp
 from tests.harness.damaged_canvases import JUNK, damage, inflate, read_documents
 from tests.harness.memory_limit import limit_memory
-from tests.harness.random_canvases import RandomCanvas
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 5.0
@@ -37,10 +36,9 @@ _BEAT_S = 0.5
 
 
 def build(number: int, seed: int, documents: list[Any]) -> Any:
-    """Return a canvas by its number: a random one, or one of the tests' that is damaged, blown up, or both."""
+    """Return a canvas by its number: one of the tests', which is damaged, blown up, or both."""
     chance = random.Random(f"{seed} {number}")
-    is_random = chance.random() < 0.2
-    document = RandomCanvas(number).case("fuzz")["dsl"] if is_random else chance.choice(documents)
+    document = chance.choice(documents)
     if chance.random() < 0.6:
         document = damage(document, chance)
     return inflate(document, chance) if chance.random() < 0.6 else document

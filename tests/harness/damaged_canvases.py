@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ragflow_lg.server.assembly.canvas_files import canvas_files
+from tests.harness.cases import read_cases
 from tests.harness.corpus import find_canvases
 
 ROOT = Path(__file__).parents[2]
@@ -43,8 +44,8 @@ def read_documents() -> list[Any]:
             documents.append(json.loads(path.read_text(encoding="utf-8")))
         except ValueError:
             continue
-    cases = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((FIXTURES / "conformance").glob("*.json"))]
-    return documents + [case["dsl"] for case in cases]
+    folders = (FIXTURES / "conformance", FIXTURES / "random_canvases")
+    return documents + [case.data["dsl"] for folder in folders for case in read_cases(folder)]
 
 
 def entries_of(value: Any) -> list[tuple[Any, Any]]:

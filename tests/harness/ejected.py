@@ -19,7 +19,6 @@ from ragflow_lg.dsl_compiler.passes.bind_components import EDITOR_KEYS
 from ragflow_lg.ejected import Canvas
 from ragflow_lg.server.assembly.ejection import write_files
 from tests.harness.corpus import complete_params
-from tests.harness.random_canvases import RandomCanvas
 
 
 def load_package(package: EjectedPackage, folder: Path) -> Canvas:
@@ -89,8 +88,3 @@ def _first_difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> st
 def judge_file(path: Path) -> Verdict:
     """Eject and compare the canvas in a file."""
     return judge(path.name, complete_params(json.loads(path.read_bytes())))
-
-
-def judge_random(seed: int) -> Verdict:
-    """Eject and compare a random canvas."""
-    return judge(f"random {seed}", RandomCanvas(seed).case("")["dsl"])

@@ -12,7 +12,8 @@ from ragflow_lg.dsl_compiler import inspect_canvas
 from ragflow_lg.dsl_compiler.eject import EjectedPackage, eject_canvas
 from tests.conftest import FIXTURES
 from tests.fakes.canvas import canvas, node
-from tests.harness.ejected import judge_file, judge_random, load_package
+from tests.harness.cases import Case, read_cases
+from tests.harness.ejected import judge, judge_file, load_package
 from tests.harness.rows import each_row
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.json"))
@@ -31,9 +32,9 @@ def test_a_package_has_the_plan_of_its_canvas(path: Path) -> None:
     assert verdict.state == "equal", verdict.text
 
 
-@each_row("seed", range(25))
-def test_packages_of_random_canvases_have_their_plans(seed: int) -> None:
-    verdict = judge_random(seed)
+@each_row("case", list(read_cases(FIXTURES / "random_canvases"))[::2])
+def test_packages_of_random_canvases_have_their_plans(case: Case) -> None:
+    verdict = judge(case.id, case.data["dsl"])
     assert verdict.state == "equal", verdict.text
 
 
