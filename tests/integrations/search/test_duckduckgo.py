@@ -37,25 +37,17 @@ FOUND = [
     {"title": "Laos & more", "href": "http://e/laos?a=1", "body": "A land."},
     {"title": "Plain", "href": "https://e/plain", "body": "Direct."},
 ]
-NEWS = {
+NEWS: dict[str, Any] = {
     "results": [
         {
-            "date": 1700000000,
-            "title": "Flood &amp; rain",
-            "url": "http://n/1",
-            "excerpt": "The <b>Mekong</b> rises.",
-            "image": "http://n/1.png",
-            "source": "Times",
+            **{"date": 1700000000, "title": "Flood &amp; rain", "url": "http://n/1", "source": "Times"},
+            **{"excerpt": "The <b>Mekong</b> rises.", "image": "http://n/1.png"},
         }
     ]
 }
 NEWS_ROW = {
-    "date": "2023-11-14T22:13:20+00:00",
-    "title": "Flood & rain",
-    "body": "The Mekong rises.",
-    "url": "http://n/1",
-    "image": "http://n/1.png",
-    "source": "Times",
+    **{"date": "2023-11-14T22:13:20+00:00", "title": "Flood & rain", "body": "The Mekong rises."},
+    **{"url": "http://n/1", "image": "http://n/1.png", "source": "Times"},
 }
 HOME = '<script>DDG.x();vqd="4-12345678";</script>'
 
@@ -80,15 +72,10 @@ async def test_a_redirect_is_followed() -> None:
 async def test_results_without_advertisements() -> None:
     result, _ = await search({}, page(ADS[0], LAOS, *ADS[1:], PLAIN))
     assert result.outputs["json"] == FOUND
-    assert (
-        "├── Title: Laos & more\n├── URL: http://e/laos?a=1\n└── Content:\nA land."
-        in (result.outputs["formalized_content"])
-    )
+    text = "├── Title: Laos & more\n├── URL: http://e/laos?a=1\n└── Content:\nA land."
+    assert text in result.outputs["formalized_content"]
     result, _ = await search({"top_n": 1}, page(ADS[0], LAOS, PLAIN))
     assert result.outputs["json"] == FOUND[:1]
-
-
-async def test_nothing_found() -> None:
     result, _ = await search({}, page('<div class="no-results">No results.</div>'))
     assert (result.error, result.outputs["formalized_content"], result.outputs["json"]) == (None, "", [])
 
@@ -146,11 +133,8 @@ async def test_the_channel_of_a_call_overrides_that_of_the_canvas() -> None:
         f"{base}/": HttpResponse(200, {}, HOME, ""),
         f"{base}/news.js": HttpResponse(200, {}, json.dumps(NEWS), ""),
     }
-    calls = [
-        tool_calls(
-            ("duckduckgo_search_0", {"query": "x"}), ("duckduckgo_search_0", {"query": "x", "channel": "general"})
-        )
-    ]
+    asked = ({"query": "x"}, {"query": "x", "channel": "general"})
+    calls = [tool_calls(*(("duckduckgo_search_0", arguments) for arguments in asked))]
     turn = await play_agent([*calls, Reply("ok")], {"tools": [tool]}, answers=answers)
     assert "Mekong" in turn.tool_results[0]
     assert "A land." in turn.tool_results[1]

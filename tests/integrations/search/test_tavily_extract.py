@@ -1,8 +1,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from ragflow_lg.integrations.search.tavily_extract import tavily_extract
 from ragflow_lg.services.http import HttpResponse
 from tests.fakes.agents import play_agent, tool_calls
@@ -36,7 +34,7 @@ async def test_the_request_on_the_wire() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("urls", "expected"),
     [
         ("http://e/1", ["http://e/1"]),

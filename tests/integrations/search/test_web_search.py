@@ -12,17 +12,11 @@ from tests.fakes.tools import run_search
 from tests.harness.rows import each_row
 from tests.integrations.search.cases import spec_of
 
+COUNTRY = {"source": {"description": "A country."}}
 ROWS: dict[str, list[dict[str, Any]]] = {
-    "TavilySearch": [
-        {"title": "Laos", "url": "http://e/laos", "content": "short", "raw_content": "long", "score": 0.9}
-    ],
+    "TavilySearch": [{"title": "Laos", "url": "http://e/laos", "content": "short", "raw_content": "long", "score": 1}],
     "Google": [
-        {
-            "title": "Laos",
-            "link": "http://e/laos",
-            "snippet": "short",
-            "about_this_result": {"source": {"description": "A country."}},
-        },
+        {"title": "Laos", "link": "http://e/laos", "snippet": "short", "about_this_result": COUNTRY},
         {"title": "Mekong", "link": "http://e/mekong", "snippet": "A river.", "about_this_result": {"source": None}},
     ],
     "GitHub": [

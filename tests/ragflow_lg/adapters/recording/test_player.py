@@ -307,19 +307,19 @@ async def stream_of(model: ChatModel, system: str = "") -> str:
     return "".join([delta.text async for delta in model.stream(ChatRequest(system, ()))])
 
 
-async def test_one_request_too_many_is_an_error(tmp_path: Path) -> None:
+async def test_requests_too_many_and_stopped_answers_are_errors(tmp_path: Path) -> None:
     model = model_of(player_of(tmp_path / "r", MODEL, chat_line("x", call="models.complete")))
     assert await model.complete(ChatRequest("", ())) == ChatAnswer("x")
     with pytest.raises(CassetteError, match=r"more often than recorded \(1\)"):
         await model.complete(ChatRequest("", ()))
-
-
-async def test_a_stopped_answer_ends_with_an_error(tmp_path: Path) -> None:
     model = model_of(player_of(tmp_path / "r", MODEL, chat_line("x", is_stopped=True)))
     stream = model.stream(ChatRequest("", ()))
     assert (await anext(stream)).text == "x"
     with pytest.raises(ServiceError, match="recording ends here"):
         await anext(stream)
+    request = {**EMPTY, "system": "the word is ***, keep it"}  # a secret that was removed
+    model = model_of(player_of(tmp_path / "r", MODEL, chat_line("x", request=request)))
+    assert await stream_of(model, "the word is abcdefgh, keep it") == "x"
 
 
 def test_a_model_that_was_not_recorded_is_an_error_in_strict_mode_only(tmp_path: Path) -> None:
@@ -328,12 +328,6 @@ def test_a_model_that_was_not_recorded_is_an_error_in_strict_mode_only(tmp_path:
     with pytest.raises(CassetteError, match=r"models.model 'other' was not recorded\. Recorded: models.model 'm'"):
         model_of(player, llm_id="other")
     assert model_of(player_of(tmp_path / "r", MODEL, is_loose=True), llm_id="other").context_tokens == 5
-
-
-async def test_a_secret_removed_from_the_recording_matches_any_text(tmp_path: Path) -> None:
-    request = {**EMPTY, "system": "the word is ***, keep it"}
-    model = model_of(player_of(tmp_path / "r", MODEL, chat_line("x", request=request)))
-    assert await stream_of(model, "the word is abcdefgh, keep it") == "x"
 
 
 async def test_many_equal_requests_take_linear_time(tmp_path: Path) -> None:

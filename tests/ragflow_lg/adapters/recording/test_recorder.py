@@ -15,12 +15,10 @@ from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from ragflow_lg.services.services import Caller
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolSettings
-from tests.fakes.agents import WIKI, page, tool_calls
 from tests.fakes.canvas import node
 from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.fakes.mcp_servers import FakeServer
 from tests.fakes.recordings import record
-from tests.fakes.regions import iteration, out
 from tests.fakes.services import OneModel, Reply, ScriptedHttp, ScriptedModel, fake_services
 
 SECRETS = {
@@ -56,30 +54,6 @@ async def test_a_stream_is_recorded_with_its_pieces(tmp_path: Path) -> None:
     (about,) = lines(file, "models.model")
     assert about.request == {"llm_id": "m@Test"}
     assert about.answer == {"context_tokens": 8192, "has_schemas": False, "has_tools": True, "has_vision": False}
-
-
-async def test_requests_of_tools_are_distinguished_from_those_of_their_agent(tmp_path: Path) -> None:
-    file = tmp_path / "r.jsonl"
-    agent = node("Agent", {"llm_id": "m@Test", "prompts": "{sys.query}", "tools": [WIKI], "cite": False}, ["out"])
-    model = ScriptedModel([tool_calls(("wikipedia_search_0", {"query": "Laos"})), Reply("done")])
-    http = ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane.")})
-    services = fake_services(models=OneModel(model), http=http, tools=ToolSettings({"wikipedia": "http://wiki.test"}))
-    run, _ = await record(file, {"a": agent, "out": SHOWN["out"]}, services)
-    assert run.answer == "done"
-    (http_line,) = lines(file, "http.send")
-    assert http_line.node.startswith("a-->")
-    assert http_line.position == "/0.0"
-    assert [line.node for line in lines(file, "models.stream")] == ["a", "a"]
-
-
-async def test_rounds_are_distinguished(tmp_path: Path) -> None:
-    file = tmp_path / "r.jsonl"
-    body = {"a": llm("{item}", ())}
-    begin = node("Begin", {"inputs": {"items": {"type": "object", "name": "i"}}}, ["it"])
-    components = {"begin": begin, **iteration(body, {"r": "a@content"}), **out("{it@r}")}
-    model = ScriptedModel([Reply("x", repeat=True)])
-    await record(file, components, fake_services(models=OneModel(model)), inputs={"items": {"value": [1, 2]}})
-    assert [line.position for line in lines(file, "models.complete")] == ["0", "1"]
 
 
 class Slow(ScriptedModel):

@@ -17,6 +17,7 @@ from ragflow_lg.adapters.sql.database_kinds import DatabaseKind
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.databases import DatabaseAccount, StatementResult
 from tests.fakes.databases import ask, execute, new_database, open_databases
+from tests.harness.rows import each_row
 
 ENDLESS = {
     "sqlite": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c",
@@ -159,13 +160,14 @@ async def test_one_text_is_one_statement_for_the_server(shop: DatabaseAccount, m
     assert result.error
 
 
-@pytest.mark.parametrize("mode", ["ORACLE", "ANSI", "MSSQL", "NO_BACKSLASH_ESCAPES"])
-async def test_quotes_mean_what_the_check_takes_them_for(mode: str, tmp_path: Path) -> None:
+@pytest.mark.slow
+async def test_quotes_mean_what_the_check_takes_them_for(tmp_path: Path) -> None:
     """In MariaDB, modes for other databases include ``ANSI_QUOTES``: there, the second quote ends a name."""
     with new_database("mariadb", tmp_path) as account:
-        databases = open_databases(account, options={"sql_mode": mode})
-        (result,) = await ask(databases, 'SELECT "x\\"; SELECT 2; -- " AS a')
-    assert (result.error, result.rows) == ("", [{"a": 'x"; SELECT 2; -- '}])
+        for mode in ("ORACLE", "ANSI", "MSSQL", "NO_BACKSLASH_ESCAPES"):
+            databases = open_databases(account, options={"sql_mode": mode})
+            (result,) = await ask(databases, 'SELECT "x\\"; SELECT 2; -- " AS a')
+            assert (result.error, result.rows) == ("", [{"a": 'x"; SELECT 2; -- '}]), mode
 
 
 async def test_connections_are_bounded_and_closed(shop: DatabaseAccount) -> None:
@@ -256,8 +258,8 @@ async def test_statements_that_have_run_keep_their_results_if_no_other_session_o
 GREETINGS = [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\1\0\0\0\n", b"\x05\0\0\0\nabc\0", b"\2\0\0\0\xff\xff"]
 
 
-@pytest.mark.parametrize("kind", ["mysql", "postgres"])
-@pytest.mark.parametrize("greeting", GREETINGS)
+@each_row("kind", ["mysql", "postgres"])
+@each_row("greeting", GREETINGS)
 async def test_another_server_at_the_address_is_reported(
     kind: str, greeting: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
