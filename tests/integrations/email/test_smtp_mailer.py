@@ -54,26 +54,6 @@ async def test_a_message_is_encrypted_and_sent_after_a_login(kind: Any) -> None:
     assert str(received.message["Message-ID"]).endswith("@example.com>")
 
 
-async def test_the_sender_of_the_settings_is_the_default() -> None:
-    async with smtp_server() as server:
-        await mailer(server).send("office", MailMessage("", "", ("ann@example.com",), (), "a", "b"))
-    assert str(server.received[0].message["From"]) == "Office <office@example.com>"
-
-
-async def test_several_recipients_get_one_message() -> None:
-    message = MailMessage(USER, "", ("a@example.com", "b@example.com"), ("c@example.com",), "s", "t")
-    async with smtp_server() as server:
-        server.refused = {"b@example.com": "550 no such user"}
-        delivery = await mailer(server).send("office", message)
-    (received,) = server.received
-    assert received.recipients == ["a@example.com", "c@example.com"]
-    assert (str(received.message["To"]), str(received.message["Cc"])) == (
-        "a@example.com, b@example.com",
-        "c@example.com",
-    )
-    assert delivery.refused == {"b@example.com": "550 no such user"}
-
-
 async def refused(server: SmtpServer, **options: Any) -> ServiceError:
     with pytest.raises(ServiceError) as caught:
         await mailer(server, **options).send("office", MESSAGE)

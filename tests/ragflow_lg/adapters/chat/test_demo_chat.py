@@ -89,8 +89,3 @@ def test_the_best_sentence_is_quoted_with_its_chunk_number() -> None:
 
 async def test_knowledge_in_the_system_prompt_is_quoted_in_the_answer() -> None:
     assert "27 days" in await answer_to(user_request("How many days?", knowledge_text(CHUNKS)))
-
-
-def test_the_question_may_contain_the_knowledge() -> None:
-    question = f"How many days?\n{knowledge_text(CHUNKS)}"
-    assert "27 days" in quote_answer(question, "", question)

@@ -11,7 +11,6 @@ from ragflow_lg.adapters.elasticsearch.text_query import (
     MAX_QUESTION_CHARS,
     build_text_query,
     extract_vocabulary_keywords,
-    is_mostly_chinese,
     remove_question_words,
 )
 from ragflow_lg.adapters.elasticsearch.tokenizers import (
@@ -235,11 +234,6 @@ def test_any_question_has_a_bounded_query() -> None:
 )
 def test_question_words_are_removed(text: str, expected: str) -> None:
     assert remove_question_words(text) == expected
-
-
-def test_short_texts_and_texts_with_few_latin_words_count_as_chinese() -> None:
-    texts = ("one two three", "one two three four", "检索 组件 ragflow 2024 v1.2", "检索 组件 with ragflow today")
-    assert [is_mostly_chinese(text) for text in texts] == [True, False, True, False]
 
 
 # Scores

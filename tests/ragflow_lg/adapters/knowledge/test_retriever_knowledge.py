@@ -21,7 +21,7 @@ from tests.fakes.retrievers import RICE, TEA, BadRetriever, ListRetriever, open_
 from tests.harness.rows import each_row
 
 WIKI = Dataset("wiki-id", "wiki")
-TEXTS, NUMBERS = st.text(max_size=20), st.integers() | st.floats()
+TEXTS = st.text(max_size=20)
 MAX_CHUNK_CHARS = MAX_CONTENT_CHARS + 20 * MAX_FIELD_CHARS + 100 * MAX_POSITIONS
 
 

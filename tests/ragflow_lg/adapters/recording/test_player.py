@@ -56,17 +56,6 @@ async def test_an_agent_with_tools_is_replayed_with_the_same_events(tmp_path: Pa
     assert (player.unused, player.problems) == (0, [])
 
 
-async def test_equal_requests_get_the_answers_in_order(tmp_path: Path) -> None:
-    file = tmp_path / "r.jsonl"
-    begin = node("Begin", {"inputs": {"items": {"type": "object", "name": "i"}}}, ["it"])
-    components = {"begin": begin, **iteration({"a": llm("same", ())}, {"r": "a@content"}), **out("{it@r}")}
-    inputs = {"items": {"value": [1, 2, 3]}}
-    run, events = await record(file, components, fakes(models=models(*map(Reply, "xyz"))), inputs=inputs)
-    again, replayed, _ = await replay(file, components, inputs=inputs)
-    assert run.answer == again.answer == '["x", "y", "z"]'
-    assert replayed == events
-
-
 class Racing:
     """A model whose first answers take longest."""
 

@@ -35,11 +35,6 @@ def test_empty_cells_stay_and_rows_fit_the_head() -> None:
     assert read_sheets("| a | b |\n| | 2 | 3 |\n| 4 |") == [Table("Table_1", "", ["a", "b"], [["", 2], [4, ""]])]
 
 
-def test_formulas_are_text() -> None:
-    book = openpyxl.load_workbook(io.BytesIO(write_xlsx("| =HYPERLINK(1) |\n| =1+1 |")))
-    assert [cell.data_type for column in book.worksheets[0].iter_cols() for cell in column] == ["s", "s"]
-
-
 def test_a_text_without_tables_becomes_a_cell() -> None:
     assert read("only text") == {"Data": [("Content",), ("only text",)]}
 
