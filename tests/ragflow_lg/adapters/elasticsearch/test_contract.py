@@ -20,8 +20,8 @@ from tests.harness.sample_chunks import chunk
 
 pytestmark = pytest.mark.slow
 
-WORDS = ["bicycle", "room", "laundry", "key", "label", "spring", "token", "heating", "winter", "stairs"]
-WORDS += ["洗衣房", "自行车", "钥匙", "楼梯", "地下室", "暖气"]
+ENGLISH = "bicycle room laundry key label spring token heating winter stairs"
+WORDS = [*ENGLISH.split(), "洗衣房", "自行车", "钥匙", "楼梯", "地下室", "暖气"]
 TOKENIZER = VocabularyTokenizer(WORDS)
 WEIGHTS = TermWeights(TOKENIZER)
 EMBEDDER = WordEmbedder()
