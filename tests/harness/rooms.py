@@ -25,8 +25,8 @@ class Plan(NamedTuple):
 
 
 LIMITS = {
-    "ragflow_lg": Plan(16, 9, 62),
-    "ragflow_lg.server": Plan(13, 8, 40),
+    "ragflow_lg": Plan(16, 8, 57),
+    "ragflow_lg.server": Plan(10, 6, 30),
     "ragflow_lg.checkpoints": Plan(12, 5, 34),
 }
 

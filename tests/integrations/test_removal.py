@@ -1,0 +1,54 @@
+"""Without the folder of an integration, everything else works, and `check` says what to install."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.base.extras import find_entry_points
+from ragflow_lg.component.integration import GROUP, find_integrations
+from tests.architecture.sources import FOLDERS, ROOT
+from tests.fakes.canvas import canvas, node
+
+pytestmark = pytest.mark.slow
+
+IMPORT_ALL = """
+import importlib, pkgutil, ragflow_lg
+from ragflow_lg.server.settings import Settings
+for module in pkgutil.walk_packages(ragflow_lg.__path__, "ragflow_lg."):
+    if not module.name.endswith(("__main__", ".langgraph_command")) and ".migrations" not in module.name:
+        importlib.import_module(module.name)
+print(*Settings.model_fields)
+"""
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with the packages in a folder."""
+    variables = {**os.environ, "PYTHONPATH": str(folder), "XDG_CONFIG_HOME": str(folder)}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=variables, timeout=250, check=False)
+
+
+@pytest.mark.parametrize("entry_point", find_entry_points(GROUP), ids=lambda entry_point: entry_point.name)
+def test_a_removed_folder_is_only_missed_where_it_is_used(entry_point: EntryPoint, tmp_path: Path) -> None:
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(tmp_path.joinpath(*entry_point.module.split(".")))
+    removed = find_integrations().integrations[entry_point.name]
+    imported = run(tmp_path, "-c", IMPORT_ALL)
+    assert imported.returncode == 0, imported.stderr
+    assert removed.sections.keys().isdisjoint(imported.stdout.split())
+    listed = run(tmp_path, "-m", "ragflow_lg", "--help").stdout.split()
+    assert removed.commands.keys().isdisjoint(listed)
+    answer = run(tmp_path, "-m", "ragflow_lg", "run", str(ROOT / "examples" / "loop.json"), "Hello", "--model", "demo")
+    assert answer.returncode == 0, answer.stderr
+    document = canvas({"a": node(next(iter(removed.components), "Unknown"))})
+    (tmp_path / "canvas.json").write_text(json.dumps(document))
+    checked = run(tmp_path, "-m", "ragflow_lg", "check", "canvas.json")
+    assert "component-unknown" in checked.stdout
+    assert f"[{','.join(entry_point.extras)}]" in checked.stdout
