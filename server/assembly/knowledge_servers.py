@@ -81,7 +81,7 @@ def open_knowledge_server(
     api = read_server_url(section.ragflow_url, "[knowledge] ragflow_url")
     if section.ragflow_url and (api is None or api.kind != "ragflow"):
         raise SettingsError("[knowledge] ragflow_url is not a RAGFlow URL: use ragflow+https://HOST.")
-    directory = _ragflow(api.address, section.ragflow_key(), http) if api is not None else None
+    directory = _ragflow(api.address, section.ragflow_api_key.read(), http) if api is not None else None
     return ElasticsearchKnowledge(
         Connection(ElasticsearchSettings(url.address, section.api_key.read()), http),
         datasets,

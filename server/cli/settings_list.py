@@ -125,7 +125,7 @@ def _read_texts(model: type[BaseModel]) -> Mapping[str, str]:
     """Return the documentation of each field, which stands below it."""
     texts: dict[str, str] = {}
     for part in reversed(model.__mro__):
-        if not part.__module__.startswith("ragflow_lg."):
+        if not part.__module__.startswith("ragflow_lg.") or part.__name__ == "Settings":  # it has no source
             continue
         tree = ast.parse(textwrap.dedent(inspect.getsource(part)))
         body = cast("ast.ClassDef", tree.body[0]).body

@@ -298,8 +298,8 @@ def _find_sections() -> dict[str, Any]:
 
 if TYPE_CHECKING:
     Settings = CoreSettings
-else:  # without a source: `ragflow-lg settings` reads the texts in the sources of the others
-    Settings = create_model("Settings", __base__=CoreSettings, __module__="ragflow_lg", **_find_sections())
+else:  # pickle finds it here
+    Settings = create_model("Settings", __base__=CoreSettings, __module__=__name__, **_find_sections())
 
 
 def _reveal(secrets: Mapping[str, Secret]) -> dict[str, str]:

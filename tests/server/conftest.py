@@ -21,6 +21,7 @@ from tests.harness.database_servers import NotInstalledError
 from tests.harness.shared_databases import database_server_url
 
 if TYPE_CHECKING:
+    from ragflow_lg.server.database.database import Database
     from tests.server.http.app_server import AppServer
 
 DRIVERS = {"postgresql": "psycopg", "mariadb": "asyncmy"}
@@ -55,6 +56,18 @@ async def create_database(kind: str) -> str:
         await connection.execute(text(f"CREATE DATABASE {name}"))
     await engine.dispose()
     return address.set(database=name).render_as_string(hide_password=False)
+
+
+@pytest.fixture
+async def database(database_url: str, tmp_path: Path) -> AsyncGenerator[Database]:
+    """Open an empty database of each kind."""
+    from ragflow_lg.server.database.database import open_database
+    from tests.server.http.app_server import copy_database
+
+    if database_url.startswith("sqlite"):
+        await copy_database(tmp_path)
+    async with open_database(database_url) as opened:
+        yield opened
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

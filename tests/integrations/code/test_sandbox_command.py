@@ -1,5 +1,3 @@
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -7,32 +5,22 @@ import httpx
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
-from tests.harness.loaded_python import python_command
 from tests.integrations.code.sandboxes import require_bubblewrap
-from tests.server.cli.command import ROOT, invoke
+from tests.server.cli.command import end, invoke, read_lines, start
 
 pytestmark = pytest.mark.slow
 
 
 def test_it_prints_its_url_runs_programs_and_ends(tmp_path: Path) -> None:
-    settings = tmp_path / "settings.toml"
+    settings = tmp_path / "s.toml"
     settings.write_text(f"[code]\nbubblewrap = {require_bubblewrap()!r}\napi_key = 'k'\n")
-    process = subprocess.Popen(
-        python_command("-m", "ragflow_lg", "sandbox", "serve", "--port", "0", "--settings", settings),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    assert process.stdout is not None
-    url = process.stdout.readline().strip()
+    process = start("sandbox", "serve", "--port", "0", "--settings", settings)
+    (url,) = read_lines(process, 1)
     body = {"code_b64": "ZGVmIG1haW4obik6IHJldHVybiBuICsgMQ==", "language": "python", "arguments": {"n": 1}}
     reply = httpx.post(f"{url}/run", json=body, headers={"Authorization": "Bearer k"}, timeout=20).json()
     assert (reply["status"], reply["result"]["value"]) == ("success", 2)
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=10)
-    assert process.returncode == 0
-    assert errors.startswith("Programs run in Bubblewrap (")
+    code, errors = end(process)
+    assert (code, errors[:26]) == (0, "Programs run in Bubblewrap")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Bubblewrap needs Linux")

@@ -1,28 +1,13 @@
 import json
+import re
 
-from ragflow_lg.dsl_compiler import convert_source
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ragflow_lg.integrations.language_server.canvas_text import BOM, MAX_CHARS, CanvasText
+from ragflow_lg.integrations.language_server.text_positions import TextPosition, TextPositions, Units
 from tests.harness.rows import each_row
 from tests.integrations.language_server.shop import CANVAS, TEXT, offset_of
-
-
-def test_components_have_their_place_name_and_region() -> None:
-    assert list(CANVAS.components)[:2] == ["begin", "Switch:Kind"]
-    label = CANVAS.components["StringTransform:Label"]
-    assert TEXT[label.key.start : label.key.end] == "StringTransform:Label"
-    assert (label.name, label.parent) == ("StringTransform", "Iteration:Lines")
-    assert CANVAS.titles["LLM:Order"] == "Read the order 🎉"
-    assert (CANVAS.base, CANVAS.version) == (("dsl",), 1)
-
-
-def test_mentions_are_ids_and_references() -> None:
-    found = {(TEXT[m.place.start : m.place.end], m.component, m.is_key) for m in CANVAS.mentions}
-    assert ("LLM:Order@structured.lines", "LLM:Order", False) in found
-    assert ("sys.query", "", False) in found
-    assert ("Switch:Kind", "Switch:Kind", True) in found
-    for mention in CANVAS.mentions:
-        if mention.id_place is not None:
-            assert TEXT[mention.id_place.start : mention.id_place.end] == mention.component
 
 
 def test_a_text_that_only_equals_an_id_names_nothing() -> None:
@@ -40,14 +25,6 @@ def test_escaped_references_are_found_where_they_are_typed() -> None:
     assert mention.component == "begin"
 
 
-@each_row(
-    "text", ["", "{", '{"components": {', "[1]", "null", '"x"', '{"components": 5}', '{"components": [{}]}', "{}" * 2]
-)
-def test_other_texts_have_no_components(text: str) -> None:
-    canvas = CanvasText(text)
-    assert (canvas.components, canvas.mentions, canvas.titles) == ({}, [], {})
-
-
 def test_a_byte_order_mark_moves_nothing() -> None:
     marked = CanvasText(BOM + TEXT)
     assert marked.components["begin"].key.start == CANVAS.components["begin"].key.start + 1
@@ -57,8 +34,30 @@ def test_texts_that_are_too_long_have_no_components() -> None:
     assert CanvasText(TEXT + " " * MAX_CHARS).components == {}
 
 
-def test_dsl_v2_is_recognized_with_its_titles() -> None:
-    canvas = CanvasText(json.dumps(convert_source(TEXT, "v2")))
-    assert canvas.version == 2
-    assert len(canvas.components) == 8
-    assert "Read the order 🎉" in canvas.titles.values()
+LINES = st.text(st.sampled_from("aé你🎉\n\r\u2028\x0b\ud800"), max_size=30)
+UNITS: st.SearchStrategy[Units] = st.sampled_from(("utf-8", "utf-16", "utf-32"))
+WIDTHS = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
+CODECS = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
+
+
+def by_hand(text: str, offset: int, units: Units) -> TextPosition:
+    """Count as the protocol says: lines, and code units since the line began."""
+    ends = [match.end() for match in re.finditer(r"\r\n?|\n", text) if match.end() <= offset]
+    since = text[ends[-1] if ends else 0 : offset]
+    return TextPosition(len(ends), len(since.encode(CODECS[units], "surrogatepass")) // WIDTHS[units])
+
+
+@given(LINES, UNITS)
+def test_positions_are_those_of_the_protocol(text: str, units: Units) -> None:
+    positions = TextPositions(text, units)
+    for offset in range(len(text) + 1):
+        if text[max(offset - 1, 0) : offset + 1] == "\r\n" and offset:
+            continue  # no cursor stands in a line end
+        position = positions.position(offset)
+        assert position == by_hand(text, offset, units)
+        assert positions.offset(*position) == offset
+
+
+@each_row(("character", "offset"), [(0, 0), (1, 0), (2, 1), (3, 2), (9, 2)])
+def test_a_position_inside_a_character_is_its_start(character: int, offset: int) -> None:
+    assert TextPositions("🎉x\ny").offset(0, character) == offset

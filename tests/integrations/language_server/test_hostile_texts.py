@@ -139,13 +139,12 @@ async def test_the_server_survives_everything_that_is_typed(tmp_path: Path) -> N
         assert [text for text in editor.messages if "Error" in text] == []
 
 
-@pytest.mark.parametrize(
-    "message", ['{"a":', "{}", "null", "[]", '{"jsonrpc": "2.0", "id": 9, "method": "textDocument/hover", "params": 5}']
-)
-async def test_messages_that_are_none_do_not_end_the_server(message: str, tmp_path: Path) -> None:
+async def test_messages_that_are_none_do_not_end_the_server(tmp_path: Path) -> None:
+    odd = ['{"a":', "{}", "null", "[]", '{"jsonrpc": "2.0", "id": 9, "method": "textDocument/hover", "params": 5}']
     async with open_editor(tmp_path) as editor:
         writer = editor.client.protocol.writer
         assert writer is not None
-        writer.write(f"Content-Length: {len(message)}\r\n\r\n{message}".encode())
-        editor.open("untitled:after", TEXT)
-        assert [d.code for d in await editor.diagnostics()] == ["params-unknown"]
+        for message in odd:
+            writer.write(f"Content-Length: {len(message)}\r\n\r\n{message}".encode())
+            editor.open("untitled:after", TEXT)
+            assert [d.code for d in await editor.diagnostics()] == ["params-unknown"], message

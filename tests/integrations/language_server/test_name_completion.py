@@ -39,12 +39,6 @@ def test_the_body_of_an_iteration_reads_the_item_and_what_ran_before() -> None:
     assert not {"Iteration:Lines@labels", "StringTransform:Label@result", "LLM:Other@content"} & set(entries)
 
 
-def test_the_iteration_itself_reads_its_body() -> None:
-    entries = offered(*typed('"StringTransform:Label@result"', '"|'))
-    assert "StringTransform:Label@result" in entries
-    assert entries["StringTransform:Label@result"].new_text == "StringTransform:Label@result"
-
-
 def test_entries_of_a_structured_output_are_offered_after_a_dot() -> None:
     entries = offered(*typed("{LLM:Order@structured.total}", "{LLM:Order@structured.|"))
     assert entries["LLM:Order@structured.lines"].detail == "list of text"
@@ -80,14 +74,11 @@ def test_edges_lead_to_nodes_of_the_same_body() -> None:
 @each_row(
     ("old", "new"),
     [
-        ('"Answer {sys', '"Answer sys|'),
-        ('"Answer {sys', '"Answer {sys.query} |'),
-        ('"prolgue"', '"|'),
-        ('"llm_id": "demo"', '"llm_id": |'),
-        ('"title": "Shop"', '"title": "{|'),
+        ('"Answer {sys', '"Answer sys|'), ('"Answer {sys', '"Answer {sys.query} |'), ('"prolgue"', '"|'),
+        ('"llm_id": "demo"', '"llm_id": |'), ('"title": "Shop"', '"title": "{|'),
         ('"component_name": "Switch"', '"component_name": "{|'),
     ],
-)
+)  # fmt: skip
 def test_nothing_is_offered_elsewhere(old: str, new: str) -> None:
     assert offered(*typed(old, new)) == {}
 

@@ -63,7 +63,7 @@ def test_values_that_a_label_names_as_secrets_are_left_out(label: str, secret: A
         assert blanked
 
 
-@pytest.mark.parametrize("name", ["token", "password", "sig", "passwort"])
+@each_row("name", ["token", "password", "sig", "passwort"])
 def test_a_field_with_the_name_of_a_secret_loses_only_its_value(name: str) -> None:
     field = {"name": "Name", "type": "line", "optional": True, "value": "LEAK", "extra": 7}
     here, _ = stored(canvas(inputs={name: field}))

@@ -10,6 +10,7 @@ import pytest
 from ragflow_lg.adapters.knowledge.embedded_knowledge import EmbeddedKnowledge
 from ragflow_lg.adapters.knowledge.knowledge_file import KnowledgeFile, read_chunks
 from ragflow_lg.server.database.key_repository import KeyRepository
+from tests.fakes.canvas import canvas, node
 from tests.fakes.embedded import OneEmbedder, fill
 from tests.fakes.services import Reply
 from tests.integrations.migration.commands import command, open_here, pull
@@ -24,8 +25,8 @@ async def populate(server: AppServer) -> dict[str, list[str]]:
     """Create five agents with four sessions each. Return the sessions by title."""
     sessions: dict[str, list[str]] = {}
     canvases = {"Echo": ECHO, "Second echo": ECHO, "Third echo": ECHO, "Model": MODEL, "Form": FORM}
-    for title, canvas in canvases.items():
-        agent = await server.agent(canvas, title)
+    for title, dsl in canvases.items():
+        agent = await server.agent(dsl, title)
         for number in range(4):
             session = await server.session(agent, user_id="anna")
             await server.ask(agent, f"question {number}", session_id=session)
@@ -47,9 +48,8 @@ async def test_agents_and_sessions_go_on_here(tmp_path: Path, monkeypatch: pytes
     async with AsyncExitStack() as stack:
         client = await open_here(stack)
         after = (await client.get(f"/agents/{agents['Echo']}/sessions/{sessions['Echo'][0]}")).json()["data"]
-        assert [(m["role"], m["content"]) for m in after["message"]] == [
-            (m["role"], m["content"]) for m in before["message"]
-        ]
+        said = [[(m["role"], m["content"]) for m in session["message"]] for session in (before, after)]
+        assert said[0] == said[1]
         assert after["dsl"]["globals"]["sys.conversation_turns"] == 1
         body: dict[str, Any] = {"agent_id": agents["Echo"], "query": "and now?", "session_id": sessions["Echo"][0]}
         answer = (await client.post("/agents/chat/completions", json=body)).json()
@@ -61,12 +61,9 @@ async def test_agents_and_sessions_go_on_here(tmp_path: Path, monkeypatch: pytes
         answer = (await client.post("/agents/chat/completions", json=body)).json()
         assert answer["data"]["data"]["content"] == "Size 42"
     run = await command("run", "agents/echo.json", "third", "--session", sessions["Echo"][0])
-    assert "You said third" in "".join(
-        frame["data"].get("content", "")
-        for frame in map(json.loads, run.stdout.splitlines())
-        if frame["event"] == "message"
-    )
-    assert json.loads(run.stdout.splitlines()[-1])["session_id"] == sessions["Echo"][0]
+    frames = [json.loads(line) for line in run.stdout.splitlines()]
+    assert "You said third" in "".join(f["data"].get("content", "") for f in frames if f["event"] == "message")
+    assert frames[-1]["session_id"] == sessions["Echo"][0]
     resumed = await command("resume", sessions["Form"][2], "--input", "size=7")
     assert '"content": "Size 7"' in resumed.stdout
 
@@ -87,10 +84,8 @@ async def test_a_session_that_went_on_there_is_brought_up_to_date(
     async with AsyncExitStack() as stack:
         client = await open_here(stack)
         shown = (await client.get(f"/agents/{agent}/sessions/{session}")).json()["data"]
-        assert [message["content"] for message in shown["message"]][-2:] == [
-            "two, over there",
-            "You said two, over there",
-        ]
+        said = [message["content"] for message in shown["message"]]
+        assert said[-2:] == ["two, over there", "You said two, over there"]
         assert shown["dsl"]["globals"]["sys.conversation_turns"] == 2
 
 
@@ -117,15 +112,10 @@ async def test_datasets_are_linked_or_copied_with_their_vectors(
     knowledge = EmbeddedKnowledge(tmp_path / "theirs.db", OneEmbedder())
     fill(knowledge, "colours", {"blue.md": ["Blue is calm."], "red.md": ["Red is warm."]}, "bge-m3@SILICONFLOW")
     fill(knowledge, "sizes", {"sizes.md": [f"Size {number}" for number in range(130)]}, "bge-m3@SILICONFLOW")
-    asking = json.loads(json.dumps(ECHO))
-    asking["components"]["Retrieval:0"] = {
-        "obj": {"component_name": "Retrieval", "params": {"dataset_ids": ["colours"], "query": "sys.query"}},
-        "downstream": ["Message:0"],
-    }
-    asking["components"]["begin"]["downstream"] = ["Retrieval:0"]
-    asking["components"]["Message:0"]["obj"]["params"]["content"] = ["{Retrieval:0@formalized_content}"]
+    params = {"dataset_ids": ["colours"], "query": "sys.query"}
+    nodes = {"r": node("Retrieval", params, ["m"]), "m": node("Message", {"content": ["{r@formalized_content}"]})}
     async with start_app(tmp_path, knowledge=knowledge) as server:
-        await server.agent(asking, "Colours")
+        await server.agent(canvas(nodes), "Colours")
         monkeypatch.setenv("THEIR_KEY", server.key)
         await pull(server.url)
         settings = ("--settings", "moved/ragflow-lg.toml")

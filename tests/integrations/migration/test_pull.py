@@ -2,7 +2,8 @@
 
 import json
 import os
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,20 @@ PAINTER, TALKED, WAITING, COLOURS = "a1" * 16, "51" * 16, "52" * 16, "d1" * 16
 MOVED = Path("moved")
 
 
-async def serve(generation: str = "0.27", *options: str, then: Any = None) -> Completed:
+@asynccontextmanager
+async def recorded(generation: str = "0.27") -> AsyncGenerator[RecordedRagflow]:
     async with RecordedRagflow(generation).running() as server:
         assert isinstance(server, RecordedRagflow)
+        yield server
+
+
+def files_of(folder: Path) -> dict[Path, bytes]:
+    """Return the content of all files below a folder."""
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+async def serve(generation: str = "0.27", *options: str, then: Any = None) -> Completed:
+    async with recorded(generation) as server:
         if then is not None:
             then(server)
         return await pull(server.url, *options)
@@ -64,26 +76,21 @@ async def test_sources_stay_with_their_answers(generation: str, monkeypatch: pyt
 async def test_keys_are_never_stored(generation: str) -> None:
     await serve(generation, "--sessions")
     stored = texts()
-    assert "tvly-0123456789abcdef" not in stored
-    assert "topsecret" not in stored
-    assert "verysecret" not in stored
-    assert "ragflow-k3y-of-theirs" not in stored
+    secrets = ("tvly-0123456789abcdef", "topsecret", "verysecret", "ragflow-k3y-of-theirs")
+    assert [secret for secret in secrets if secret in stored] == []
     todo = (MOVED / "TO_SET.md").read_text("utf-8")
     assert "Web search: TavilySearch:Web: api_key" in todo
-    if generation != "0.24":
-        assert "RAGFLOW_MCP_WEATHER_AUTHORIZATION" in todo
+    assert generation == "0.24" or "RAGFLOW_MCP_WEATHER_AUTHORIZATION" in todo
 
 
 async def test_the_settings_link_the_datasets_and_the_mcp_servers() -> None:
-    async with RecordedRagflow("0.27").running() as server:
-        assert isinstance(server, RecordedRagflow)
+    async with recorded() as server:
         await pull(server.url)
         text = (MOVED / "ragflow-lg.toml").read_text("utf-8")
         assert f'url = "ragflow+{server.url}"' in text
         assert 'url = "https://weather.example.com/mcp"' in text
-        assert (
-            await command("check", "moved/agents/painter.json", "--settings", "moved/ragflow-lg.toml")
-        ).returncode == 0
+        checked = await command("check", "moved/agents/painter.json", "--settings", "moved/ragflow-lg.toml")
+        assert checked.returncode == 0
         (MOVED / "ragflow-lg.toml").write_text("# mine\n")
         again = await command("pull", "moved")
         assert "0 agents written, 2 unchanged" in again.stdout, again.stderr
@@ -155,8 +162,7 @@ async def test_a_strange_session_does_not_stop_the_others() -> None:
 
 
 async def test_a_private_server_must_be_allowed() -> None:
-    async with RecordedRagflow("0.27").running() as server:
-        assert isinstance(server, RecordedRagflow)
+    async with recorded() as server:
         refused = await command("pull", "--from", server.url, "--key-env", "THEIR_KEY", "moved")
         assert refused.returncode == 2
         assert "--allow-private" in refused.stderr
@@ -181,7 +187,7 @@ async def test_wrong_calls_are_refused(arguments: list[str], problem: str) -> No
     assert problem in done.stderr
 
 
-async def test_a_folder_from_elsewhere_does_not_get_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_folder_from_elsewhere_does_not_get_a_key() -> None:
     MOVED.mkdir()
     manifest = {"format": "ragflow-lg pull", "version": 1, "url": "https://evil.example", "key_env": "THEIR_KEY"}
     (MOVED / "ragflow.json").write_text(json.dumps(manifest))
@@ -191,10 +197,9 @@ async def test_a_folder_from_elsewhere_does_not_get_a_key(monkeypatch: pytest.Mo
 
 
 async def test_a_stopped_pull_goes_on() -> None:
-    async with RecordedRagflow("0.27").running() as server:
-        assert isinstance(server, RecordedRagflow)
+    async with recorded() as server:
         await pull(server.url, "--sessions", "--files-only")
-        whole = {path: path.read_bytes() for path in MOVED.rglob("*.json")}
+        whole = files_of(MOVED)
         for number in range(len(server.received)):
             folder = f"moved{number}"
             server.received.clear()
@@ -202,10 +207,7 @@ async def test_a_stopped_pull_goes_on() -> None:
             await pull(server.url, "--sessions", "--files-only", folder=folder)
             server.broken_from = 10**9
             await pull(server.url, "--sessions", "--files-only", folder=folder)
-            resumed = {path: path.read_bytes() for path in Path(folder).rglob("*.json")}
-            assert {p.relative_to(folder): c for p, c in resumed.items()} == {
-                p.relative_to(MOVED): c for p, c in whole.items()
-            }
+            assert files_of(Path(folder)) == whole
 
 
 class Killed(BaseException):
@@ -223,10 +225,9 @@ async def test_a_killed_pull_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
         write(folder, name, content)
 
     monkeypatch.setattr(PulledFolder, "write", dying_write)
-    async with RecordedRagflow("0.27").running() as server:
-        assert isinstance(server, RecordedRagflow)
+    async with recorded() as server:
         await pull(server.url, "--sessions", "--files-only")
-        whole = {path.relative_to(MOVED): path.read_bytes() for path in MOVED.rglob("*") if path.is_file()}
+        whole = files_of(MOVED)
         for number in range(count):
             folder = f"moved{number}"
             count, dies_at = 0, number
@@ -234,10 +235,7 @@ async def test_a_killed_pull_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
                 await pull(server.url, "--sessions", "--files-only", folder=folder)
             dies_at = 10**9
             await pull(server.url, "--sessions", "--files-only", folder=folder)
-            resumed = {
-                path.relative_to(folder): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()
-            }
-            assert resumed == whole
+            assert files_of(Path(folder)) == whole
 
 
 async def test_variables_from_elsewhere_are_not_trusted() -> None:
@@ -251,8 +249,7 @@ async def test_variables_from_elsewhere_are_not_trusted() -> None:
 
 
 async def test_the_key_may_stand_beside_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with RecordedRagflow("0.27").running() as server:
-        assert isinstance(server, RecordedRagflow)
+    async with recorded() as server:
         await pull(server.url)
         monkeypatch.delenv("THEIR_KEY")
         assert (await command("pull", "moved")).returncode == 2
@@ -264,8 +261,7 @@ async def test_the_key_may_stand_beside_the_settings(monkeypatch: pytest.MonkeyP
 
 
 async def test_changed_files_are_kept() -> None:
-    async with RecordedRagflow("0.27").running() as server:
-        assert isinstance(server, RecordedRagflow)
+    async with recorded() as server:
         await pull(server.url)
         file = MOVED / "agents" / "painter.json"
         file.write_text(file.read_text().replace("Which colour?", "Which one?"))
@@ -278,8 +274,7 @@ async def test_changed_files_are_kept() -> None:
 
 
 async def test_datasets_are_copied_and_copies_go_on() -> None:
-    async with RecordedRagflow("0.27").running() as server:
-        assert isinstance(server, RecordedRagflow)
+    async with recorded() as server:
         first = await pull(server.url)
         assert "ragflow+" in (MOVED / "ragflow-lg.toml").read_text(), first.stderr
         unknown = await command("pull", "moved", "--copy-datasets")

@@ -1,7 +1,5 @@
 import tomllib
 
-import pytest
-
 from ragflow_lg.adapters.ragflow_api.remote_agents import RemoteMcpServer
 from ragflow_lg.integrations.migration.settings_text import mcp_variables, write_list, write_settings
 from ragflow_lg.server.settings import Settings
@@ -40,12 +38,8 @@ def test_hostile_names_stay_names(text: str) -> None:
     assert not [line for line in page.splitlines() if line.startswith("[server]")]
 
 
-@pytest.mark.parametrize(("kind", "url"), [("stdio", ""), ("sse", "file:///etc/passwd"), ("", "https://w.example")])
+@each_row(("kind", "url"), [("stdio", ""), ("sse", "file:///etc/passwd"), ("", "https://w.example")])
 def test_only_servers_with_a_web_address_are_set_up(kind: str, url: str) -> None:
     text = write_settings(URL, "K", [RemoteMcpServer("a", "A", kind, url, (), ())], is_linked=False)
     assert tomllib.loads(text) == {}
     assert "left out" in text
-
-
-def test_an_empty_list_says_so() -> None:
-    assert "Nothing is missing." in write_list({"A": []}, [], "", [])

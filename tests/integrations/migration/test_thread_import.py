@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from ragflow_lg.adapters.ragflow_api.remote_sessions import RemoteMessage, RemoteSession, RemoteState
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.integrations.migration.thread_import import check_transcript, import_session
@@ -12,6 +10,7 @@ from ragflow_lg.server.assembly.library import load_canvas
 from tests.fakes.canvas import canvas
 from tests.fakes.regions import form, loop, out, text
 from tests.fakes.services import fake_services
+from tests.harness.rows import each_row
 
 SESSION = "5" * 32
 
@@ -58,7 +57,7 @@ async def play(document: dict[str, Any], remote: RemoteSession, answer: dict[str
         return result.is_waiting, result.problem, run.answer
 
 
-@pytest.mark.parametrize("outputs", [{"s": {"_next": ["ask"]}}, {}])
+@each_row("outputs", [{"s": {"_next": ["ask"]}}, {}])
 async def test_a_form_behind_a_choice_waits_and_its_join_runs(outputs: dict[str, Any]) -> None:
     played = await play({"components": JOINED}, session(["ask"], outputs), {"w": "yes"})
     assert played == (True, "", "word yes")
@@ -70,7 +69,7 @@ async def test_a_finished_session_takes_the_next_question() -> None:
     assert await play(document, session(["begin", "s", "other", "m"]), None) == (False, "", "done")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "problem"),
     [
         (["UserFillUp:Gone"], "not in the canvas any more"),

@@ -1,11 +1,10 @@
 import json
 from typing import Any
 
-import pytest
-
 from ragflow_lg.integrations.mock_model.mock_llm_wire import Answer, build_answer, build_error
 from ragflow_lg.integrations.mock_model.rules import Reply
 from ragflow_lg.integrations.mock_model.scripts import MockRequest
+from tests.harness.rows import each_row
 
 WHOLE = MockRequest("m", "s", "user text", "last text", "tool", (), False, False, 10)
 STREAM = MockRequest("m", "s", "user text", "last text", "tool", (), True, True, 10)
@@ -30,6 +29,7 @@ def test_a_text_is_cut_into_pieces() -> None:
         assert [delta["content"] for delta in result[:-1]] == expected
         assert result[0]["role"] == "assistant"
     result = deltas(build_answer(Reply(text=["x", "yz"], reasoning=["r"]), STREAM, 1))
+    assert message(build_answer(Reply.model_validate({"json": {"a": [1]}}), WHOLE, 1))["content"] == '{"a": [1]}'
     assert result[:-1] == [{"role": "assistant", "reasoning_content": "r"}, {"content": "x"}, {"content": "yz"}]
 
 
@@ -57,19 +57,11 @@ def test_calls_that_are_not_streamed() -> None:
     assert [delta["tool_calls"][0]["index"] for delta in streamed[:-1]] == [0, None]
 
 
-def test_json_is_the_text() -> None:
-    assert message(build_answer(Reply.model_validate({"json": {"a": [1]}}), WHOLE, 1))["content"] == '{"a": [1]}'
-
-
 def test_placeholders_are_replaced_once() -> None:
     request = MockRequest("m", "", '${last} " {', "L", "user", (), False, False, 0)
-    reply = Reply.model_validate(
-        {
-            "text": "${user}|${last}|${model}|${number}|${x}|${",
-            "calls": [{"name": "n", "arguments": {"q": ["${user}"]}}],
-        }
-    )
-    result = message(build_answer(reply, request, 3))
+    calls = [{"name": "n", "arguments": {"q": ["${user}"]}}]
+    reply = {"text": "${user}|${last}|${model}|${number}|${x}|${", "calls": calls}
+    result = message(build_answer(Reply.model_validate(reply), request, 3))
     assert result["content"] == '${last} " {|L|m|3|${x}|${'
     assert json.loads(result["tool_calls"][0]["function"]["arguments"]) == {"q": ['${last} " {']}
 
@@ -87,19 +79,14 @@ def test_usage_is_sent_on_request() -> None:
     assert estimated == {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
 
 
-@pytest.mark.parametrize(("cut", "is_cut"), [("connection", True), ("quiet", False)])
-def test_a_stream_is_cut(cut: Any, is_cut: bool) -> None:
+@each_row(("cut", "is_cut"), [("connection", True), ("quiet", False)])
+def test_an_answer_is_cut(cut: Any, is_cut: bool) -> None:
     answer = build_answer(Reply(text=["a", "b", "c"], cut_after=2, cut=cut), STREAM, 1)
     assert (len(answer.pieces), answer.is_cut) == (2, is_cut)
     assert b'finish_reason": "stop' not in b"".join(answer.pieces)
     assert b"DONE" not in b"".join(answer.pieces)
-
-
-@pytest.mark.parametrize(("cut", "is_cut"), [("connection", True), ("quiet", False)])
-def test_an_answer_that_is_not_streamed_is_cut_in_the_middle(cut: Any, is_cut: bool) -> None:
-    answer = build_answer(Reply(text="a", cut_after=0, cut=cut), WHOLE, 1)
-    assert answer.is_cut is is_cut
-    assert (answer.length == len(answer.pieces[0])) is not is_cut
+    whole = build_answer(Reply(text="a", cut_after=0, cut=cut), WHOLE, 1)
+    assert (whole.is_cut, whole.length == len(whole.pieces[0])) == (is_cut, not is_cut)
 
 
 def test_a_stream_can_contain_an_error() -> None:
@@ -111,12 +98,8 @@ def test_a_stream_can_contain_an_error() -> None:
 def test_errors_have_openais_format() -> None:
     answer = build_answer(Reply(status=429, retry_after=2.0, error="slow", headers={"X-A": "b"}), STREAM, 1)
     assert (answer.status, answer.headers) == (429, {"X-A": "b", "Retry-After": "2"})
-    assert json.loads(answer.pieces[0])["error"] == {
-        "message": "slow",
-        "type": "rate_limit_error",
-        "param": None,
-        "code": "rate_limit_exceeded",
-    }
+    expected = {"message": "slow", "type": "rate_limit_error", "param": None, "code": "rate_limit_exceeded"}
+    assert json.loads(answer.pieces[0])["error"] == expected
     assert json.loads(build_error(503, "x").pieces[0])["error"]["type"] == "server_error"
     assert build_answer(Reply(status=500, retry_after="Wed, 21 Oct 2026 07:28:00 GMT"), WHOLE, 1).headers["Retry-After"]
 

@@ -15,15 +15,10 @@ from tests.harness.studio import ROOT
 NESTED = FIXTURES / "crash" / "form_in_loop_in_iteration.json"
 SHIRT, SHOES = "UserFillUp:Shirt", "UserFillUp:Shoes"
 MODES: dict[str, set[str]] = {
-    "values": {"values"},
-    "updates": {"updates", "updates|sub"},
-    "custom": {"custom", "custom|sub"},
-    "tasks": {"tasks", "tasks|sub"},
-    "debug": {"debug", "debug|sub"},
+    **{mode: {mode} for mode in ("values", "checkpoints", "events")},
+    **{mode: {mode, f"{mode}|sub"} for mode in ("updates", "custom", "tasks", "debug")},
     "messages": {"messages/metadata", "messages/partial"},
     "messages-tuple": {"messages"},
-    "checkpoints": {"checkpoints"},
-    "events": {"events"},
 }
 """Events that each stream mode must have; ``|sub`` marks events from within a Loop."""
 
@@ -79,12 +74,8 @@ async def check_assistants(client: Any) -> None:
     assert assistants["trip_form"]["description"] == "Trip form"
     schemas = await client.assistants.get_schemas(assistants["trip_form"]["assistant_id"])
     inputs = schemas["input_schema"]["properties"]["inputs"]
-    assert {name: field["type"] for name, field in inputs["properties"].items()} == {
-        "city": "string",
-        "days": "integer",
-        "interests": "string",
-        "by_train": "boolean",
-    }
+    types = {name: field["type"] for name, field in inputs["properties"].items()}
+    assert types == {"city": "string", "days": "integer", "interests": "string", "by_train": "boolean"}
     assert inputs["required"] == ["city", "days", "by_train"]
     assert {"query", "messages", "files"} < set(schemas["input_schema"]["properties"])
     keys = {"globals", "outputs", "history", "messages", "turn"}
@@ -118,12 +109,8 @@ async def check_every_stream_mode(client: Any) -> None:
         run = client.runs.stream(thread, "loop", input={"query": "3"}, stream_mode=mode, stream_subgraphs=True)
         return {part.event.partition("|")[0] + ("|sub" if "|" in part.event else "") async for part in run}
 
-    events_by_mode = dict(zip(MODES, await asyncio.gather(*map(events, MODES)), strict=True))
-    assert {
-        mode: expected - events_by_mode[mode]
-        for mode, expected in MODES.items()
-        if not expected <= events_by_mode[mode]
-    } == {}
+    found = await asyncio.gather(*map(events, MODES))
+    assert [(mode, seen) for mode, seen in zip(MODES, found, strict=True) if not MODES[mode] <= seen] == []
 
 
 async def check_forms_are_answered_by_id(api: Api) -> None:

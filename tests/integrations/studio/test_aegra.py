@@ -24,14 +24,8 @@ async def test_sessions_of_aegra(tmp_path: Path, redis_url: str) -> None:
         login = f"{account.username}:{quote(account.password, safe='')}"
         url = f"postgresql://{login}@{account.host}:{account.port}/{account.database}"
         with aegra_server(folder, free_port(), url, redis_url, log) as server:
-            api = Api(
-                get_client(url=server),
-                returns_all_pauses=False,
-                runs_without_input=False,
-                copies_threads=False,
-                refusal="400 Bad Request",
-            )
+            lacks = {"returns_all_pauses": False, "runs_without_input": False, "copies_threads": False}
             await check_origins(server)
-            await check_api(api, folder)
+            await check_api(Api(get_client(url=server), refusal="400 Bad Request", **lacks), folder)
     assert "BlockingError" not in log.read_text("utf-8", "replace")
     assert not list(folder.glob("*.db")), "the sessions are in PostgreSQL"

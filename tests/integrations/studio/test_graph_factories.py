@@ -56,13 +56,3 @@ async def test_the_settings_name_the_store(tmp_path: Path, monkeypatch: pytest.M
     finally:
         factories._settings.cache_clear()  # pyright: ignore[reportPrivateUsage] - the settings change
     assert (tmp_path / "a.db").is_file()
-
-
-async def test_a_canvas_chooses_ragflows_behaviours(tmp_path: Path) -> None:
-    template = '{% if {sys.conversation_turns} == "1" %}text{% else %}number{% endif %}'
-    document = canvas({"m": node("Message", {"content": [template]})})
-    for compat, answer in ((None, "number"), ("ragflow", "text")):
-        file = tmp_path / f"{compat}.json"
-        file.write_text(json.dumps({**document, "compat": compat}))
-        graph: Any = await canvas_factory(file, model="demo")()
-        assert (await graph.ainvoke({"query": "q"}))["messages"][-1]["content"] == answer

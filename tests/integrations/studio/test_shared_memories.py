@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.runtime import Runtime
 
 from ragflow_lg import load_canvas
 from ragflow_lg.adapters.memories.memory_layout import memory_namespace
-from ragflow_lg.checkpoints import open_items
 from ragflow_lg.integrations.studio import graph_factories as factories
 from ragflow_lg.integrations.studio.graph_factories import canvas_factory, open_memories
 from tests.server.http.native.test_native_memory_routes import REMEMBERS, start, talk
@@ -48,24 +45,6 @@ async def test_all_entries_share_the_memory_of_the_server(tmp_path: Path) -> Non
         async with asyncio.timeout(10):  # an exchange is indexed after its turn
             while "my hat is yellow" not in await talk(server, agent, "my hat?", "anna"):
                 await asyncio.sleep(0.05)
-
-
-async def test_a_graph_of_ones_own_reads_the_memory(tmp_path: Path) -> None:
-    async with start(tmp_path) as (server, _):
-        await talk(server, await server.agent(REMEMBERS), "my tea is green", "anna")
-
-    async def recall(state: MessagesState, runtime: Runtime) -> dict[str, Any]:
-        assert runtime.store is not None
-        (entry,) = await runtime.store.asearch(memory_namespace("notes", "default", "anna"))
-        return {"messages": [("system", entry.value["content"])]}
-
-    async with open_items(f"sqlite:///{tmp_path}/memories.db") as store:
-        builder: Any = StateGraph(MessagesState)
-        builder.add_node("recall", recall)
-        builder.add_edge(START, "recall")
-        builder.add_edge("recall", END)
-        state = await builder.compile(store=store).ainvoke({"messages": [("user", "my tea?")]})
-    assert state["messages"][-1].content.startswith("User: my tea is green")
 
 
 async def test_the_store_of_langgraphs_server_contains_the_memories(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from ragflow_lg.base import extras
+from tests.harness.rows import each_row
 from tests.server.cli.command import ROOT, invoke
 
 pytestmark = pytest.mark.slow
@@ -50,16 +51,16 @@ def test_without_the_extra_nothing_is_written(tmp_path: Path, monkeypatch: pytes
     assert "This server needs langgraph_api. Install it with: pip install" in written.stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "problem"),
     [
         (["none"], "cannot be read"),
-        ([str(EXAMPLES), "-o", "file/none"], "cannot be created"),
-        ([str(EXAMPLES), "--checkpoint", "mysql://x"], "Invalid session store URL"),
+        ([EXAMPLES, "-o", "file/none"], "cannot be created"),
+        ([EXAMPLES, "--checkpoint", "mysql://x"], "Invalid session store URL"),
     ],
 )
 def test_user_errors_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], problem: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str | Path], problem: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
@@ -84,17 +85,8 @@ def assistants(client: httpx.Client) -> set[str]:
 
 def test_the_server_restarts_for_a_new_canvas_and_ends_with_the_command(tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "loop.json", tmp_path)
-    command = [
-        sys.executable,
-        "-m",
-        "ragflow_lg",
-        "studio",
-        str(tmp_path),
-        "--model",
-        "demo",
-        "--checkpoint",
-        "memory://",
-    ]
+    options = ("--model", "demo", "--checkpoint", "memory://")
+    command = [sys.executable, "-m", "ragflow_lg", "studio", str(tmp_path), *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     log_file = tmp_path.with_name("log_file.log")  # not where the server watches for changes
     with (

@@ -45,52 +45,19 @@ async def test_a_version_is_found_by_id_or_role(tmp_path: Path) -> None:
 
 
 def test_a_reset_removes_the_data_of_turns_only() -> None:
-    canvas: dict[str, Any] = {
-        "components": {"begin": {}},
-        "history": [["user", "Hi"]],
-        "path": ["begin"],
-        "retrieval": {"chunks": []},
-        "memory": [1],
-        "globals": {
-            "sys.query": "Hi",
-            "sys.conversation_turns": 3,
-            "sys.files": ["a"],
-            "sys.flag": True,
-            "sys.map": {"a": 1},
-            "sys.nothing": None,
-            "env.set": "changed",
-            "env.number": 4,
-            "env.list": ["a"],
-            "env.gone": "x",
-            "other": 1,
-        },
-        "variables": {
-            "set": {"type": "string", "value": "as declared"},
-            "number": {"type": "number", "value": None},
-            "list": {"type": "array<string>"},
-            "gone": "nonsense",
-        },
-    }
+    values = {
+        "sys.query": ("Hi", ""), "sys.conversation_turns": (3, 0), "sys.files": (["a"], []), "sys.flag": (True, False),
+        "sys.map": ({"a": 1}, {}), "sys.nothing": (None, None), "env.set": ("changed", "as declared"),
+        "env.number": (4, 0), "env.list": (["a"], []), "env.gone": ("x", ""), "other": (1, 1),
+    }  # fmt: skip
+    variables = {"set": {"type": "string", "value": "as declared"}, "number": {"type": "number", "value": None}}
+    variables |= {"list": {"type": "array<string>"}, "gone": "nonsense"}
+    turns = {"history": [["user", "Hi"]], "path": ["begin"], "retrieval": {"chunks": []}, "memory": [1]}
+    canvas: dict[str, Any] = {"components": {"begin": {}}, **turns, "variables": variables}
+    canvas["globals"] = {name: before for name, (before, _) in values.items()}
     reset = reset_canvas(canvas)
-    assert {name: reset[name] for name in ("history", "path", "retrieval", "memory")} == {
-        "history": [],
-        "path": [],
-        "retrieval": [],
-        "memory": [],
-    }
-    assert reset["globals"] == {
-        "sys.query": "",
-        "sys.conversation_turns": 0,
-        "sys.files": [],
-        "sys.flag": False,
-        "sys.map": {},
-        "sys.nothing": None,
-        "env.set": "as declared",
-        "env.number": 0,
-        "env.list": [],
-        "env.gone": "",
-        "other": 1,
-    }
+    assert {name: reset[name] for name in turns} == {"history": [], "path": [], "retrieval": [], "memory": []}
+    assert reset["globals"] == {name: after for name, (_, after) in values.items()}
     assert canvas["path"] == ["begin"]
     assert reset_canvas({"globals": [], "components": {}})["globals"] == []
 

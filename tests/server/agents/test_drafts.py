@@ -1,4 +1,3 @@
-import asyncio
 import json
 import pickle
 from collections.abc import AsyncGenerator
@@ -8,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
-from ragflow_lg.base.errors import BusyError, CompileError, RequestError
+from ragflow_lg.base.errors import CompileError, RequestError
 from ragflow_lg.dsl_compiler import check_canvas, convert_source
 from ragflow_lg.dsl_compiler.drawing import to_svg
 from ragflow_lg.server.agents import drafts
@@ -26,16 +25,18 @@ from ragflow_lg.server.settings.limits_section import LimitsSection
 from ragflow_lg.server.settings.sections import AgentsSection, McpSection, ProviderSection
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.canvas import CATALOG, canvas, node, text
+from tests.harness.rows import each_row
 from tests.server.http.app_server import ECHO
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("dsl", "problem"),
     [
         ("{", "not JSON"),
         ([], "JSON object"),
         ({"components": {"begin": {"obj": {"component_name": "Nothing", "params": {}}}}}, "Nothing"),
         ({"components": {}, "more": 2**70}, "cannot be stored"),
+        ({"version": 2, "components": {"begin_": {"name": "Begin", "downstream": ["no_1"]}}}, "'no_1', which does not"),
     ],
 )
 async def test_an_invalid_canvas_is_refused_as_draft(dsl: object, problem: str) -> None:
@@ -51,26 +52,10 @@ async def test_the_answer_to_a_draft_with_many_errors_is_bounded() -> None:
     assert str(caught.value).endswith("\nand 150 more")
 
 
-async def test_of_a_template_only_its_canvas_is_stored() -> None:
-    template = {"title": "Echo", "description": "", "dsl": ECHO}
-    assert await check_draft(Settings(), NoWorkers(), template) == await check_draft(Settings(), NoWorkers(), ECHO)
-
-
 async def test_a_canvas_in_dsl_v2_is_stored_and_shown_in_dsl_v1() -> None:
     stored = await check_draft(Settings(), NoWorkers(), {"title": "Echo", "dsl": convert_source(ECHO, "v2")})
     assert await shown_canvas(stored, "v1") == ECHO
     assert await shown_canvas(stored, "v2") == convert_source(ECHO, "v2")
-
-
-async def test_what_is_wrong_with_dsl_v2_is_reported() -> None:
-    document = {"version": 2, "components": {"begin_": {"name": "Begin", "downstream": ["nowhere_1"]}}}
-    with pytest.raises(RequestError, match="'nowhere_1', which does not exist"):
-        await check_draft(Settings(), NoWorkers(), document)
-
-
-async def test_an_unknown_version_of_the_dsl_is_refused() -> None:
-    with pytest.raises(RequestError, match="v1 or v2"):
-        await shown_canvas("{}", "v3")
 
 
 @pytest.fixture
@@ -116,15 +101,6 @@ async def test_a_canvas_whose_check_takes_too_long_is_stopped(
     with pytest.raises(RequestError, match="Checking the canvas did not finish") as caught:
         await find_diagnostics(pool, Settings(), encode(slow))
     assert (caught.value.status, caught.value.reason) == (422, "canvas-invalid")
-
-
-async def test_too_many_checks_are_asked_to_wait() -> None:
-    pool = WorkerPool(size=1, max_waiting=1)
-    content = encode({"a": text()}, notes="x" * 2 * SMALL_BYTES)
-    checks = [find_diagnostics(pool, Settings(), content) for _ in range(3)]
-    results = await asyncio.gather(*checks, return_exceptions=True)
-    assert [type(result) for result in results].count(BusyError) == 1
-    await pool.aclose()
 
 
 async def test_the_limits_of_the_settings_apply(pool: WorkerPool) -> None:

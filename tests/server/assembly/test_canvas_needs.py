@@ -1,3 +1,5 @@
+"""What `check` says of a canvas and the settings: what is missing, too long or not sent."""
+
 import json
 from pathlib import Path
 from typing import Any
@@ -6,169 +8,203 @@ import pytest
 
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.server.assembly.library import check_file
+from ragflow_lg.server.assembly.unsent_params import check_sent_params
 from ragflow_lg.server.settings import Settings, load_settings
-from tests.fakes.canvas import canvas, node
+from tests.fakes.canvas import canvas, node, plan_of
+from tests.harness.rows import each_row
 
-CODES = (
-    "model-unavailable",
-    "dataset-unknown",
-    "memory-unknown",
-    "reranker-unavailable",
-    "key-missing",
-    "account-missing",
-    "params-unsupported",
-)
+CODES = {
+    "model-unavailable", "reranker-unavailable", "dataset-unknown", "memory-unknown", "key-missing", "account-missing",
+    "params-unsupported", "prompt-too-long",
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
-def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction] - pytest uses it
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("KEY_OF_TEST", "k")
+    Path("inner.json").write_text(json.dumps({"title": "Inner", **canvas({"x": llm("x@Nowhere")})}))
 
 
 def warnings_of(components: dict[str, Any], settings: str = "") -> list[Diagnostic]:
-    """Return what a canvas lacks with these settings."""
     Path("c.json").write_text(json.dumps(canvas(components), indent=1))
     Path("s.toml").write_text(settings)
     plan, diagnostics, _ = check_file(Path("c.json"), lambda: load_settings(Path("s.toml")))
     assert plan is not None, diagnostics
-    diagnostics = tuple(d for d in diagnostics if d.code != "failure-unhandled")
-    assert {d.severity for d in diagnostics} <= {"warning"}
-    assert all(d.line and d.hint for d in diagnostics)
-    return [d for d in diagnostics if d.code in CODES]
+    found = [d for d in diagnostics if d.code in CODES]
+    assert all(d.severity == "warning" and d.line and d.hint for d in found)
+    return found
 
 
-def llm(llm_id: str) -> dict[str, Any]:
-    return node("LLM", {"llm_id": llm_id, "prompts": [{"role": "user", "content": "{sys.query}"}]})
+def llm(llm_id: str, system: str = "", prompt: str = "{sys.query}") -> dict[str, Any]:
+    prompts = [{"role": "user", "content": prompt}]
+    return node("LLM", {"llm_id": llm_id, "sys_prompt": system, "prompts": prompts})
 
 
-def test_a_model_without_provider_address_or_key_is_reported() -> None:
-    (found,) = warnings_of({"a": llm("x@Nowhere")})
-    assert (found.code, found.pointer) == ("model-unavailable", "/components/a/obj/params/llm_id")
-    assert found.message == "The model 'x@Nowhere' cannot be used: there is no provider 'Nowhere'."
-    assert found.hint.startswith("Set [providers.Nowhere] base_url and api_key")
-    (found,) = warnings_of({"a": llm("x@Nowhere")}, "[providers.Nowhere]\nbase_url = 'https://n.example'")
-    assert "has no key" in found.message
-    (found,) = warnings_of({"a": llm("gpt@OpnAI")})
-    assert found.hint == "Did you mean 'OpenAI'?"
-    assert warnings_of({"a": llm("x@Nowhere")}, "[providers.Nowhere]\nbase_url = 'http://n.example'") == []
-    assert warnings_of({"a": llm("")}) == []
-    (found,) = warnings_of({"a": llm("")}, "default_model = 'x@Nowhere'")
-    assert found.code == "model-unavailable"
+def agent(tool: str, params: dict[str, Any], llm_id: str = "demo") -> dict[str, Any]:
+    return node("Agent", {"llm_id": llm_id, "tools": [{"component_name": tool, "name": "t", "params": params}]})
 
 
-def test_models_of_all_kinds_of_nodes_and_of_sub_agents_are_checked() -> None:
-    inner = {"component_name": "Agent", "name": "In", "params": {"llm_id": "inner@Nowhere"}}
-    components = {
-        "c": node("Categorize", {"llm_id": "sort@Nowhere", "category_description": {"x": {"to": ["a"]}}}),
-        "a": node("Agent", {"llm_id": "outer@Nowhere", "tools": [inner]}),
-    }
-    found = warnings_of(components)
-    assert [(d.pointer, d.message.split("'")[1]) for d in found] == [
-        ("/components/c/obj/params/llm_id", "sort@Nowhere"),
-        ("/components/a/obj/params/llm_id", "outer@Nowhere"),
-        ("/components/a/obj/params/tools/0/params/llm_id", "inner@Nowhere"),
-    ]
+def nowhere(**settings: str) -> str:
+    return "[providers.Nowhere]\n" + "".join(f"{name} = {value!r}\n" for name, value in settings.items())
 
 
-def test_models_of_other_canvases_are_checked() -> None:
-    Path("inner.json").write_text(json.dumps({"title": "Inner", **canvas({"x": llm("x@Nowhere")})}))
-    (found,) = warnings_of({"a": node("Canvas", {"path": "inner.json"})})
-    assert (found.code, found.pointer) == ("model-unavailable", "/components/a")
-    assert found.message.startswith("In the canvas")
+SORT = node("Categorize", {"llm_id": "sort@Nowhere", "category_description": {"x": {"to": ["a"]}}})
+RETRIEVAL = {"query": "{sys.query}", "dataset_ids": ["65cb", "begin@set", "{sys.query}"], "rerank_id": "bge@X"}
+RERANKER = "[rerankers.bge]\nbase_url = 'https://r.example'\napi_key = { env = 'RERANK_KEY_OF_TEST' }\n"
+GRAPH = {"query": "{sys.query}", "kb_ids": ["{begin@set}"], "use_kg": True}
+SHOP = node("ExeSQL", {"connection": "shop", "sql": "SELECT 1"})
+SPOKEN = {"a": node("Message", {"content": ["x"], "auto_play": True})}
+REMOTE = "[knowledge]\nurl = 'ragflow+https://r.example'\n"
+SPEECH = '[speech."tts-1"]\nbase_url = "http://x/v1"\napi_key = { env = "NO_SUCH_KEY_OF_TEST" }\n'
+NOTES = {
+    "r": node("Retrieval", {"retrieval_from": "memory", "memory_ids": ["notes"], "query": "q"}, ["m"]),
+    "m": node("Message", {"content": ["hi"], "memory_ids": ["notes", "other"]}),
+}
 
 
-def test_keys_of_tools_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    tool: dict[str, Any] = {"component_name": "TavilySearch", "name": "t", "params": {}}
-    components = {"a": node("Agent", {"llm_id": "demo", "tools": [tool]}), "g": node("Google", {"api_key": "k"})}
-    (found,) = warnings_of(components)
-    assert (found.code, found.pointer) == ("key-missing", "/components/a/obj/params/tools/0/params")
-    assert "Set [tools.tavily] api_key" in found.hint
-    named = "[tools.Tavily]\napi_key = { env = 'TAVILY_KEY_OF_TEST' }"
-    (found,) = warnings_of(components, named)
-    assert found.message == "The key of tavily is missing: the environment variable 'TAVILY_KEY_OF_TEST' is not set."
-    monkeypatch.setenv("TAVILY_KEY_OF_TEST", "k")
-    assert warnings_of(components, named) == []
+@each_row(
+    ("components", "settings", "expected"),
+    [
+        ({"a": llm("x@Nowhere")}, "", [("model-unavailable", "a/obj/params/llm_id", "there is no provider 'Nowhere'")]),
+        ({"a": llm("x@Nowhere")}, "", [("model-unavailable", "a", "Set [providers.Nowhere] base_url and api_key")]),
+        ({"a": llm("x@Nowhere")}, nowhere(base_url="https://n.example"), [("model-unavailable", "a", "has no key")]),
+        ({"a": llm("x@Nowhere")}, nowhere(base_url="http://n.example"), []),
+        ({"a": llm("gpt@OpnAI")}, "", [("model-unavailable", "a", "Did you mean 'OpenAI'?")]),
+        ({"a": llm("")}, "", []),
+        ({"a": llm("")}, "default_model = 'x@Nowhere'", [("model-unavailable", "a", "")]),
+        (
+            {"c": SORT, "a": agent("Agent", {"llm_id": "inner@Nowhere"}, "outer@Nowhere")},
+            "",
+            [
+                ("model-unavailable", "c/obj/params/llm_id", "sort@Nowhere"),
+                ("model-unavailable", "a/obj/params/llm_id", "outer@Nowhere"),
+                ("model-unavailable", "a/obj/params/tools/0/params/llm_id", "inner@Nowhere"),
+            ],
+        ),
+        ({"a": node("Canvas", {"path": "inner.json"})}, "", [("model-unavailable", "a", "In the canvas")]),
+        (
+            {"a": agent("TavilySearch", {}), "g": node("Google", {"api_key": "k"})},
+            "",
+            [("key-missing", "a/obj/params/tools/0/params", "Set [tools.tavily] api_key")],
+        ),
+        (
+            {"a": agent("TavilySearch", {})},
+            "[tools.Tavily]\napi_key = { env = 'NO_SUCH_KEY_OF_TEST' }",
+            [("key-missing", "a", "NO_SUCH_KEY_OF_TEST")],
+        ),
+        ({"a": agent("TavilySearch", {})}, "[tools.Tavily]\napi_key = { env = 'KEY_OF_TEST' }", []),
+        (
+            {"r": node("Retrieval", RETRIEVAL)},
+            RERANKER,
+            [
+                ("dataset-unknown", "r/obj/params/dataset_ids/0", "`ragflow-lg kb create NAME --id 65cb`"),
+                ("reranker-unavailable", "r/obj/params/rerank_id", "RERANK_KEY_OF_TEST"),
+            ],
+        ),
+        ({"r": node("Retrieval", RETRIEVAL)}, REMOTE, []),  # a server is not asked
+        (
+            {"r": node("Retrieval", GRAPH), "a": agent("Retrieval", {**GRAPH, "query": None})},
+            "",
+            [
+                ("params-unsupported", "r/obj/params/use_kg", "the embedded knowledge base does not support use_kg."),
+                ("params-unsupported", "a/obj/params/tools/0/params/use_kg", ""),
+            ],
+        ),
+        (
+            {"r": node("Retrieval", GRAPH)},
+            "[knowledge]\nurl = 'elasticsearch+https://e.example'\n",
+            [("params-unsupported", "r", "Elasticsearch does not support")],
+        ),
+        ({"r": node("Retrieval", GRAPH)}, REMOTE, []),
+        (
+            {"q": SHOP, "a": agent("Email", {"server": "office"})},
+            "",
+            [
+                ("account-missing", "q/obj/params/connection", "Add [sql.connections.shop] to the settings."),
+                ("account-missing", "a/obj/params/tools/0/params/server", ""),
+            ],
+        ),
+        ({"q": SHOP}, "[sql.connections.shop]\ndb_type = 'sqlite'\ndatabase = 'a.db'\n", []),
+        (SPOKEN, "", [("model-unavailable", "a", "[speech.ID]")]),
+        (SPOKEN, SPEECH, [("model-unavailable", "a", "NO_SUCH_KEY_OF_TEST")]),
+        (SPOKEN, SPEECH.replace("NO_SUCH_KEY", "KEY"), []),
+        (
+            {"a": node("Message", {"content": ["x"], "auto_play": True, "tts_id": "gone@P"})},
+            SPEECH,
+            [("model-unavailable", "a", "'gone@P'")],
+        ),
+        (
+            NOTES,
+            "[memories.other]",
+            [
+                ("memory-unknown", "r/obj/params/memory_ids/0", "There is no memory 'notes'."),
+                ("memory-unknown", "m/obj/params/memory_ids/0", 'Add [memories."notes"] to the settings.'),
+            ],
+        ),
+    ],
+)
+def test_what_the_settings_lack_is_a_warning(
+    components: dict[str, Any], settings: str, expected: list[tuple[str, str, str]]
+) -> None:
+    found = warnings_of(components, settings)
+    assert [d.code for d in found] == [code for code, _, _ in expected]
+    for diagnostic, (_, pointer, words) in zip(found, expected, strict=True):
+        assert f"{diagnostic.pointer}/".startswith(f"/components/{pointer}/")
+        assert words in f"{diagnostic.message} {diagnostic.hint}"
 
 
-def test_datasets_and_rerank_models_are_checked() -> None:
-    params = {"query": "{sys.query}", "dataset_ids": ["65cb", "begin@set", "{sys.query}"], "rerank_id": "bge@X"}
-    components = {"r": node("Retrieval", params)}
-    dataset, reranker = warnings_of(components)
-    assert (dataset.code, dataset.pointer) == ("dataset-unknown", "/components/r/obj/params/dataset_ids/0")
-    assert "`ragflow-lg kb create NAME --id 65cb`" in dataset.hint
-    assert "[knowledge] url" in dataset.hint
-    assert (reranker.code, reranker.pointer) == ("reranker-unavailable", "/components/r/obj/params/rerank_id")
-    known = "[rerankers.bge]\nbase_url = 'https://r.example'\napi_key = { env = 'RERANK_KEY_OF_TEST' }\n"
-    _, reranker = warnings_of(components, known)
-    assert "RERANK_KEY_OF_TEST" in reranker.message
-    remote = "[knowledge]\nurl = 'ragflow+https://r.example'\n"
-    assert warnings_of(components, remote) == [], "a server is not asked"
+SMALL = "[providers.P]\nbase_url = 'http://p.example'\n[models.small]\ncontext_tokens = 1000\n"
+LONG = "word " * 1000
 
 
-@pytest.mark.parametrize("option", ["use_kg", "toc_enhance"])
-def test_options_that_only_ragflow_supports_are_reported(option: str) -> None:
-    params = {"query": "{sys.query}", "kb_ids": ["{begin@set}"], option: True}
-    tool: dict[str, Any] = {"component_name": "Retrieval", "name": "R", "params": {**params, "query": None}}
-    components = {"r": node("Retrieval", params), "a": node("Agent", {"llm_id": "demo", "tools": [tool]})}
-    of_node, of_tool = warnings_of(components)
-    assert (of_node.code, of_node.pointer) == ("params-unsupported", f"/components/r/obj/params/{option}")
-    assert of_tool.pointer == f"/components/a/obj/params/tools/0/params/{option}"
-    assert of_node.message == f"The search fails, because the embedded knowledge base does not support {option}."
-    elasticsearch = "[knowledge]\nurl = 'elasticsearch+https://e.example'\n"
-    assert "Elasticsearch does not support" in warnings_of(components, elasticsearch)[0].message
-    assert warnings_of(components, "[knowledge]\nurl = 'ragflow+https://r.example'\n") == []
+def test_a_prompt_that_is_longer_than_the_window_is_reported_at_its_longest_text() -> None:
+    (found,) = warnings_of({"a": llm("small@P", LONG)}, SMALL)
+    assert (found.code, found.pointer) == ("prompt-too-long", "/components/a/obj/params/sys_prompt")
+    for words in ("about 1,250 tokens", "room for 970"):
+        assert words in found.message
+    assert "context_tokens in the settings, which is 1,000" in found.hint
+    (found,) = warnings_of({"a": llm("small@P", "Be kind.", LONG + "{sys.query}")}, SMALL)
+    assert found.pointer == "/components/a/obj/params/prompts/0/content"
+    assert warnings_of({"a": llm("small@P", "x" * 4 * 970)}, SMALL) == []  # values count nothing
+    assert warnings_of({"a": llm("other@P", LONG)}, SMALL) == []
+    (found,) = warnings_of({"a": llm("other@P", "x" * 4 * 128_000)}, SMALL)
+    assert "which is 128,000" in found.hint
 
 
-def test_settings_are_loaded_only_if_they_are_needed() -> None:
-    def load() -> Settings:
-        raise AssertionError
-
-    Path("c.json").write_text(json.dumps(canvas({"m": node("Message", {"content": ["x"]})})))
-    assert check_file(Path("c.json"), load)[1] == ()
-
-
-def test_databases_and_mail_servers_are_checked() -> None:
-    tool = {"component_name": "Email", "name": "Mail", "params": {"server": "office"}}
-    components = {
-        "q": node("ExeSQL", {"connection": "shop", "sql": "SELECT 1"}),
-        "a": node("Agent", {"llm_id": "demo", "tools": [tool]}),
-    }
-    database, mail = warnings_of(components)
-    assert (database.code, database.pointer) == ("account-missing", "/components/q/obj/params/connection")
-    assert database.hint == "Add [sql.connections.shop] to the settings."
-    assert (mail.code, mail.pointer) == ("account-missing", "/components/a/obj/params/tools/0/params/server")
-    known = "[sql.connections.shop]\ndb_type = 'sqlite'\ndatabase = 'a.db'\n[email.servers.office]\nhost = 'h'\n"
-    assert warnings_of(components, known) == []
+def test_only_the_system_prompt_of_an_agent_counts_if_it_is_a_tool() -> None:
+    tool = {"llm_id": "small@P", "prompts": [{"role": "user", "content": LONG}]}
+    assert warnings_of({"a": agent("Agent", tool, "large@P")}, SMALL) == []
+    (found,) = warnings_of({"a": agent("Agent", {**tool, "sys_prompt": LONG}, "large@P")}, SMALL)
+    assert (found.pointer, found.node) == ("/components/a/obj/params/tools/0/params/sys_prompt", "a")
 
 
-def test_models_that_speak_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    spoken = {"a": node("Message", {"content": ["x"], "auto_play": True})}
-    (missing,) = warnings_of(spoken)
-    assert missing.message.startswith("The answer is not spoken")
-    assert "[speech.ID]" in missing.hint
-    settings = '[speech."tts-1"]\nbase_url = "http://x/v1"\napi_key = { env = "NO_SUCH_KEY_OF_TEST" }\n'
-    (keyless,) = warnings_of(spoken, settings)
-    assert "NO_SUCH_KEY_OF_TEST" in keyless.message
-    monkeypatch.setenv("NO_SUCH_KEY_OF_TEST", "k")
-    assert warnings_of(spoken, settings) == []
-    other = {"a": node("Message", {"content": ["x"], "auto_play": True, "tts_id": "gone@P"})}
-    (unknown,) = warnings_of(other, settings)
-    assert "'gone@P'" in unknown.message + unknown.hint
+PROVIDERS: dict[str, Any] = {
+    "providers": {"OpenAI": {"api_key": "k"}, "Local": {"base_url": "http://127.0.0.1:1/v1"}},
+    "models": {"open@Local": {"sends_max_tokens": True}},
+}
+LIMITED = {"max_tokens": 50, "maxTokensEnabled": True}
 
 
-def test_memories_that_the_settings_do_not_declare_are_reported() -> None:
-    components = {
-        "r": node("Retrieval", {"retrieval_from": "memory", "memory_ids": ["notes"], "query": "q"}, ["m"]),
-        "m": node("Message", {"content": ["hi"], "memory_ids": ["notes", "other"]}),
-    }
-    found = warnings_of(components)
-    assert [(d.code, d.pointer) for d in found] == [
-        ("memory-unknown", "/components/r/obj/params/memory_ids/0"),
-        ("memory-unknown", "/components/m/obj/params/memory_ids/0"),
-        ("memory-unknown", "/components/m/obj/params/memory_ids/1"),
-    ]
-    assert found[0].message == "There is no memory 'notes'."
-    assert found[0].hint == 'Add [memories."notes"] to the settings.'
-    (found,) = warnings_of(components, "[memories.notes]")
-    assert found.pointer.endswith("/1")
+@each_row(
+    ("component", "params", "expected"),
+    [
+        (
+            "LLM",
+            {"llm_id": "m@Local", **LIMITED, "top_p": 0.5, "topPEnabled": True},
+            "max_tokens is not sent to m@Local",
+        ),
+        ("Agent", {"llm_id": "m@Local", **LIMITED}, "max_tokens is not sent to m@Local, as in RAGFlow."),
+        ("LLM", {"llm_id": "gpt-5@OpenAI", "temperature": 0.1, "temperatureEnabled": True}, "refuses it"),
+        ("LLM", {"llm_id": "m@Local", "max_tokens": 50}, ""),
+        ("LLM", {"llm_id": "open@Local", **LIMITED}, ""),
+        ("LLM", {"llm_id": "m@Nowhere", **LIMITED}, ""),
+        ("LLM", {"llm_id": "demo", **LIMITED}, ""),
+    ],
+)
+def test_a_parameter_that_is_not_sent_is_named(component: str, params: dict[str, Any], expected: str) -> None:
+    settings = Settings.model_validate(PROVIDERS)
+    plan = plan_of(canvas({"g": node(component, {"prompts": "x", **params})}))
+    found = check_sent_params(plan, lambda: settings)
+    assert [(d.severity, expected in d.message) for d in found] == [("info", True)] * bool(expected)

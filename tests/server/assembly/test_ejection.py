@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.base.errors import CompileError, RunError
-from ragflow_lg.server.assembly.ejection import LINE_LENGTH, RecordedPlay, eject_file, format_files
+from ragflow_lg.base.errors import RunError
+from ragflow_lg.server.assembly.ejection import RecordedPlay, eject_file
 from ragflow_lg.server.settings import load_settings
 from tests.server.cli.command import invoke
 
@@ -25,18 +25,6 @@ async def test_all_examples_are_clean_for_ruff(tmp_path: Path) -> None:
         command = [sys.executable, "-m", "ruff", *arguments, "--no-cache", str(tmp_path)]
         result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert result.returncode == 0, result.stdout + result.stderr
-
-
-def test_files_are_formatted() -> None:
-    assert format_files({"a.py": "x = [1,2]\n"}) == {"a.py": "x = [1, 2]\n"}
-    assert LINE_LENGTH == 100
-
-
-async def test_a_canvas_with_errors_is_refused_with_its_file(tmp_path: Path) -> None:
-    file = tmp_path / "broken.json"
-    file.write_text('{"components": {"a": {}}}')
-    with pytest.raises(CompileError, match=r"broken\.json"):
-        await eject_file(file, load_settings(None))
 
 
 def test_a_recording_without_the_turn_is_refused(tmp_path: Path) -> None:

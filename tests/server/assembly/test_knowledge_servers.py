@@ -3,9 +3,6 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
-from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
-from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.assembly.knowledge_servers import open_knowledge_server, read_server_url
 from ragflow_lg.server.settings.knowledge_sections import KnowledgeSection
@@ -18,22 +15,7 @@ from tests.harness.rows import each_row
 DATASET = Dataset("1", "guide", "bge", "t1")
 
 
-@each_row(
-    ("url", "expected"),
-    [
-        ("elasticsearch+https://u:p@es.local", ("elasticsearch", "https://u:p@es.local:443", "es.local:443")),
-        ("elasticsearch+http://[::1]:9200/", ("elasticsearch", "http://[::1]:9200/", "[::1]:9200")),
-        ("ragflow+https://rag.example.com", ("ragflow", "https://rag.example.com", "rag.example.com:443")),
-        ("ragflow+http://rag:9380/under", ("ragflow", "http://rag:9380/under", "rag:9380")),
-        ("sqlite:///a+b.db", None),
-        ("https://es.local", None),
-    ],
-)
-def test_a_url_is_parsed(url: str, expected: tuple[str, str, str] | None) -> None:
-    assert read_server_url(url) == expected
-
-
-@pytest.mark.parametrize("url", ["ragflow+ftp://x", "ragflow+https://", "elasticsearch+es.local", "ragflow+http://x:y"])
+@each_row("url", ["ragflow+ftp://x", "ragflow+https://", "elasticsearch+es.local", "ragflow+http://x:y"])
 def test_a_url_without_an_address_is_refused(url: str) -> None:
     with pytest.raises(SettingsError, match=r"\[knowledge\] url begins with"):
         read_server_url(url)
@@ -45,24 +27,9 @@ def open_knowledge(**settings: Any) -> Any:
     return open_knowledge_server(section, [DATASET], ScriptedHttp(), WordEmbedders(), WordRerankers())
 
 
-def test_each_kind_is_opened(tmp_path: Path) -> None:
-    assert isinstance(open_knowledge(url="ragflow+https://rag", api_key="s3cret"), RagflowApiKnowledge)
-    (tmp_path / "ner.json").write_text('{"acme": "corp"}')
-    knowledge = open_knowledge(url="elasticsearch+https://u:s3cret@es", dictionaries=tmp_path)
-    assert isinstance(knowledge, ElasticsearchKnowledge)
-    weights: Any = vars(knowledge)["_weights"]
-    assert isinstance(weights.tokenizer, PortableTokenizer)
-    assert weights.names == {"acme": "corp"}
-
-
 async def test_unknown_datasets_are_looked_up_in_ragflow() -> None:
-    http = ScriptedHttp(
-        {
-            "https://rag/api/v1/datasets": HttpResponse(
-                200, {}, '{"code": 0, "data": [{"id": "2", "name": "other"}]}', ""
-            )
-        }
-    )
+    listed = HttpResponse(200, {}, '{"code": 0, "data": [{"id": "2", "name": "other"}]}', "")
+    http = ScriptedHttp({"https://rag/api/v1/datasets": listed})
     fields: Any = {"url": "elasticsearch+https://es", "ragflow_url": "ragflow+https://rag", "ragflow_api_key": "s3cret"}
     knowledge = open_knowledge_server(KnowledgeSection(**fields), [DATASET], http, WordEmbedders(), WordRerankers())
     assert await knowledge.datasets(["guide"]) == {"guide": DATASET}

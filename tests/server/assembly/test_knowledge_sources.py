@@ -24,13 +24,6 @@ from tests.fakes.knowledge import FakeKnowledge, chunk
 from tests.harness.rows import each_row
 
 
-@pytest.mark.parametrize(
-    ("url", "path"), [("sqlite:///a/k.db", "a/k.db"), ("sqlite:////var/k.db", "/var/k.db"), ("sqlite:///~/k.db", None)]
-)
-def test_a_url_names_a_file(url: str, path: str | None) -> None:
-    assert embedded_path(url) == (Path(path) if path else Path.home() / "k.db")
-
-
 @each_row(
     ("url", "problem"),
     [
@@ -51,14 +44,15 @@ def test_the_error_of_an_invalid_url_says_how_to_write_one(url: str, problem: st
 async def test_the_settings_choose_file_and_model(tmp_path: Path) -> None:
     answer = json.dumps({"data": [{"index": 0, "embedding": [1.0] + [0.0] * 383}]})
     async with HttpServer([Route("/v1/embeddings", body=answer)]).running() as server:
-        file = tmp_path / "ragflow-lg.toml"
-        file.write_text(
-            f'[knowledge]\nurl = "sqlite:///{tmp_path}/k.db"\n'
-            f'[embeddings."m@P"]\nbase_url = "http://127.0.0.1:{server.port}/v1"\napi_key = "s3cret"\n',
-            "utf-8",
+        section = f'[embeddings."m@P"]\nbase_url = "http://127.0.0.1:{server.port}/v1"\napi_key = "s3cret"\n'
+        settings = settings_of(
+            tmp_path,
+            'embedding = "m@P"\n'
+            + section
+            + '[embeddings."gone"]\nbase_url = "http://127.0.0.1:9/v1"\nmax_retries = 0',
         )
-        settings = load_settings(file)
         assert "s3cret" in settings.secrets
+        fill(stored_knowledge(tmp_path / "k.db"), "e", {"a.md": ["cats sleep"]}, "gone")
         fill(stored_knowledge(tmp_path / "k.db"), "d", {"a.md": ["cats sleep"]}, "m@P")
         knowledge = SettingsKnowledge(settings)
         try:
@@ -67,26 +61,14 @@ async def test_the_settings_choose_file_and_model(tmp_path: Path) -> None:
             result = await knowledge.search(DatasetSearch("cats", (dataset,)))
             assert [chunk["docnm_kwd"] for chunk in result.chunks] == ["a.md"]
             assert "kind" in await knowledge.metadata([dataset])
+            (unreachable,) = (await knowledge.datasets(["e"])).values()
+            with pytest.raises(ServiceError, match=r"\[embeddings\.\"gone\"\] cannot be reached at http"):
+                await knowledge.search(DatasetSearch("cats", (unreachable,)))
         finally:
             await knowledge.aclose()
         (request,) = server.received
         assert json.loads(request.body) == {"model": "m", "input": ["cats"], "encoding_format": "float"}
         assert request.header("authorization") == "Bearer s3cret"
-
-
-async def test_an_unreachable_model_is_an_error_instead_of_an_empty_result(tmp_path: Path) -> None:
-    file = tmp_path / "s.toml"
-    file.write_text(
-        f'[knowledge]\nurl = "sqlite:///{tmp_path}/k.db"\n'
-        '[embeddings."m"]\nbase_url = "http://127.0.0.1:9/v1"\nmax_retries = 0\n',
-        "utf-8",
-    )
-    fill(stored_knowledge(tmp_path / "k.db"), "d", {"a.md": ["cats sleep"]}, "m")
-    knowledge = SettingsKnowledge(load_settings(file))
-    (dataset,) = (await knowledge.datasets(["d"])).values()
-    with pytest.raises(ServiceError, match=r"\[embeddings\.\"m\"\] cannot be reached at http"):
-        await knowledge.search(DatasetSearch("cats", (dataset,)))
-    await knowledge.aclose()
 
 
 async def test_the_settings_choose_a_server(tmp_path: Path) -> None:
@@ -126,43 +108,26 @@ async def test_the_settings_choose_a_server(tmp_path: Path) -> None:
 WIKI, NEWS = Dataset("w", "Wiki"), Dataset("ds2", "News")
 
 
-def stores(monkeypatch: pytest.MonkeyPatch, error: str = "") -> tuple[SettingsKnowledge, FakeKnowledge, FakeKnowledge]:
-    wiki = FakeKnowledge(
-        [WIKI], [chunk("w1", "a", dataset="w"), chunk("w2", "b", dataset="w")], {"k": {"v": ["1"]}}, error
-    )
-    others = FakeKnowledge(
-        [NEWS], [chunk("n1", "c", dataset="ds2"), chunk("n2", "d", dataset="ds2")], {"k": {"v": ["2"]}}
-    )
+def stores(monkeypatch: pytest.MonkeyPatch, error: str = "") -> SettingsKnowledge:
+    def store(dataset: Dataset, letter: str, number: str, error: str) -> FakeKnowledge:
+        chunks = [chunk(f"{letter}{n}", "a", dataset=dataset.id) for n in (1, 2)]
+        return FakeKnowledge([dataset], chunks, {"k": {"v": [number]}}, error)
+
     knowledge = SettingsKnowledge(Settings())
-    monkeypatch.setattr(knowledge, "_opened", ({"w": wiki}, others))
-    return knowledge, wiki, others
+    monkeypatch.setattr(knowledge, "_opened", ({"w": store(WIKI, "w", "1", error)}, store(NEWS, "n", "2", "")))
+    return knowledge
 
 
-async def test_all_stores_know_their_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
-    joined, *_ = stores(monkeypatch)
-    assert await joined.datasets(["Wiki", "News", "x"]) == {"Wiki": WIKI, "News": NEWS}
-    assert await joined.metadata([WIKI, NEWS]) == {"k": {"v": ["1", "2"]}}
-
-
-async def test_one_store_is_searched_as_if_it_were_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    joined, wiki, others = stores(monkeypatch)
-    result = await joined.search(DatasetSearch("q", (WIKI,)))
-    assert [each["chunk_id"] for each in result.chunks] == ["w1", "w2"]
-    assert len(wiki.searches) == 1
-    assert not others.searches
-
-
-async def test_the_results_of_several_stores_alternate(monkeypatch: pytest.MonkeyPatch) -> None:
-    joined, *_ = stores(monkeypatch)
+async def test_the_results_of_several_stores_alternate_and_one_that_fails_fails_the_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    joined = stores(monkeypatch)
     result = await joined.search(DatasetSearch("q", (NEWS, WIKI), top_n=3))
     assert [each["chunk_id"] for each in result.chunks] == ["n1", "w1", "n2"]
     assert result.total == 4
-
-
-async def test_one_failing_store_fails_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    joined, *_ = stores(monkeypatch, "down")
+    assert await joined.metadata([WIKI, NEWS]) == {"k": {"v": ["1", "2"]}}
     with pytest.raises(ServiceError, match="down"):
-        await joined.search(DatasetSearch("q", (NEWS, WIKI)))
+        await stores(monkeypatch, "down").search(DatasetSearch("q", (NEWS, WIKI)))
 
 
 def settings_of(tmp_path: Path, text: str) -> Settings:
@@ -188,7 +153,7 @@ async def test_a_dataset_of_the_settings_is_searched_beside_a_stored_one(tmp_pat
         await knowledge.aclose()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "problem"),
     [
         ("tests.fakes.retrievers:missing", "cannot be imported: AttributeError"),
@@ -207,7 +172,7 @@ async def test_a_retriever_that_cannot_be_opened_is_an_error_that_names_the_sett
     await knowledge.aclose()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "section",
     [
         "",
@@ -229,7 +194,7 @@ def test_names_are_unique(tmp_path: Path) -> None:
         knowledge._stores()  # pyright: ignore[reportPrivateUsage]
 
 
-@pytest.mark.parametrize("names", [["wiki"], ["w"], ["other"]])
+@each_row("names", [["wiki"], ["w"], ["other"]])
 def test_a_canvas_that_names_it_needs_nothing_else(tmp_path: Path, names: list[Any]) -> None:
     settings = settings_of(tmp_path, '[knowledge.datasets.wiki]\nid = "w"\nretriever = "a:b"\n')
     plan = plan_of(canvas({"search": node("Retrieval", {"dataset_ids": names})}))

@@ -10,13 +10,19 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.integrations.email.mail import Mailer, MailMessage
 from ragflow_lg.server.assembly.app_state import open_app_state
 from ragflow_lg.server.assembly.open_services import open_services
+from ragflow_lg.server.assembly.tenant_knowledge import TenantKnowledge
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
+from ragflow_lg.server.assembly.tenant_settings import Rights
+from ragflow_lg.server.assembly.unknown_names import find_unknown_names
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.server_section import ServerSection
 from ragflow_lg.services.databases import DatabaseAccount, SqlQuery
 from ragflow_lg.services.http import HttpRequest
+from ragflow_lg.services.knowledge import Dataset, DatasetSearch
+from tests.fakes.knowledge import FakeKnowledge
+from tests.harness.rows import each_row
 
 SECTIONS: dict[str, Any] = {
     "default_model": "big@Cloud",
@@ -28,11 +34,7 @@ SECTIONS: dict[str, Any] = {
     "mcp": {"tickets": {"url": "http://10.0.0.7:8080/mcp"}, "wiki": {"url": "https://wiki.example/mcp"}},
     "http": {"allow": ["127.0.0.1:9"]},
     "tenants": {
-        "shop": {
-            "models": ["local"],
-            "default_model": "tiny@Local",
-            "keys": ["tools.Tavily", "mcp.tickets"],
-        },
+        "shop": {"models": ["local"], "default_model": "tiny@Local", "keys": ["tools.Tavily", "mcp.tickets"]},
         "intern": {"keys": ["http.allow"]},
         "*": {"keys": ["tools.google"]},
     },
@@ -99,24 +101,13 @@ async def test_tenants_have_connections_sessions_and_addresses_of_their_own() ->
         assert shop.servers["tickets"] is not base.servers["tickets"]
         assert shop.policies is not base.policies
         intern = tenants.services("intern")
-        for services, port in ((base, 7), (shop, 9)):
+        mcp = "10.0.0.7:8080/mcp"  # those of MCP servers are not open to canvases
+        for services, address in ((base, "127.0.0.1:7"), (shop, "127.0.0.1:9"), (base, mcp), (shop, mcp)):
             with pytest.raises(ServiceError, match="is refused"):
-                await services.http.send(HttpRequest("GET", f"http://127.0.0.1:{port}/"))
+                await services.http.send(HttpRequest("GET", f"http://{address}"))
         for services, port in ((base, 9), (intern, 9)):
             with pytest.raises(ServiceError, match=r"(?i)connect"):
                 await services.http.send(HttpRequest("GET", f"http://127.0.0.1:{port}/"))
-
-
-async def test_addresses_of_mcp_servers_are_not_open_to_canvases() -> None:
-    async with resources() as tenants:
-        for tenant in ("default", "shop"):
-            with pytest.raises(ServiceError, match="is refused"):
-                await tenants.services(tenant).http.send(HttpRequest("GET", "http://10.0.0.7:8080/mcp"))
-
-
-async def test_a_model_for_all_canvases_is_for_all_tenants() -> None:
-    async with resources(model="tiny@Local") as tenants:
-        tenants.services("stranger").models.model("big@Cloud")
 
 
 async def test_a_server_with_one_tenant_shares_everything_with_it(tmp_path: Path) -> None:
@@ -154,3 +145,74 @@ async def test_a_tenant_has_the_databases_and_mail_servers_of_its_section(tmp_pa
         account = DatabaseAccount("mysql", "127.0.0.1", 9, "d", "u", "p")
         with pytest.raises(ServiceError, match="is not allowed"):
             await shop.databases.run(account, SqlQuery("SELECT 1"))
+
+
+MANUALS, NEWS = Dataset("ds1", "Manuals", "embed@Test"), Dataset("ds2", "News", "embed@Test")
+
+
+def of_shop(*, datasets: tuple[str, ...], rerankers: tuple[str, ...] = ()) -> TenantKnowledge:
+    return TenantKnowledge(FakeKnowledge(), "shop", Rights(rerankers, tuple(f"datasets.{name}" for name in datasets)))
+
+
+@each_row("pattern", ["ds1", "Manuals", "Man*", "ds[1]", "*"])
+async def test_shared_datasets_are_found_by_name_and_id(pattern: str) -> None:
+    knowledge = of_shop(datasets=(pattern,))
+    assert await knowledge.datasets(["Manuals", "ds1"]) == {"Manuals": MANUALS, "ds1": MANUALS}
+    assert (await knowledge.search(DatasetSearch("rice", (MANUALS,)))).chunks
+
+
+async def test_other_datasets_look_like_missing_ones() -> None:
+    knowledge = of_shop(datasets=("Manuals",))
+    texts = set[str]()
+    for name in ("News", "ds2", "nothing"):
+        with pytest.raises(SettingsError, match="The tenant 'shop' has no dataset") as refused:
+            await knowledge.datasets(["Manuals", name])
+        texts.add(str(refused.value).replace(name, "NAME"))
+    assert len(texts) == 1
+
+
+async def test_a_search_never_reaches_other_datasets() -> None:
+    knowledge = of_shop(datasets=("Manuals",))
+    for search in (knowledge.search(DatasetSearch("rice", (MANUALS, NEWS))), knowledge.metadata([NEWS])):
+        with pytest.raises(SettingsError, match="The tenant 'shop' has no dataset 'News'"):
+            await search
+
+
+async def test_rerank_models_are_shared_by_name() -> None:
+    search = DatasetSearch("rice", (MANUALS,), rerank_id="bge@Local")
+    assert (await of_shop(datasets=("*",), rerankers=("bge@*",)).search(search)).chunks
+    with pytest.raises(SettingsError, match="may not use the rerank model 'bge@Local'"):
+        await of_shop(datasets=("*",)).search(search)
+
+
+def settings_of(**sections: Any) -> Settings:
+    return Settings.model_validate(sections)
+
+
+def test_a_section_that_no_tool_uses_is_reported() -> None:
+    near, far = find_unknown_names(settings_of(tools={"SearXNG": {}, "serxng": {}, "nothing_like_it": {}}))
+    assert (near.is_well, near.what) == (False, "no tool uses the section [tools.serxng]")
+    assert near.advice == "Did you mean [tools.searxng]?"
+    assert "components NAME" in far.advice
+
+
+def test_names_of_a_tenant_that_the_settings_do_not_describe_are_reported() -> None:
+    mcp = {"files": {"command": "x"}, "search": {"command": "x"}}
+    tenants = {"shop": {"keys": ["mcp.files", "mcp.srch", "*", "email.own"], "models": ["openai", "Opnai"]}}
+    found = {result.what: result.advice for result in find_unknown_names(settings_of(mcp=mcp, tenants=tenants))}
+    assert found == {
+        "models of [tenants.\"shop\"] names 'Opnai', which is nowhere": "Did you mean 'OpenAI'?",
+        "keys of [tenants.\"shop\"] names 'mcp.srch', which is nowhere": "Did you mean 'mcp.search'?",
+        "keys of [tenants.\"shop\"] names 'email.own', which is nowhere": "Correct or remove it.",
+    }
+
+
+def test_names_that_canvases_write_in_another_way_are_known() -> None:
+    models = ["rerank@Jina", "bge", "gpt-4.1@OpenAI", "big@cloud"]
+    sections: dict[str, Any] = {
+        "rerankers": {"bge": {"base_url": "http://127.0.0.1", "model": "bge"}},
+        "tools": {"Tavily": {}},
+        "providers": {"Cloud": {"base_url": "http://127.0.0.1"}},
+        "tenants": {"*": {"models": models, "keys": ["tools.tavily", "datasets.any"]}},
+    }
+    assert find_unknown_names(settings_of(**sections)) == []

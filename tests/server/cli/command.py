@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
@@ -13,6 +16,8 @@ from typer.testing import CliRunner, Result
 
 from ragflow_lg.server.cli.command_line import app
 from ragflow_lg.server.cli.entry import main
+from tests.fakes.canvas import canvas
+from tests.harness.loaded_python import python_command
 
 ROOT = Path(__file__).parents[3]
 SUPPORT = ROOT / "tests" / "fixtures" / "drawings" / "support.json"
@@ -71,3 +76,33 @@ def write_canvas(path: Path, *nodes: tuple[str, str, dict[str, Any], list[str]])
     }
     path.write_text(json.dumps({"components": components}), encoding="utf-8")
     return path
+
+
+def save(file: Path | str, components: dict[str, Any], first: Any = None, **more: Any) -> Path:
+    """Write a canvas of these components."""
+    Path(file).write_text(json.dumps(canvas(components, first, **more)), "utf-8")
+    return Path(file)
+
+
+def start(*arguments: str | Path, **environment: str) -> subprocess.Popen[str]:
+    """Start the command in a process, in the working folder."""
+    return subprocess.Popen(
+        python_command("-m", "ragflow_lg", *arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+
+
+def read_lines(process: subprocess.Popen[str], count: int) -> list[str]:
+    """Return the next lines that a process prints."""
+    assert process.stdout is not None
+    return [process.stdout.readline().strip() for _ in range(count)]
+
+
+def end(process: subprocess.Popen[str], number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+    """Send a process a signal; return its exit code and the rest of what it wrote to its standard error."""
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    return process.returncode, errors

@@ -1,132 +1,97 @@
-import json
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
-from tests.fakes.canvas import canvas, node
-from tests.server.cli.command import ROOT, invoke
+from tests.fakes.canvas import node
+from tests.harness.rows import each_row
+from tests.server.cli.command import invoke, save
 
-ORDER = ROOT / "examples" / "order_form.json"
+TEXT = "You: {sys.query} Files: {sys.files}"
 
 
 @pytest.fixture
-def echo(tmp_path: Path) -> Path:
-    path = tmp_path / "echo.json"
+def echo() -> Path:
     begin = node("Begin", {"prologue": "Hello!"}, ["m"])
-    text = "You: {sys.query} Files: {sys.files}"
-    path.write_text(json.dumps(canvas({"begin": begin, "m": node("Message", {"content": [text]})})))
-    return path
+    return save("echo.json", {"begin": begin, "m": node("Message", {"content": [TEXT]})})
+
+
+def asking(field: dict[str, object]) -> Path:
+    """Return a canvas that asks for a size."""
+    ask = node("UserFillUp", {"inputs": {"size": field}, "tips": "Which one?"}, ["m"])
+    return save("form.json", {"ask": ask, "m": node("Message", {"content": ["Size {ask@size}."]})})
 
 
 def talk(file: Path, *lines: str, session: str = "") -> Result:
-    options = ["--model", "demo", "--checkpoint", f"sqlite:///{file.parent}/chat.db"]
+    options = ["--model", "demo", "--checkpoint", "sqlite:///chat.db"]
     return invoke("chat", file, *options, *(["--session", session] if session else []), text="\n".join(lines) + "\n")
 
 
 def test_a_conversation_is_greeted_answered_and_stored(echo: Path) -> None:
-    result = talk(echo, "one", "two", session="anna")
+    result = talk(echo, "one", "two\\", "and more", session="anna")
     assert result.exit_code == 0, result.output
-    assert result.stdout.index("Hello!") < result.stdout.index("You: one") < result.stdout.index("You: two")
+    shown = result.stdout
+    assert shown.index("Hello!") < shown.index("You: one") < shown.index("You: two\nand more")
     assert "The session is anna." in result.stderr
     again = talk(echo, "three", session="anna")
     assert "Going on with the session anna" in again.stderr
     assert "Hello!" not in again.stdout
 
 
-def test_a_line_goes_on_after_a_backslash(echo: Path) -> None:
-    assert "You: one\ntwo" in talk(echo, "one\\", "two").stdout
-
-
 def test_a_file_goes_with_the_next_question_and_stays(echo: Path) -> None:
-    note = echo.parent / "note.txt"
-    note.write_text("milk")
-    zero, one, two = talk(echo, "zero", f"/file {note}", "one", "two").stdout.split("You: ")[1:]
-    assert "milk" not in zero
-    assert "milk" in one
-    assert "milk" in two
+    Path("note.txt").write_text("milk")
+    answers = talk(echo, "zero", "/file note.txt", "one", "two").stdout.split("You: ")[1:]
+    assert ["milk" in answer for answer in answers] == [False, True, True]
 
 
 def test_errors_end_no_conversation(echo: Path) -> None:
     result = talk(echo, "/file /none/x.txt", "/rerun", "/rerun nowhere", "/what", "still here")
-    assert "cannot be read" in result.stderr
-    assert "Name the node" in result.stderr
-    assert "There is no command /what" in result.stderr
+    for problem in ("cannot be read", "Name the node", "There is no command /what"):
+        assert problem in result.stderr
     assert "You: still here" in result.stdout
 
 
 def test_sessions_are_changed_by_commands(echo: Path) -> None:
-    result = talk(
-        echo,
-        "one",
-        "/rerun m",
-        "/fork",
-        "/session",
-        "/new",
-        "/session",
-        "/trace",
-        "/help",
-        "/quit",
-        "unread",
-        session="a",
-    )
+    commands = "one,/rerun m,/fork,/session,/new,/session,/trace,/help,/quit,unread"
+    result = talk(echo, *commands.split(","), session="a")
     assert "The session is a-rerun." in result.stderr
-    assert "a-rerun-fork" in result.stdout
-    assert "chat-" in result.stdout
-    assert result.stdout.count("You: one") == 2
     assert "/rerun NODE" in result.stderr
-    assert "unread" not in result.stdout
+    assert [text in result.stdout for text in ("a-rerun-fork", "chat-", "unread")] == [True, True, False]
+    assert result.stdout.count("You: one") == 2
 
 
-def test_forms_are_asked_field_by_field_until_they_fit(tmp_path: Path) -> None:
-    form = {
-        "size": {"name": "Size", "type": "integer", "optional": False},
-        "note": {"name": "Note", "type": "line", "optional": True},
-    }
-    ask = node("UserFillUp", {"inputs": form, "tips": "Which one?"}, ["m"])
-    path = tmp_path / "form.json"
-    path.write_text(json.dumps(canvas({"ask": ask, "m": node("Message", {"content": ["Size {ask@size}."]})})))
-    result = talk(path, "shoes", "big", "42", "", session="anna")
+def test_forms_are_asked_field_by_field_until_they_fit() -> None:
+    result = talk(asking({"name": "Size", "type": "integer", "optional": False}), "shoes", "big", "42", session="anna")
     assert "Which one?" in result.stderr
     assert "Size 42." in result.stdout
 
 
-def test_a_form_that_was_left_open_is_asked_when_the_session_goes_on(tmp_path: Path) -> None:
-    ask = node("UserFillUp", {"inputs": {"size": {"name": "Size", "type": "line", "optional": False}}}, ["m"])
-    path = tmp_path / "form.json"
-    path.write_text(json.dumps(canvas({"ask": ask, "m": node("Message", {"content": ["Size {ask@size}."]})})))
+def test_a_form_that_was_left_open_is_asked_when_the_session_goes_on() -> None:
+    path = asking({"name": "Size", "type": "line", "optional": False})
     assert talk(path, "shoes", session="anna").exit_code == 0
     assert "Size L." in talk(path, "L", session="anna").stdout
 
 
-def test_the_form_of_begin_is_asked_once_a_session(tmp_path: Path) -> None:
+def test_the_form_of_begin_is_asked_once_a_session() -> None:
     begin = node("Begin", {"inputs": {"city": {"name": "City", "type": "line", "optional": False}}}, ["m"])
-    path = tmp_path / "begin.json"
-    path.write_text(
-        json.dumps(canvas({"begin": begin, "m": node("Message", {"content": ["{begin@city}: {sys.query}"]})}))
-    )
-    result = talk(path, "one", "Rome", "two")
-    assert "Rome: one" in result.stdout
-    assert "Rome: two" in result.stdout
+    path = save("begin.json", {"begin": begin, "m": node("Message", {"content": ["{begin@city}: {sys.query}"]})})
+    shown = talk(path, "one", "Rome", "two").stdout
+    assert ["Rome: one" in shown, "Rome: two" in shown] == [True, True]
 
 
-@pytest.mark.parametrize(("option", "is_research"), [([], False), (["--reasoning"], True)])
-def test_a_chat_with_a_dataset_needs_no_canvas(
-    option: list[str], is_research: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "leave.md").write_text("Everybody gets thirty days of leave each year.")
+@each_row(("option", "is_research"), [([], False), (["--reasoning"], True)])
+def test_a_chat_with_a_dataset_needs_no_canvas(option: list[str], is_research: bool) -> None:
+    Path("notes").mkdir(exist_ok=True)
+    Path("notes/leave.md").write_text("Everybody gets thirty days of leave each year.")
     assert invoke("kb", "add", "notes").exit_code == 0
-    lines = "How many days of leave does everybody get?\n/quit\n"
-    result = invoke("chat", "--dataset", "notes", *option, "--model", "demo", "--session", "s", text=lines)
+    chat = ("chat", "--dataset", "notes", *option, "--model", "demo", "--session", f"s{is_research}")
+    result = invoke(*chat, text="How many days of leave does everybody get?\n/quit\n")
     assert "thirty days of leave" in result.stdout
     assert ("Search: How many days of leave" in result.stderr) is is_research
-    again = invoke("chat", "--dataset", "notes", *option, "--model", "demo", "--session", "s", text="/quit\n")
-    assert "Going on with the session s" in again.stderr
+    assert "Going on with the session s" in invoke(*chat, text="/quit\n").stderr
 
 
-@pytest.mark.parametrize("arguments", [["--reasoning", "x.json"], ["x.json", "--dataset", "notes"]])
+@each_row("arguments", [["--reasoning", "x.json"], ["x.json", "--dataset", "notes"]])
 def test_a_chat_is_with_a_canvas_or_with_datasets(arguments: list[str]) -> None:
     result = invoke("chat", *arguments)
     assert (result.exit_code, "--dataset" in result.stderr) == (2, True)

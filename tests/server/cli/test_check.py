@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.server.cli.diagnostics_output import check_files
-from tests.server.cli.command import SUPPORT, call, invoke, write_canvas
+from ragflow_lg.base.diagnostics import CODES, Diagnostic
+from ragflow_lg.server.cli.diagnostics_output import to_sarif
+from tests.fakes.canvas import node
+from tests.harness.rows import each_row
+from tests.server.cli.command import SUPPORT, call, invoke, save
 
 UNKNOWN = """{
   "components": {
@@ -24,40 +27,21 @@ def unknown(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_valid_canvas_can_run() -> None:
-    result = invoke("check", SUPPORT)
-    assert result.exit_code == 0
-    assert "can run (0 errors" in result.stdout
-
-
-def test_a_problem_is_shown_with_its_line(unknown: Path) -> None:
-    result = invoke("check", unknown)
-    assert result.exit_code == 1
+@each_row(
+    "text",
+    [
+        UNKNOWN,
+        json.dumps({"padding": "x" * 5000, **json.loads(UNKNOWN)}),  # the line is cut around the column
+        json.dumps({"note": "a\u2028b\x85c", **json.loads(UNKNOWN)}, ensure_ascii=False, indent=1),
+    ],
+)
+def test_a_problem_is_shown_with_its_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "unknown.json"
+    path.write_text(text, "utf-8")
+    result = invoke("check", path)
+    assert (result.exit_code, "Switch" in result.stdout) == (1, True)
     lines = result.stdout.splitlines()
-    assert lines[0].startswith(f"{unknown}:4:")
-    assert "component-unknown" in lines[0]
-    caret = next(i for i, line in enumerate(lines) if line.endswith("^"))
-    assert lines[caret - 1][lines[caret].index("^") :].startswith('"Swtch"')
-    assert "Switch" in result.stdout
-
-
-def test_a_terminal_gets_the_same_report_in_colour(
-    unknown: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = invoke("check", unknown).stdout
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    for name, value in {"NO_COLOR": "", "TERM": "xterm", "WT_SESSION": "1"}.items():
-        monkeypatch.setenv(name, value)
-    assert check_files([unknown], "text", None) == 1
-    coloured = capsys.readouterr().out
-    assert "\x1b[1;31merror\x1b[0m component-unknown" in coloured
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
-
-
-def test_a_long_line_is_cut_around_the_column(tmp_path: Path) -> None:
-    path = tmp_path / "long.json"
-    path.write_text(json.dumps({"padding": "x" * 5000, **json.loads(UNKNOWN)}))
-    lines = invoke("check", path).stdout.splitlines()
+    assert re.match(rf"{re.escape(str(path))}:\d+:.*component-unknown", lines[0])
     caret = next(i for i, line in enumerate(lines) if line.endswith("^"))
     assert len(lines[caret - 1]) < 120
     assert lines[caret - 1][lines[caret].index("^") :].startswith('"Swtch"')
@@ -67,20 +51,6 @@ def test_json_lists_the_diagnostics_of_each_file(unknown: Path) -> None:
     reports = json.loads(invoke("check", SUPPORT, unknown, "--output", "json").stdout)
     assert [entry["runs"] for entry in reports] == [True, False]
     assert reports[1]["diagnostics"][0]["pointer"] == "/components/Swtch:A/obj/component_name"
-
-
-def test_sarif_has_a_location_for_each_result(unknown: Path) -> None:
-    log = json.loads(invoke("check", unknown, "--output", "sarif").stdout)
-    assert log["version"] == "2.1.0"
-    (run,) = log["runs"]
-    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
-    assert run["results"]
-    for result in run["results"]:
-        assert result["ruleId"] in rules
-        assert result["level"] in ("error", "warning", "note")
-        assert result["message"]["text"]
-        (location,) = result["locations"]
-        assert location["physicalLocation"]["region"]["startLine"] >= 1
 
 
 def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path, unknown: Path) -> None:
@@ -99,9 +69,7 @@ def test_the_configuration_next_to_canvases_is_skipped(tmp_path: Path) -> None:
     assert invoke("check", config).exit_code == 1, "it is the only file"
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"\xff\xfe\x00", b"{", b"[" * 100_000, b"null", b'{"components": 5}', b"\x00"]
-)
+@each_row("content", [b"", b"\xff\xfe\x00", b"{", b"[" * 100_000, b"null", b'{"components": 5}', b"\x00"])
 def test_every_file_has_a_verdict(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "any.json"
     path.write_bytes(content)
@@ -117,15 +85,6 @@ def test_titles_do_not_control_the_terminal(tmp_path: Path) -> None:
     assert invoke("check", path).stdout.replace("\n", "").isprintable()
 
 
-def test_the_excerpt_is_the_line_of_the_problem(tmp_path: Path) -> None:
-    path = tmp_path / "lines.json"
-    document = json.loads(UNKNOWN)
-    path.write_bytes(json.dumps({"note": "a\u2028b\x85c", **document}, ensure_ascii=False, indent=1).encode())
-    lines = invoke("check", path).stdout.splitlines()
-    caret = next(i for i, line in enumerate(lines) if line.endswith("^"))
-    assert lines[caret - 1][lines[caret].index("^") :].startswith('"Swtch"')
-
-
 def test_the_canvases_in_a_folder_are_checked(tmp_path: Path) -> None:
     files = {"b.json": UNKNOWN, "in/a.json": UNKNOWN, "package.json": "{}", ".git/c.json": UNKNOWN}
     for name, text in {**files, "langgraph.json": '{"graphs": {}}', "notes.txt": UNKNOWN}.items():
@@ -137,13 +96,9 @@ def test_the_canvases_in_a_folder_are_checked(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (1, f"There is no canvas in {tmp_path / 'empty'}.\n")
 
 
-def test_what_the_settings_lack_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    canvas = write_canvas(
-        tmp_path / "c.json",
-        ("begin", "Begin", {}, ["LLM:A"]),
-        ("LLM:A", "LLM", {"llm_id": "qwen-max@Tongyi-Qianwen", "prompts": [{"role": "user", "content": "x"}]}, []),
-    )
+def test_what_the_settings_lack_is_a_warning(tmp_path: Path) -> None:
+    params = {"llm_id": "qwen-max@Tongyi-Qianwen", "prompts": [{"role": "user", "content": "x"}]}
+    canvas = save("c.json", {"LLM:A": node("LLM", params)})
     assert "warning model-unavailable" in invoke("check", canvas).stdout
     assert call("check", canvas).stdout == invoke("check", canvas).stdout
     ready = invoke("check", canvas, "--ready")
@@ -153,12 +108,9 @@ def test_what_the_settings_lack_is_a_warning(tmp_path: Path, monkeypatch: pytest
     assert "(0 errors, 0 warnings)" in invoke("check", canvas, "--ready", "--settings", "s.toml").stdout
 
 
-def test_a_canvas_is_checked_with_what_a_tenant_may_use(tmp_path: Path) -> None:
-    settings = tmp_path / "settings.toml"
-    settings.write_text(
-        f"""
-        [knowledge]
-        url = "sqlite:///{tmp_path}/kb.db"
+def test_a_canvas_is_checked_with_what_a_tenant_may_use() -> None:
+    Path("s.toml").write_text(
+        """
         [providers.Own]
         base_url = "http://127.0.0.1:1/v1"
         api_key = "sk-0123456789"
@@ -170,27 +122,20 @@ def test_a_canvas_is_checked_with_what_a_tenant_may_use(tmp_path: Path) -> None:
         """
     )
     for name in ("prices", "salaries"):
-        assert call("kb", "create", name, "--settings", settings).returncode == 0
-    knows: dict[str, Any] = {"dataset_ids": ["prices", "salaries"], "query": "x"}
-    nodes: dict[str, Any] = {
-        "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["r"]},
-        "r": {"obj": {"component_name": "Retrieval", "params": knows}, "downstream": ["LLM:0"]},
-        "LLM:0": {"obj": {"component_name": "LLM", "params": {"llm_id": "m@Own"}}, "downstream": []},
-    }
-    path = tmp_path / "canvas.json"
-    path.write_text(json.dumps({"components": nodes}))
+        assert call("kb", "create", name).returncode == 0
+    knows = node("Retrieval", {"dataset_ids": ["prices", "salaries"], "query": "x"}, ["LLM:0"])
+    path = save("canvas.json", {"r": knows, "LLM:0": node("LLM", {"llm_id": "m@Own"})})
 
     def codes(*options: str) -> list[str]:
-        report = call("check", path, "--output", "json", "--settings", settings, *options)
+        report = call("check", path, "--output", "json", "--settings", "s.toml", *options)
         (file,) = json.loads(report.stdout)
         return sorted(diagnostic["code"] for diagnostic in file["diagnostics"])
 
     assert codes() == codes("--tenant", "default") == []
     assert codes("--tenant", "shop") == ["dataset-unknown"]
     assert codes("--tenant", "stranger") == ["dataset-unknown", "dataset-unknown", "model-unavailable"]
-    nodes["LLM:0"]["downstream"] = ["Message:0"]
-    message = {"component_name": "Message", "params": {"content": ["{LLM:0@content}"]}}
-    path.write_text(json.dumps({"components": {**nodes, "Message:0": {"obj": message, "downstream": []}}}))
+    message = node("Message", {"content": ["{LLM:0@content}"]})
+    save(path, {"r": knows, "LLM:0": node("LLM", {"llm_id": "m@Own"}, ["m"]), "m": message})
     assert codes() == []
     assert "document-too-large" in codes("--tenant", "shop")
 
@@ -221,17 +166,6 @@ def test_fixes_leave_the_rest_of_the_file_as_it_is(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_the_json_report_names_the_fix(tmp_path: Path) -> None:
-    path = tmp_path / "canvas.json"
-    path.write_text(FIXABLE)
-    (report,) = json.loads(invoke("check", path, "-o", "json").stdout)
-    assert {d["fix"] for d in report["diagnostics"]} == {
-        "Remove 'prolgue'",
-        "Remove 'tone'",
-        "Remove the edge to 'gone'",
-    }
-
-
 def test_a_file_that_cannot_be_fixed_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "canvas.json"
     path.write_bytes(FIXABLE.encode("utf-16"))
@@ -251,3 +185,34 @@ def test_several_canvases_have_a_summary(tmp_path: Path) -> None:
     both = invoke("check", tmp_path / "one.json", tmp_path / "missing.json")
     assert both.stdout.splitlines()[-1].startswith("2 canvases: 1 can run, 1 cannot be read (0 errors")
     assert len(json.loads(invoke("check", tmp_path, "-o", "json").stdout)) == 2
+
+
+def result_of(path: Path, diagnostic: Diagnostic) -> dict[str, Any]:
+    (run,) = json.loads(to_sarif([(path, (diagnostic,))]))["runs"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == list(CODES)
+    (result,) = run["results"]
+    return result
+
+
+def test_a_diagnostic_is_a_result() -> None:
+    diagnostic = Diagnostic("route-empty", "error", "/components/a", "Nothing left.", "Add a target.", line=7, column=3)
+    assert result_of(Path("canvas.json"), diagnostic) == {
+        "ruleId": "route-empty",
+        "level": "error",
+        "message": {"text": "Nothing left. Add a target."},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": "canvas.json"},
+                    "region": {"startLine": 7, "startColumn": 3},
+                },
+                "logicalLocations": [{"fullyQualifiedName": "/components/a"}],
+            }
+        ],
+    }
+
+
+@each_row(("path", "uri"), [("my canvas#1.json", "my%20canvas%231.json"), ("/a b/c.json", "file:///a%20b/c.json")])
+def test_a_path_is_a_uri(path: str, uri: str) -> None:
+    result = result_of(Path(path), Diagnostic("route-empty", "warning", "", "x"))
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == uri

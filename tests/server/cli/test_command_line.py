@@ -6,26 +6,22 @@ from pathlib import Path
 import pytest
 
 import ragflow_lg
+from ragflow_lg.base import extras
+from ragflow_lg.models.prompt_texts import PROMPTS
 from ragflow_lg.server.cli.command_line import MOVED, find_commands
+from ragflow_lg.server.cli.terminal import paint, printable
 from tests.harness.rows import each_row
-from tests.server.cli.command import ROOT, invoke, one_line, write_canvas
+from tests.server.cli.command import ROOT, SUPPORT, call, invoke, one_line, write_canvas
 
 COMMANDS = {name: command for name, (command, _) in find_commands().items()}
 
 
 @each_row("name", COMMANDS)
-def test_the_help_of_each_command_has_an_example(name: str) -> None:
-    result = invoke(name, "--help")
-    assert result.exit_code == 0
+def test_the_help_of_each_command_describes_it_as_the_list_does_and_has_an_example(name: str) -> None:
+    shown = invoke(name, "--help").stdout
+    assert one_line(shown.split("\n\n")[1]).startswith(COMMANDS[name].summary)
     if name not in ("kb", "sandbox", "canvas"):  # groups of commands
-        examples = re.split("Examples?:", result.stdout)[1]
-        assert f"ragflow-lg {name}" in examples
-
-
-@each_row("name", COMMANDS)
-def test_the_list_of_commands_describes_each_as_its_own_help_does(name: str) -> None:
-    paragraphs = invoke(name, "--help").stdout.split("\n\n")
-    assert one_line(paragraphs[1]).startswith(COMMANDS[name].summary)
+        assert f"ragflow-lg {name}" in re.split("Examples?:", shown)[1]
 
 
 @each_row("words", [[], ["canvas"], ["kb"], ["models"], ["memory"], ["sandbox"], ["sessions"]])
@@ -39,10 +35,6 @@ def test_commands_are_listed_in_groups_each_on_one_line() -> None:
     for name, listed in COMMANDS.items():
         section = shown.split(f"\n{listed.heading}:\n")[1].split("\n\n")[0]
         assert re.search(rf"^  {re.escape(name)} +{re.escape(listed.summary)}$", section, re.MULTILINE), name
-
-
-def test_a_command_may_follow_an_option() -> None:
-    assert invoke("--", "check", "--help").stdout == invoke("check", "--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -66,14 +58,6 @@ def test_check_and_help_stay_light(tmp_path: Path, component: str, heavy: tuple[
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_all_commands_are_listed_and_a_misspelt_one_is_refused() -> None:
-    listed = invoke("--help").stdout
-    assert [name for name in COMMANDS if f"  {name} " not in listed] == []
-    misspelt = invoke("ru", "x.json")
-    assert misspelt.exit_code == 2
-    assert "No such command 'ru'" in misspelt.stderr
-
-
 @each_row("name", MOVED)
 def test_the_old_name_of_a_command_says_the_new_one(name: str) -> None:
     refused = invoke(name, "x.json")
@@ -83,7 +67,7 @@ def test_the_old_name_of_a_command_says_the_new_one(name: str) -> None:
         assert invoke(*MOVED[name].split(), "--help").exit_code == 0
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@each_row("shell", ["bash", "zsh", "fish"])
 def test_a_shell_can_complete_commands(shell: str) -> None:
     typed = {"COMP_WORDS": "ragflow-lg ses", "COMP_CWORD": "1", "_TYPER_COMPLETE_ARGS": "ragflow-lg ses"}
     found = invoke(
@@ -92,19 +76,88 @@ def test_a_shell_can_complete_commands(shell: str) -> None:
     assert "sessions" in found.stdout
 
 
-@pytest.mark.parametrize("option", ["--version", "-V"])
+@each_row("option", ["--version", "-V"])
 def test_the_version_is_shown(option: str) -> None:
     assert invoke(option).stdout == f"{ragflow_lg.__version__}\n"
     assert re.fullmatch(r"\d+\.\d+\.\d+\S*", ragflow_lg.__version__)
 
 
-@pytest.mark.parametrize("words", [[], ["check"], ["kb", "add"], ["keys"]])
+@each_row("words", [[], ["check"], ["kb", "add"], ["keys"]])
 def test_help_has_a_short_option(words: list[str]) -> None:
     assert invoke(*words, "-h").stdout == invoke(*words, "--help").stdout
     assert "Usage:" in invoke(*words, "-h").stdout
 
 
-def test_a_wrong_choice_is_reported_without_a_prefix() -> None:
-    result = invoke("run", "x.json", "--events", "yaml")
+@each_row(
+    ("words", "message"),
+    [
+        (["ru", "x.json"], "No such command 'ru'"),
+        (
+            ["run", "x.json", "-e", "yaml"],
+            "Invalid value for '--events' / '-e': 'yaml' is not one of 'json', 'pretty'.",
+        ),
+        (["run", SUPPORT, "--record", "a", "--replay", "b"], "either --record or --replay"),
+        (["run", SUPPORT, "--model", "demo", "--replay", "b"], "leave out --model"),
+        (["run", SUPPORT, "--replay-mode", "loose"], "add --replay"),
+        (["run", "x.json", "--session", " "], "needs a name"),
+    ],
+)
+def test_wrong_words_are_refused(words: list[str | Path], message: str) -> None:
+    result = invoke(*words)
+    assert (result.exit_code, message in one_line(result.stderr)) == (2, True), result.stderr
+
+
+def test_a_missing_extra_of_the_language_server_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(extras.EXTRAS, "lsp", ("no_such_module",))
+    done = call("lsp")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "ragflow-lg lsp needs no_such_module. Install it with: pip install '" in done.stderr
+    assert "[lsp]'" in done.stderr
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    file = tmp_path / "s.toml"
+    file.write_text('[prompts]\nreflection = "Think."\n')
+    return file
+
+
+def test_all_prompts_are_listed(settings: Path) -> None:
+    lines = invoke("prompts", "--settings", settings).stdout.splitlines()
+    assert [line.split()[0] for line in lines[: len(PROMPTS)]] == list(PROMPTS)
+    assert [line.split()[0] for line in lines if "(replaced)" in line] == ["reflection"]
+
+
+def test_the_text_in_use_is_printed(settings: Path) -> None:
+    assert invoke("prompts", "reflection", "--settings", settings).stdout == "Think.\n"
+    assert invoke("prompts", "categorize", "--settings", settings).stdout == PROMPTS["categorize"].text + "\n"
+
+
+def test_an_unknown_prompt_is_refused(settings: Path) -> None:
+    result = invoke("prompts", "categorise", "--settings", settings)
     assert result.exit_code == 2
-    assert "Invalid value for '--events' / '-e': 'yaml' is not one of 'json', 'pretty'." in one_line(result.stderr)
+    assert "There is no prompt 'categorise'. Did you mean categorize?" in one_line(result.output)
+
+
+def test_control_characters_become_spaces() -> None:
+    assert printable("a\x1b[31m\x9b\x07\r\u202e\ud800b") == "a [31m     b"
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "variables", "is_coloured"),
+    [
+        (True, {}, True),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": ""}, True),
+        (True, {"TERM": "dumb"}, False),
+        (False, {}, False),
+    ],
+)
+def test_only_terminals_get_colours(
+    is_terminal: bool, variables: dict[str, str], is_coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    for name, value in {"NO_COLOR": "", "TERM": "xterm", "WT_SESSION": "1", **variables}.items():
+        monkeypatch.setenv(name, value)
+    assert paint("error", "bold", "red") == ("\x1b[1;31merror\x1b[0m" if is_coloured else "error")
+    assert (paint("", "red"), paint("plain")) == ("", "plain")

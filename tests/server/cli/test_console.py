@@ -2,28 +2,22 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.pauses import Pause
 from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.server.assembly.library import load_canvas
-from ragflow_lg.server.cli.console import call_text, metrics_line, one_line, show, show_forms
+from ragflow_lg.server.cli.console import metrics_line, show, show_forms
 from ragflow_lg.services.agent_metrics import AgentMetrics, ToolMetrics
 from ragflow_lg.services.chat import Usage
 from tests.fakes.agents import WIKI, play_agent, tool_calls
-from tests.fakes.canvas import CATALOG, canvas, node, text
-from tests.fakes.regions import loop, out, runner_of
+from tests.fakes.canvas import CATALOG, canvas, node
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
-from tests.server.cli.command import write_canvas
+from tests.server.cli.command import save
 
 
 def start_turn(tmp_path: Path, reply: Reply) -> tuple[Runner, Run]:
-    path = write_canvas(
-        tmp_path / "ask.json",
-        ("begin", "Begin", {}, ["LLM:Ask"]),
-        ("LLM:Ask", "LLM", {"llm_id": ""}, ["Message:Say"]),
-        ("Message:Say", "Message", {"content": ["{LLM:Ask@content}"]}, []),
-    )
+    say = node("Message", {"content": ["{LLM:Ask@content}"]})
+    path = save(tmp_path / "ask.json", {"LLM:Ask": node("LLM", {"llm_id": ""}, ["say"]), "say": say})
     runner = Runner(load_canvas(path), fake_services(models=OneModel(ScriptedModel([reply]))))
     return runner, runner.start("s", {"query": "Well?"})
 
@@ -50,33 +44,6 @@ async def test_words_between_colons_are_not_emoji(tmp_path: Path, capsys: pytest
     assert capsys.readouterr().err.count("No :smile:.") == 1
 
 
-async def test_progress_has_the_round(capsys: pytest.CaptureFixture[str]) -> None:
-    inner = {**loop({"k": text()}, count=2), **out("x")}
-    inner["out"] = text()
-    play = runner_of(inner)
-    await show(compile_canvas(canvas(inner), CATALOG).plan, play.start("s", {"query": "q"}))
-    started = [line[2:] for line in capsys.readouterr().err.splitlines() if line.startswith("▸")]
-    assert started == [
-        "begin (Begin)",
-        "lp (Loop)",
-        "li (LoopItem)",
-        "k (StringTransform) round 0",
-        "li (LoopItem)",
-        "k (StringTransform) round 1",
-        "li (LoopItem)",
-        "out (StringTransform)",
-    ]
-
-
-async def test_an_error_names_its_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, turn = start_turn(tmp_path, Reply(error="The line [bold]is[/] cut.\x1b[2J"))
-    await show(load_canvas(tmp_path / "ask.json").plan, turn)
-    written = capsys.readouterr()
-    assert "✗ LLM:Ask: The line [bold]is[/] cut. [2J" in written.err
-    assert written.err.splitlines()[-1] == "failed in LLM:Ask"
-    assert "\x1b" not in written.err
-
-
 async def test_a_stopped_turn_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, turn = start_turn(tmp_path, Reply("Yes"))
     turn.cancel()
@@ -92,13 +59,12 @@ async def test_calls_of_tools_are_progress(capsys: pytest.CaptureFixture[str]) -
         Reply("Vientiane."),
         Reply("So."),
     ]
+    plan = compile_canvas(canvas({"m": node("Message", {"content": "x"})}), CATALOG).plan
     first = await play_agent([Reply("Well.")], {"tools": [find]}, is_shown=False)
     for has_trace in (False, True):
         first.model.replies += replies
         turn = first.runner.start(f"s{has_trace}", {"query": "q"})
-        await show(
-            compile_canvas(canvas({"m": node("Message", {"content": "x"})}), CATALOG).plan, turn, has_trace=has_trace
-        )
+        await show(plan, turn, has_trace=has_trace)
         lines = [line.strip() for line in capsys.readouterr().err.splitlines()]
         assert '→ Fact [b]Finder(user_prompt="[red]Find")' in lines
         assert '→ Wiki(query="Laos")' in lines
@@ -106,28 +72,6 @@ async def test_calls_of_tools_are_progress(capsys: pytest.CaptureFixture[str]) -
         assert "✗ none_9: LLM tool none_9 does not exist" in lines
         assert lines[-1].startswith("2 agents, 4 rounds, 3 calls (1 failed: (unknown) 1 of 1), 0.00 s")
         assert ("· round 1 (m@Test)" in lines, "“Hm.”" in lines) == (has_trace, has_trace)
-
-
-def test_a_form_shows_its_component_and_fields(capsys: pytest.CaptureFixture[str]) -> None:
-    size: dict[str, JsonValue] = {"name": "[b]Size", "type": "options", "options": [1, 2], "optional": True}
-    show_forms([Pause("1", "Form:A", "Which?\x1b[2J", {"size": size}), Pause("2", "Form:B", "", {})])
-    expected = "? Which? [2J (Form:A)\n  size: [b]Size, options, optional (1, 2)\n? (Form:B)\n"
-    assert capsys.readouterr() == ("", expected)
-
-
-@pytest.mark.parametrize(
-    ("value", "line"),
-    [(None, ""), ("a\n b\x1b[2J", "a b [2J"), ({"ü": [1]}, '{"ü": [1]}'), ("x" * 10_000, "x" * 119 + "…")],
-)
-def test_every_value_fits_on_one_line(value: JsonValue, line: str) -> None:
-    assert one_line(value) == line
-
-
-def test_a_call_reads_like_a_function_call() -> None:
-    assert call_text("look_0", {}) == "look_0()"
-    assert call_text("look_0", {"q": "Laos", "deep": {"a": None}}) == 'look_0(q="Laos", deep={"a": null})'
-    assert call_text("look_0", "not JSON") == "look_0(not JSON)"
-    assert len(call_text("x" * 1000, {"q": "y" * 1000})) < 250
 
 
 def test_the_totals_of_all_agents() -> None:

@@ -1,4 +1,5 @@
 import base64
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.component.registry import BrokenSpec, Registry
 from ragflow_lg.server.cli.doctor import (
+    probe_databases,
     probe_fonts,
     probe_models,
     probe_packages,
@@ -24,19 +26,12 @@ from tests.fakes.model_wires.wire import serving_wire
 from tests.server.cli.command import Cli, invoke
 
 
-def test_a_store_that_works_is_ok(cli: Cli) -> None:
+def test_a_store_works_or_fails_with_advice(cli: Cli) -> None:
     cli("run", "words.json", "go", "--session", "anna")
     healthy = cli("doctor")
-    assert healthy.returncode == 0
-    assert "is a session store" in healthy.stdout
-    assert "FAIL" not in healthy.stdout
-
-
-def test_an_unreachable_store_fails_with_advice(cli: Cli) -> None:
+    assert (healthy.returncode, "is a session store" in healthy.stdout, "FAIL" in healthy.stdout) == (0, True, False)
     failed = cli("doctor", "--checkpoint", "redis://127.0.0.1:1")
-    assert failed.returncode == 1
-    assert "FAIL" in failed.stdout
-    assert "→ Start the server" in failed.stdout
+    assert (failed.returncode, "FAIL" in failed.stdout, "→ Start the server" in failed.stdout) == (1, True, True)
 
 
 async def test_every_server_lists_its_tools() -> None:
@@ -45,7 +40,14 @@ async def test_every_server_lists_its_tools() -> None:
 
     inside = {"url": "http://127.0.0.1:1/mcp"}
     settings = Settings.model_validate(
-        {"mcp": {"real": command(*REAL), "tiny": command(*TINY, "well"), "ill": command(*TINY, "crash"), "in": inside}}
+        {
+            "mcp": {
+                "real": {**command(*REAL), "timeout_s": 60},
+                "tiny": command(*TINY, "well"),
+                "ill": command(*TINY, "crash"),
+                "in": inside,
+            }
+        }
     )
     real, tiny, ill, in_ = await probe_tools(settings)
     assert (real.is_well, real.what.split(",")[0]) == (True, "MCP server real offers add")
@@ -54,27 +56,20 @@ async def test_every_server_lists_its_tools() -> None:
     assert (in_.what, "[http] allow" in in_.advice) == ("MCP server in cannot be used", False)
 
 
-async def test_without_servers_there_are_no_findings() -> None:
-    assert await probe_tools(Settings()) == []
-
-
 def test_components_that_cannot_be_loaded_are_reported() -> None:
     broken = BrokenSpec("Bad", SettingsError("It is ill."))
     (finding,) = probe_packages(Registry({"installed": lambda: [broken]}))
     assert (finding.is_well, finding.what, finding.advice) == (False, "Bad cannot be loaded", "It is ill.")
 
 
-def test_models_and_keys_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    settings = tmp_path / "s.toml"
-    settings.write_text("[tools.tavily]\napi_key = { env = 'NO_SUCH_KEY_OF_TEST' }\n")
-    result = invoke("doctor", "--settings", settings, "--checkpoint", "memory://")
-    assert result.exit_code == 1
-    assert "ok    the default model is demo\n" in result.stdout
+def test_models_and_keys_are_checked() -> None:
+    doctor = ("doctor", "--settings", "s.toml", "--checkpoint", "memory://")
+    Path("s.toml").write_text("[tools.tavily]\napi_key = { env = 'NO_SUCH_KEY_OF_TEST' }\n")
+    result = invoke(*doctor)
+    assert (result.exit_code, "ok    the default model is demo\n" in result.stdout) == (1, True)
     assert "FAIL  [tools.tavily] has no key: the environment variable 'NO_SUCH_KEY_OF_TEST' is not" in result.stdout
-    settings.write_text("default_model = 'x@Nowhere'\n")
-    result = invoke("doctor", "--settings", settings, "--checkpoint", "memory://")
-    assert "FAIL  the default model x@Nowhere cannot be used\n" in result.stdout
+    Path("s.toml").write_text("default_model = 'x@Nowhere'\n")
+    assert "FAIL  the default model x@Nowhere cannot be used\n" in invoke(*doctor).stdout
 
 
 async def test_the_window_that_a_server_tells_is_reported_with_its_setting() -> None:
@@ -102,23 +97,10 @@ def test_missing_packages_of_models_are_reported(tmp_path: Path, monkeypatch: py
     assert "[ollama]" in chosen.advice
 
 
-def test_a_terminal_shows_the_marks_in_colour(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def is_terminal(_: object) -> bool:
-        return True
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("typer.testing._NamedTextIOWrapper.isatty", is_terminal, raising=False)
-    colours = {"NO_COLOR": "", "TERM": "xterm", "WT_SESSION": "1"}
-    assert "\x1b[32mok\x1b[0m    " in invoke("doctor", "--checkpoint", "memory://", environment=colours).stdout
-    plain = invoke("doctor", "--checkpoint", "memory://", environment={**colours, "NO_COLOR": "1"})
-    assert "\x1b" not in plain.stdout
-
-
-def test_what_is_well_with_advice_is_a_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_well_with_advice_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     async def found(*_: object, **__: object) -> list[CheckResult]:
         return [CheckResult(True, "Browser cannot be used", "Install Chromium.")]
 
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("ragflow_lg.server.cli.doctor.probe_tools", found)
     result = invoke("doctor", "--checkpoint", "memory://")
     assert result.exit_code == 0
@@ -138,9 +120,8 @@ def test_languages_without_a_font_are_named(monkeypatch: pytest.MonkeyPatch) -> 
     typst_compiler.open_fonts.cache_clear()
 
 
-def test_encryption_is_checked_before_there_is_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "s.toml").write_text("[[encryption_keys]]\nid = '2027'\nkey = { env = 'NO_SUCH_KEY_OF_TEST' }\n")
+def test_encryption_is_checked_before_there_is_a_store() -> None:
+    Path("s.toml").write_text("[[encryption_keys]]\nid = '2027'\nkey = { env = 'NO_SUCH_KEY_OF_TEST' }\n")
     words = ("doctor", "--settings", "s.toml", "--checkpoint")
     for checkpoint in ("sqlite:///none.db", "memory://", "redis://127.0.0.1:1"):
         missing = invoke(*words, checkpoint)
@@ -152,3 +133,23 @@ def test_encryption_is_checked_before_there_is_a_store(tmp_path: Path, monkeypat
     encrypted = invoke(*words, "sqlite:///none.db", environment=key)
     assert "ok    sessions are encrypted with the key '2027'\n" in encrypted.stdout
     assert encrypted.exit_code == 0
+
+
+async def test_databases_are_queried(tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / "shop.db").close()
+    nowhere = {"db_type": "postgres", "host": "127.0.0.1", "port": 1, "database": "x"}
+    shop = {"db_type": "sqlite", "database": str(tmp_path / "shop.db")}
+    far = {**nowhere, "username": "u", "password": "hidden"}
+    connections = {"shop": shop, "open": {**shop, "allow_writes": True}, "far": far}
+    connections["keyless"] = {**nowhere, "password": {"env": "NOT_SET"}}
+    found = await probe_databases(Settings.model_validate({"sql": {"connections": connections}}))
+    assert sorted((finding.is_well, finding.what) for finding in found) == [
+        (False, "[sql.connections.keyless] has no password"),
+        (False, "the database [sql.connections.far] cannot be reached"),
+        (False, "the database [sql.connections.keyless] cannot be reached"),
+        (True, "the database [sql.connections.open] answers (may be changed)"),
+        (True, "the database [sql.connections.shop] answers (read-only)"),
+    ]
+    advice = " ".join(finding.advice for finding in found)
+    assert "The environment variable 'NOT_SET' is not set. Put the password there" in advice
+    assert "hidden" not in advice

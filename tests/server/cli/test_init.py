@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.server.cli.init import FILES
+from tests.harness.rows import each_row
 from tests.server.cli.command import Cli
 
 TURN_OPTIONS = ("--model", "demo", "--events", "pretty")
@@ -32,14 +33,13 @@ def test_the_files_are_ignored_by_git_or_meant_for_it(cli: Cli, monkeypatch: pyt
     assert sorted(listed.stdout.split()) == sorted(FILES)
 
 
-@pytest.mark.parametrize("name", FILES)
+@each_row("name", FILES)
 def test_nothing_is_overwritten(name: str, cli: Cli) -> None:
-    Path("mine").mkdir()
-    Path("mine", name).write_text("mine")
-    done = cli("init", "mine")
-    assert done.returncode == 2
-    assert f"'mine' has {name}" in done.stderr
-    assert [path.read_text() for path in Path("mine").iterdir()] == ["mine"]
+    Path(f"my{name}").mkdir()
+    Path(f"my{name}", name).write_text("mine")
+    done = cli("init", f"my{name}")
+    assert (done.returncode, f"'my{name}' has {name}" in done.stderr) == (2, True)
+    assert [path.read_text() for path in Path(f"my{name}").iterdir()] == ["mine"]
 
 
 def test_a_link_that_leads_nowhere_is_not_followed(cli: Cli) -> None:
@@ -49,9 +49,7 @@ def test_a_link_that_leads_nowhere_is_not_followed(cli: Cli) -> None:
     assert not Path("mine", "elsewhere.json").exists()
 
 
-@pytest.mark.parametrize("name", ["words.json", "words.json/below"])
+@each_row("name", ["words.json", "words.json/below"])
 def test_a_folder_that_cannot_be_made_is_reported(name: str, cli: Cli) -> None:
     done = cli("init", name)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert repr(name) in done.stderr
+    assert (done.returncode, "Traceback" in done.stderr, repr(name) in done.stderr) == (2, False, True)

@@ -1,6 +1,5 @@
 """Conversations on a real terminal."""
 
-import json
 import os
 import pty
 import select
@@ -9,18 +8,16 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Event, Thread
 
 import pytest
 
 from ragflow_lg.base import extras
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.cli.dialogue import require_line_editor
-from tests.fakes.canvas import canvas, node
+from tests.fakes.canvas import node
 from tests.harness.loaded_python import python_command
-from tests.server.cli.command import ROOT
+from tests.server.cli.command import ROOT, end, read_lines, save, start
 
 PROMPT = "\x1b[?2004h"
 """The terminal's control sequence with which a prompt begins."""
@@ -45,7 +42,7 @@ class Terminal:
             self._read(PROMPT)
 
     def _read(self, expected: str) -> str:
-        end, new = time.monotonic() + 30, ""
+        end, new = time.monotonic() + 60, ""
         while expected not in new:
             assert time.monotonic() < end, self.shown + new
             if select.select([self._terminal], [], [], 0.2)[0]:
@@ -61,11 +58,8 @@ def chat(file: Path, *options: str) -> Generator[Terminal]:
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(file.parent)
-        os.execvpe(
-            words[0],
-            words,
-            {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "200", "PROMPT_TOOLKIT_NO_CPR": "1"},
-        )
+        terminal_is = {"TERM": "xterm", "COLUMNS": "200", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        os.execvpe(words[0], words, {**os.environ, "PYTHONPATH": str(ROOT), **terminal_is})
     try:
         yield Terminal(child, terminal)
     finally:
@@ -76,13 +70,8 @@ def chat(file: Path, *options: str) -> Generator[Terminal]:
 
 @pytest.fixture
 def echo(tmp_path: Path) -> Path:
-    path = tmp_path / "echo.json"
-    nodes = {
-        "begin": node("Begin", {}, ["m"]),
-        "m": node("Message", {"content": ["You: {sys.query} Files: {sys.files}"]}),
-    }
-    path.write_text(json.dumps(canvas(nodes)))
-    return path
+    text = "You: {sys.query} Files: {sys.files}"
+    return save(tmp_path / "echo.json", {"m": node("Message", {"content": [text]})})
 
 
 def test_lines_are_edited_remembered_and_completed(echo: Path) -> None:
@@ -104,45 +93,16 @@ def test_lines_are_edited_remembered_and_completed(echo: Path) -> None:
 
 @pytest.fixture
 def slow_model(tmp_path: Path) -> Generator[Path]:
-    """A canvas whose model shows one word and then waits until it is asked again."""
-    free = Event()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.end_headers()
-            for word in ("Well", ", done."):
-                piece = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": word}}], "id": "1"}
-                head = {"object": "chat.completion.chunk", "created": 1, "model": "slow"}
-                self.wfile.write(f"data: {json.dumps(head | piece)}\n\n".encode())
-                self.wfile.flush()
-                free.wait(20)
-            self.wfile.write(b"data: [DONE]\n\n")
-            free.set()
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    Thread(target=server.serve_forever, daemon=True).start()
-    (tmp_path / "settings.toml").write_text(
-        f'[providers.Slow]\nbase_url = "http://127.0.0.1:{server.server_port}/v1"\nmodels = ["slow"]\nmax_retries = 0\n'
-    )
+    """A canvas whose model shows one word and then waits."""
+    (tmp_path / "rules.toml").write_text('[[rules]]\nreplies = [{ text = ["Well", ", done."], piece_delay_s = 60 }]')
+    server = start("mock-llm", "rules.toml")
+    (url,) = read_lines(server, 1)
+    provider = f'[providers.Slow]\nbase_url = "{url}"\nmodels = ["slow"]\nmax_retries = 0\n'
+    (tmp_path / "settings.toml").write_text(provider)
     params = {"llm_id": "slow@Slow", "prompts": [{"role": "user", "content": "{sys.query}"}]}
-    nodes = {
-        "begin": node("Begin", {}, ["l"]),
-        "l": node("LLM", params, ["m"]),
-        "m": node("Message", {"content": ["{l@content}"]}),
-    }
-    path = tmp_path / "slow.json"
-    path.write_text(json.dumps(canvas(nodes)))
-    yield path
-    free.set()
-    server.shutdown()
-    server.server_close()
+    nodes = {"l": node("LLM", params, ["m"]), "m": node("Message", {"content": ["{l@content}"]})}
+    yield save(tmp_path / "slow.json", nodes)
+    end(server)
 
 
 def test_control_c_stops_an_answer_and_keeps_the_conversation(slow_model: Path) -> None:
@@ -166,13 +126,8 @@ def test_a_killed_conversation_goes_on(slow_model: Path) -> None:
 
 def test_control_c_leaves_a_form_which_waits(tmp_path: Path) -> None:
     form = {"size": {"name": "Size", "type": "line", "optional": False}}
-    nodes = {
-        "begin": node("Begin", {}, ["ask"]),
-        "ask": node("UserFillUp", {"inputs": form}, ["m"]),
-        "m": node("Message", {"content": ["{sys.query}, size {ask@size}."]}),
-    }
-    path = tmp_path / "form.json"
-    path.write_text(json.dumps(canvas(nodes)))
+    message = node("Message", {"content": ["{sys.query}, size {ask@size}."]})
+    path = save(tmp_path / "form.json", {"ask": node("UserFillUp", {"inputs": form}, ["m"]), "m": message})
     with chat(path, "--model", "demo") as terminal:
         terminal.ask("", "/help lists")
         terminal.type("shoes\r", "Size:")

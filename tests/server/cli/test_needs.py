@@ -6,46 +6,39 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base import extras
-from ragflow_lg.base.errors import CompileError
-from tests.fakes.canvas import canvas, node
-from tests.server.cli.command import SUPPORT, invoke
+from tests.fakes.canvas import node
+from tests.harness.rows import each_row
+from tests.server.cli.command import invoke, save
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def file(monkeypatch: pytest.MonkeyPatch) -> Path:
     """A canvas that needs a model, a dataset, a key, a database and a server, in the working folder."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TAVILY_API_KEY", raising=False)
-    document = canvas(
-        {
-            "a": node("LLM", {"llm_id": "deep@DeepSeek", "prompts": [{"role": "user", "content": "x"}]}, ["b"]),
-            "b": node("LLM", {"llm_id": "deep@DeepSeek", "prompts": [{"role": "user", "content": "x"}]}, ["c"]),
-            "c": node("Retrieval", {"query": "sys.query", "dataset_ids": ["plants"]}, ["d"]),
-            "d": node("TavilySearch", {"query": "sys.query"}, ["e"]),
-            "e": node("ExeSQL", {"connection": "shop", "sql": "SELECT 1"}, ["f"]),
-            "f": node("Invoke", {"url": "https://api.example.com/v1/{sys.query}", "method": "get"}),
-        }
-    )
-    path = tmp_path / "canvas.json"
-    path.write_text(json.dumps(document))
-    return path
+    deep = {"llm_id": "deep@DeepSeek", "prompts": [{"role": "user", "content": "x"}]}
+    nodes = {
+        "a": node("LLM", deep, ["b"]),
+        "b": node("LLM", deep, ["c"]),
+        "c": node("Retrieval", {"query": "sys.query", "dataset_ids": ["plants"]}, ["d"]),
+        "d": node("TavilySearch", {"query": "sys.query"}, ["e"]),
+        "e": node("ExeSQL", {"connection": "shop", "sql": "SELECT 1"}, ["f"]),
+        "f": node("Invoke", {"url": "https://api.example.com/v1/{sys.query}", "method": "get"}),
+    }
+    return save("canvas.json", nodes)
 
 
 def test_each_need_is_listed_once_with_its_nodes_and_its_state(file: Path) -> None:
     result = invoke("needs", file, "--output", "json")
     assert result.exit_code == 1
     found = {(need["kind"], need["name"]): need for need in json.loads(result.stdout)}
-    assert found["model", "deep@DeepSeek"]["users"] == ["a", "b"]
-    assert found["model", "deep@DeepSeek"]["state"] == "missing"
-    assert found["address", "https://api.example.com"]["state"] == "not checked"
-    assert {("dataset", "plants"), ("key", "tavily"), ("database", "shop")} <= set(found)
-
-
-def test_the_text_says_what_to_do_and_counts(file: Path) -> None:
     text = invoke("needs", file).stdout
     assert "missing      API key of tavily  (d)" in text
     assert "kb create" in text
     assert "4 of 6 needs are missing." in text
+    assert found["model", "deep@DeepSeek"]["users"] == ["a", "b"]
+    assert found["model", "deep@DeepSeek"]["state"] == "missing"
+    assert found["address", "https://api.example.com"]["state"] == "not checked"
+    assert {("dataset", "plants"), ("key", "tavily"), ("database", "shop")} <= set(found)
 
 
 def test_the_settings_that_it_writes_supply_what_is_missing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,20 +65,9 @@ def test_files_are_not_overwritten(file: Path) -> None:
     assert "exists already" in result.stderr
 
 
-def test_a_canvas_that_needs_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps(canvas({"m": node("Message", {"content": ["x"]})})))
-    result = invoke("needs", path)
+def test_a_canvas_that_needs_nothing() -> None:
+    result = invoke("needs", save("a.json", {"m": node("Message", {"content": ["x"]})}))
     assert (result.exit_code, result.stdout) == (0, "The canvas needs nothing from outside.\n")
-
-
-def test_an_example_is_listed() -> None:
-    assert invoke("needs", SUPPORT).exit_code in (0, 1)
-
-
-def test_a_canvas_with_errors_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text("{}")
-    assert isinstance(invoke("needs", tmp_path / "a.json").exception, CompileError)
 
 
 def test_a_run_names_everything_that_is_missing_before_it_begins(file: Path) -> None:
@@ -96,7 +78,7 @@ def test_a_run_names_everything_that_is_missing_before_it_begins(file: Path) -> 
     assert "a, b" not in invoke("run", file, "x", "--model", "demo", "--events", "pretty").stderr
 
 
-@pytest.mark.parametrize("events", ["pretty", "json"])
+@each_row("events", ["pretty", "json"])
 def test_what_is_missing_is_not_said_again_where_it_fails(file: Path, events: str) -> None:
     lines = invoke("run", file, "x", "--events", events).stderr.splitlines()
     assert lines[1].startswith("  a, b: ")
@@ -104,20 +86,11 @@ def test_what_is_missing_is_not_said_again_where_it_fails(file: Path, events: st
     assert any(line.endswith("a: what it needs is missing; see above.") for line in lines[5:])
 
 
-def test_missing_packages_are_named_before_a_missing_dataset(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "Create it with" in invoke("needs", file).stdout
-    monkeypatch.setitem(extras.EXTRAS, "knowledge", ("no_such_package", "nor_this"))
-    listed = invoke("needs", file).stdout
-    assert "A local dataset needs no_such_package, nor_this. Install them with: pip install" in listed
-    assert "Create it with" not in listed
-
-
-def test_missing_packages_are_named_with_their_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named_with_their_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "geheim-10")
     monkeypatch.setitem(extras.EXTRAS, "anthropic", ("no_such_package",))
     model = {"llm_id": "claude-sonnet-4-6@Anthropic", "prompts": [{"role": "user", "content": "x"}]}
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps(canvas({"a": node("LLM", model)})))
+    path = save("a.json", {"a": node("LLM", model)})
     assert "Anthropic's API needs no_such_package. Install it with: pip install" in invoke("needs", path).stdout
     template = invoke("needs", path, "--output", "toml").stdout
     assert re.search(r"needs packages: pip install '.*\[anthropic\]'\n$", template)

@@ -1,7 +1,5 @@
 """Sessions over several commands: each call finds what the one before has stored."""
 
-import json
-import os
 import signal
 import socket
 import subprocess
@@ -10,20 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.canvas import canvas, node
+from tests.fakes.canvas import node
 from tests.fakes.regions import out
-from tests.harness.loaded_python import python_command
-from tests.server.cli.command import ROOT, Cli, one_line
-
-
-def start(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        python_command("-m", "ragflow_lg", "run", *arguments),
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+from tests.harness.rows import each_row
+from tests.server.cli.command import Cli, end, one_line, save, start
 
 
 def test_a_session_from_its_first_question_to_its_end(cli: Cli) -> None:
@@ -49,26 +37,26 @@ def test_a_session_from_its_first_question_to_its_end(cli: Cli) -> None:
     assert cli("sessions", "--delete-older-than", "0").stdout == "No session is older than that.\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
+@each_row(
+    ("words", "reason"),
     [
-        (("resume", "nobody", "--input", "a=1"), "no session 'nobody'"),
-        (("continue", "nobody"), "no session 'nobody'"),
-        (("sessions", "history", "nobody"), "no session 'nobody'"),
-        (("sessions", "fork", "nobody"), "no session 'nobody'"),
-        (("sessions", "cancel", "nobody"), "no session 'nobody'"),
-        (("sessions", "rerun", "nobody", "--from", "x"), "no session 'nobody'"),
-        (("run", "words.json", "q", "-s", ""), "A session needs a name"),
-        (("resume", " "), "A session needs a name"),
-        (("run", "words.json", "q", "--session", "s", "--checkpoint", "ftp://x"), "Invalid session store URL"),
+        ("resume nobody --input a=1", "no session 'nobody'"),
+        ("continue nobody", "no session 'nobody'"),
+        ("sessions history nobody", "no session 'nobody'"),
+        ("sessions fork nobody", "no session 'nobody'"),
+        ("sessions cancel nobody", "no session 'nobody'"),
+        ("sessions rerun nobody --from x", "no session 'nobody'"),
+        ("sessions rerun nobody --from x --set oops", "'oops' should be NAME=VALUE."),
+        ("sessions fork nobody --at=", "leave it out to fork the newest checkpoint"),
+        ("run words.json q --session=", "A session needs a name"),
+        ("run words.json q --session s --checkpoint ftp://x", "Invalid session store URL"),
+        ("run none.json", "no such file"),
     ],
 )
-def test_a_command_that_cannot_run_prints_one_message_with_exit_code_2(
-    cli: Cli, arguments: tuple[str, ...], reason: str
-) -> None:
+def test_a_command_that_cannot_run_prints_one_message_with_exit_code_2(cli: Cli, words: str, reason: str) -> None:
     Path("ragflow-lg.db").touch()
-    refused = cli(*arguments)
-    assert refused.returncode == 2
+    refused = cli(*words.split())
+    assert (refused.returncode, refused.stdout) == (2, "")
     assert reason in one_line(refused.stderr)
 
 
@@ -77,10 +65,8 @@ def test_a_turn_that_waits_is_cancelled(cli: Cli) -> None:
     again = cli("run", "words.json", "again", "--session", "anna")
     assert "waits for an answer. 'again' is used as ask@w. To start" in again.stderr
     assert "cancel this one: ragflow-lg sessions cancel anna\n" in again.stderr
-    assert (
-        cli("sessions", "cancel", "anna").stdout
-        == "'anna' no longer waits for an answer; its next run starts a new turn.\n"
-    )
+    cancelled = cli("sessions", "cancel", "anna").stdout
+    assert cancelled == "'anna' no longer waits for an answer; its next run starts a new turn.\n"
     assert cli("sessions", "cancel", "anna").stdout == "No turn is running in 'anna'.\n"
     assert cli("sessions").stdout.split()[:2] == ["anna", "cancelled"]
     fresh = cli("run", "words.json", "fresh", "--session", "anna")
@@ -103,18 +89,17 @@ def test_hints_name_the_same_store(cli: Cli, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_second_signal_does_not_wait_for_a_model(cli: Cli, tmp_path: Path) -> None:
-    model = node("LLM", {"llm_id": "m@Silent", "prompts": [{"role": "user", "content": "{sys.query}"}]})
-    (tmp_path / "c.json").write_text(json.dumps(canvas({"model": {**model, "downstream": ["out"]}, **out("x")})))
+    prompts = [{"role": "user", "content": "{sys.query}"}]
+    save("c.json", {"model": node("LLM", {"llm_id": "m@Silent", "prompts": prompts}, ["out"]), **out("x")})
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
         (tmp_path / "my.toml").write_text(f'[providers.Silent]\nbase_url = "{address}"')
-        process = start("c.json", "q", "--session", "s", "--settings", "my.toml")
+        process = start("run", "c.json", "q", "--session", "s", "--settings", "my.toml")
         silent.accept()
         process.send_signal(signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(1)
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
+        _, errors = end(process)
     assert "ragflow-lg continue s" in errors
     assert cli("sessions").stdout.split()[:2] == ["s", "interrupted"]
 
@@ -122,24 +107,17 @@ def test_a_second_signal_does_not_wait_for_a_model(cli: Cli, tmp_path: Path) -> 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_the_turn_where_it_can_be_continued(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: signal.Signals
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, kind: signal.Signals
 ) -> None:
-    slow = node(
-        "Invoke",
-        {"url": "http://127.0.0.1:9/", "method": "get", "timeout": 2, "max_retries": 2, "delay_after_error": 1},
-    )
-    slow["obj"]["params"] |= {"exception_method": "comment", "exception_default_value": "none"}
-    slow["downstream"] = ["out"]
-    (tmp_path / "c.json").write_text(json.dumps(canvas({"call": slow, **out("after {call@result}")})))
+    call = {"url": "http://127.0.0.1:9/", "method": "get", "timeout": 2, "max_retries": 2, "delay_after_error": 1}
+    call |= {"exception_method": "comment", "exception_default_value": "none"}
+    save("c.json", {"call": node("Invoke", call, ["out"]), **out("after {call@result}")})
     monkeypatch.setenv("RAGFLOW_LG_HTTP__ALLOW", '["127.0.0.1"]')
-    process = start("c.json", "q", "--session", "s", "--events", "json")
+    process = start("run", "c.json", "q", "--session", "s", "--events", "json")
     assert process.stdout is not None
-    for line in process.stdout:
-        if '"component_id": "call"' in line:
-            break
-    process.send_signal(kind)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 1
+    assert any('"component_id": "call"' in line for line in process.stdout)
+    code, errors = end(process, kind)
+    assert code == 1
     assert "ragflow-lg continue s" in errors
     status = "interrupted" if kind == signal.SIGTERM else "cancelled"
     assert cli("sessions").stdout.split()[:2] == ["s", status]

@@ -6,6 +6,7 @@ import pytest
 
 from tests.dsl_compiler.ragflow_1.short_canvas import expand
 from tests.fakes.recorded_ragflow import RecordedRagflow
+from tests.harness.rows import each_row
 from tests.integrations.migration.commands import command
 from tests.server.cli.command import invoke
 
@@ -23,14 +24,13 @@ def canvas(folder: Path, name: str, short: dict[str, Any]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("short", "code", "words"),
     [
         (PLAIN, 0, "nothing that the rules know changes"),
         (ALTERNATIVES, 1, "1 changes its answers"),
         (TWICE, 2, "1 breaks it"),
     ],
-    ids=["same", "differs", "breaks"],
 )
 def test_the_exit_code_says_the_worst(tmp_path: Path, short: dict[str, Any], code: int, words: str) -> None:
     result = invoke("check", canvas(tmp_path, "a", short), "--for", "ragflow-1.0")
@@ -64,11 +64,8 @@ def test_fixing_changes_the_file_and_shows_the_change(tmp_path: Path) -> None:
 def test_a_folder_is_summed_up_and_an_unreadable_file_is_named(tmp_path: Path) -> None:
     for name, short in {"a": PLAIN, "b": TWICE, "c": ALTERNATIVES}.items():
         canvas(tmp_path, name, short)
-    broken = tmp_path / "d.json"
-    broken.write_text('{"components": ')
-    result = invoke(
-        "check", tmp_path / "a.json", tmp_path / "b.json", tmp_path / "c.json", broken, "--for", "ragflow-1.0"
-    )
+    Path("d.json").write_text('{"components": ')
+    result = invoke("check", "a.json", "b.json", "c.json", "d.json", "--for", "ragflow-1.0")
     assert result.exit_code == 3
     assert "d.json" in result.stderr
     assert result.stdout.rstrip().endswith(
@@ -88,29 +85,19 @@ def test_the_other_formats_hold_the_same(tmp_path: Path) -> None:
     assert "duplicate-upstream" in page
     assert "<svg" in page
     assert "http" not in page.replace("http://www.w3.org", "").replace("http-equiv", "")
-
-
-def test_a_hostile_title_stays_text_in_the_page(tmp_path: Path) -> None:
     document = expand(TWICE)
     document["graph"]["nodes"][2]["data"]["name"] = "<script>alert(1)</script>"
-    path = tmp_path / "x.json"
     path.write_text(json.dumps(document))
     assert "<script>" not in invoke("check", path, "--for", "ragflow-1.0", "-o", "html").stdout
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("--all",), ("--from", "https://example.com"), ("-o", "html"), ("--for", "ragflow-1.0", "--ready")],
-    ids=["all", "from", "html", "ready"],
-)
-def test_options_that_do_not_belong_together_are_refused(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    result = invoke("check", canvas(tmp_path, "a", PLAIN), *arguments)
-    assert result.exit_code == 2
-    assert "--for" in result.stderr
+@each_row("options", ["--all", "--from https://example.com", "-o html", "--for ragflow-1.0 --ready"])
+def test_options_that_do_not_belong_together_are_refused(tmp_path: Path, options: str) -> None:
+    result = invoke("check", canvas(tmp_path, "a", PLAIN), *options.split())
+    assert (result.exit_code, "--for" in result.stderr) == (2, True)
 
 
 async def test_the_agents_of_a_running_server_are_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("THEIR_KEY", "ragflow-k3y-of-theirs")
     async with RecordedRagflow("0.27").running() as server:
         assert isinstance(server, RecordedRagflow)

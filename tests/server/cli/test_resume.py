@@ -1,11 +1,11 @@
 import json
-from pathlib import Path
 
 import pytest
 
-from tests.fakes.canvas import canvas
-from tests.fakes.regions import form, node, out
-from tests.server.cli.command import ROOT, Cli, one_line
+from ragflow_lg.server.cli.options import PlayOptions
+from ragflow_lg.server.cli.play import next_command
+from tests.fakes.regions import form, node, out, text
+from tests.server.cli.command import ROOT, Cli, one_line, save
 
 
 def test_a_refused_answer_leaves_the_form_open(cli: Cli) -> None:
@@ -18,15 +18,14 @@ def test_a_refused_answer_leaves_the_form_open(cli: Cli) -> None:
 
 
 @pytest.fixture
-def two_forms(cli: Cli, tmp_path: Path) -> Cli:
+def two_forms(cli: Cli) -> Cli:
     """Calls the command with ``two.json``, which asks two forms at once."""
     size = {"name": "Size", "type": "integer", "optional": False}
     components = {
         "Form:A": form(tips="For whom?", downstream=["out"], size=size),
         "Form:B": form(tips="And then?", downstream=["out"], size=size, word={"name": "word", "type": "line"}),
     }
-    document = canvas({**components, **out("{Form:A@size} {Form:B@size}")}, ["Form:A", "Form:B"])
-    (tmp_path / "two.json").write_text(json.dumps(document))
+    save("two.json", {**components, **out("{Form:A@size} {Form:B@size}")}, ["Form:A", "Form:B"])
     return cli
 
 
@@ -76,20 +75,13 @@ def interrupt_copy(cli: Cli) -> None:
     cli("sessions", "fork", "anna", "--at", step, "--as", "ben")
 
 
-def test_an_unfinished_turn_is_finished(cli: Cli) -> None:
-    interrupt_copy(cli)
-    assert cli("sessions").stdout.split()[:2] == ["ben", "interrupted"]
-    assert cli("continue", "ben", "--events", "pretty").stdout == "got xy\n"
-    assert cli("sessions").stdout.split()[:2] == ["ben", "succeeded"]
-
-
-def test_a_turn_goes_on_with_the_model_that_it_was_started_with(cli: Cli, tmp_path: Path) -> None:
+def test_a_turn_goes_on_with_the_model_that_it_was_started_with(cli: Cli) -> None:
     components = {
         "ask": form("w", downstream=["llm"]),
         "llm": node("LLM", {"llm_id": "gpt@Nobody", "prompts": "Say {ask@w}"}, ["out"]),
         **out("{llm@content}"),
     }
-    (tmp_path / "llm.json").write_text(json.dumps(canvas(components)))
+    save("llm.json", components)
     for session, words in {
         "anna": ["resume", "anna", "--input", "w=x"],
         "ben": ["run", "llm.json", "x", "--session", "ben"],
@@ -105,13 +97,13 @@ def test_a_turn_goes_on_with_the_model_that_it_was_started_with(cli: Cli, tmp_pa
     assert (own.returncode, "gpt@Nobody" in own.stdout) == (1, True), own.stderr
 
 
-def test_a_node_that_failed_next_to_a_form_is_named(cli: Cli, tmp_path: Path) -> None:
+def test_a_node_that_failed_next_to_a_form_is_named(cli: Cli) -> None:
     components = {
         "ask": form("w", downstream=["out"]),
         "bad": node("ListOperations", {"query": "sys.query"}),
         **out("{ask@w}"),
     }
-    (tmp_path / "bad.json").write_text(json.dumps(canvas(components, ["ask", "bad"])))
+    save("bad.json", components, ["ask", "bad"])
     waiting = cli("run", "bad.json", "go", "--session", "anna")
     assert waiting.returncode == 0
     assert "bad has failed, so the turn fails after the answer." in waiting.stderr
@@ -153,10 +145,75 @@ def test_a_finished_turn_is_refused(cli: Cli) -> None:
     assert refused.stderr == "ragflow-lg: The session 'dora' has no unfinished turn. Start a new one.\n"
 
 
-def test_a_form_that_accepts_every_answer_accepts_it_from_the_command(cli: Cli, tmp_path: Path) -> None:
+def test_a_form_that_accepts_every_answer_accepts_it_from_the_command(cli: Cli) -> None:
     size = {"name": "Size", "type": "integer", "optional": False}
-    document = canvas({"Form:A": form(downstream=["out"], size=size), **out("{Form:A@size}")}, ["Form:A"])
-    (tmp_path / "free.json").write_text(json.dumps({**document, "compat": {"unchecked_forms": True}}))
+    components = {"Form:A": form(downstream=["out"], size=size), **out("{Form:A@size}")}
+    save("free.json", components, compat={"unchecked_forms": True})
     cli("run", "free.json", "go", "--session", "anna")
     answered = cli("resume", "anna", "--input", "size=huge")
     assert (answered.returncode, "huge" in answered.stdout) == (0, True), answered.stderr
+
+
+def test_a_password_is_masked() -> None:
+    command = next_command(PlayOptions(checkpoint="redis://me:secret@there:6379/0"), "resume", "anna")
+    assert command == "ragflow-lg resume anna --checkpoint 'redis://me:***@there:6379/0'"
+    assert "redis://there" in next_command(PlayOptions(checkpoint="redis://there"), "resume", "anna")
+
+
+def test_a_waiting_session_is_copied_with_its_form(cli: Cli) -> None:
+    cli("run", "words.json", "go", "--session", "anna")
+    fork = cli("sessions", "fork", "anna", "--as", "ben")
+    assert fork.stdout == "ben\n"
+    assert fork.stderr == "It waits for an answer: ragflow-lg resume ben\n"
+    assert [line.split()[:2] for line in cli("sessions").stdout.splitlines()] == [
+        ["ben", "waiting"],
+        ["anna", "waiting"],
+    ]
+    for session, word in (("anna", "y"), ("ben", "z")):
+        cli("resume", session, "--input", "w=x")
+        assert cli("resume", session, "--input", f"w={word}", "--events", "pretty").stdout == f"got x{word}\n"
+
+
+def test_a_fork_at_a_checkpoint_gets_a_free_name(cli: Cli) -> None:
+    cli("run", "words.json", "go", "--session", "anna")
+    cli("resume", "anna", "--input", "w=x")
+    steps = cli("sessions", "history", "anna").stdout.splitlines()
+    step = next(line.split()[0] for line in steps if "in lp round 0  next: t" in line)
+    forks = [cli("sessions", "fork", "anna", "--at", step) for _ in range(2)]
+    assert [fork.stdout for fork in forks] == ["anna-fork\n", "anna-fork-2\n"]
+    assert forks[0].stderr == "Its turn is unfinished: ragflow-lg continue anna-fork\n"
+
+
+def test_a_turn_is_run_again_from_a_node_with_another_value(cli: Cli) -> None:
+    cli("run", "words.json", "go", "--session", "anna")
+    for word in "xy":
+        cli("resume", "anna", "--input", f"w={word}")
+    changed = ("--from", "t", "--round", "1", "--set", 'ask@w="Q"', "--as", "carl", "-e", "pretty")
+    assert cli("sessions", "rerun", "anna", *changed).stdout == "got xQ\n"
+    unnamed = cli("sessions", "rerun", "anna", "--from", "out", "--events", "pretty")
+    assert unnamed.stdout == "got xy\n"
+    assert "The new session is anna-rerun\n" in unnamed.stderr
+
+
+def test_nodes_are_named_by_their_titles(cli: Cli) -> None:
+    nodes = {
+        "ask:1": form("w", tips="word?", downstream=["t:1"]),
+        "t:1": text(["out"], "{ask:1@w}!"),
+        **out("{t:1@result}"),
+    }
+    titles = {"ask:1": "Which word", "t:1": "Price list"}
+    graph = {"nodes": [{"id": id_, "data": {"name": title}} for id_, title in titles.items()]}
+    save("titles.json", nodes, graph=graph)
+    cli("run", "titles.json", "go", "--session", "ben")
+    assert cli("resume", "ben", "--input", "Which word@w=x", "-e", "pretty").stdout == "x!\n"
+    again = cli("sessions", "rerun", "ben", "--from", "price list", "--set", "Which word@w=y", "-e", "pretty")
+    assert again.stdout == "y!\n"
+    assert cli("sessions", "fork", "ben", "--at", "price list").stdout == "ben-fork\n"
+    assert cli("continue", "ben-fork", "-e", "pretty").stdout == "x!\n"
+    assert "no checkpoint 'Price lst'" in cli("sessions", "fork", "ben", "--at", "Price lst").stderr
+    refused = cli("sessions", "rerun", "ben", "--from", "Price lst")
+    assert refused.returncode == 2
+    assert (
+        "no node 'Price lst'. Did you mean 'Price list' (t:1)? List them with: ragflow-lg sessions history ben"
+        in refused.stderr
+    )

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.canvas import canvas, node
-from tests.server.cli.command import invoke
+from tests.fakes.canvas import node
+from tests.server.cli.command import invoke, save
 
 SECRETS = {name: f"Wh5-{name}-Value.123" for name in ("header", "password", "token", "dsn", "otp", "webhook")}
 
@@ -38,10 +38,8 @@ def echo() -> Iterator[str]:
 
 
 def test_no_file_of_a_run_has_a_secret_of_its_canvas(
-    tmp_path: Path, echo: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, echo: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     security = {"auth_type": "token", "token": {"token_header": "X-T", "token_value": SECRETS["webhook"]}}
     variables = [
         {"key": "password", "value": SECRETS["password"]},
@@ -51,16 +49,13 @@ def test_no_file_of_a_run_has_a_secret_of_its_canvas(
     ]
     headers = json.dumps({"X-Api-Key": SECRETS["header"]})
     call = {"url": echo, "method": "post", "headers": headers, "variables": variables}
-    document = canvas(
-        {
-            "begin": node("Begin", {"security": security}, ["Invoke:I"]),
-            "Invoke:I": node("Invoke", call, ["Message:M"]),
-            "Message:M": node("Message", {"content": ["{Invoke:I@result}"]}),
-        }
-    )
-    document["globals"] = {"sys.query": "", "env.dsn": SECRETS["dsn"], "env.otp": SECRETS["otp"]}
-    path, page, tape = tmp_path / "c.json", tmp_path / "run.html", tmp_path / "run.jsonl"
-    path.write_text(json.dumps(document))
+    nodes = {
+        "begin": node("Begin", {"security": security}, ["i"]),
+        "i": node("Invoke", call, ["m"]),
+        "m": node("Message", {"content": ["{i@result}"]}),
+    }
+    values = {"sys.query": "", "env.dsn": SECRETS["dsn"], "env.otp": SECRETS["otp"]}
+    path, page, tape = save("c.json", nodes, globals=values), tmp_path / "run.html", tmp_path / "run.jsonl"
     store = f"sqlite:///{tmp_path}/s.db"
     settings = tmp_path / "s.toml"
     settings.write_text("[http]\nallow = ['127.0.0.0/8']\n")

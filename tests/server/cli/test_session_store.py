@@ -1,44 +1,27 @@
-import json
 from pathlib import Path
 
 import pytest
 
-from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.backends import store_exists
-from tests.fakes.canvas import canvas
 from tests.fakes.regions import out
-from tests.server.cli.command import call
+from tests.harness.rows import each_row
+from tests.server.cli.command import call, save
 from tests.stores import fresh_prefix
 
-COMMANDS = [
-    ["sessions"],
-    ["sessions", "--delete", "anna"],
-    ["sessions", "--delete-older-than", "30"],
-    ["sessions", "export"],
-    ["sessions", "delete", "anna"],
-    ["sessions", "prune", "anna", "--keep-turns", "1"],
-    ["sessions", "history", "anna"],
-    ["sessions", "trace", "anna"],
-    ["sessions", "cancel", "anna"],
-    ["sessions", "fork", "anna"],
-    ["sessions", "rerun", "anna", "--from", "out"],
-    ["resume", "anna"],
-    ["continue", "anna"],
-]
-"""Commands that read or continue sessions."""
+COMMANDS = """sessions; sessions --delete anna; sessions --delete-older-than 30; sessions export; sessions delete anna;
+    sessions prune anna --keep-turns 1; sessions history anna; sessions trace anna; sessions cancel anna;
+    sessions fork anna; sessions rerun anna --from out; resume anna; continue anna"""
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with settings that have a key, which one of the commands needs."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KEY", "eWVhciB5ZWFyIHllYXIgeWVhciB5ZWFyIHllYXIgeWU=")
     (tmp_path / "s.toml").write_text('[[encryption_keys]]\nid = "year"\nkey = { env = "KEY" }\n')
     monkeypatch.setenv("RAGFLOW_LG_SETTINGS", str(tmp_path / "s.toml"))
     return tmp_path
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@each_row("command", [words.split() for words in COMMANDS.split(";")])
 def test_what_reads_or_continues_sessions_creates_no_store(folder: Path, command: list[str]) -> None:
     before = sorted(folder.iterdir())
     result = call(*command, "--checkpoint", "sqlite:///new/ana.db")
@@ -56,13 +39,6 @@ def test_a_store_with_a_similar_name_is_suggested(folder: Path) -> None:
     assert (result.returncode, result.stderr) == (2, f"ragflow-lg: {message}\n")
 
 
-async def test_a_server_without_the_store_gets_none(redis_url: str) -> None:
-    prefix = fresh_prefix()
-    assert not await store_exists(redis_url, prefix=prefix)
-    async with open_store(redis_url, prefix=prefix):
-        assert await store_exists(redis_url, prefix=prefix)
-
-
 def test_a_mistyped_prefix_is_named(folder: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     prefix = fresh_prefix()
     monkeypatch.setenv("RAGFLOW_LG_CHECKPOINT_PREFIX", prefix)
@@ -74,7 +50,7 @@ def test_a_mistyped_prefix_is_named(folder: Path, redis_url: str, monkeypatch: p
 
 
 def test_what_writes_sessions_creates_the_store(folder: Path) -> None:
-    (folder / "c.json").write_text(json.dumps(canvas(out("{sys.query}"))))
+    save("c.json", out("{sys.query}"))
     assert call("run", "c.json", "hi", "--session", "anna", "--checkpoint", "sqlite:///a.db").returncode == 0
     assert call("sessions", "export", "-o", "a.jsonl", "--checkpoint", "sqlite:///a.db").returncode == 0
     assert call("sessions", "import", "a.jsonl", "--checkpoint", "sqlite:///b.db").returncode == 0

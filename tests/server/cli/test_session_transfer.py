@@ -1,4 +1,3 @@
-import json
 import re
 import sqlite3
 import stat
@@ -9,18 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.canvas import canvas
 from tests.fakes.regions import form, out
-from tests.server.cli.command import call
+from tests.server.cli.command import call, save
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path) -> Path:
     """A folder with a canvas, a session that waits at its form, and one of a user."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "c.json").write_text(json.dumps(canvas({"ask": form("size", downstream=["out"]), **out("{ask@size}")})))
+    save("c.json", {"ask": form("size", downstream=["out"]), **out("{ask@size}")})
     assert call("run", "c.json", "x" * 3000, "--session", "anna").returncode == 0
-    (tmp_path / "d.json").write_text(json.dumps(canvas(out("{sys.query}"))))
+    save("d.json", out("{sys.query}"))
     assert call("run", "d.json", "hello", "--session", "ben").returncode == 0
     return tmp_path
 

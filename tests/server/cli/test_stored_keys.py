@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import json
 import re
 import sqlite3
 from contextlib import closing
@@ -12,9 +11,8 @@ import pytest
 
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.server.settings import load_settings
-from tests.fakes.canvas import canvas
 from tests.fakes.regions import out
-from tests.server.cli.command import call
+from tests.server.cli.command import call, save
 
 KEYS = {name: base64.b64encode(name.encode() * 8).decode() for name in ("year", "next")}
 
@@ -27,11 +25,10 @@ def write_settings(folder: Path, *names: str) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a canvas and a plain session."""
-    monkeypatch.chdir(tmp_path)
     for name, key in KEYS.items():
         monkeypatch.setenv(f"KEY_{name.upper()}", key)
     monkeypatch.setenv("RAGFLOW_LG_SETTINGS", str(tmp_path / "s.toml"))
-    (tmp_path / "c.json").write_text(json.dumps(canvas(out("{sys.query}"))))
+    save("c.json", out("{sys.query}"))
     write_settings(tmp_path)
     assert call("run", "c.json", "horse " + "x" * 3000, "--session", "anna").returncode == 0
     return tmp_path

@@ -1,5 +1,4 @@
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,8 @@ from ragflow_lg.checkpoints import open_store
 from ragflow_lg.services.sessions import RunRecord
 from tests.server.cli.command import ROOT, invoke
 
-CALL: dict[str, Any] = {
-    "path": "Guide-->Fact_Finder",
-    "tool_name": "look_0",
-    "arguments": {"q": "x"},
-    "elapsed_time": 0.5,
-}
+CALL: dict[str, Any] = {"path": "Guide-->Fact_Finder", "tool_name": "look_0", "arguments": {"q": "x"}}
+CALL["elapsed_time"] = 0.5
 TRACE: list[dict[str, Any]] = [
     {
         "component_id": "Agent:Guide",
@@ -28,9 +23,7 @@ TRACE: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+def url(tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path}/s.db"
 
     async def fill() -> None:
@@ -57,13 +50,6 @@ def test_all_runs_of_a_session_oldest_first(url: str) -> None:
         "2aa  1970-01-01 00:00:02 UTC  succeeded",
         *result.stdout.splitlines()[1:5],
     ]
-
-
-def test_one_run_as_json(url: str) -> None:
-    result = invoke("sessions", "trace", "anna", "--checkpoint", url, "--run", "2a", "--json")
-    (line,) = result.stdout.splitlines()
-    assert json.loads(line)["run_id"] == "2aa"
-    assert json.loads(line)["trace"] == TRACE
 
 
 def test_a_session_without_calls_and_a_missing_one(url: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.loaded_python import python_command
+from tests.harness.rows import each_row
 from tests.server.cli.command import Cli
 
 
@@ -19,9 +20,9 @@ def poisoned(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return mark
 
 
-@pytest.mark.parametrize("command", ["doctor", "sessions", "serve", "run words.json hi", "studio ."])
+@each_row("command", ["doctor", "sessions", "serve", "run words.json hi", "studio . --no-server"])
 def test_settings_that_came_with_a_folder_start_nothing(cli: Cli, poisoned: Path, command: str) -> None:
-    done = cli(*command.split(), *(["--no-server"] if command.startswith("studio") else []))
+    done = cli(*command.split())
     assert done.returncode == 2
     assert "the folder is not trusted" in done.stderr
     assert not poisoned.exists()

@@ -2,144 +2,120 @@ import pytest
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.database.agent_repository import MAX_DRAFTS, AgentQuery, AgentRepository, AgentTags
-from ragflow_lg.server.database.database import open_database
+from ragflow_lg.server.database.database import Database
 from ragflow_lg.server.database.session_repository import SessionRepository
-from tests.server.database.rows import agent, message, session, version
+from tests.server.database.rows import agent, session, version
 
 
-async def test_agents_are_filtered_and_ordered(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        agents = AgentRepository(database, "t")
-        for number, title in enumerate(["Beta", "alpha", "Gamma_1"]):
-            id_ = f"a{number}"
-            await agents.add(
-                agent(id_, title, create_ms=number, canvas_type=title, tags=f"Tag{number}"), version(f"v{number}", id_)
-            )
-        cases = {
-            ("a2", "a1", "a0"): AgentQuery(),
-            ("a1", "a0", "a2"): AgentQuery(order="title", is_descending=False),
-            ("a0",): AgentQuery(page=3, page_size=1),
-            ("a1",): AgentQuery(keywords="ALPHA"),
-            ("a2",): AgentQuery(keywords="_"),
-            (): AgentQuery(title="nobody"),
-        }
-        for ids, query in cases.items():
-            rows, _ = await agents.find(query)
-            assert tuple(row.id for row in rows) == ids
-        one = AgentQuery(id="a1", title="alpha", categories=["agent_canvas"], canvas_type="alpha", page_size=1)
-        assert (await agents.find(one))[1] == 1
-        assert (await agents.find(AgentQuery(page_size=1)))[1] == 3
-        assert [row.id for row in (await agents.find(AgentQuery(keywords="tAG0")))[0]] == ["a0"]
+async def test_agents_are_filtered_and_ordered(database: Database) -> None:
+    agents = AgentRepository(database, "t")
+    for number, title in enumerate(["Beta", "alpha", "Gamma_1"]):
+        id_ = f"a{number}"
+        await agents.add(
+            agent(id_, title, create_ms=number, canvas_type=title, tags=f"Tag{number}"), version(f"v{number}", id_)
+        )
+    cases = {
+        ("a2", "a1", "a0"): AgentQuery(),
+        ("a1", "a0", "a2"): AgentQuery(order="title", is_descending=False),
+        ("a0",): AgentQuery(page=3, page_size=1),
+        ("a1",): AgentQuery(keywords="ALPHA"),
+        ("a2",): AgentQuery(keywords="_"),
+        (): AgentQuery(title="nobody"),
+    }
+    for ids, query in cases.items():
+        rows, _ = await agents.find(query)
+        assert tuple(row.id for row in rows) == ids
+    one = AgentQuery(id="a1", title="alpha", categories=["agent_canvas"], canvas_type="alpha", page_size=1)
+    assert (await agents.find(one))[1] == 1
+    assert (await agents.find(AgentQuery(page_size=1)))[1] == 3
+    assert [row.id for row in (await agents.find(AgentQuery(keywords="tAG0")))[0]] == ["a0"]
 
 
-async def test_tenants_do_not_see_each_other(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        ours, theirs = AgentRepository(database, "us"), AgentRepository(database, "them")
-        await ours.add(agent(), version(is_released=True))
-        await theirs.add(agent("a2"), version("v2", "a2"))
-        assert await theirs.get("a1") is None
-        assert await theirs.version("a1", "v1") is None
-        assert list(await theirs.versions(["v1", "v2"])) == ["v2"]
-        assert await theirs.released("a1") is None
-        assert await theirs.release_times(["a1"]) == {}
-        assert await theirs.delete("a1") is None
-        await theirs.change("a1", {"title": "Theirs"}, version("v3", "a1"))
-        await theirs.release("a1", "v1", 9)
-        assert [row.id for row in (await theirs.find(AgentQuery()))[0]] == ["a2"]
-        unchanged = await ours.get("a1")
-        assert unchanged is not None
-        assert (unchanged.title, unchanged.version_id) == ("Helper", "v1")
-        assert await ours.version("a2", "v1") is None
+async def test_tenants_do_not_see_each_other(database: Database) -> None:
+    ours, theirs = AgentRepository(database, "us"), AgentRepository(database, "them")
+    await ours.add(agent(), version(is_released=True))
+    await theirs.add(agent("a2"), version("v2", "a2"))
+    assert await theirs.get("a1") is None
+    assert await theirs.version("a1", "v1") is None
+    assert list(await theirs.versions(["v1", "v2"])) == ["v2"]
+    assert await theirs.released("a1") is None
+    assert await theirs.release_times(["a1"]) == {}
+    assert await theirs.delete("a1") is None
+    await theirs.change("a1", {"title": "Theirs"}, version("v3", "a1"))
+    await theirs.release("a1", "v1", 9)
+    assert [row.id for row in (await theirs.find(AgentQuery()))[0]] == ["a2"]
+    unchanged = await ours.get("a1")
+    assert unchanged is not None
+    assert (unchanged.title, unchanged.version_id) == ("Helper", "v1")
+    assert await ours.version("a2", "v1") is None
 
 
-async def test_titles_are_unique(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        agents = AgentRepository(database, "t")
-        await agents.add(agent(), version())
-        with pytest.raises(RequestError, match="already exists"):
-            await agents.add(agent("a2", "HELPER"), version("v2", "a2"))
-        await agents.add(agent("a2", "Other"), version("v2", "a2"))
-        with pytest.raises(RequestError, match="already exists"):
-            await agents.change("a2", {"title": "helper", "title_key": "helper"}, None)
-        await agents.change("a2", {"description": "same title"}, None)
+async def test_titles_are_unique(database: Database) -> None:
+    agents = AgentRepository(database, "t")
+    await agents.add(agent(), version())
+    with pytest.raises(RequestError, match="already exists"):
+        await agents.add(agent("a2", "HELPER"), version("v2", "a2"))
+    await agents.add(agent("a2", "Other"), version("v2", "a2"))
+    with pytest.raises(RequestError, match="already exists"):
+        await agents.change("a2", {"title": "helper", "title_key": "helper"}, None)
+    await agents.change("a2", {"description": "same title"}, None)
 
 
-async def test_versions_that_nobody_needs_are_dropped(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        agents = AgentRepository(database, "t")
-        await agents.add(agent(), version(is_released=True))
-        for number in range(2, MAX_DRAFTS + 5):
-            await agents.change("a1", {}, version(f"v{number}", create_ms=number))
-            if number == 2:
-                await SessionRepository(database, "t").add(session(version_id="v2"), [])
-        stored = await agents.versions([f"v{number}" for number in range(1, MAX_DRAFTS + 5)])
-        assert len(stored) == MAX_DRAFTS + 3  # the released one, the one of a session, and the current draft
-        assert {"v1", "v2"} <= set(stored)
-        assert "v3" not in stored
-        await agents.release("a1", "v9", 99)
-        released = await agents.released("a1")
-        assert released is not None
-        assert released.id == "v9"
-        assert await agents.release_times(["a1", "a2"]) == {"a1": released.update_ms}
+async def test_versions_that_nobody_needs_are_dropped(database: Database) -> None:
+    agents = AgentRepository(database, "t")
+    await agents.add(agent(), version(is_released=True))
+    for number in range(2, MAX_DRAFTS + 5):
+        await agents.change("a1", {}, version(f"v{number}", create_ms=number))
+        if number == 2:
+            await SessionRepository(database, "t").add(session(version_id="v2"), [])
+    stored = await agents.versions([f"v{number}" for number in range(1, MAX_DRAFTS + 5)])
+    assert len(stored) == MAX_DRAFTS + 3  # the released one, the one of a session, and the current draft
+    assert {"v1", "v2"} <= set(stored)
+    assert "v3" not in stored
+    await agents.release("a1", "v9", 99)
+    released = await agents.released("a1")
+    assert released is not None
+    assert released.id == "v9"
+    assert await agents.release_times(["a1", "a2"]) == {"a1": released.update_ms}
 
 
-async def test_deleting_an_agent_deletes_its_sessions(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        agents, sessions = AgentRepository(database, "t"), SessionRepository(database, "t")
-        await agents.add(agent(), version())
-        await sessions.add(session(), [message("s1", "hi")])
-        await sessions.add(session("s2", "other"), [message("s2", "hi")])
-        assert await agents.delete("a1") == ["s1"]
-        assert (await agents.get("a1"), await agents.version("a1", "v1"), await sessions.get("s1")) == (None,) * 3
-        messages = await sessions.messages(["s1", "s2"])
-        assert [len(rows) for rows in messages.values()] == [0, 1]
+async def test_a_version_is_deleted_unless_a_session_uses_it(database: Database) -> None:
+    ours, theirs = AgentRepository(database, "us"), AgentRepository(database, "them")
+    await ours.add(agent(), version())
+    await ours.add_version(version("v2", update_ms=5, is_released=True))
+    await SessionRepository(database, "us").add(session("s1", version_id="v2"), [])
+    assert [row.id for row in await ours.all_versions("a1")] == ["v2", "v1"]
+    assert await theirs.all_versions("a1") == []
+    assert await ours.delete_version("a1", "v2") == 1
+    assert await theirs.delete_version("a1", "v2") == 0
+    await SessionRepository(database, "them").pin("s1", "v9")
+    assert await ours.delete_version("a1", "v2") == 1
+    await SessionRepository(database, "us").pin("s1", "v1")
+    assert await ours.delete_version("a1", "v2") == 0
+    assert [row.id for row in await ours.all_versions("a1")] == ["v1"]
 
 
 async def test_a_title_taken_by_a_concurrent_writer_is_refused(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_database(database_url) as database:
-        agents = AgentRepository(database, "t")
-        await agents.add(agent(), version())
-        # Another replica writes the title between the check and the write.
-        async with database.writing() as db:
-            row = agent("a2", "Other", "v2", title_key="new")
-            row.tenant = "t"
-            db.add(row)
-        monkeypatch.setattr(agents, "_refuse_duplicate", _find_no_duplicate)
-        with pytest.raises(RequestError, match="'New' already exists"):
-            await agents.change("a1", {"title": "New", "title_key": "new"}, None)
+    agents = AgentRepository(database, "t")
+    await agents.add(agent(), version())
+    await database.add(agent("a2", "Other", "v2", title_key="new", tenant="t"))  # after the check of another replica
+
+    async def find_no_duplicate(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(agents, "_refuse_duplicate", find_no_duplicate)
+    with pytest.raises(RequestError, match="'New' already exists"):
+        await agents.change("a1", {"title": "New", "title_key": "new"}, None)
 
 
-async def _find_no_duplicate(*_: object) -> None:
-    pass
-
-
-async def test_a_version_is_deleted_unless_a_session_uses_it(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        ours, theirs = AgentRepository(database, "us"), AgentRepository(database, "them")
-        await ours.add(agent(), version())
-        await ours.add_version(version("v2", update_ms=5, is_released=True))
-        await SessionRepository(database, "us").add(session("s1", version_id="v2"), [])
-        assert [row.id for row in await ours.all_versions("a1")] == ["v2", "v1"]
-        assert await theirs.all_versions("a1") == []
-        assert await ours.delete_version("a1", "v2") == 1
-        assert await theirs.delete_version("a1", "v2") == 0
-        await SessionRepository(database, "them").pin("s1", "v9")
-        assert await ours.delete_version("a1", "v2") == 1
-        await SessionRepository(database, "us").pin("s1", "v1")
-        assert await ours.delete_version("a1", "v2") == 0
-        assert [row.id for row in await ours.all_versions("a1")] == ["v1"]
-
-
-async def test_tags_are_counted_for_their_tenant_only(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        await AgentRepository(database, "us").add(agent(), version())
-        await AgentRepository(database, "us").add(agent("a2", "B", "v2", canvas_category="other"), version("v2", "a2"))
-        ours, theirs = AgentTags(database, "us"), AgentTags(database, "them")
-        await ours.set("a1", "shop,mail")
-        await ours.set("a2", "shop")
-        await theirs.set("a1", "stolen")
-        assert await ours.counts() == {"shop": 2, "mail": 1}
-        assert await ours.counts("other") == {"shop": 1}
-        assert await theirs.counts() == {}
+async def test_tags_are_counted_for_their_tenant_only(database: Database) -> None:
+    await AgentRepository(database, "us").add(agent(), version())
+    await AgentRepository(database, "us").add(agent("a2", "B", "v2", canvas_category="other"), version("v2", "a2"))
+    ours, theirs = AgentTags(database, "us"), AgentTags(database, "them")
+    await ours.set("a1", "shop,mail")
+    await ours.set("a2", "shop")
+    await theirs.set("a1", "stolen")
+    counts = [await ours.counts(), await ours.counts("other"), await theirs.counts()]
+    assert counts == [{"shop": 2, "mail": 1}, {"shop": 1}, {}]

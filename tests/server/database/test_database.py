@@ -4,13 +4,14 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, text, update
+from sqlalchemy import select, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.database.database import Database, database_file, open_database
 from ragflow_lg.server.database.tables import VersionRow
+from tests.harness.rows import each_row
 from tests.server.database.rows import version
 
 
@@ -22,29 +23,10 @@ async def test_a_new_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
 
 
 async def test_written_rows_are_stored(database_url: str) -> None:
-    async with open_database(database_url) as database, database.writing() as db:
-        row = version(dsl="\x00{}\ud800\U0001f600")
-        row.tenant = "t"
-        db.add(row)
+    async with open_database(database_url) as database:
+        await database.add(version(dsl="\x00{}\ud800\U0001f600", tenant="t"))
     async with open_database(database_url) as database, database.reading() as db:
         assert [(row.id, row.dsl) for row in await db.scalars(select(VersionRow))] == [("v1", "{}\ufffd\U0001f600")]
-
-
-async def test_a_failure_inside_writes_nothing(database_url: str) -> None:
-    async with open_database(database_url) as database:
-
-        async def fail() -> None:
-            async with database.writing() as db:
-                row = version()
-                row.tenant = "t"
-                db.add(row)
-                await db.flush()
-                raise ValueError("no")
-
-        with pytest.raises(ValueError, match="no"):
-            await fail()
-        async with database.reading() as db:
-            assert await db.scalar(select(VersionRow)) is None
 
 
 async def test_writers_of_a_file_wait_for_each_other(tmp_path: Path) -> None:
@@ -56,31 +38,13 @@ async def test_writers_of_a_file_wait_for_each_other(tmp_path: Path) -> None:
                 row = (await db.scalars(select(VersionRow))).one()
                 row.create_ms += 1
 
-        async with one.writing() as db:
-            row = version(create_ms=0)
-            row.tenant = "t"
-            db.add(row)
+        await one.add(version(create_ms=0, tenant="t"))
         await asyncio.gather(*(count_up(database) for database in (one, other) * 5))
         async with one.reading() as db:
             assert (await db.scalars(select(VersionRow))).one().create_ms == 10
 
 
-async def test_many_writers_of_a_process_are_served_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragflow_lg.server.database.database.BUSY_TIMEOUT_MS", 50)
-    one_more = update(VersionRow).values(create_ms=VersionRow.create_ms + 1)
-    async with open_database(f"sqlite:///{tmp_path}/server.db") as database:
-        await database.add(version(create_ms=0, tenant="t"))
-
-        async def write_slowly() -> None:
-            async with database.writing() as db:
-                await db.execute(one_more)
-                await asyncio.sleep(0.03)
-
-        await asyncio.gather(*(write_slowly() for _ in range(8)))
-        assert await database.first(select(VersionRow.create_ms)) == 8
-
-
-@pytest.mark.parametrize(
+@each_row(
     ("url", "problem"),
     [
         ("nonsense", "not a database URL"),
@@ -127,27 +91,11 @@ async def test_a_server_that_accepts_connections_and_is_silent_is_reported(
             pass
 
 
-async def test_errors_of_statements_contain_no_values(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        with pytest.raises(DatabaseError, match=r"nowhere|1146") as caught:
-            async with database.reading() as db:
-                await db.execute(text("SELECT * FROM nowhere WHERE id = :key"), {"key": "secret-key"})
-        assert "secret-key" not in str(caught.value)
-
-
-async def test_errors_of_duplicate_keys_contain_no_values(database_url: str) -> None:
-    async with open_database(database_url) as database:
-
-        async def add() -> None:
-            async with database.writing() as db:
-                row = version("secret-id", dsl="secret-canvas")
-                row.tenant = "t"
-                db.add(row)
-
-        await add()
-        with pytest.raises(DatabaseError) as caught:
-            await add()
-        assert "secret" not in str(caught.value)
+async def test_errors_of_statements_contain_no_values(database: Database) -> None:
+    with pytest.raises(DatabaseError, match=r"nowhere|1146") as caught:
+        async with database.reading() as db:
+            await db.execute(text("SELECT * FROM nowhere WHERE id = :key"), {"key": "secret-key"})
+    assert "secret-key" not in str(caught.value)
 
 
 async def test_errors_of_an_unreachable_server_contain_no_address(caplog: pytest.LogCaptureFixture) -> None:

@@ -33,24 +33,6 @@ async def create(database: Database, **values: Any) -> None:
     await SessionRepository(database, "t").add(session(), [])
 
 
-@pytest.mark.parametrize(
-    ("own_s", "default_s", "expire_ms"), [(None, 2, 5000), (7, 2, 10_000), (7, 0, 10_000), (0, 2, 0), (None, 0, 0)]
-)
-async def test_a_session_waits_as_long_as_its_agent_or_the_settings_say(
-    database_url: str, own_s: int | None, default_s: int, expire_ms: int
-) -> None:
-    async with open_database(database_url) as database:
-        await create(database, pause_timeout_s=own_s)
-        await end_run(database, "r0", status="succeeded", timeout_s=default_s)
-        assert await find_expiry(database, "t", "s1") == 0
-        await end_run(database, timeout_s=default_s)
-        assert await find_expiry(database, "t", "s1") == expire_ms
-        assert await find_expiry(database, "other", "s1") == 0
-        due = await find_due_rows(database, PauseTimeoutRow, expire_ms, 9)
-        assert [row.run_id for row in due] == ["r1"] * bool(expire_ms)
-        assert await find_due_rows(database, PauseTimeoutRow, expire_ms - 1, 9) == []
-
-
 async def test_only_one_of_many_claims_a_session_and_deletes_no_later_row(database_url: str) -> None:
     async with open_database(database_url) as one, open_database(database_url) as other:
         await create(one)
@@ -72,30 +54,28 @@ async def test_only_one_of_many_claims_a_session_and_deletes_no_later_row(databa
 
 
 @pytest.mark.parametrize("what", ["session", "agent"])
-async def test_deleted_sessions_and_agents_leave_nothing(database_url: str, what: str) -> None:
-    async with open_database(database_url) as database:
-        await create(database)
-        await end_run(database)
-        if what == "agent":
-            await AgentRepository(database, "t").delete("a1")
-        else:
-            await SessionRepository(database, "t").delete("a1", "s1")
-        assert await find_due_rows(database, PauseTimeoutRow, 99_000, 9) == []
+async def test_deleted_sessions_and_agents_leave_nothing(database: Database, what: str) -> None:
+    await create(database)
+    await end_run(database)
+    if what == "agent":
+        await AgentRepository(database, "t").delete("a1")
+    else:
+        await SessionRepository(database, "t").delete("a1", "s1")
+    assert await find_due_rows(database, PauseTimeoutRow, 99_000, 9) == []
 
 
-async def test_schedules_belong_to_a_tenant_and_an_agent(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        ours, theirs = ScheduleRepository(database, "us"), ScheduleRepository(database, "them")
-        await AgentRepository(database, "us").add(agent(), version())
-        for row in (schedule("s1"), schedule("s2", create_ms=2), schedule("s3", "a2", create_ms=3)):
-            await ours.add(row)
-        assert [row.id for row in await ours.list("", 1, 9)] == ["s1", "s2", "s3"]
-        assert [row.id for row in await ours.list("a1", 2, 1)] == ["s2"]
-        assert (await theirs.list("", 1, 9), await theirs.delete("s1")) == ([], False)
-        assert [await ours.delete("s1", "a2"), await ours.delete("s3", "a2")] == [False, True]
-        assert [row.id for row in await ours.list("", 1, 9)] == ["s1", "s2"]
-        await AgentRepository(database, "us").delete("a1")
-        assert await ours.list("", 1, 9) == []
+async def test_schedules_belong_to_a_tenant_and_an_agent(database: Database) -> None:
+    ours, theirs = ScheduleRepository(database, "us"), ScheduleRepository(database, "them")
+    await AgentRepository(database, "us").add(agent(), version())
+    for row in (schedule("s1"), schedule("s2", create_ms=2), schedule("s3", "a2", create_ms=3)):
+        await ours.add(row)
+    assert [row.id for row in await ours.list("", 1, 9)] == ["s1", "s2", "s3"]
+    assert [row.id for row in await ours.list("a1", 2, 1)] == ["s2"]
+    assert (await theirs.list("", 1, 9), await theirs.delete("s1")) == ([], False)
+    assert [await ours.delete("s1", "a2"), await ours.delete("s3", "a2")] == [False, True]
+    assert [row.id for row in await ours.list("", 1, 9)] == ["s1", "s2"]
+    await AgentRepository(database, "us").delete("a1")
+    assert await ours.list("", 1, 9) == []
 
 
 async def test_only_one_of_many_claims_a_schedule_and_the_run_keeps_its_id(database_url: str) -> None:
@@ -119,9 +99,8 @@ async def test_only_one_of_many_claims_a_schedule_and_the_run_keeps_its_id(datab
         assert (row.run_id, row.last_run_id, row.error) == ("", first.run_id, "refused")
 
 
-async def test_the_rows_of_all_tenants_that_are_due_come_in_order(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        for tenant, due_ms in (("one", 2), ("two", 1), ("one", 3), ("two", 9)):
-            await ScheduleRepository(database, tenant).add(schedule(f"{tenant}{due_ms}", due_ms=due_ms))
-        assert [row.id for row in await find_due_rows(database, ScheduleRow, 8, 2)] == ["two1", "one2"]
-        assert [row.id for row in await find_due_rows(database, ScheduleRow, 8, 9)] == ["two1", "one2", "one3"]
+async def test_the_rows_of_all_tenants_that_are_due_come_in_order(database: Database) -> None:
+    for tenant, due_ms in (("one", 2), ("two", 1), ("one", 3), ("two", 9)):
+        await ScheduleRepository(database, tenant).add(schedule(f"{tenant}{due_ms}", due_ms=due_ms))
+    assert [row.id for row in await find_due_rows(database, ScheduleRow, 8, 2)] == ["two1", "one2"]
+    assert [row.id for row in await find_due_rows(database, ScheduleRow, 8, 9)] == ["two1", "one2", "one3"]

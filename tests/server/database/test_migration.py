@@ -1,6 +1,5 @@
-import sys
 from pathlib import Path
-from subprocess import PIPE, Popen, run
+from subprocess import PIPE, Popen
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -11,7 +10,7 @@ from sqlalchemy import Connection, text
 from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.database import migration
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.database import NEWEST_VERSION, open_database
+from ragflow_lg.server.database.database import NEWEST_VERSION, Database, open_database
 from ragflow_lg.server.database.tables import Row
 from tests.architecture.sources import ROOT
 from tests.harness.loaded_python import python_command
@@ -36,21 +35,6 @@ def test_migrations_form_a_single_line() -> None:
     assert [len(step.nextrev) for step in steps] == [0] + [1] * (len(steps) - 1)
     assert scripts.get_base() == steps[-1].revision == "first_tables"
     assert steps[0].revision == NEWEST_VERSION
-
-
-async def test_a_migrated_database_is_opened_without_alembic(database_url: str) -> None:
-    program = (
-        "import asyncio, sys\n"
-        "from ragflow_lg.server.database.database import open_database\n"
-        "async def main():\n"
-        "    async with open_database(sys.argv[1]):\n"
-        "        print('alembic' in sys.modules)\n"
-        "asyncio.run(main())"
-    )
-    async with open_database(database_url):
-        pass
-    command = [sys.executable, "-c", program, database_url]
-    assert run(command, stdout=PIPE, text=True, cwd=ROOT, check=True, timeout=60).stdout == "False\n"
 
 
 @pytest.mark.parametrize("version", ["9999", "0001"], ids=["newer", "before the first release"])
@@ -83,20 +67,11 @@ def test_replicas_that_start_at_once_take_turns(database_url: str) -> None:
         assert replica.stdin is not None
         replica.stdin.write("go\n")
         replica.stdin.flush()
-    ends = [(*replica.communicate(timeout=60), replica.returncode) for replica in replicas]
+    ends = [(*replica.communicate(timeout=180), replica.returncode) for replica in replicas]
     assert [(output, code) for output, _, code in ends] == [("0\n", 0)] * 3, ends
 
 
-async def test_names_are_case_sensitive(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        await AgentRepository(database, "acme").add(agent(), version())
-        assert await AgentRepository(database, "ACME").get("a1") is None
-        assert await AgentRepository(database, "acm\u00e9").get("a1") is None
-
-
-async def test_errors_of_an_unreachable_server_contain_no_password() -> None:
-    for kind in ("postgresql", "mariadb"):
-        with pytest.raises(DatabaseError, match="cannot be used") as caught:
-            async with open_database(f"{kind}://ada:geheim@127.0.0.1:9/x"):
-                pass
-        assert "geheim" not in str(caught.value)
+async def test_names_are_case_sensitive(database: Database) -> None:
+    await AgentRepository(database, "acme").add(agent(), version())
+    assert await AgentRepository(database, "ACME").get("a1") is None
+    assert await AgentRepository(database, "acm\u00e9").get("a1") is None

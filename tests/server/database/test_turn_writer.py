@@ -3,12 +3,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ragflow_lg.server.database.database import open_database
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.database import Database, open_database
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import RunRow
+from ragflow_lg.server.database.turn_rows import TurnRows, read_turn_rows
 from ragflow_lg.server.database.turn_writer import ClosedRow, write_turn
 from ragflow_lg.services.chat import Usage
-from tests.server.database.rows import message, session
+from tests.server.database.rows import agent, message, session, version
 
 
 def ended_turn(run_id: str = "r1", session_id: str = "s1", **values: Any) -> ClosedRow:
@@ -20,61 +22,36 @@ def row(run_id: str = "r1", session_id: str = "s1") -> RunRow:
     return RunRow(id=run_id, agent_id="a1", version_id="v1", session_id=session_id, start_ms=1000)
 
 
-async def test_a_turn_is_stored_with_its_run_and_added_to_its_session(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        sessions, runs = SessionRepository(database, "t"), RunRepository(database, "t")
-        await sessions.add(session(), [message("s1", "Welcome")])
-        await runs.add(row())
-        await write_turn(database, "t", ended_turn())
-        run, stored, messages = await runs.get("r1"), await sessions.get("s1"), (await sessions.messages(["s1"]))["s1"]
-        assert run is not None
-        assert (run.status, run.error, run.prompt_tokens, run.completion_tokens) == ("failed", "odd", 3, 4)
-        assert stored is not None
-        assert (stored.tokens, stored.rounds, stored.duration_s, stored.errors, stored.update_ms) == (
-            7,
-            1,
-            2.0,
-            "odd",
-            3000,
-        )
-        assert [(m.number, m.role, m.content, m.run_id, m.reference, m.create_ms) for m in messages[1:]] == [
-            (1, "user", "hi", "r1", "", 1000),
-            (2, "assistant", "Hello", "r1", "[1]", 3000),
-        ]
+async def test_a_question_is_among_the_messages_from_the_beginning_of_its_run(database: Database) -> None:
+    sessions, runs = SessionRepository(database, "t"), RunRepository(database, "t")
+    await sessions.add(session(), [message("s1", "Welcome")])
+
+    async def contents() -> list[str]:
+        return [m.content for m in (await sessions.messages(["s1", "s2"]))["s1"]]
+
+    for run_id, question, start_ms in (("dead", "lost?", 900), ("r1", "hi", 1000), ("r2", "more", 4000)):
+        run = row(run_id)
+        run.asked, run.start_ms = question, start_ms
+        await runs.add(run)
+    assert await contents() == ["Welcome", "lost?", "hi", "more"]
+    assert (await SessionRepository(database, "other").messages(["s1"]))["s1"] == []
+    await write_turn(database, "t", ended_turn())
+    assert await contents() == ["Welcome", "lost?", "hi", "Hello", "more"]
+    await runs.end("r2", "failed", "No journal.", Usage(), 4000)
+    assert await contents() == ["Welcome", "lost?", "hi", "Hello"]
 
 
-async def test_a_question_is_among_the_messages_from_the_beginning_of_its_run(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        sessions, runs = SessionRepository(database, "t"), RunRepository(database, "t")
-        await sessions.add(session(), [message("s1", "Welcome")])
-
-        async def contents() -> list[str]:
-            return [m.content for m in (await sessions.messages(["s1", "s2"]))["s1"]]
-
-        for run_id, question, start_ms in (("dead", "lost?", 900), ("r1", "hi", 1000), ("r2", "more", 4000)):
-            run = row(run_id)
-            run.asked, run.start_ms = question, start_ms
-            await runs.add(run)
-        assert await contents() == ["Welcome", "lost?", "hi", "more"]
-        assert (await SessionRepository(database, "other").messages(["s1"]))["s1"] == []
-        await write_turn(database, "t", ended_turn())
-        assert await contents() == ["Welcome", "lost?", "hi", "Hello", "more"]
-        await runs.end("r2", "failed", "No journal.", Usage(), 4000)
-        assert await contents() == ["Welcome", "lost?", "hi", "Hello"]
-
-
-async def test_refused_runs_deleted_sessions_and_other_tenants_get_no_messages(database_url: str) -> None:
-    async with open_database(database_url) as database:
-        sessions, runs = SessionRepository(database, "t"), RunRepository(database, "t")
-        await sessions.add(session(), [])
-        await runs.add(row())
-        await write_turn(database, "t", ended_turn(has_begun=False))
-        await write_turn(database, "t", ended_turn(session_id="gone"))
-        await write_turn(database, "other", ended_turn())
-        assert (await sessions.messages(["s1"]))["s1"] == []
-        run = await runs.get("r1")
-        assert run is not None
-        assert run.end_ms == 3000
+async def test_refused_runs_deleted_sessions_and_other_tenants_get_no_messages(database: Database) -> None:
+    sessions, runs = SessionRepository(database, "t"), RunRepository(database, "t")
+    await sessions.add(session(), [])
+    await runs.add(row())
+    await write_turn(database, "t", ended_turn(has_begun=False))
+    await write_turn(database, "t", ended_turn(session_id="gone"))
+    await write_turn(database, "other", ended_turn())
+    assert (await sessions.messages(["s1"]))["s1"] == []
+    run = await runs.get("r1")
+    assert run is not None
+    assert run.end_ms == 3000
 
 
 async def test_turns_that_replicas_end_at_once_each_get_their_numbers(database_url: str) -> None:
@@ -120,3 +97,25 @@ async def test_a_run_that_is_taken_over_is_stored_once_whoever_ends_it_last(data
             assert (run.status, run.error, run.prompt_tokens) == ("succeeded", "", 6)
             assert (stored.rounds, stored.errors, stored.tokens) == (1, "", 14)
             assert (stored.duration_s, stored.update_ms) == (4.0, 5000)
+
+
+def ids(rows: TurnRows | None) -> tuple[str | None, ...] | None:
+    return None if rows is None else tuple(row.id if row is not None else None for row in rows)
+
+
+async def test_an_agent_is_read_with_what_a_turn_needs(database: Database) -> None:
+    agents, sessions = AgentRepository(database, "us"), SessionRepository(database, "us")
+    await agents.add(agent(version="v2"), version("v2"))
+    await agents.add_version(version("v1"))
+    await sessions.add(session("s1", version_id="v1"), [])
+    await sessions.add(session("s2", version_id="deleted"), [])
+    for number, id_ in enumerate(("r1", "r2")):
+        row = RunRow(id=id_, agent_id="a1", version_id="v1", session_id="s1", start_ms=number)
+        await RunRepository(database, "us").add(row)
+
+    assert ids(await read_turn_rows(database, "us", "a1")) == ("a1", None, "v2", None)
+    assert ids(await read_turn_rows(database, "us", "a1", "s1")) == ("a1", "s1", "v1", "r2")
+    assert ids(await read_turn_rows(database, "us", "a1", "s2")) == ("a1", "s2", "v2", None)
+    assert ids(await read_turn_rows(database, "us", "a1", "unknown")) == ("a1", None, "v2", None)
+    assert await read_turn_rows(database, "us", "unknown", "s1") is None
+    assert await read_turn_rows(database, "them", "a1", "s1") is None

@@ -153,7 +153,7 @@ async def start_app(
     With ``shares_nothing``, tenants may use only what their sections name, as on a server that has several tenants.
     """
     if "database" not in section:
-        section["database"] = SecretStr(f"sqlite:///{await _copy_database(folder)}")
+        section["database"] = SecretStr(f"sqlite:///{await copy_database(folder)}")
     section.setdefault("files", folder / "files")
     section.setdefault("busy_s", 0.1)
     settings = Settings(
@@ -214,7 +214,7 @@ _migrated: list[bytes] = []
 """The content of a database with all tables and no rows, once it is known. Migrating takes a tenth of a second."""
 
 
-async def _copy_database(folder: Path) -> Path:
+async def copy_database(folder: Path) -> Path:
     """Write an empty database to the folder, unless it has one."""
     path = folder / "server.db"
     if not path.exists():

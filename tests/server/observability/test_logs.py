@@ -15,6 +15,7 @@ from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.observability.logs import audit, open_audit, open_logs
 from ragflow_lg.server.settings.server_section import ServerSection
 from tests.fakes.mock_llm import MockLLM, reply
+from tests.harness.rows import each_row
 from tests.server.http.app_server import ECHO, start_app
 
 LogFormat: TypeAlias = Literal["json", "text"]
@@ -57,38 +58,26 @@ async def test_debug_logs_contain_no_requests_of_clients() -> None:
     assert "details" in stream.getvalue()
 
 
-def test_a_json_line_contains_the_context() -> None:
+def test_a_line_contains_the_context() -> None:
     line = json.loads(log("hello"))
     assert line.pop("time").endswith("Z")
-    assert line == {
-        "level": "info",
-        "logger": "server.something",
-        "message": "hello",
-        "request": "r1",
-        "run": "f" * 32,
-        "tenant": "acme",
-        "address": "10.0.0.1",
-    }
+    context = {"request": "r1", "run": "f" * 32, "tenant": "acme", "address": "10.0.0.1"}
+    assert line == {"level": "info", "logger": "server.something", "message": "hello", **context}
+    words = " ".join(f"{name}={value}" for name, value in context.items())
+    assert log("hello", kind="text").endswith(f" info server.something: hello {words}\n")
 
 
-def test_a_text_line_contains_the_context() -> None:
-    line = log("hello", kind="text")
-    assert line.endswith(f" info server.something: hello request=r1 run={'f' * 32} tenant=acme address=10.0.0.1\n")
-
-
-@pytest.mark.parametrize("kind", ["json", "text"])
+@each_row("kind", ["json", "text"])
 def test_a_text_cannot_forge_a_line(kind: LogFormat) -> None:
     line = log("a\r\n2026-01-01 error forged\x1b[2J\u2028\x9b\x00\ud800", kind=kind)
     assert line.count("\n") == 1
     assert line.isprintable() or line[:-1].isprintable()
 
 
-@pytest.mark.parametrize("kind", ["json", "text"])
+@each_row("kind", ["json", "text"])
 def test_secrets_are_removed(kind: LogFormat) -> None:
-    text = (
-        "key sk-very-secret-1 and ragflow-AbCdEfGhIjKlMnOp1234 and Bearer abcdefghijkl, postgresql://u:geheim-wort@h/x"
-    )
-    line = log(text, kind=kind, secrets=("sk-very-secret-1",))
+    keys = "key sk-very-secret-1 and ragflow-AbCdEfGhIjKlMnOp1234 and Bearer abcdefghijkl"
+    line = log(f"{keys}, postgresql://u:geheim-wort@h/x", kind=kind, secrets=("sk-very-secret-1",))
     for secret in ("sk-very", "AbCdEf", "abcdefgh", "geheim"):
         assert secret not in line
 
@@ -114,13 +103,8 @@ def test_events_are_appended_to_a_file_readable_by_its_owner(tmp_path: Path) -> 
     assert [line["agent"][:2] for line in lines] == ["a1", "a2"]
     assert lines[0].pop("time").endswith("Z")
     assert len(lines[0].pop("agent")) == 500
-    assert lines[0] == {
-        "event": "agent.deleted",
-        "tenant": "acme",
-        "key": "key-id",
-        "address": "10.0.0.1",
-        "request": "r1",
-    }
+    context = {"tenant": "acme", "key": "key-id", "address": "10.0.0.1", "request": "r1"}
+    assert lines[0] == {"event": "agent.deleted", **context}
     assert file.stat().st_mode & 0o777 == 0o600
 
 
@@ -160,11 +144,8 @@ async def test_changes_and_refusals_are_recorded(tmp_path: Path) -> None:
             for method, path, headers in requests:
                 body = {"version": "published"} if method == "PUT" else {}
                 await server.client.request(method, path, headers=headers, json=body)
-            (version,) = (
-                row["id"]
-                for row in (await server.client.get(f"/agents/{agent_id}/versions")).json()["data"]
-                if row["release"]
-            )
+            versions = (await server.client.get(f"/agents/{agent_id}/versions")).json()["data"]
+            (version,) = (row["id"] for row in versions if row["release"])
             await server.client.delete(f"{native}/{agent_id}/versions/{version}")
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     entries = [(line["event"], line.get("tenant", ""), line.get("session") or line.get("agent", "")) for line in lines]

@@ -9,6 +9,7 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.settings import load_settings
 from ragflow_lg.server.settings.dotenv_file import MAX_BYTES, find_untrusted
 from ragflow_lg.server.settings.trusted_folders import trust
+from tests.harness.rows import each_row
 from tests.server.settings.files import write
 
 KEYS = ("DEEPSEEK_API_KEY", "OPENAI_API_KEY", "RAGFLOW_LG_DEFAULT_MODEL", "DASHSCOPE_API_KEY")
@@ -65,7 +66,7 @@ def test_a_folder_that_is_not_trusted_is_not_read(home: Path) -> None:
     assert "OPENAI_API_KEY" not in os.environ
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "problem"),
     [
         (b"OPENAI_API_KEY=\xff", r"\.env is not UTF-8 text \(at byte 15\)"),

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -5,9 +6,10 @@ import pytest
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.dsl.compatibility import BEHAVIOURS
+from ragflow_lg.server.cli.settings_list import as_markdown, find_settings
 from ragflow_lg.server.settings import load_settings
-from ragflow_lg.server.settings.settings_file import unknown_variables, variable_name
 from ragflow_lg.server.settings.trusted_folders import trust
+from tests.harness.rows import each_row
 from tests.server.settings.files import FULL, write
 
 
@@ -29,16 +31,10 @@ def test_the_order_of_the_files(home: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert load_settings(write(home / "a.toml", with_model("argument"))).default_model == "argument"
 
 
-@pytest.mark.parametrize("value", ['"yes"', '"on"', "1", "2.5"])
+@each_row("value", ['"yes"', '"on"', "1", "2.5"])
 def test_compatibility_is_true_or_false(home: Path, value: str) -> None:
     with pytest.raises(SettingsError, match=r"compat\.ragflow.*: should be true or false\.$"):
         load_settings(write(home / "s.toml", f"[compat]\nragflow = {value}"))
-
-
-def test_errors_of_settings_have_no_prefix(home: Path) -> None:
-    with pytest.raises(SettingsError) as refused:
-        load_settings(write(home / "s.toml", '[prompts]\ncategorize = "x"'))
-    assert "prompts: categorize: the text must contain {categories}." in str(refused.value)
 
 
 def test_the_environment_overrides_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +47,7 @@ def test_the_environment_overrides_the_file(home: Path, monkeypatch: pytest.Monk
     assert settings.http_settings == HttpSettings(("a.example",), 5.0, 1000)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "problem"),
     [
         ("defaultmodel = 'x'", "defaultmodel: unknown setting. Did you mean 'default_model'?"),
@@ -89,7 +85,7 @@ def test_errors_in_files_are_reported_without_values(home: Path, text: str, prob
     assert "geheim" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "problem"),
     [
         ("RAGFLOW_LG_HTTP__CONCURRENCY", "geheim", "http.concurrency (RAGFLOW_LG_HTTP__CONCURRENCY): "),
@@ -98,6 +94,9 @@ def test_errors_in_files_are_reported_without_values(home: Path, text: str, prob
         ("RAGFLOW_LG_HTTP", '{"concurrency": "geheim"}', "http.concurrency (RAGFLOW_LG_HTTP): "),
         ("RAGFLOW_LG_PROVIDERS", "{geheim", "environment: RAGFLOW_LG_PROVIDERS is not valid JSON"),
         ("RAGFLOW_LG_DEFAULTMODEL", "geheim", "Did you mean RAGFLOW_LG_DEFAULT_MODEL?"),
+        ("ragflow_lg_htp__Timeout_s", "geheim", "Did you mean RAGFLOW_LG_HTTP__Timeout_s?"),
+        ("RAGFLOW_LG_ZZZ", "geheim", "RAGFLOW_LG_ZZZ: unknown setting. Unset it or correct its name."),
+        ("RAGFLOW_LG_SETTING", "geheim", "Did you mean RAGFLOW_LG_SETTINGS?"),
     ],
 )
 def test_errors_in_variables_are_reported_without_values(
@@ -106,6 +105,7 @@ def test_errors_in_variables_are_reported_without_values(
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError) as caught:
         load_settings()
+    monkeypatch.delenv(name)
     assert problem in str(caught.value)
     assert "geheim" not in str(caught.value)
 
@@ -121,28 +121,12 @@ def test_unreadable_files_are_reported(home: Path, monkeypatch: pytest.MonkeyPat
         load_settings()
 
 
-@pytest.mark.skipif(not Path("/proc/self/mem").is_file(), reason="needs a file that exists and cannot be read")
-def test_a_file_that_fails_while_it_is_read_is_reported() -> None:
-    with pytest.raises(SettingsError, match="cannot be read"):
-        load_settings(Path("/proc/self/mem"))
-
-
-@pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000])
+@each_row("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000])
 def test_a_file_beyond_the_parsers_limits_is_reported(tmp_path: Path, text: str) -> None:
     file = tmp_path / "settings.toml"
     file.write_text(text)
     with pytest.raises(SettingsError, match="cannot be read"):
         load_settings(file)
-
-
-def test_a_path_in_an_unknown_home_does_not_exist() -> None:
-    with pytest.raises(SettingsError, match="does not exist"):
-        load_settings(Path("~nosuchuser/settings.toml"))
-
-
-def test_a_device_is_no_settings_file() -> None:
-    with pytest.raises(SettingsError, match="named by --settings is not a regular file"):
-        load_settings(Path("/dev/null"))
 
 
 def test_rules_for_tools_and_paths_relative_to_the_file(home: Path) -> None:
@@ -174,35 +158,51 @@ def test_the_behaviours_of_ragflow(home: Path, monkeypatch: pytest.MonkeyPatch) 
         load_settings(file)
 
 
-@pytest.mark.parametrize(
-    ("name", "problem"),
+def test_prompts_are_texts_or_files_next_to_the_settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(home / "conf/prompts/question.txt", "Rewrite: {conversation}\n")
+    text = 'reflection = "Think."\nstandalone_question = { file = "prompts/question.txt" }'
+    file = write(home / "conf/s.toml", f"[prompts]\n{text}")
+    assert load_settings(file).prompts == {
+        "reflection": "Think.",
+        "standalone_question": "Rewrite: {conversation}\n",
+    }
+    monkeypatch.setenv("RAGFLOW_LG_PROMPTS__REFLECTION", "Think twice.")
+    assert load_settings(file).prompts["reflection"] == "Think twice."
+
+
+@each_row(
+    ("text", "problem"),
     [
-        ("RAGFLOW_LG_DEFAULTMODEL", "DEFAULTMODEL: unknown setting. Did you mean RAGFLOW_LG_DEFAULT_MODEL?"),
-        ("ragflow_lg_htp__Timeout_s", "Did you mean RAGFLOW_LG_HTTP__Timeout_s?"),
-        ("RAGFLOW_LG_ZZZ", "RAGFLOW_LG_ZZZ: unknown setting. Unset it or correct its name."),
-        ("RAGFLOW_LG_QUOTAS__TURNS_DAY", "unknown setting. Unset it or correct its name."),
-        ("RAGFLOW_LG_SETTING", "Did you mean RAGFLOW_LG_SETTINGS?"),
+        ('categorise = "x"', "categorise: there is no prompt with this name. Did you mean 'categorize'?"),
+        ('categorize = "Choose."', "categorize: the text must contain {categories}."),
+        ('reflection = ""', "reflection: the text is empty."),
+        ('reflection = { path = "x" }', 'prompts.reflection: should be a text or { file = "PATH" }.'),
+        ('reflection = { file = "missing.txt" }', "missing.txt cannot be read: No such file or directory."),
+        ('reflection = { file = "bytes.txt" }', "bytes.txt is not UTF-8 text."),
+        ('reflection = { file = "long.txt" }', "long.txt has more than 256 KiB."),
+        ('reflection = { file = "/dev/zero" }', "/dev/zero is not a file."),
+        ('reflection = { file = "." }', "cannot be read: Is a directory."),
+        ("reflection = 1", "prompts.reflection: "),
+        ('prompts = "x"', "prompts: "),
     ],
-)  # fmt: skip
-def test_an_unknown_variable_is_reported_with_a_similar_name(
-    monkeypatch: pytest.MonkeyPatch, name: str, problem: str
-) -> None:
-    monkeypatch.setenv(name, "geheim")
-    (line,) = unknown_variables(["default_model", "http", "otel"])
-    assert problem in line
-    assert "geheim" not in line
+)
+def test_problems_are_reported_at_the_start(home: Path, text: str, problem: str) -> None:
+    (home / "bytes.txt").write_bytes(b"\xff")
+    (home / "long.txt").write_text("x" * 300_000)
+    head = "" if text.startswith("prompts") else "[prompts]\n"
+    with pytest.raises(SettingsError) as failure:
+        load_settings(write(home / "s.toml", head + text))
+    assert problem in str(failure.value)
 
 
-def test_settings_and_other_variables_are_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RAGFLOW_LG_HTTP__X", "ragflow_lg_default_model", "RAGFLOW_LG_SETTINGS", "RAGFLOW_LG", "OTHER"):
-        monkeypatch.setenv(name, "x")
-    assert unknown_variables(["default_model", "http"]) == []
+PAGE = (Path(__file__).parents[3] / "docs" / "settings.md").read_text("utf-8")
 
 
-def test_the_variable_of_a_place_is_the_most_specific_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert variable_name(["http", "timeout_s"]) == ""
-    monkeypatch.setenv("RAGFLOW_LG_HTTP", "{}")
-    assert variable_name(["http", "timeout_s"]) == "RAGFLOW_LG_HTTP"
-    monkeypatch.setenv("ragflow_lg_http__timeout_s", "5")
-    assert variable_name(["http", "timeout_s"]) == "ragflow_lg_http__timeout_s"
-    assert variable_name(["http", "allow", 0]) == "RAGFLOW_LG_HTTP"
+def test_the_page_has_the_list_of_the_command() -> None:
+    assert PAGE.endswith("\n\n" + as_markdown(find_settings())), "ragflow-lg settings --output markdown"
+
+
+def test_the_table_names_every_section() -> None:
+    sections = {setting.section.strip("[]").partition(".")[0] for setting in find_settings() if setting.section}
+    table = PAGE.partition("## All settings")[0]
+    assert sections - set(re.findall(r"\[+(\w+)", table)) == set()

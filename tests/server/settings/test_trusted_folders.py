@@ -28,12 +28,6 @@ def test_settings_of_a_folder_are_used_after_it_is_trusted(local: Path) -> None:
         load_settings()
 
 
-def test_named_settings_are_used(local: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load_settings(Path("ragflow-lg.toml")).default_model == "folder"
-    monkeypatch.setenv("RAGFLOW_LG_SETTINGS", "ragflow-lg.toml")
-    assert load_settings().default_model == "folder"
-
-
 async def test_a_library_does_not_use_them_either(local: Path) -> None:
     with pytest.raises(SettingsError, match="not trusted"):
         async with open_runner(Path(__file__).parents[3] / "examples" / "loop.json"):

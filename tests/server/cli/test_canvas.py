@@ -1,0 +1,113 @@
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from ragflow_lg.base.errors import CompileError
+from tests.conftest import FIXTURES
+from tests.harness.rows import each_row
+from tests.server.cli.command import ROOT, SUPPORT, invoke, one_line
+
+ROUTER = ROOT / "examples" / "customer_service_router.json"
+OLD = FIXTURES / "canvas" / "legacy" / "two_answers.json"
+
+
+def test_a_drawing_is_text_by_default() -> None:
+    drawn = invoke("canvas", "draw", SUPPORT).stdout
+    assert drawn == (SUPPORT.parent / "support.ascii.txt").read_text(encoding="utf-8")
+    assert invoke("canvas", "draw", SUPPORT, "--format", "mermaid").stdout.startswith("flowchart LR")
+
+
+@each_row(
+    ("name", "kind", "beginning"),
+    [
+        ("a.svg", None, b"<svg "), ("a.mmd", None, b"flowchart"), ("a.PNG", None, b"\x89PNG"),
+        ("a.txt", None, b"Start"), ("a.md", "mermaid", b"flowchart"), ("a.png", "png", b"\x89PNG"),
+    ],
+)  # fmt: skip
+def test_the_file_name_decides_the_format(tmp_path: Path, name: str, kind: str | None, beginning: bytes) -> None:
+    result = invoke("canvas", "draw", SUPPORT, "-o", tmp_path / name, *(["--format", kind] if kind else []))
+    assert result.exit_code == 0
+    assert (tmp_path / name).read_bytes().startswith(beginning)
+
+
+@each_row(
+    ("name", "options", "advice"),
+    [
+        ("a.doc", [], "'.doc' is not a format of drawings"),
+        ("none/a.svg", [], "cannot be written"),
+        ("a.svg", ["--format", "mermaid"], "leave out --format"),
+        ("a.PNG", ["--format", "svg"], "leave out --format"),
+    ],
+)
+def test_a_drawing_that_cannot_be_written_is_refused(
+    tmp_path: Path, name: str, options: list[str], advice: str
+) -> None:
+    result = invoke("canvas", "draw", SUPPORT, "--output", tmp_path / name, *options)
+    assert (result.exit_code, advice in one_line(result.stderr)) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_canvas_in_dsl_v2_is_checked_run_and_converted_back(tmp_path: Path) -> None:
+    v2 = tmp_path / "router.v2.json"
+    assert invoke("canvas", "convert", ROUTER, "--to", "v2", "-o", v2).exit_code == 0
+    assert json.loads(v2.read_bytes())["dsl"]["version"] == 2
+    assert invoke("check", v2).exit_code == 0
+    question = ("Where is my parcel?", "--model", "demo", "--events", "pretty")
+    answers = [invoke("run", file, *question).stdout for file in (ROUTER, v2)]
+    assert answers[0] == answers[1] != ""
+    assert json.loads(invoke("canvas", "convert", v2, "--to", "v1").stdout) == json.loads(ROUTER.read_bytes())
+    plain = json.loads(invoke("canvas", "convert", ROUTER, "--to", "v2", "--plain").stdout)
+    assert plain.get("dsl", plain).keys() == {"version", "components"}
+    assert "--plain goes with --to v2" in invoke("canvas", "convert", ROUTER, "--to", "v1", "--plain").stderr
+
+
+def test_an_old_canvas_is_upgraded_with_a_report(tmp_path: Path) -> None:
+    result = invoke("canvas", "upgrade", OLD)
+    assert result.exit_code == 0
+    names = {c["obj"]["component_name"] for c in json.loads(result.stdout)["components"].values()}
+    assert names == {"Begin", "Categorize", "LLM", "Message", "Switch", "VariableAssigner"}
+    assert "generate:help: Generate became LLM." in result.stderr
+    assert "4 components were upgraded; 0 of them may behave differently" in result.stderr
+    invoke("canvas", "convert", OLD, "--to", "v2", "-o", tmp_path / "old.v2.json")
+    assert invoke("canvas", "upgrade", tmp_path / "old.v2.json").stdout == result.stdout
+    new = tmp_path / "new.json"
+    assert invoke("canvas", "upgrade", OLD, "-o", new).exit_code == 0
+    assert invoke("check", new).exit_code == 0
+    again = invoke("canvas", "upgrade", new)
+    assert (json.loads(again.stdout), "Nothing was upgraded" in again.stderr) == (json.loads(new.read_bytes()), True)
+    (tmp_path / "bad.json").write_text("{")
+    assert isinstance(invoke("canvas", "upgrade", tmp_path / "bad.json").exception, CompileError)
+
+
+def test_an_old_canvas_runs_and_says_that_it_was_upgraded(tmp_path: Path) -> None:
+    store = ("--session", "a", "--checkpoint", f"sqlite:///{tmp_path}/s.db")
+    result = invoke("run", OLD, "hello", "--model", "demo", *store)
+    assert result.exit_code == 0
+    assert "was made before RAGFlow 0.20" in result.stderr
+
+
+def test_a_canvas_becomes_a_package_with_tests_that_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tape, folder = tmp_path / "run.jsonl", tmp_path / "router"
+    question = "Where is my parcel?"
+    invoke("run", ROUTER, question, "--model", "demo", "--record", tape)
+    result = invoke("canvas", "eject", ROUTER, "-o", folder, "--recording", tape, "--query", question)
+    assert result.exit_code == 0, result.stderr
+    assert "the package customer_service_router" in result.stdout
+    for path in (folder, folder / "tests"):
+        monkeypatch.syspath_prepend(path)  # pyright: ignore[reportUnknownMemberType] - untyped
+    importlib.import_module("test_graph").test_the_canvas_compiles()
+    importlib.import_module("test_recordings").test_a_recorded_run_has_the_same_outputs("turn_1")
+    before = {path: path.read_bytes() for path in folder.rglob("*.py")}
+    (folder / "customer_service_router" / "nodes" / "left_over.py").write_text("")
+    assert invoke("canvas", "eject", ROUTER, "-o", folder, "--recording", tape, "--query", question).exit_code == 0
+    assert {path: path.read_bytes() for path in folder.rglob("*.py") if "__pycache__" not in path.parts} == before
+
+
+def test_a_package_is_not_written_over_other_files(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("x")
+    assert "is not empty" in str(invoke("canvas", "eject", ROUTER, "-o", tmp_path).exception)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    without_query = invoke("canvas", "eject", ROUTER, "-o", tmp_path / "x", "--recording", tmp_path / "thesis.txt")
+    assert "go together" in without_query.stderr
