@@ -67,7 +67,11 @@ async def query_file(
 
 @worker_task("Querying the SQLite file", small_size=0)
 def run_statements(
-    uri: str, statements: list[Statement], limits: RowLimits, timeout_s: float, is_stopped: Callable[[], bool] = bool
+    uri: str,
+    statements: list[Statement],
+    limits: RowLimits,
+    timeout_s: float,
+    is_stopped: Callable[[], bool] | None = None,
 ) -> list[dict[str, Any]]:
     """Run statements; see `query_file`. In a worker process, nothing else stops them."""
     results: list[StatementResult] = []
@@ -79,10 +83,10 @@ def run_statements(
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(MAX_VALUE_BYTES, limits.bytes))
         if "mode=ro" in uri:
             connection.execute("PRAGMA query_only = ON")
-        if is_stopped is bool:  # files have no limit, but the memory of a worker process has
+        if is_stopped is None:  # files have no limit, but the memory of a worker process has
             connection.execute("PRAGMA temp_store = MEMORY")
         for statement in statements:
-            results.append(_run_one(connection, statement, limits, timeout_s, is_stopped))
+            results.append(_run_one(connection, statement, limits, timeout_s, is_stopped or bool))
             if results[-1].ends_batch:
                 break
     return [msgspec.to_builtins(result) for result in results]

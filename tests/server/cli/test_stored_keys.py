@@ -97,4 +97,4 @@ def test_a_lost_key_is_reported_and_other_sessions_go_on(folder: Path, monkeypat
     assert call("run", "c.json", "hello", "--session", "ben").returncode == 0
     assert "deleted anna" in call("sessions", "--delete", "anna").stdout
     monkeypatch.delenv("KEY_NEXT")
-    assert "the environment variable KEY_NEXT is not set" in call("sessions").stderr
+    assert "the environment variable 'KEY_NEXT' is not set" in call("sessions").stderr
