@@ -106,8 +106,7 @@ class Endpoint:
                 return self.windows.get(model)
             if len(self.windows) >= _MAX_CHATS:
                 self.windows.clear()
-            connections = self._connections or await asyncio.to_thread(self._open_connections)
-            self._connections = connections
+            connections = await asyncio.to_thread(self._open_connections)
             window = await ask_for_window(connections, self.base_url, self._api_key, model, is_ollama=is_ollama)
             self.windows[model] = window
             return window
@@ -115,7 +114,8 @@ class Endpoint:
     def _open_connections(self) -> httpx.AsyncClient:
         from ragflow_lg.adapters.chat.openai_client import open_connections
 
-        return open_connections(self.settings.timeout_s)
+        self._connections = self._connections or open_connections(self.settings.timeout_s)
+        return self._connections
 
     def _make_chat(self, model: str) -> Any:
         if self.family is not None:
@@ -124,13 +124,11 @@ class Endpoint:
             return self._make(
                 model=model, base_url=self.base_url, api_key=self._api_key, timeout_s=self.settings.timeout_s
             )
-        from ragflow_lg.adapters.chat.openai_client import make_chat, open_connections
+        from ragflow_lg.adapters.chat.openai_client import make_chat
 
-        if self._connections is None:
-            self._connections = open_connections(self.settings.timeout_s)
         return make_chat(
             model,
-            self._connections,
+            self._open_connections(),
             base_url=self.base_url,
             api_key=self._api_key,
             timeout_s=self.settings.timeout_s,
