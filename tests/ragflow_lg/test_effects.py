@@ -1,11 +1,7 @@
 """What every component of the catalog costs or changes when it runs again."""
 
-from typing import Any
-
 from ragflow_lg.catalog import load_catalog
-from ragflow_lg.component.decorator import component
-from ragflow_lg.component.function_tool import function_tool, spec_of_function
-from ragflow_lg.component.spec import AnySpec, ComponentOutputs, ComponentParams
+from ragflow_lg.component.spec import AnySpec
 from tests.harness.rows import each_row
 
 _PURE = """Begin DataOperations ExitLoop Iteration IterationItem ListOperations Loop LoopItem StringTransform Switch
@@ -28,28 +24,3 @@ EXPECTED = {
 def test_every_component_states_its_effects(spec: AnySpec) -> None:
     assert (None if callable(spec.effects) else spec.effects) == EXPECTED.get(spec.name)
     assert callable(spec.effects) == (spec.name in BY_PARAMS)
-
-
-def test_a_component_that_must_run_once_writes() -> None:
-    params = ComponentParams()
-    without: Any = None
-
-    @component("Once", params=ComponentParams, outputs=ComponentOutputs, description="Once.", runs_once=True)
-    async def once(ctx: Any, params: ComponentParams) -> ComponentOutputs:
-        return ComponentOutputs()
-
-    assert once.effects == "writes"
-    assert once.must_run_once(without, params)
-
-    @function_tool(runs_once=True)
-    def pay(amount: int) -> int:
-        """Pay."""
-        return amount
-
-    assert spec_of_function("pay", pay).effects == "writes"
-    assert spec_of_function("length", len_of).effects == "pays"
-
-
-def len_of(text: str) -> int:
-    """Return a length."""
-    return len(text)

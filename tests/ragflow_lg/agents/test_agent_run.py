@@ -1,11 +1,6 @@
 from typing import Any
 
-from ragflow_lg.agents.agent_run import (
-    TRUNCATION_MARK,
-    AgentLoop,
-    AgentResult,
-    fit_context_window,
-)
+from ragflow_lg.agents.agent_run import TRUNCATION_MARK, AgentLoop, AgentResult, fit_context_window
 from ragflow_lg.agents.agent_tool import Outcome
 from ragflow_lg.agents.toolbox import Toolbox
 from ragflow_lg.base.ids import NodeId

@@ -5,7 +5,7 @@ from typing import Any
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.canvas import canvas, node
 from tests.fakes.policies import Canvases, catalog_with, entry
-from tests.fakes.regions import runner_of
+from tests.fakes.regions import play_run, runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.rows import each_row
 
@@ -19,6 +19,7 @@ def hostile() -> str:
 
 CATALOG = catalog_with(Hostile=hostile)
 ASK = tool_calls(("Hostile_0", {}))
+AGENT = {"llm_id": "m@T", "prompts": "{sys.query}", "tools": [entry("Hostile")]}
 
 
 async def answer_of(reply: str, reader: dict[str, Any], last: str) -> str:
@@ -26,18 +27,12 @@ async def answer_of(reply: str, reader: dict[str, Any], last: str) -> str:
     model = ScriptedModel([ASK, Reply(reply)])
     components = {
         "secret": node("StringTransform", {"method": "merge", "script": "SECRET"}, ["a"]),
-        "a": node(
-            "Agent", {"llm_id": "m@T", "prompts": "{sys.query}", "tools": [entry("Hostile")]}, [next(iter(reader))]
-        ),
+        "a": node("Agent", AGENT, [next(iter(reader))]),
         **reader,
         "out": node("Message", {"content": [last]}),
     }
     runner = runner_of(components, services=fake_services(models=OneModel(model)), catalog=CATALOG)
-    run = runner.start("s", {"query": "QUERY"})
-    async for _ in run:
-        pass
-    assert run.status == "succeeded", run.error
-    return run.answer
+    return (await play_run(runner.start("s", {"query": "QUERY"})))[0]
 
 
 @each_row("script", ["[{a@content}]", "{% if true %}[{a@content}]{% endif %}", "[{{ a@content }}]"])
@@ -58,7 +53,7 @@ async def test_a_message_does_not_interpret_the_result(last: str) -> None:
 async def test_a_prompt_of_another_model_contains_the_unchanged_result() -> None:
     model = ScriptedModel([ASK, Reply(HOSTILE), Reply("done")])
     components = {
-        "a": node("Agent", {"llm_id": "m@T", "prompts": "{sys.query}", "tools": [entry("Hostile")]}, ["l"]),
+        "a": node("Agent", AGENT, ["l"]),
         "l": node("LLM", {"llm_id": "m@T", "sys_prompt": "S {a@content}", "prompts": "P {a@content}"}, ["out"]),
         "out": node("Message", {"content": ["{l@content}"]}),
     }

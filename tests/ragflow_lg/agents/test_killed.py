@@ -20,6 +20,7 @@ from ragflow_lg.engine.interrupted_calls import CONTINUE, RUN_AGAIN
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.canvas import canvas, node
 from tests.fakes.policies import Canvases, catalog_with, entry
+from tests.fakes.regions import iteration, out
 from tests.fakes.services import Reply
 from tests.stores import OpenStore
 
@@ -146,25 +147,15 @@ def test_the_run_does_not_ask_about_a_once_only_tool_that_has_returned(killed: K
     assert (outcome["status"], outcome["results"]) == ("succeeded", ["sent", "seen"])
 
 
-SEND = node("Send", {"arguments": {"to": "{sys.query}"}}, ["m"])
-SHOW = node("Message", {"content": "{s@result}"})
-BY_AGENT = node("Agent", {"llm_id": "m@T", "prompts": "{sys.query}", "tools": [entry("Send")]}, ["m"])
-SHOW_AGENT = node("Message", {"content": "{s@content}"})
+SPLIT = node("StringTransform", {"method": "split", "split_ref": "sys.query", "delimiters": [","]}, ["it"])
+BY_AGENT = node("Agent", {"llm_id": "m@T", "prompts": "{sys.query}", "tools": [entry("Send")]}, ["out"])
+BY_CANVAS = node("Canvas", {"canvas": "agent", "arguments": {"query": "{sys.query}"}}, ["out"])
+IN_ROUNDS = iteration({"s": node("Send", {"arguments": {"to": "{ii@item}"}})}, {"all": "s@result"}, items="t@result")
 CANVASES: dict[str, Any] = {
-    "node": canvas({"s": SEND, "m": SHOW}),
-    "agent": canvas({"s": BY_AGENT, "m": SHOW_AGENT}),
-    "canvas": canvas(
-        {"s": node("Canvas", {"canvas": "agent", "arguments": {"query": "{sys.query}"}}, ["m"]), "m": SHOW_AGENT}
-    ),
-    "rounds": canvas(
-        {
-            "t": node("StringTransform", {"method": "split", "split_ref": "sys.query", "delimiters": [","]}, ["it"]),
-            "it": node("Iteration", {"items_ref": "t@result", "outputs": {"all": {"ref": "s@result"}}}, ["m"]),
-            "ii": node("IterationItem", {}, ["s"], parent_id="it"),
-            "s": node("Send", {"arguments": {"to": "{ii@item}"}}, parent_id="it"),
-            "m": node("Message", {"content": "{it@all}"}),
-        }
-    ),
+    "node": canvas({"s": node("Send", {"arguments": {"to": "{sys.query}"}}, ["out"]), **out("{s@result}")}),
+    "agent": canvas({"s": BY_AGENT, **out("{s@content}")}),
+    "canvas": canvas({"s": BY_CANVAS, **out("{s@content}")}),
+    "rounds": canvas({"t": SPLIT, **IN_ROUNDS, **out("{it@all}")}),
 }
 INNER_CALL = replace(tool_calls(("Send_0", {"to": "ada"})), match="send it")
 INNER_ANSWER = Reply("The inner answer.", match="sent")
@@ -224,15 +215,13 @@ def test_completed_steps_of_a_nested_canvas_are_not_repeated(killed: KilledAgent
         killed.die_once()
         return text
 
-    inner = canvas(
-        {
-            "a": node("Note", {"arguments": {"text": "{sys.query}"}}, ["hi"]),
-            "hi": node("Message", {"content": "First {a@result}."}, ["b"]),
-            "b": node("Agent", {"llm_id": "m@T", "prompts": "{a@result}", "tools": [entry("Note")]}, ["d"]),
-            "d": node("Die", {"arguments": {"text": "{b@content}"}}, ["m"]),
-            "m": node("Message", {"content": "{d@result}"}),
-        }
-    )
+    nodes = {
+        "a": node("Note", {"arguments": {"text": "{sys.query}"}}, ["hi"]),
+        "hi": node("Message", {"content": "First {a@result}."}, ["b"]),
+        "b": node("Agent", {"llm_id": "m@T", "prompts": "{a@result}", "tools": [entry("Note")]}, ["d"]),
+        "d": node("Die", {"arguments": {"text": "{b@content}"}}, ["out"]),
+    }
+    inner = canvas({**nodes, **out("{d@result}")})
     replies = [
         first(("Canvas_0", {"query": "one"})),
         Reply("Outer.", match="First"),
@@ -257,19 +246,9 @@ def test_completed_steps_of_concurrent_rounds_are_not_repeated(killed: KilledAge
             killed.note(item)
         return item.upper()
 
-    inner = canvas(
-        {
-            "s": node("StringTransform", {"method": "split", "split_ref": "sys.query", "delimiters": [","]}, ["it"]),
-            "it": node(
-                "Iteration",
-                {"items_ref": "s@result", "max_concurrency": 3, "outputs": {"all": {"ref": "w@result"}}},
-                ["m"],
-            ),
-            "ii": node("IterationItem", {}, ["w"], parent_id="it"),
-            "w": node("Work", {"arguments": {"item": "{ii@item}"}}, parent_id="it"),
-            "m": node("Message", {"content": "{it@all}"}),
-        }
-    )
+    body = {"w": node("Work", {"arguments": {"item": "{ii@item}"}})}
+    rounds = iteration(body, {"all": "w@result"}, items="t@result", max_concurrency=3)
+    inner = canvas({"t": SPLIT, **rounds, **out("{it@all}")})
     replies = [first(("Canvas_0", {"query": "a,b,c"})), Reply("Outer.")]
     outcome = killed.play({"Work": work}, replies, [entry("Canvas", canvas="c")], deployment=Canvases({"c": inner}))
     assert outcome["results"] == ['["A", "B", "C"]']

@@ -3,12 +3,11 @@ from typing import Any
 
 from ragflow_lg.agents.mcp_tools import mcp_findings
 from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.runs.runner import Run
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolPermits, ToolPolicies
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.canvas import node
 from tests.fakes.mcp_servers import FakeServer, servers_of, text_of, tiny
-from tests.fakes.regions import runner_of
+from tests.fakes.regions import play_run, runner_of
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.rows import each_row
 
@@ -140,7 +139,7 @@ async def test_cancelling_the_run_ends_the_call_at_once() -> None:
         params = {"llm_id": "m@T", "prompts": "{sys.query}", "mcp": [server_entry(wait={})]}
         services = fake_services(models=OneModel(model), servers=servers)
         run = runner_of({"a": node("Agent", params)}, services=services).start("s", {"query": "q"})
-        reading = asyncio.create_task(_read(run))
+        reading = asyncio.create_task(play_run(run))
         while not servers["s"].is_busy:
             await asyncio.sleep(0.001)
         run.cancel()
@@ -148,11 +147,6 @@ async def test_cancelling_the_run_ends_the_call_at_once() -> None:
             await reading
         assert run.status == "cancelled"
         assert await text_of(servers, "echo", a=1) == '{"a": 1}'
-
-
-async def _read(run: Run) -> None:
-    async for _ in run:
-        pass
 
 
 @each_row(

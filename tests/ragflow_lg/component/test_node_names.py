@@ -1,10 +1,4 @@
-from ragflow_lg.component.node_names import (
-    describe_unknown_node,
-    find_node,
-    has_title,
-    list_names,
-    with_node_id,
-)
+from ragflow_lg.component.node_names import describe_unknown_node, find_node, has_title, list_names, with_node_id
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.harness.rows import each_row
 

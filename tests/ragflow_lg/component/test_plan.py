@@ -2,7 +2,7 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.plan import MessagePlan
 from ragflow_lg.component.spec import MessageAlternative
 from ragflow_lg.dsl.variable_references import parse_template
-from tests.fakes.canvas import canvas, node, plan_of, switch, text
+from tests.fakes.canvas import canvas, node, plan_of
 
 ANCESTORS = frozenset({NodeId("a"), NodeId("b")})
 
@@ -23,19 +23,6 @@ def test_a_draw_can_be_repeated_and_differs_by_visit() -> None:
     assert all(plan.choose((), seed, 2) == plan.choose((), seed, 2) for seed in range(10))
     assert len({plan.choose((), 7, visit) for visit in range(40)}) == 3
     assert {plan.choose((), 0, visit) for visit in range(10)} == {0}
-
-
-def test_edges_and_targets_of_nodes() -> None:
-    params = {"query": "sys.query", "exception_method": "goto", "exception_goto": ["h"]}
-    components = {"l": node("ListOperations", params, ["s"]), "s": switch(["h"], ["e"]), "h": text(), "e": text()}
-    nodes = {str(id_): plan_node for id_, plan_node in plan_of(canvas(components)).nodes.items()}
-    assert [(e.target, e.label, e.is_conditional) for e in nodes["l"].edges] == [
-        ("s", "", False),
-        ("h", "on error", True),
-    ]
-    assert nodes["s"].targets == ("h", "e")
-    assert nodes["l"].chooses
-    assert not nodes["e"].chooses
 
 
 def test_the_hash_ignores_the_editor_and_run_data() -> None:

@@ -1,12 +1,5 @@
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.state import (
-    look_up,
-    merge_messages,
-    merge_outputs,
-    merge_turn,
-    output_patch,
-    replace_list,
-)
+from ragflow_lg.component.state import look_up, merge_messages, merge_outputs, merge_turn, output_patch, replace_list
 from ragflow_lg.dsl.variable_references import parse_reference
 
 

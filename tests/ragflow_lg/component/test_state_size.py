@@ -6,10 +6,9 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.component.state_size import Size, StateSize
-from ragflow_lg.dsl_compiler import compile_canvas
-from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.services import StateLimits
-from tests.fakes.canvas import CATALOG, canvas, node, text
+from tests.fakes.canvas import text
+from tests.fakes.regions import iteration, play_run, runner_of
 from tests.fakes.services import fake_services
 
 
@@ -34,9 +33,8 @@ TOO_LARGE = "All values of the turn would have more than 100,000 characters"
 
 async def play(components: dict[str, Any], files: Sequence[Any] = ()) -> tuple[str, str | None]:
     services = replace(fake_services(), state_limits=StateLimits(100_000, 2_000))
-    run = Runner(compile_canvas(canvas(components), CATALOG), services).start("s", {"query": "q", "files": list(files)})
-    async for _ in run:
-        pass
+    run = runner_of(components, services=services).start("s", {"query": "q", "files": list(files)})
+    await play_run(run)
     return run.status, run.error
 
 
@@ -50,13 +48,9 @@ async def test_a_node_fails_if_the_values_of_the_turn_exceed_a_limit() -> None:
 @pytest.mark.parametrize("concurrency", [0, 4])
 @pytest.mark.parametrize("policy", [{}, {"exception_method": "comment", "exception_default_value": "nothing"}])
 async def test_an_iteration_fails_if_what_it_collects_exceeds_a_limit(concurrency: int, policy: dict[str, Any]) -> None:
-    outputs = {"all": {"ref": "t@result"}}
-    params = {"items_ref": "sys.files", "outputs": outputs, "max_concurrency": concurrency, **policy}
-    components = {
-        "i": node("Iteration", params),
-        "item": node("IterationItem", {}, ["t"], parent_id="i"),
-        "t": text([], "x" * 10_000, parent_id="i"),
-    }
+    body = {"t": text([], "x" * 10_000)}
+    components = iteration(body, {"all": "t@result"}, items="sys.files", max_concurrency=concurrency, **policy)
+    components["it"]["downstream"] = []
     files = [{"name": "a.txt", "content": "b"}] * 20
     status, error = await play(components, files=files)
     assert (status, TOO_LARGE in (error or "")) == ("failed", True)

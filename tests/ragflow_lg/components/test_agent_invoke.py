@@ -1,26 +1,16 @@
 from typing import Any
 
-import pytest
-
 from ragflow_lg.components.agent_invoke import agent_invoke
 from tests.fakes.canvas import canvas, diagnostics_of, node
 from tests.fakes.policies import Canvases
-from tests.fakes.regions import answer_of, runner_of
+from tests.fakes.regions import answer_of, out, runner_of
 
 FIELDS = {"tone": {"name": "tone", "type": "line", "optional": True}}
-SHOUT = canvas(
-    {
-        "begin": node("Begin", {"inputs": FIELDS}, ["m"]),
-        "m": node("Message", {"content": "{sys.query}! {begin@tone}"}),
-    }
-)
+SHOUT = canvas({"begin": node("Begin", {"inputs": FIELDS}, ["out"]), **out("{sys.query}! {begin@tone}")})
 
 
 def components(**params: Any) -> dict[str, Any]:
-    return {
-        "c": node("AgentInvoke", {"agent_id": "7f3a", **params}, ["m"]),
-        "m": node("Message", {"content": ["{c@answer}/{c@result}"]}),
-    }
+    return {"c": node("AgentInvoke", {"agent_id": "7f3a", **params}, ["out"]), **out("{c@answer}/{c@result}")}
 
 
 async def test_the_canvas_with_the_id_runs_with_the_question_and_the_inputs() -> None:
@@ -42,11 +32,8 @@ def test_an_unknown_id_is_reported_at_its_parameter() -> None:
     assert "[canvases]" in diagnostic.hint
 
 
-@pytest.mark.parametrize("params", [{"agent_id": ""}, {"agent_id": "{sys.query}"}, {"timeout_seconds": 0}])
-def test_invalid_params_are_refused(params: dict[str, Any]) -> None:
-    assert diagnostics_of(canvas(components(**params)), "params-invalid")
-
-
-def test_a_kept_session_is_not_supported() -> None:
+def test_invalid_and_unsupported_params_are_reported() -> None:
+    for wrong in ({"agent_id": ""}, {"agent_id": "{sys.query}"}, {"timeout_seconds": 0}):
+        assert diagnostics_of(canvas(components(**wrong)), "params-invalid")
     params = agent_invoke.params.model_validate({"agent_id": "x", "create_new_session": False})
     assert [finding.code for finding in agent_invoke.lint(params)] == ["params-unsupported"]

@@ -17,6 +17,7 @@ from ragflow_lg.dsl.variable_references import ReferenceScope
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.server.assembly.canvas_files import canvas_files
 from tests.architecture.sources import ROOT
+from tests.fakes.canvas import canvas, node
 from tests.harness.rows import each_row
 
 CATALOG = load_catalog()
@@ -24,30 +25,10 @@ SPECS = list(CATALOG)
 SCOPE = {"scope": ReferenceScope(frozenset({"begin"}))}
 
 HOSTILE: list[Any] = [
-    None,
-    True,
-    0,
-    -1,
-    10**400,
-    1.5,
-    float("inf"),
-    float("nan"),
-    "",
-    " ",
-    "{begin@x}",
-    "{{{sys.query",
-    "{% for",
-    "\x00\ud800",
-    "x" * 100_000,
-    [],
-    [None],
-    [[]],
-    [{}],
-    ["{sys.query}", 1],
-    {},
-    {"": None},
-    {"value": {"value": []}},
-    {"type": "object", "properties": 1},
+    *(None, True, 0, -1, 10**400, 1.5, float("inf"), float("nan")),
+    *("", " ", "{begin@x}", "{{{sys.query", "{% for", "\x00\ud800", "x" * 100_000),
+    *([], [None], [[]], [{}], ["{sys.query}", 1]),
+    *({}, {"": None}, {"value": {"value": []}}, {"type": "object", "properties": 1}),
 ]
 
 every_component = each_row("spec", SPECS)
@@ -116,13 +97,7 @@ def test_an_unknown_key_is_preserved_and_reported(spec: AnySpec) -> None:
         return
     params = {"surely_unknown": 1}
     assert spec.params.model_validate(params, context=SCOPE).__pydantic_extra__ == params
-    document: dict[str, Any] = {
-        "components": {
-            "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["X:0"]},
-            "X:0": {"obj": {"component_name": spec.name, "params": params}, "downstream": []},
-        }
-    }
-    _, diagnostics = check_canvas(document, CATALOG)
+    _, diagnostics = check_canvas(canvas({"X:0": node(spec.name, params)}), CATALOG)
     findings = [(d.severity, d.pointer) for d in diagnostics if d.code == "params-unknown"]
     assert ("info", "/components/X:0/obj/params/surely_unknown") in findings
 

@@ -20,6 +20,7 @@ from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.services import Services
 from tests.fakes.canvas import canvas, node
+from tests.fakes.regions import play_run
 from tests.fakes.run import run_component
 from tests.fakes.services import fake_services
 
@@ -173,8 +174,7 @@ async def test_cancelling_a_run_kills_the_worker() -> None:
     run = runner.start("s", {"query": "a" * 1_000_000})
     asyncio.get_running_loop().call_later(1.0, run.cancel)
     async with asyncio.timeout(60):
-        async for _ in run:
-            pass
+        await play_run(run)
 
     assert run.status == "cancelled"
     assert len([process for process in pool.processes if process.is_usable]) == 1

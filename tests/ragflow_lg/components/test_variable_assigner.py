@@ -100,10 +100,7 @@ async def test_outputs_of_other_nodes_are_patched_and_lists_copied() -> None:
     assert result.globals == {"env.l": [1, 1]}
 
 
-@each_row(
-    "change",
-    [("", "set", "x"), ("env.v", "", "x"), ("env.v",), ("env.v", "set", None), ("env.v", "+=")],
-)
+@each_row("change", [("", "set", "x"), ("env.v", "", "x"), ("env.v",), ("env.v", "set", None), ("env.v", "+=")])
 async def test_an_incomplete_change_is_an_error(change: tuple[Any, ...]) -> None:
     assert (await assign(change, v=1)).error == "Variable is not complete."
 

@@ -92,10 +92,7 @@ def test_print_in_place_of_return_is_reported() -> None:
 PERSON = {"name": {"type": "String"}, "age": {"type": "Number"}}
 
 
-@each_row(
-    "value",
-    [{"age": "7", "name": "Anna", "more": 1}, ["Anna", 7], ["Anna", "7"], '{"name": "Anna", "age": 7}'],
-)
+@each_row("value", [{"age": "7", "name": "Anna", "more": 1}, ["Anna", 7], ["Anna", "7"], '{"name": "Anna", "age": 7}'])
 def test_several_outputs_get_the_entries_of_a_map_or_list(value: Any) -> None:
     results = apply_contract(value, {**PERSON, "attachments": {"type": "Array<String>"}})
     assert (results["_ERROR"], results["name"], results["age"]) == ("", "Anna", 7)

@@ -5,11 +5,8 @@ from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS, OPTIONS, Compatibility
 from tests.harness.rows import each_row
 
 
-def test_no_behaviour_applies_by_default() -> None:
-    assert Compatibility().names == ()
-
-
 def test_a_single_name_takes_precedence_over_all() -> None:
+    assert Compatibility().names == ()
     chosen = Compatibility().override({"unchecked_forms": False, ALL: True})
     assert chosen.names == tuple(name for name in BEHAVIOURS if name != "unchecked_forms")
     assert chosen.override({ALL: False}).names == ()

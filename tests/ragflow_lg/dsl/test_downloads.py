@@ -1,7 +1,5 @@
 import json
 
-import pytest
-
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.dsl.downloads import show_value
 from tests.harness.rows import each_row
@@ -10,7 +8,7 @@ INFO: dict[str, JsonValue] = {"doc_id": "1", "filename": "a.pdf", "mime_type": "
 PRINTED: dict[str, JsonValue] = {**INFO, "include_download_info_in_content": True}
 
 
-@pytest.mark.parametrize("value", [INFO, [INFO], json.dumps(INFO), json.dumps([INFO])])
+@each_row("value", [INFO, [INFO], json.dumps(INFO), json.dumps([INFO])])
 def test_download_info_is_removed_from_the_text(value: JsonValue) -> None:
     assert show_value(value).downloads == [INFO]
     assert show_value(value).text == ""

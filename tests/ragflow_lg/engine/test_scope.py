@@ -33,18 +33,10 @@ async def test_messages_in_a_body_are_sent_and_its_outputs_can_be_read_later() -
 
 
 async def test_a_cycle_in_a_body_runs_until_its_exit() -> None:
-    body = {
-        "add": text(["set"], "{lp@s}x"),
-        "set": assign("lp@s", "add@result", downstream=["sw"]),
-        "sw": node(
-            "Switch",
-            {
-                "conditions": [{"items": [{"cpn_id": "lp@s", "operator": "end with", "value": "xxx"}], "to": ["ok"]}],
-                "end_cpn_ids": ["add"],
-            },
-        ),
-        "ok": text(),
-    }
+    choice = switch(["ok"], ["add"], "end with", "lp@s")
+    choice["obj"]["params"]["conditions"][0]["items"][0]["value"] = "xxx"
+    keep = assign("lp@s", "add@result", downstream=["sw"])
+    body = {"add": text(["set"], "{lp@s}x"), "set": keep, "sw": choice, "ok": text()}
     assert await answer_of({**loop(body, count=1, variables={"s": ""}), **out("{lp@s}")}) == "xxx"
 
 

@@ -2,7 +2,7 @@ from typing import Any
 
 from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.engine.prior_messages import MAX_PRIOR_ENTRIES, merge_by_role
-from ragflow_lg.engine.turn import close_turn, open_turn, resume_turn
+from ragflow_lg.engine.turn import open_turn, resume_turn
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.services import fake_services
 
@@ -43,23 +43,14 @@ def test_prior_messages_alternate_and_other_roles_and_empty_texts_are_dropped() 
     assert (len(merged), merged[-1]) == (MAX_PRIOR_ENTRIES, ["assistant", str(MAX_PRIOR_ENTRIES - 1)])
 
 
-def test_the_end_of_a_turn_adds_the_answer_to_the_history() -> None:
-    outputs = {"a": {"content": "bye"}}
-    state = {"turn": {"last": [1, 1, "a"]}, "outputs": outputs, "globals": {"sys.history": ["user: hi"]}}
-    update, event = close_turn(state)
-    assert update["history"] == [["assistant", {"content": "bye"}]]
-    assert update["globals"]["sys.history"] == ["user: hi", "assistant: bye"]
-    assert (event.status, event.outputs) == ("succeeded", {"content": "bye"})
-
-
 async def test_a_resumed_turn_counts_and_an_empty_query_keeps_the_previous_one() -> None:
     state = {"globals": {"sys.query": "old", "sys.conversation_turns": 1, "sys.history": ["user: old"]}}
     turn = TurnContext(fake_services())
     update = await resume_turn(state, turn, {"query": ""})
     assert update["history"] == [["user", ""]]
-    assert "sys.query" not in update["globals"]
-    assert update["globals"]["sys.conversation_turns"] == 2
-    assert update["globals"]["sys.history"] == ["user: old", "user: "]
+    date = update["globals"].pop("sys.date")
+    assert date.startswith("2026-01-02 ")
+    assert update["globals"] == {"sys.conversation_turns": 2, "sys.history": ["user: old", "user: "]}
     update = await resume_turn(state, turn, {"query": "new", "files": [{"name": "f"}]})
     assert update["globals"]["sys.query"] == "new"
     assert update["globals"]["sys.files"]

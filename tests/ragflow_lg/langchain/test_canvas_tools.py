@@ -12,31 +12,19 @@ from ragflow_lg.base.errors import InputRefusedError, RunError
 from ragflow_lg.langchain import CanvasRunnable, canvas_tool
 from tests.fakes.canvas import canvas, node
 from tests.fakes.knowledge import FakeKnowledge
+from tests.fakes.regions import out
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 from tests.harness.rows import each_row
 
 CITY = {"name": "Where to?", "type": "line", "optional": False}
-TRIP = canvas(
-    {
-        "begin": node("Begin", {"mode": "task", "inputs": {"city": CITY}}, ["out"]),
-        "out": node("Message", {"content": ["To {begin@city}"]}),
-    }
-)
-ECHO = canvas({"out": node("Message", {"content": ["{sys.query}!"]})})
-FORM = canvas({"ask": node("UserFillUp", {"inputs": {"a": CITY}}, ["out"]), "out": node("Message", {"content": ["x"]})})
-FAILS = canvas(
-    {
-        "search": node("Retrieval", {"query": "{sys.query}", "dataset_ids": ["none"]}, ["out"]),
-        "out": node("Message", {"content": ["x"]}),
-    }
-)
-CITES = canvas(
-    {
-        "search": node("Retrieval", {"dataset_ids": ["ds1"], "query": "{sys.query}"}, ["ask"]),
-        "ask": node("LLM", {"llm_id": "m", "prompts": "{search@formalized_content}", "cite": True}, ["out"]),
-        "out": node("Message", {"content": ["{ask@content}"]}),
-    }
-)
+BEGIN = node("Begin", {"mode": "task", "inputs": {"city": CITY}}, ["out"])
+TRIP = canvas({"begin": BEGIN, **out("To {begin@city}")})
+ECHO = canvas(out("{sys.query}!"))
+FORM = canvas({"ask": node("UserFillUp", {"inputs": {"a": CITY}}, ["out"]), **out("x")})
+FAILS = canvas({"search": node("Retrieval", {"query": "{sys.query}", "dataset_ids": ["none"]}, ["out"]), **out("x")})
+SEARCH = node("Retrieval", {"dataset_ids": ["ds1"], "query": "{sys.query}"}, ["ask"])
+ASK = node("LLM", {"llm_id": "m", "prompts": "{search@formalized_content}", "cite": True}, ["out"])
+CITES = canvas({"search": SEARCH, "ask": ASK, **out("{ask@content}")})
 
 
 def services_of(*replies: Reply) -> Any:
@@ -61,16 +49,13 @@ async def test_the_artifact_contains_the_sources() -> None:
     assert {document.metadata["source"] for document in documents} == {"guide.pdf", "tea.md"}
 
 
-@pytest.mark.parametrize(
-    ("document", "problem"), [(FORM, "waits for the answer to a form"), (FAILS, "does not exist|No dataset")]
-)
+@each_row(("document", "problem"), [(FORM, "waits for the answer to a form"), (FAILS, "does not exist|No dataset")])
 async def test_what_cannot_answer_is_an_error(document: Any, problem: str) -> None:
     with pytest.raises(ToolException, match=problem):
         await canvas_tool(document, services=services_of()).ainvoke({"query": "x"})
+    runnable = CanvasRunnable(document, services=services_of(), checkpointer=InMemorySaver())
     with pytest.raises(RunError, match=problem):
-        await CanvasRunnable(document, services=services_of(), checkpointer=InMemorySaver()).ainvoke(
-            "x", {"configurable": {"thread_id": "1"}}
-        )
+        await runnable.ainvoke("x", {"configurable": {"thread_id": "1"}})
 
 
 def test_the_name_of_a_tool_comes_from_its_file() -> None:
@@ -90,12 +75,7 @@ async def test_a_runnable_answers_like_a_chat_model(question: Any) -> None:
 
 
 async def test_it_streams_in_a_chain() -> None:
-    model = canvas(
-        {
-            "m": node("LLM", {"llm_id": "m", "prompts": "{sys.query}"}, ["o"]),
-            "o": node("Message", {"content": ["{m@content}"]}),
-        }
-    )
+    model = canvas({"m": node("LLM", {"llm_id": "m", "prompts": "{sys.query}"}, ["out"]), **out("{m@content}")})
     echo = CanvasRunnable(model, services=services_of(Reply(chunks=["a", "b", "c"], repeat=True)))
     chain = ChatPromptTemplate.from_messages([("human", "About {topic}")]) | echo | StrOutputParser()
     assert [piece async for piece in chain.astream({"topic": "rice"})] == ["a", "b", "c"]

@@ -6,12 +6,7 @@ import pytest
 
 from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.component.events import NodeFinished, NodeStarted
-from ragflow_lg.runs.callbacks import (
-    CallbackLimits,
-    RunCallbacks,
-    RunInfo,
-    RunSummary,
-)
+from ragflow_lg.runs.callbacks import CallbackLimits, RunCallbacks, RunInfo, RunSummary
 from tests.fakes.canvas import node
 from tests.fakes.regions import play_run, runner_of, text
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services

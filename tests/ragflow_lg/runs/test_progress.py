@@ -17,12 +17,8 @@ def _llm(*downstream: str) -> dict[str, Any]:
     return node("LLM", {"llm_id": "m@Test", "prompts": [{"role": "user", "content": "p"}]}, downstream)
 
 
-def _model(**last: Any) -> ScriptedModel:
-    return ScriptedModel([Reply("one", usage=USED), Reply("two", usage=USED, **last)])
-
-
 def _services(**last: Any) -> Any:
-    return fake_services(models=OneModel(_model(**last)))
+    return fake_services(models=OneModel(ScriptedModel([Reply("one", usage=USED), Reply("two", usage=USED, **last)])))
 
 
 async def test_a_continued_run_counts_the_usage_of_all_processes(reopen: OpenStore) -> None:
@@ -33,9 +29,7 @@ async def test_a_continued_run_counts_the_usage_of_all_processes(reopen: OpenSto
             async for event in events:
                 if isinstance(event, WireNodeStarted) and event.component_id == "b":
                     break
-        runner = runner_of(
-            canvas, services=fake_services(models=OneModel(ScriptedModel([Reply("b", usage=USED)]))), store=store
-        )
+        runner = runner_of(canvas, services=_services(), store=store)
         progress = await runner.progress("s")
         assert (progress.running, progress.run_usage) == ({("", "b")}, USED)
         run = runner.continue_("s")

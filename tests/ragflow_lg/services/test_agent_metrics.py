@@ -3,9 +3,9 @@ import json
 from ragflow_lg.services.agent_metrics import AgentMetrics, ToolMetrics
 from ragflow_lg.services.chat import Usage
 
-TIMES = {"total_s": 3.0, "model_s": 1.0, "tool_s": 2.0}
+TOOLS = {"look_0": ToolMetrics(3, 1, 2.0)}
 LOOK = AgentMetrics(
-    visits=1, iterations=2, tools={"look_0": ToolMetrics(3, 1, 2.0)}, usage=Usage(10, 5, 2, 0.5), **TIMES
+    visits=1, total_s=3.0, model_s=1.0, tool_s=2.0, iterations=2, tools=TOOLS, usage=Usage(10, 5, 2, 0.5)
 )
 
 

@@ -55,31 +55,15 @@ OF_TEXTS = (
 """Filters that see a text: here that of every value as elsewhere (row ``list-text``), in Jinja in Python's notation."""
 
 ARGUMENTS = {
-    "batch": ["2", "2, 'x'"],
-    "center": ["", "9"],
-    "d": ["'x'", "'x', true"],
-    "default": ["'x'", "'x', true"],
-    "dictsort": ["", "by='value'"],
-    "filesizeformat": ["", "true"],
-    "groupby": ["'a'", "'a', default=1"],
-    "indent": ["", "2, true", "'> '"],
-    "join": ["", "', '"],
-    "map": ["'abs'", "attribute='a'"],
-    "reject": ["", "'none'"],
-    "rejectattr": ["'a'"],
-    "replace": ["'a', 'x'", "'a', '', 1"],
-    "round": ["", "1", "0, 'floor'"],
-    "select": ["", "'number'"],
-    "selectattr": ["'a'", "'a', 'eq', 1"],
-    "slice": ["2", "2, 'x'"],
-    "sort": ["", "true", "attribute='a'"],
-    "sum": ["", "attribute='a'"],
-    "tojson": ["", "2"],
-    "truncate": ["", "4, true", "4, true, '~', 0"],
-    "urlize": ["", "8, true, '_blank'"],
-    "wordwrap": ["", "3", "3, false, '/'"],
-    "xmlattr": ["", "false"],
-}
+    "batch": ["2", "2, 'x'"], "center": ["", "9"], "d": ["'x'", "'x', true"], "default": ["'x'", "'x', true"],
+    "dictsort": ["", "by='value'"], "filesizeformat": ["", "true"], "groupby": ["'a'", "'a', default=1"],
+    "indent": ["", "2, true", "'> '"], "join": ["", "', '"], "map": ["'abs'", "attribute='a'"],
+    "reject": ["", "'none'"], "rejectattr": ["'a'"], "replace": ["'a', 'x'", "'a', '', 1"],
+    "round": ["", "1", "0, 'floor'"], "select": ["", "'number'"], "selectattr": ["'a'", "'a', 'eq', 1"],
+    "slice": ["2", "2, 'x'"], "sort": ["", "true", "attribute='a'"], "sum": ["", "attribute='a'"],
+    "tojson": ["", "2"], "truncate": ["", "4, true", "4, true, '~', 0"], "urlize": ["", "8, true, '_blank'"],
+    "wordwrap": ["", "3", "3, false, '/'"], "xmlattr": ["", "false"],
+}  # fmt: skip
 ODD: list[Any] = [None, True, 1, "x"]
 NOT_HASHABLE: list[list[Any]] = [[{"a": 1, "b": 2}, {"a": 1}], [[1, 2], [3]]]
 VALUES: list[Any] = [

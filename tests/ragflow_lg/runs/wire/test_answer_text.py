@@ -1,47 +1,33 @@
-from typing import Literal
-
-import pytest
+from typing import Any
 
 from ragflow_lg.runs.wire.answer_text import AnswerText, message_frames
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, MessageReset, UserInputs
+from tests.harness.rows import each_row
 
+RESET = MessageReset("A<think>hm</think>B")
+OPEN, CLOSE = Message("", start_to_think=True), Message("", end_to_think=True)
 EVENTS = (
-    Message("one"),
-    MessageEnd(),
-    Message("A"),
-    Message("", start_to_think=True),
-    Message("lost"),
-    MessageReset("A<think>hm</think>B"),
-    Message("", start_to_think=True),
-    Message("so"),
-    Message("", end_to_think=True),
-    Message("C"),
-    MessageEnd(),
+    *(Message("one"), MessageEnd(), Message("A"), OPEN, Message("lost"), RESET),
+    *(OPEN, Message("so"), CLOSE, Message("C"), MessageEnd()),
 )
+UNOPENED = (*message_frames("Hm</think>"), Message("Yes"))
 
 
-@pytest.mark.parametrize(
-    ("thinking", "text"),
-    [("omitted", "oneABC"), ("tagged", "oneA<think>hm</think>B<think>so</think>C"), ("text", "oneAhmBsoC")],
+@each_row(
+    ("events", "thinking", "text"),
+    [
+        (EVENTS, "omitted", "oneABC"),
+        (EVENTS, "tagged", "oneA<think>hm</think>B<think>so</think>C"),
+        (EVENTS, "text", "oneAhmBsoC"),
+        (UNOPENED, "omitted", "Yes"),
+        (UNOPENED, "tagged", "<think>Hm</think>Yes"),
+        (UNOPENED, "text", "Yes"),
+    ],
 )
-def test_a_reset_replaces_the_text_of_the_current_message(
-    thinking: Literal["omitted", "tagged", "text"], text: str
-) -> None:
+def test_a_reset_replaces_the_text_of_the_current_message(events: Any, thinking: Any, text: str) -> None:
     answer = AnswerText(thinking)
-    for event in EVENTS:
+    for event in events:
         answer.feed(event)
-    assert answer.text == text
-
-
-@pytest.mark.parametrize(
-    ("thinking", "text"), [("omitted", "Yes"), ("tagged", "<think>Hm</think>Yes"), ("text", "Yes")]
-)
-def test_thinking_that_is_not_stored_is_no_part_of_the_plain_text(
-    thinking: Literal["omitted", "tagged", "text"], text: str
-) -> None:
-    answer = AnswerText(thinking)
-    for frame in (*message_frames("Hm</think>"), Message("Yes")):
-        answer.feed(frame)
     assert answer.text == text
 
 

@@ -7,14 +7,7 @@ def test_a_frame_has_the_keys_of_ragflow_in_the_same_order() -> None:
     assert list(frame) == ["event", "message_id", "created_at", "task_id", "data", "session_id"]
     data = frame["data"]
     assert isinstance(data, dict)
-    assert list(data) == [
-        "inputs",
-        "created_at",
-        "component_id",
-        "component_name",
-        "component_type",
-        "thoughts",
-    ]
+    assert list(data) == ["inputs", "created_at", "component_id", "component_name", "component_type", "thoughts"]
 
 
 def test_each_event_has_the_data_of_ragflow() -> None:
