@@ -59,7 +59,7 @@ async def test_a_file_that_cannot_be_read_fails_the_node() -> None:
 async def test_files_are_merged() -> None:
     result = await process(operation="Merge", input_files=["env.book", "env.csv"], sheet_selection="first")
     assert [row["n"] for row in result.outputs["data"]["merged"]] == [1, 3, 4]
-    joining = {"merge_strategy": "join", "join_on": "n", "sheet_selection": ""}
+    joining: dict[str, Any] = {"merge_strategy": "join", "join_on": "n", "sheet_selection": ""}
     joined = await process(operation="merge", input_files=["env.csv"], **joining)
     assert joined.outputs["data"]["merged"] == [{"n": 3, "t": "x"}, {"n": 4, "t": None}]
 

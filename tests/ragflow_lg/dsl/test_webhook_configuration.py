@@ -20,6 +20,7 @@ from ragflow_lg.dsl.webhook_configuration import (
 from tests.harness.rows import each_row
 
 OPEN = {"auth_type": "none", "allow_anonymous": True}
+NO_SECURITY: tuple[Any, ...] = (None, {}, [], "none")
 GITHUB = ("X-Hub-Signature-256", "sha256", "")
 TIMED = {"secret": "s", "header": "X", "algorithm": "SHA512", "timestamp_header": "T"}
 
@@ -51,7 +52,11 @@ def test_all_settings_are_parsed() -> None:
     jwt = {"secret": "s", "audience": "a,b", "issuer": "i", "required_claims": ["role"]}
     limits = {"rate_limit": {"limit": "5", "per": "Hour"}, "max_body_size": "512KB"}
     secured = {"auth_type": "JWT", "jwt": jwt, "ip_whitelist": ["10.0.0.0/8", "::1"], **limits}
-    about = {"content_types": "Application/JSON; charset=utf-8", "schema": {"body": {}}, "response": {"status": 999}}
+    about: dict[str, Any] = {
+        "content_types": "Application/JSON; charset=utf-8",
+        "schema": {"body": {}},
+        "response": {"status": 999},
+    }
     configuration = read_configuration(
         {"security": secured, "methods": ["post", "GET"], "execution_mode": "Streaming", **about}
     )
@@ -123,7 +128,7 @@ def test_invalid_settings_are_named(settings: dict[str, Any], message: str) -> N
 @each_row(
     ("params", "problem"),
     [
-        *(({"security": value}, "no `security`") for value in (None, {}, [], "none")),
+        *(({"security": value}, "no `security`") for value in NO_SECURITY),
         *(
             ({"security": OPEN, "response": {"status": each}}, r"response\.status")
             for each in (199, "abc", True, 200.5)

@@ -22,7 +22,7 @@ from tests.fakes.services import fake_services
 from tests.harness.rows import each_row
 
 IMAGE = "data:image/png;base64,AA=="
-ANSWERS = [{"content": "a1", "downloads": []}, {"_next": []}]
+ANSWERS: list[dict[str, Any]] = [{"content": "a1", "downloads": []}, {"_next": []}]
 HISTORY: list[list[Any]] = [
     *(["user", "q1"], ["assistant", ANSWERS[0]], ["user", None], ["assistant", ANSWERS[1]], ["user", {"x": 1}])
 ]

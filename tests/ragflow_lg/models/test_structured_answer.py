@@ -17,6 +17,8 @@ from ragflow_lg.models.structured_answer import (
 from tests.fakes.prompts import head_of
 from tests.harness.rows import each_row
 
+NONE: tuple[Any, ...] = (None, [], {})
+NO_SCHEMA: tuple[Any, ...] = ({}, None, "x", {"value": {}})
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
@@ -27,9 +29,9 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required"
         ({"content": {"type": "string"}, "structured": {"schema": CITY}}, CITY),
         ({"structured": {"structured": CITY}}, CITY),
         ({"structured": {"type": "object", "value": CITY}}, CITY),
-        *((outputs, None) for outputs in (None, [], {})),
-        *(({"structured": value}, None) for value in ({}, None, "x", {"value": {}})),
-        *(({"structured": {"properties": value}}, None) for value in ({}, [])),
+        *((outputs, None) for outputs in NONE),
+        *(({"structured": value}, None) for value in NO_SCHEMA),
+        *(({"structured": {"properties": value}}, None) for value in NONE[1:]),
     ],
 )
 def test_a_schema_is_found_in_every_form(outputs: Any, schema: Any) -> None:
@@ -86,7 +88,7 @@ def test_problems_are_few_and_short() -> None:
     assert all(len(problem) < 400 for problem in problems)
 
 
-NAMES = {"patternProperties": {"(a+)+$": False}, "additionalProperties": False, "properties": {"x": {}}}
+NAMES: dict[str, Any] = {"patternProperties": {"(a+)+$": False}, "additionalProperties": False, "properties": {"x": {}}}
 
 
 @each_row("schema", [{"properties": {"x": {"pattern": "(a+)+$"}}}, NAMES])

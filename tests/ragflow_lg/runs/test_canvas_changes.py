@@ -30,7 +30,7 @@ def test_changes_name_globals_and_outputs() -> None:
 def test_changes_of_the_entry_node_change_the_request() -> None:
     changes = read("begin", {"sys.query": "q", "sys.user_id": "u", "sys.files": [], "env.tone": "t"})
     assert [change.request for change in changes] == ["query", "user_id", "files", ""]
-    request = {"query": "q", "user_id": "u", "files": []}
+    request: dict[str, Any] = {"query": "q", "user_id": "u", "files": []}
     assert changed_channels({}, changes, is_root=True) == {**request, "globals": {"env.tone": "t"}}
 
 
