@@ -40,8 +40,8 @@ COUNTED_BEFORE = {
     "server/http/webhooks/webhook_routes.py": "stored events, and templates of canvases",
 }
 OUR_OWN = (
-    *("checkpoints/", "server/assembly/ragflow_connection.py", "server/cli/", "server/streaming/", "server/settings/"),
-    *(f"ragflow_lg/integrations/{name}/" for name in ("language_server", "migration", "mock_model", "studio")),
+    *("checkpoints/", "server/cli/", "server/streaming/", "server/settings/"),
+    *(f"ragflow_lg/integrations/{name}/" for name in ("migration", "mock_model", "studio")),
     *("dsl_compiler/ragflow_1/", "dsl_compiler/schema.py"),
     *("ragflow_lg/adapters/elasticsearch/connection.py", "ragflow_lg/adapters/elasticsearch/term_weights.py"),
     *("ragflow_lg/adapters/knowledge/knowledge_file.py", "ragflow_lg/adapters/recording/"),

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ragflow_lg.adapters.http.answer_limits import AnswerTooLargeError
 from ragflow_lg.base.errors import parse_retry_after
 from ragflow_lg.base.lenient_values import as_map
 
@@ -46,6 +45,8 @@ class ClientFailure(NamedTuple):
 
 def describe_failure(error: Exception, address: str) -> ClientFailure:
     """Return what an exception of a client means. The text may contain what a server has sent, including keys."""
+    from ragflow_lg.adapters.http.answer_limits import AnswerTooLargeError  # loads an HTTP client
+
     causes = list(_causes(error))
     if large := next((cause for cause in causes if isinstance(cause, AnswerTooLargeError)), None):
         return ClientFailure(str(large))
