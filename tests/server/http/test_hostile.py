@@ -62,9 +62,7 @@ async def test_bodies_of_turns_and_sign_ins_are_smaller_than_others(ui: AppServe
     assert (await ui.get(f"/agents/{agent}/sessions"))["data"] == []
 
 
-async def test_an_unread_body_does_not_keep_its_connection_open(
-    server: AppServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unread_body_keeps_no_connection_open(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uvicorn_server, "HEADER_S", 0.3)
     reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
     writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")

@@ -85,9 +85,7 @@ async def test_lists_show_a_tenant_only_what_it_may_use(tmp_path: Path) -> None:
         (TICKETS, "no MCP server"),
     ],
 )
-async def test_a_run_that_asks_for_what_belongs_to_others_says_so(
-    tmp_path: Path, dsl: dict[str, Any], message: str
-) -> None:
+async def test_a_run_that_asks_for_things_of_others_fails(tmp_path: Path, dsl: dict[str, Any], message: str) -> None:
     knowledge = FakeKnowledge([HANDBOOK.dataset, PRICES.dataset])
     async with start_app(tmp_path, knowledge=knowledge, sections=SECTIONS, shares_nothing=True) as server:
         body = {"agent_id": await server.agent(dsl), "query": "Hi", "return_trace": True}

@@ -18,7 +18,7 @@ SAMPLES: list[tuple[Place, list[tuple[str, Sequence[Plan]]]]] = [
 
 @pytest.mark.usefixtures("redis_url")
 @pytest.mark.parametrize(("place", "plays"), SAMPLES, ids=[place for place, _ in SAMPLES])
-async def test_others_go_on_after_a_process_has_ended_between_two_writes(
+async def test_others_go_on_after_a_death_between_two_writes(
     place: Place, plays: list[tuple[str, Sequence[Plan]]]
 ) -> None:
     result = await play_some(place, plays)

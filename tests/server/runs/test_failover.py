@@ -52,7 +52,7 @@ async def test_clients_of_every_canvas_receive_the_same_if_their_server_stops() 
     assert tally.cut > 0
 
 
-async def test_clients_finish_on_another_replica_with_the_same_answer_if_theirs_is_killed(
+async def test_clients_finish_elsewhere_with_the_same_answer_if_theirs_is_killed(
     tmp_path: Path, redis_url: str
 ) -> None:
     async with (
@@ -79,9 +79,7 @@ async def test_clients_finish_on_another_replica_with_the_same_answer_if_theirs_
             assert [message["content"] for message in stored] == ["hi", WHOLE * 2]
 
 
-async def test_a_turn_begun_by_a_stopping_server_and_ended_by_another_is_stored_once(
-    tmp_path: Path, redis_url: str
-) -> None:
+async def test_a_turn_of_a_stopping_server_and_another_is_stored_once(tmp_path: Path, redis_url: str) -> None:
     async with (
         MockLLM([reply(*WORDS, piece_delay_s=0.01)]) as llm,
         replicas(tmp_path, redis_url, llm.base_url) as (first, second),
@@ -99,9 +97,7 @@ async def test_a_turn_begun_by_a_stopping_server_and_ended_by_another_is_stored_
         assert ([message["content"] for message in stored["message"]], stored["round"]) == (["hi", WHOLE * 2], 1)
 
 
-async def test_a_run_whose_servers_die_again_and_again_fails_and_can_be_continued_by_hand(
-    tmp_path: Path, redis_url: str
-) -> None:
+async def test_a_run_whose_servers_die_repeatedly_fails_and_can_be_continued(tmp_path: Path, redis_url: str) -> None:
     async with (
         MockLLM([reply(*WORDS, piece_delay_s=0.01)]) as llm,
         replicas(tmp_path, redis_url, llm.base_url, 1, takeovers=1) as servers,

@@ -195,7 +195,7 @@ async def test_one_of_two_answers_at_the_same_moment_counts(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("first", ["resume", "cancel"])
-async def test_a_form_that_a_client_ends_first_has_no_error(
+async def test_a_form_ended_by_a_client_has_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     async with waiting(tmp_path) as (server, client, run, time):
@@ -215,9 +215,7 @@ async def test_a_form_that_a_client_ends_first_has_no_error(
         assert (ended["status"], ended["error"]) == ("answered" if first == "resume" else "cancelled", "")
 
 
-async def test_an_answer_that_comes_second_does_not_answer_the_next_form(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_second_answer_does_not_answer_the_next_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with waiting(tmp_path) as (server, client, run, time):
         time.ms = expire_ms(run)
         find_pauses = Runner.pauses
@@ -233,7 +231,7 @@ async def test_an_answer_that_comes_second_does_not_answer_the_next_form(
         assert [each["status"] for each in runs if each["status"] != "refused"] == ["answered", "waiting"]
 
 
-async def test_a_server_that_died_is_replaced_and_no_form_is_answered_twice(
+async def test_a_dead_server_is_replaced_and_forms_answered_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with waiting(tmp_path) as (server, client, run, time):

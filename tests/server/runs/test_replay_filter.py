@@ -157,9 +157,7 @@ def test_the_answer_joins_halves_of_a_character() -> None:
 @each_row("text", ["Good", "Goodbye", "Go", "Bad day", ""])
 @each_row("count", range(1, 9))
 @each_row("before", ["", "First: "])
-def test_followers_get_the_text_of_a_model_that_answers_differently(
-    thought: str, text: str, before: str, count: int
-) -> None:
+def test_followers_get_the_text_of_another_answer(thought: str, text: str, before: str, count: int) -> None:
     def answer(thought: str, text: str) -> list[Any]:
         thinking = [THINK, *pieces(*thought), ANSWER] if thought else []
         return [node_started("Message:0"), *pieces(*[before][: len(before)]), *thinking, *pieces(*text), end()]

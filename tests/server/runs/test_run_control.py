@@ -93,9 +93,7 @@ async def test_a_pause_outlives_the_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-async def test_a_server_continues_its_runs_after_its_restart_without_repeating_finished_nodes(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+async def test_a_restarted_server_continues_runs_without_finished_nodes(tmp_path: Path, number: signal.Signals) -> None:
     async with MockLLM([reply("first"), reply("never", delay_s=60), reply("second")]) as model:
         (tmp_path / "ragflow-lg.toml").write_text(
             f'[server]\ndrain_s = 0.1\n[providers.Mock]\nbase_url = "{model.base_url}"\n'

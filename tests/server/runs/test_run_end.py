@@ -19,9 +19,7 @@ from ragflow_lg.server.streaming.new_run import NewRun
 from tests.server.http.app_server import ECHO, AppServer, start_app
 
 
-async def test_a_refused_run_is_stored_as_such_and_a_run_without_question_adds_no_user_message(
-    server: AppServer,
-) -> None:
+async def test_a_refused_run_is_stored_and_a_run_without_question_adds_no_user_message(server: AppServer) -> None:
     agent, session = await server.opened(ECHO)
     runner = await server.turns.runner(agent, session)
     turn = await server.turns.play(agent, TurnSession(session), runner.continue_(session.id), None)
@@ -46,9 +44,7 @@ async def test_a_run_that_begins_after_its_session_was_deleted_leaves_nothing_be
         assert [key async for key in store.saver.list_keys(str(thread_of_session(session.id)))] == []
 
 
-async def test_the_stored_answer_of_an_abandoned_run_has_the_sources_that_its_followers_received(
-    server: AppServer,
-) -> None:
+async def test_the_answer_of_an_abandoned_run_has_the_sources_that_its_followers_received(server: AppServer) -> None:
     run_id = (await server.ask(await server.agent(ECHO)))["data"]["message_id"]
     envelope = (await server.app_state.run_manager.head(run_id)).envelope
     collected, source = AnswerText(), cast("Any", {"id": "a", "content": "Text"})

@@ -92,9 +92,7 @@ async def stored(server: AppServer) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("has_expired", [False, True])
-async def test_a_cancelled_run_has_ended_although_its_server_dies_before_it_leaves_the_queue(
-    queued: Queued, has_expired: bool
-) -> None:
+async def test_a_cancelled_run_has_ended_although_it_never_leaves_the_queue(queued: Queued, has_expired: bool) -> None:
     """It had left the queue first: its followers waited for a worker, and the run seemed to be interrupted."""
     server, line, player = queued
     server.turns.playing._queue = cast("Any", Dying(b""))
@@ -134,9 +132,7 @@ async def test_a_run_whose_server_died_before_it_created_the_stream_can_be_follo
 
 
 @pytest.mark.parametrize("what", ["data", "policy", "canvas"])
-async def test_a_run_that_cannot_be_played_is_refused(
-    queued: Queued, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
+async def test_an_unplayable_run_is_refused(queued: Queued, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     server, line, player = queued
     assert line.data is not None
     if what == "canvas":
@@ -239,9 +235,7 @@ async def leave(server: AppServer) -> Envelope:
     return head.envelope
 
 
-async def test_a_run_that_died_before_its_first_step_is_started_again(
-    queued: Queued, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_run_without_a_first_step_is_started_again(queued: Queued, caplog: pytest.LogCaptureFixture) -> None:
     """It failed for ever, or was refused."""
     server, line, player = queued
     await leave(server)
@@ -304,9 +298,7 @@ async def test_a_run_that_is_cancelled_before_its_takeover_is_not_continued(queu
     assert await stored(server) == ("cancelled", "")
 
 
-async def test_a_run_waits_until_the_session_of_its_dead_process_is_free(
-    queued: Queued, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_waits_until_its_session_is_free(queued: Queued, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_player, "FREE_S", 0.05)
     server, _, player = queued
     lease = await server.app_state.store.leases.acquire((await leave(server)).session_id, lambda: None)

@@ -110,7 +110,7 @@ async def test_a_slow_voice_never_delays_text(tmp_path: Path) -> None:
         (AudioReply(delay_s=20.0), "did not answer within 3 s"),
     ],
 )
-async def test_a_failing_voice_costs_no_text(
+async def test_a_mute_voice_costs_no_text(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, reply: AudioReply, reason: str
 ) -> None:
     with caplog.at_level(logging.WARNING, logger=speaker.__name__):
@@ -184,9 +184,7 @@ async def test_audio_files_are_transcribed(tmp_path: Path) -> None:
         (AudioReply(), 2_000, "'question.wav' has 2,000 bytes; at most 1,000 are sent"),
     ],
 )
-async def test_audio_that_cannot_be_transcribed_stops_the_turn(
-    tmp_path: Path, reply: AudioReply, size: int, problem: str
-) -> None:
+async def test_unreadable_audio_stops_the_turn(tmp_path: Path, reply: AudioReply, size: int, problem: str) -> None:
     async with speaking(tmp_path, AudioRules(transcriptions=[reply])) as (server, _):
         agent_id = await server.agent(LISTENS)
         files = {"file": ("question.wav", b"x" * size, "audio/wav")}

@@ -134,9 +134,7 @@ async def test_a_run_that_kills_its_workers_has_failed(redis_url: str, tmp_path:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-async def test_a_run_that_the_last_worker_gives_back_waits(
-    redis_url: str, tmp_path: Path, number: signal.Signals
-) -> None:
+async def test_a_run_without_any_worker_waits(redis_url: str, tmp_path: Path, number: signal.Signals) -> None:
     slow = reply(*["w "] * 600, piece_delay_s=0.1)
     async with MockLLM([slow, reply("a")]) as model, queueing(tmp_path, redis_url, model) as server:
         agent = await native_agent(server, server.client.headers["Authorization"], MODEL)

@@ -189,9 +189,7 @@ async def test_two_servers_that_both_start_a_run_start_it_once(tmp_path: Path, d
 _SESSION: dict[str, Any] = {"agent_id": "a", "version_id": "v", "create_ms": 1, "update_ms": 1}
 
 
-async def test_refused_starts_are_shown_and_the_next_time_is_tried(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_refused_starts_are_shown_and_tried_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with scheduled(tmp_path) as (server, agent_id, runs, time):
         time.ms += MINUTE_MS
         await start_due(runs)

@@ -37,9 +37,7 @@ async def test_a_turn_is_stored_although_nobody_follows_it(tmp_path: Path) -> No
         assert (run.status, run.session_id, run.end_ms >= run.start_ms) == ("succeeded", session.id, True)
 
 
-async def test_what_the_settings_lack_is_logged_before_the_first_turn(
-    server: AppServer, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_what_the_settings_lack_is_logged_at_once(server: AppServer, caplog: pytest.LogCaptureFixture) -> None:
     server.model.replies += [Reply("Hello")]
     await server.ask(await server.agent({**MODEL, "not_compiled_before": 2}))
     (record,) = [r for r in caplog.records if "lack something" in r.message]
@@ -111,9 +109,7 @@ async def test_the_question_of_a_run_that_was_lost_before_it_began_is_shown_once
     assert texts.count("hi") == texts.count("You said hi") == 2
 
 
-async def test_a_request_that_cannot_be_queued_leaves_no_run_behind_that_seems_to_run(
-    tmp_path: Path, redis_url: str
-) -> None:
+async def test_a_request_that_cannot_be_queued_leaves_no_running_run(tmp_path: Path, redis_url: str) -> None:
     async with queueing(tmp_path, redis_url) as (server, queue, turns):
         agent, session = await server.opened(FORM)
         with pytest.raises(RequestError, match="cannot be queued"):
@@ -140,7 +136,7 @@ async def test_a_place_in_the_queue_whose_client_leaves_at_once_is_free_again(
         await reserve("next", [Owner("tenant", "tenant", 1)], server.app_state.now_ms())
 
 
-async def test_a_turn_is_stored_when_its_database_has_restarted(
+async def test_a_turn_is_stored_after_a_restart_of_the_database(
     server: AppServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = [DatabaseError("It cannot be reached.")] * 3

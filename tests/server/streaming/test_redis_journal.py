@@ -139,7 +139,7 @@ async def test_a_run_is_claimed_once_and_its_previous_player_can_add_nothing(ope
         assert await late.claim(replace(claimed, player="late"), "new")  # the second player may stop as well
 
 
-async def test_a_process_that_dies_while_it_claims_a_run_leaves_it_to_others(
+async def test_a_death_during_a_claim_leaves_the_run(
     open_replica: OpenJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask, left = RedisJournal._ask, 0  # pyright: ignore[reportPrivateUsage]

@@ -128,7 +128,7 @@ async def follow_one_event(run_manager: RunManager, run_id: str) -> None:
 @pytest.mark.parametrize(
     ("policy", "status"), [(CANCEL, "cancelled"), (DisconnectPolicy(0.05), "cancelled"), (CONTINUE, "running")]
 )
-async def test_the_policy_applies_when_the_last_follower_leaves(
+async def test_the_policy_applies_without_followers(
     open_journal: OpenJournal, policy: DisconnectPolicy, status: str
 ) -> None:
     run = ScriptedRun([*words(1), asyncio.Event()])

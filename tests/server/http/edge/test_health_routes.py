@@ -70,7 +70,7 @@ async def test_a_draining_server_is_not_ready(tmp_path: Path) -> None:
         await asyncio.gather(draining, playing)
 
 
-async def test_a_server_that_has_not_loaded_the_code_of_turns_is_not_ready(
+async def test_a_server_without_the_code_of_turns_is_not_ready(
     server: AppServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ragflow_lg.server.http.edge.health_routes.is_loading", lambda: True)
@@ -115,7 +115,7 @@ async def test_concurrent_probes_share_one_check(server: AppServer, monkeypatch:
     assert (states, head.await_count) == ([{**READY, "checkpoints": "failed", "journal": "failed"}] * 20, 1)
 
 
-async def test_writable_stores_are_ready_and_do_not_grow_and_locked_ones_are_not(
+async def test_checked_stores_do_not_grow_and_locked_ones_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health_routes, "FRESH_S", 0.0)

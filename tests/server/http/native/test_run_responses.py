@@ -51,9 +51,7 @@ async def test_one_of_several_concurrent_answers_is_accepted(server: AppServer, 
 
 
 @pytest.mark.parametrize("mode", ["wait", "stream", "background"])
-async def test_a_busy_session_refuses_another_run(
-    server: AppServer, mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_busy_session_refuses_more_runs(server: AppServer, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     server.model.replies += [Reply(chunks=["a"], hangs=True)] * 2
     client = native(server, await server.agent(MODEL))
     run = (await client.post("/runs?mode=background", json={"query": "hi"})).json()

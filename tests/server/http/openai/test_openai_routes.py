@@ -263,7 +263,7 @@ PROGRAMS: list[tuple[dict[str, str], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("headers", "fields"), PROGRAMS)
-async def test_a_form_is_answered_in_the_next_message_of_the_chat(
+async def test_the_next_message_answers_a_form(
     server: AppServer, headers: dict[str, str], fields: dict[str, Any]
 ) -> None:
     chat = ChatProgram(server, await server.agent(FORM), headers, **fields)

@@ -241,9 +241,7 @@ FIELDS: dict[str, Any] = {
         ({"port": 70000}, 101, "`port` must be a number"),
     ],
 )
-async def test_what_cannot_be_tested_is_refused(
-    server: AppServer, change: dict[str, Any], code: int, message: str
-) -> None:
+async def test_what_cannot_be_tried_is_told(server: AppServer, change: dict[str, Any], code: int, message: str) -> None:
     answer = await server.client.post(PATH, json=FIELDS | change)
     assert (answer.status_code, answer.json()["code"]) == (200, code)
     assert message in answer.json()["message"]

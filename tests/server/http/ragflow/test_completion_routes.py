@@ -298,9 +298,7 @@ async def test_fields_that_nothing_reads_are_named(server: AppServer, caplog: py
     assert asked.json()["data"]["data"]["content"] == "D big 2"
 
 
-async def test_an_error_of_the_engine_is_sent_to_every_kind_of_client(
-    server: AppServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_every_client_receives_an_error_of_the_engine(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
     from ragflow_lg.base.errors import RunError
     from ragflow_lg.runs.wire.message_order import MessageOrder
 

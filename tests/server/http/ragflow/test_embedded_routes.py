@@ -101,9 +101,7 @@ async def test_visitors_run_the_published_version(server: AppServer) -> None:
     assert (await server.ask(agent_id))["data"]["data"]["content"] == "Draft: hello"
 
 
-async def test_visitors_cannot_import_addresses_or_fill_the_store(
-    server: AppServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_visitors_cannot_import_or_fill_the_store(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FILE_LIMITS, "max_page_files", 2)
     monkeypatch.setitem(FILE_LIMITS, "max_page_bytes", 100)
     beta = await server.page()

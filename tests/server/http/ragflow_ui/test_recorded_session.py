@@ -92,9 +92,7 @@ class Replay:
 
 
 @pytest.mark.parametrize("part", PARTS)
-async def test_every_request_of_a_browser_session_is_answered_as_the_front_end_expects(
-    tmp_path: Path, part: str
-) -> None:
+async def test_every_request_of_a_browser_is_answered_as_the_front_end_expects(tmp_path: Path, part: str) -> None:
     requests = read_requests(FIXTURES / f"{part}.jsonl")
     assert {request.step for request in requests} == {*PARTS[part]}
     options: dict[str, Any] = {"sections": SECTIONS, "knowledge": ListedKnowledge(DATASET)}

@@ -267,7 +267,7 @@ async def test_visitors_read_those_files_of_the_owner_that_the_canvas_names(serv
 @pytest.mark.parametrize(
     "limits", [{"max_visitor_files": 2, "max_page_files": 3}, {"max_visitor_bytes": 8, "max_page_bytes": 12}]
 )
-async def test_a_visitor_leaves_room_for_the_others(
+async def test_a_visitor_leaves_room(
     server: AppServer, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
 ) -> None:
     for name, limit in limits.items():

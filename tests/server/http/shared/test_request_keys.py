@@ -125,7 +125,7 @@ async def open_request(
 
 
 @pytest.mark.parametrize("status", ["running", "drained", "refused"])
-async def test_a_run_that_was_refused_or_lost_before_it_began_frees_its_key(
+async def test_a_run_that_never_began_frees_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str
 ) -> None:
     monkeypatch.setattr(turns, "LOST_MS", 200)
@@ -151,7 +151,7 @@ async def test_no_second_run_begins_while_another_process_may_continue_the_first
         assert ((await repeating).json()["id"], len(server.model.requests)) == (FIRST, 1)
 
 
-async def test_a_request_that_the_journal_refused_may_be_sent_again(
+async def test_a_request_that_was_not_stored_may_be_repeated(
     server: AppServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.model.replies += [Reply("Hello")]
@@ -163,9 +163,7 @@ async def test_a_request_that_the_journal_refused_may_be_sent_again(
     assert (await server.post(server.url + path, body, headers=KEY))["answer"] == "Hello"
 
 
-async def test_a_request_begins_although_the_same_one_was_just_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_request_begins_after_the_same_was_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was answered with 503."""
     async with open_request(tmp_path, "refused", 0, has_record=False) as (server, repeat):
         find, found = server.turns.find_repeated, [None]

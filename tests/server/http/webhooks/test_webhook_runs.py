@@ -84,9 +84,7 @@ async def list_sessions(server: AppServer, agent_id: str) -> list[Any]:
     return (await server.get(f"/agents/{agent_id}/sessions"))["data"]
 
 
-async def test_only_the_oldest_sessions_of_a_webhook_are_deleted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_only_the_oldest_sessions_of_webhooks_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook_runs, "MAX_SESSIONS", 2)
     async with start_app(tmp_path) as server:
         agent_id = await server.agent(HOOK)
