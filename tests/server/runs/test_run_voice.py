@@ -129,7 +129,9 @@ async def test_a_voice_that_fails_repeatedly_is_not_asked_again(tmp_path: Path) 
         assert len(spoken(mock)) <= speaker.MAX_FAILURES + speaker.CONCURRENCY
     replies = AudioRules(speech=[AudioReply(status=500), AudioReply()])
     async with speaking(tmp_path, replies) as (server, _):
-        assert len(audio_of(await server.stream(await server.agent(SPEAKS)))) == 2, "a failed sentence is left out"
+        assert len(audio_of(await server.stream(await server.agent(SPEAKS, "Again")))) == 2, (
+            "a failed sentence is left out"
+        )
 
 
 async def test_a_voice_that_is_too_slow_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
