@@ -42,7 +42,7 @@ class Terminal:
             self._read(PROMPT)
 
     def _read(self, expected: str) -> str:
-        end, new = time.monotonic() + 60, ""
+        end, new = time.monotonic() + 120, ""
         while expected not in new:
             assert time.monotonic() < end, self.shown + new
             if select.select([self._terminal], [], [], 0.2)[0]:
