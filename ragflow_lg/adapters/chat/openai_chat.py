@@ -25,6 +25,7 @@ from ragflow_lg.adapters.chat.openai_messages import (
     tool_definition,
     write_messages,
 )
+from ragflow_lg.adapters.model_families.client_failures import ClientFailure, describe_failure
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.thinking import CLOSING, OPENING
 from ragflow_lg.services.chat import AnswerEnd, ChatAnswer, ChatDelta, ChatRequest, Usage
@@ -32,7 +33,6 @@ from ragflow_lg.services.chat import AnswerEnd, ChatAnswer, ChatDelta, ChatReque
 if TYPE_CHECKING:
     import httpx
 
-    from ragflow_lg.adapters.model_families.client_failures import ClientFailure
     from ragflow_lg.adapters.model_families.model_family import ModelFamily
 
 MakeChat: TypeAlias = Callable[..., Any]
@@ -364,8 +364,6 @@ class OpenAIChat:
     @contextmanager
     def failures(self) -> Generator[None]:
         """Convert any exception from the client to a `ServiceError` without the API key."""
-        from ragflow_lg.adapters.model_families.client_failures import describe_failure
-
         try:
             yield
         except (ServiceError, SettingsError):
