@@ -1,10 +1,10 @@
 """The catalog of all components, built-in and installed.
 
-Built-in components are the modules in `ragflow_lg.components` and `ragflow_lg.tools`, each named after its component in
-snake case. Others are provided by integrations (`ragflow_lg.component.integration`), or by installed distributions
-through an entry point in the group ``ragflow_lg.components`` (a `ComponentSpec`) or ``ragflow_lg.tools`` (a plain
-function or a tool of LangChain). Each is imported on first use. Errors in installed packages are not swallowed: they
-are kept as a `BrokenSpec`, whose error is raised only when that component is used.
+Built-in components are the modules in `ragflow_lg.components`, each named after its component in snake case. Others are
+provided by integrations (`ragflow_lg.component.integration`), or by installed distributions through an entry point in
+the group ``ragflow_lg.components`` (a `ComponentSpec`) or ``ragflow_lg.tools`` (a plain function or a tool of
+LangChain). Each is imported on first use. Errors in installed packages are not swallowed: they are kept as a
+`BrokenSpec`, whose error is raised only when that component is used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import ragflow_lg.components
-import ragflow_lg.tools
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import describe_entry_point, find_entry_points, load_entry_point
 from ragflow_lg.component.integration import GROUP, Integration, find_integrations
@@ -34,9 +33,8 @@ FUNCTION_GROUP = "ragflow_lg.tools"
 def load_catalog() -> Registry:
     """Create a registry with all built-in and installed components."""
     sources = {
-        file.stem.replace("_", ""): partial(_load_built_in, f"{package.__name__}.{file.stem}")
-        for package in (ragflow_lg.components, ragflow_lg.tools)
-        for file in sorted(Path(package.__path__[0]).glob("[!_]*.py"))
+        file.stem.replace("_", ""): partial(_load_built_in, f"ragflow_lg.components.{file.stem}")
+        for file in sorted(Path(ragflow_lg.components.__path__[0]).glob("[!_]*.py"))
     }
     return Registry(sources, _find_more)
 

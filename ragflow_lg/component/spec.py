@@ -215,7 +215,7 @@ class Requirement(NamedTuple):
     """Something in the settings that a component needs: a model, a dataset, a memory, a key, an account."""
 
     kind: str
-    """``model``, ``dataset``, ``memory``, ``reranker``, ``key``, ``database``, ``speech``, ``search_option``, or a
+    """``model``, ``dataset``, ``memory``, ``reranker``, ``key``, ``speech``, ``search_option``, or a
     kind of an integration."""
     name: str
     """The id of the model or dataset, as in the canvas, or the name of the service or option.

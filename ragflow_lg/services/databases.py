@@ -7,7 +7,6 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.values import JsonValue
 
 
@@ -78,14 +77,11 @@ class Databases(Protocol):
         """
         ...
 
+    async def check(self, target: Target, *, timeout_s: float | None = None) -> None:
+        """Connect to a database and run a query that reads no table, which may take ``timeout_s``.
 
-class NoDatabases:
-    """The `Databases` of services without any."""
-
-    def allows_writes(self, target: Target) -> bool:
-        """Return False."""
-        return False
-
-    async def run(self, target: Target, query: SqlQuery) -> Sequence[StatementResult]:
-        """Raise an error."""
-        raise SettingsError("These services have no databases: pass Services(databases=…).")
+        Raises:
+            SettingsError: if the connection is not in the settings, or a driver is missing.
+            ServiceError: if the address is refused, or the database does not answer.
+        """
+        ...

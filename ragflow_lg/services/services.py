@@ -15,7 +15,6 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.ids import RunId
 from ragflow_lg.services.artifacts import Artifacts, NoArtifacts
 from ragflow_lg.services.chat import ChatModels
-from ragflow_lg.services.databases import Databases, NoDatabases
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Knowledge
 from ragflow_lg.services.memories import Memories, NoMemories
@@ -154,8 +153,6 @@ class Services(Struct, frozen=True):
     """Tool servers, by the ids that canvases use."""
     knowledge: Knowledge | None = None
     """The datasets for Retrieval, None if the settings define none."""
-    databases: Databases = field(default_factory=NoDatabases)
-    """The databases that ExeSQL queries."""
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Texts that replace the engine's own prompts, by name; see `ragflow_lg.models.prompt_texts`."""
     workers: Workers = field(default_factory=NoWorkers)

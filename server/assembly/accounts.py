@@ -1,10 +1,10 @@
-"""The databases and speech models of the settings, and the rule for those that canvases name."""
+"""The speech models of the settings."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -13,7 +13,6 @@ from ragflow_lg.services.speech import NoSpeech
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.speech.endpoint_speech import SpeechSettings, TranscriptionSettings
-    from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.services.speech import Speech
     from ragflow_lg.services.workers import Workers
@@ -47,18 +46,3 @@ def speech_models(settings: Settings) -> tuple[dict[str, SpeechSettings], Transc
     """Return the settings of the models that speak, by id, and of the model that transcribes."""
     voices = {id_: section.settings(id_) for id_, section in settings.speech.items()}
     return voices, settings.transcription.settings if settings.transcription else None
-
-
-def connect_databases(settings: Settings, workers: Workers) -> ConfiguredDatabases:
-    """Return databases, which connect whenever they are used."""
-    from ragflow_lg.adapters.http.address_guard import AddressGuard
-    from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
-
-    return ConfiguredDatabases(settings.sql.settings(), AddressGuard(settings.http.allow), workers)
-
-
-@asynccontextmanager
-async def open_accounts(settings: Settings, workers: Workers) -> AsyncGenerator[dict[str, Any]]:
-    """Yield them as fields of `ragflow_lg.services.services.Services`."""
-    async with open_speech(settings, workers) as speech:
-        yield {"databases": connect_databases(settings, workers), "speech": speech}

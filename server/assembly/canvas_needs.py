@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -33,7 +33,6 @@ KINDS = (
     "reranker",
     "search_option",
     "key",
-    "database",
     "speech",
     "mcp_server",
     "canvas",
@@ -177,10 +176,6 @@ class _Checks:
             "speech": lambda name: ("model-unavailable", self._check_speech(name)),
             "search_option": lambda name: ("params-unsupported", self._check_search_option(name)),
             "key": lambda name: ("key-missing", self._check_key(name)),
-            "database": lambda name: (
-                "account-missing",
-                _check_account(name, settings.sql.connections, "database connection", "sql.connections"),
-            ),
         }
         for integration in find_integrations().integrations.values():
             for kind, need in integration.needs.items():
@@ -279,11 +274,6 @@ def _check_with(
     code: str, find_problem: Callable[[Settings, str], str], settings: Settings, name: str
 ) -> tuple[str, str]:
     return code, find_problem(settings, name)
-
-
-def _check_account(name: str, known: Container[str], what: str, section: str) -> str:
-    label = name[:80]
-    return "" if name in known else f"There is no {what} {label!r}. Add [{section}.{label}] to the settings."
 
 
 def _find_retriever(settings: Settings, name: str) -> tuple[str, str] | None:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
 
 _LABELS = {
-    "database": "the database connection",
     "mcp_server": "the MCP server",
     "key": "the API key of",
     "dataset": "the dataset",

@@ -102,7 +102,7 @@ async def open_services(
     from ragflow_lg.adapters.local_files import LocalFiles
     from ragflow_lg.adapters.mcp.mcp_servers import McpServers
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
-    from ragflow_lg.server.assembly.accounts import open_accounts
+    from ragflow_lg.server.assembly.accounts import open_speech
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.server.assembly.memories import open_memories
     from ragflow_lg.services.services import Services
@@ -122,11 +122,11 @@ async def open_services(
     workers = _open_workers(settings)
     knowledge = SettingsKnowledge(settings, workers)
     try:
-        accounts = await stack.enter_async_context(open_accounts(settings, workers))
+        speech = await stack.enter_async_context(open_speech(settings, workers))
         services = Services(
             models,
             http,
-            LocalFiles(workers, accounts["speech"]),
+            LocalFiles(workers, speech),
             clock,
             RandomIds(),
             settings.tool_settings,
@@ -139,7 +139,7 @@ async def open_services(
             state_limits=settings.limits.state,
             secrets=settings.secrets,
             **file_services(settings, workers),
-            **accounts,
+            speech=speech,
         )
         services = await stack.enter_async_context(open_integrations(settings, services))
         yield recording.wrap(services) if recording is not None else services

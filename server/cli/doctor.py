@@ -19,7 +19,6 @@ from ragflow_lg.server.cli.terminal import paint, printable
 
 if TYPE_CHECKING:
     from ragflow_lg.adapters.mcp.mcp_servers import McpServer
-    from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
     from ragflow_lg.component.registry import Registry
     from ragflow_lg.server.settings import Settings
 
@@ -140,31 +139,6 @@ def probe_fonts(settings: Settings) -> list[CheckResult]:
     return [CheckResult(True, f"PDF files show boxes instead of {names}", advice)]
 
 
-async def probe_databases(settings: Settings) -> list[CheckResult]:
-    """Query each database."""
-    from ragflow_lg.server.assembly.accounts import connect_databases
-    from ragflow_lg.services.workers import NoWorkers
-
-    connections = settings.sql.connections
-    databases = connect_databases(settings, NoWorkers())
-    missing = [
-        CheckResult(False, f"[sql.connections.{name}] has no password", section.missing_password)
-        for name, section in connections.items()
-        if section.missing_password
-    ]
-    return [*missing, *await asyncio.gather(*(_probe_database(databases, name) for name in connections))]
-
-
-async def _probe_database(databases: ConfiguredDatabases, name: str) -> CheckResult:
-    where = f"the database [sql.connections.{name}]"
-    try:
-        await databases.check(name)
-    except RagflowLgError as error:
-        return CheckResult(False, f"{where} cannot be reached", str(error))
-    access = "may be changed" if databases.allows_writes(name) else "read-only"
-    return CheckResult(True, f"{where} answers ({access})")
-
-
 async def probe_integrations(settings: Settings) -> list[CheckResult]:
     """Return what the integrations report."""
     probes = [(each, each.probe) for each in find_integrations().integrations.values() if each.probe]
@@ -226,7 +200,6 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
             *probe_tool_keys(config),
             *find_unknown_names(config),
             *await probe_tools(config),
-            *await probe_databases(config),
             *probe_fonts(config),
             *await probe_integrations(config),
         ]

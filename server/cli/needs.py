@@ -30,7 +30,6 @@ LABELS = {
     "reranker": "rerank model",
     "search_option": "search option",
     "key": "API key of",
-    "database": "database",
     "speech": "speech model",
     "mcp_server": "MCP server",
     "canvas": "canvas",
@@ -141,13 +140,10 @@ def _section(need: Need) -> str:
         return f"# {users}: ragflow-lg kb create NAME --id {name}\n"
     key = json.dumps(name, ensure_ascii=False)
     api_key = f'api_key = {{ env = "{_variable(name or "SPEECH")}_API_KEY" }}\n'
-    password = f'password = {{ env = "{_variable(name)}_PASSWORD" }}\n'
     texts = {
         "reranker": f'[rerankers.{key}]\nbase_url = "https://…"\nmodel = {key}\n{api_key}',
         "memory": f"[memories.{key}]\n",
         "key": f"[tools.{key}]\n{api_key}",
-        "database": f"[sql.connections.{key}]\n"
-        f'db_type = "postgres"\nhost = "…"\ndatabase = "…"\nusername = "…"\n{password}',
         "speech": f'[speech.{json.dumps(name or "tts-1@OpenAI")}]\nbase_url = "https://…/v1"\n{api_key}',
         **{kind: each.section.format(key=key, variable=_variable(name)) for kind, each in need_kinds().items()},
     }

@@ -18,7 +18,6 @@ from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provid
 from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.dsl.compatibility import Compatibility
-from ragflow_lg.server.settings.account_sections import SqlSection
 from ragflow_lg.server.settings.compat_choices import CompatChoices
 from ragflow_lg.server.settings.component_sections import (
     ReportsSection,
@@ -105,7 +104,6 @@ class CoreSettings(BaseSettings):
     speech: dict[str, SpeechSection] = Field(default_factory=dict[str, SpeechSection])
     transcription: TranscriptionSection | None = None
     mcp: dict[str, McpSection] = Field(default_factory=dict[str, McpSection])
-    sql: SqlSection = SqlSection()
     http: HttpSection = HttpSection()
     crawler: CrawlerSection = CrawlerSection()
     reports: ReportsSection = ReportsSection()

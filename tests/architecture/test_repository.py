@@ -107,8 +107,8 @@ def test_no_file_names_a_machine_or_a_package_registry() -> None:
 TO_WRITE = {
     ("CONTRIBUTING.md", "ragflow_lg/components/greeter.py"),
     ("CONTRIBUTING.md", "tests/ragflow_lg/components/test_greeter.py"),
-    ("CONTRIBUTING.md", "ragflow_lg/tools/echo.py"),
-    ("CONTRIBUTING.md", "tests/ragflow_lg/tools/test_echo.py"),
+    ("CONTRIBUTING.md", "ragflow_lg/components/echo.py"),
+    ("CONTRIBUTING.md", "tests/ragflow_lg/components/test_echo.py"),
 }
 """Files of an example, which a reader writes."""
 

@@ -132,7 +132,7 @@ def test_private_names_of_langgraph_are_used_in_one_file() -> None:
 
 def test_a_component_file_registers_exactly_one_component() -> None:
     offenders: list[str] = []
-    for source in sources("ragflow_lg/components", "ragflow_lg/tools"):
+    for source in sources("ragflow_lg/components"):
         if source.path.stem == "__init__":
             continue
         specs = find_specs(importlib.import_module(source.module))

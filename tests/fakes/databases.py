@@ -13,8 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard
-from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
-from ragflow_lg.adapters.sql.sql_settings import ConnectionSettings, SqlSettings
+from ragflow_lg.integrations.sql.configured_databases import ConfiguredDatabases
+from ragflow_lg.integrations.sql.sql_settings import ConnectionSettings, SqlSettings
 from ragflow_lg.services.databases import DatabaseAccount, SqlQuery, StatementResult
 from ragflow_lg.services.workers import Workers
 from tests.fakes.threads import LoopThread

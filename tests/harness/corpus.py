@@ -30,6 +30,7 @@ from ragflow_lg.dsl_compiler.lower import lower_plan
 from ragflow_lg.integrations.browser.browsers import Browsers
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.wire.wire_events import Message
+from ragflow_lg.services.databases import Databases
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.knowledge import Dataset
 from ragflow_lg.services.workers import NoWorkers
@@ -159,9 +160,8 @@ async def _run(plan: Plan, turns: int = 1) -> tuple[str, str | None]:
             models=DemoModels(),
             http=EmptyHttp(),
             knowledge=AnyKnowledge(),
-            databases=databases,
             artifacts=NamedArtifacts(),
-            integrations={Browsers: ClosedBrowsers()},
+            integrations={Browsers: ClosedBrowsers(), Databases: databases},
             reports=WorkerReports(ReportSettings(system_fonts=False), NoWorkers()),
         )
         runner = Runner(lower_plan(plan), services, saver=InMemorySaver())

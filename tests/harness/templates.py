@@ -40,6 +40,7 @@ from ragflow_lg.integrations.code.sandbox_choice import find_sandbox
 from ragflow_lg.integrations.mock_model.rules import Rule, Rules
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.wire.wire_events import Message
+from ragflow_lg.services.databases import Databases
 from ragflow_lg.services.services import Services
 from ragflow_lg.services.tool_policies import ServerAnswer, ToolSettings
 from ragflow_lg.services.workers import NoWorkers
@@ -213,10 +214,10 @@ async def _services(model: MockLLM, script: Script) -> AsyncGenerator[Services]:
                 tools=ToolSettings(endpoints, dict.fromkeys(endpoints, "key")),
                 knowledge=AnyKnowledge(),
                 servers={server: FakeServer(ServerAnswer((text,))) for server, text in script.servers.items()},
-                databases=databases,
                 integrations={
                     Browsers: ChromiumBrowsers(browser, [SITE], resolve=server.resolve),
                     CodeSandbox: found.sandbox,
+                    Databases: databases,
                 },
                 artifacts=NamedArtifacts(),
             )

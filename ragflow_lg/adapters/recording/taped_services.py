@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from ragflow_lg.component.integration import recorded_protocols
 from ragflow_lg.services.chat import ChatModels
-from ragflow_lg.services.databases import Databases
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Knowledge
 from ragflow_lg.services.memories import Memories
@@ -28,7 +27,6 @@ _TAPED: Mapping[str, Any] = {
     "models": ChatModels,
     "http": HttpClient,
     "knowledge": Knowledge,
-    "databases": Databases,
     "memories": Memories,
 }
 """The services with an answer from outside, by their names in `Services`. Integrations name theirs."""
@@ -98,6 +96,10 @@ def _properties(protocol: Any) -> tuple[str, ...]:
 _NOTHING: Mapping[str, Any] = {}
 
 
+def _refuse(_: object) -> bool:
+    return False
+
+
 class TapedService:
     """A service for a caller. ``known`` are arguments that have led to it, such as the name of a model."""
 
@@ -114,7 +116,7 @@ class TapedService:
     def __getattr__(self, name: str) -> Any:
         """Return a method that calls the service through the tape."""
         if name == "allows_writes":  # a replay never writes, whatever the settings were
-            return self._service.allows_writes
+            return getattr(self._service, name, _refuse)
         method = None if name.startswith("_") else _method(self._protocol, name)
         if method is None:
             raise AttributeError(name)

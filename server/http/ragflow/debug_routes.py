@@ -7,9 +7,6 @@ from typing import Any, Literal, cast
 import orjson
 from starlette.requests import Request
 
-from ragflow_lg.adapters.http.address_guard import AddressGuard
-from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
-from ragflow_lg.adapters.sql.sql_settings import SqlSettings
 from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
 from ragflow_lg.engine.single_visit import input_form
 from ragflow_lg.server.agents.agent_versions import build_version, reset_canvas
@@ -23,7 +20,7 @@ from ragflow_lg.server.http.shared.request_bodies import to_text
 from ragflow_lg.server.http.shared.responses import encode_json
 from ragflow_lg.server.http.shared.turn_sessions import load_agent
 from ragflow_lg.server.runs.run_inspection import visit_counted
-from ragflow_lg.services.databases import DatabaseAccount
+from ragflow_lg.services.databases import DatabaseAccount, Databases
 
 router = make_router("RAGFlow: trying")
 editor_router = make_router("RAGFlow: agents")
@@ -137,9 +134,9 @@ async def test_database(body: DatabaseBody, request: Request, caller: Authentica
     account = DatabaseAccount(
         body.db_type, body.host.strip(), _read_port(body.port), body.database, body.username, body.password
     )
-    guard = AddressGuard(get_app_state(request).settings_of(caller.tenant).http.allow)
+    services = get_app_state(request).services_of(caller.tenant)
     try:
-        await ConfiguredDatabases(SqlSettings(timeout_s=_ANSWER_S), guard).check(account)
+        await services.of(Databases).check(account, timeout_s=_ANSWER_S)
     except (ServiceError, SettingsError) as error:
         raise RequestError(str(error), _FAILED, status=200) from error
     return "Database Connection Successful!"

@@ -10,6 +10,7 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.models.answer_checks import LENGTH_NOTICE, LENGTH_NOTICE_CHINESE, RepetitionGuard, length_notice
 from ragflow_lg.runs.wire.wire_events import WireNodeFinished
 from ragflow_lg.services.chat import AnswerEnd
+from ragflow_lg.services.databases import Databases
 from tests.fakes.agents import AgentTurn, play_agent, tool_calls
 from tests.fakes.canvas import node
 from tests.fakes.databases import SHOP, execute, new_database, open_databases
@@ -94,7 +95,7 @@ async def test_sql_that_was_cut_off_is_not_run(tmp_path: Path, kind: str, is_sho
         params = {"llm_id": "m@Test", "prompts": "{sys.query}", "max_retries": 0, "cite": False}
         show = {"m": node("Message", {"content": ["{a@content}"]})} if is_shown else {}
         sql = node("ExeSQL", {"connection": "reader", "sql": "{a@content}"})
-        services = fake_services(models=OneModel(model), databases=open_databases(account))
+        services = fake_services(models=OneModel(model), integrations={Databases: open_databases(account)})
         runner = runner_of({"a": node(kind, params, ["sql", *show]), "sql": sql, **show}, services=services)
         ends: list[tuple[AnswerEnd, str]] = [("length", "failed"), ("stop", "succeeded")]
         for end, status in ends:

@@ -11,6 +11,7 @@ from ragflow_lg.adapters.http.address_guard import AddressGuard
 from ragflow_lg.integrations.email.mail import MailAccount, Mailer
 from ragflow_lg.integrations.email.mail_settings import MailServerSettings
 from ragflow_lg.integrations.email.smtp_mailer import SmtpMailer
+from ragflow_lg.services.databases import Databases
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.services import Services
 from tests.fakes.agents import play_agent, tool_calls
@@ -73,7 +74,7 @@ async def database(folder: Path) -> AsyncGenerator[tuple[Services, Callable[[], 
         execute(account, ["CREATE TABLE t (a int)"])
         databases = open_databases(account)
         yield (
-            fake_services(databases=Dying(databases, "run")),
+            fake_services(integrations={Databases: Dying(databases, "run")}),
             lambda: execute(account, ["SELECT count(*) FROM t"])[0][0],
         )
 

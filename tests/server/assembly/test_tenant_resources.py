@@ -18,7 +18,7 @@ from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.database.key_repository import KeyRepository
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.server_section import ServerSection
-from ragflow_lg.services.databases import DatabaseAccount, SqlQuery
+from ragflow_lg.services.databases import DatabaseAccount, Databases, SqlQuery
 from ragflow_lg.services.http import HttpRequest
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch
 from tests.fakes.knowledge import FakeKnowledge
@@ -134,17 +134,17 @@ async def test_a_tenant_has_the_databases_and_mail_servers_of_its_section(tmp_pa
     message = MailMessage("a@example.com", "", ("b@example.com",), (), "s", "t")
     async with resources(**sections) as tenants:
         shop, stranger = tenants.services("shop"), tenants.services("stranger")
-        (result,) = await shop.databases.run("shop", SqlQuery("SELECT 1 AS a"))
+        (result,) = await shop.of(Databases).run("shop", SqlQuery("SELECT 1 AS a"))
         assert list(result.rows) == [{"a": 1}]
-        assert [services.databases.allows_writes("shop") for services in (shop, stranger)] == [True, False]
+        assert [services.of(Databases).allows_writes("shop") for services in (shop, stranger)] == [True, False]
         for services, name in ((shop, "hidden"), (stranger, "shop")):
             with pytest.raises(SettingsError, match=rf"no database connection '{name}'"):
-                await services.databases.run(name, SqlQuery("SELECT 1"))
+                await services.of(Databases).run(name, SqlQuery("SELECT 1"))
         with pytest.raises(SettingsError, match="no mail server 'office'"):
             await shop.of(Mailer).send("office", message)
         account = DatabaseAccount("mysql", "127.0.0.1", 9, "d", "u", "p")
         with pytest.raises(ServiceError, match="is not allowed"):
-            await shop.databases.run(account, SqlQuery("SELECT 1"))
+            await shop.of(Databases).run(account, SqlQuery("SELECT 1"))
 
 
 MANUALS, NEWS = Dataset("ds1", "Manuals", "embed@Test"), Dataset("ds2", "News", "embed@Test")

@@ -1,5 +1,4 @@
 import base64
-import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.component.registry import BrokenSpec, Registry
 from ragflow_lg.server.cli.doctor import (
-    probe_databases,
     probe_fonts,
     probe_models,
     probe_packages,
@@ -133,23 +131,3 @@ def test_encryption_is_checked_before_there_is_a_store() -> None:
     encrypted = invoke(*words, "sqlite:///none.db", environment=key)
     assert "ok    sessions are encrypted with the key '2027'\n" in encrypted.stdout
     assert encrypted.exit_code == 0
-
-
-async def test_databases_are_queried(tmp_path: Path) -> None:
-    sqlite3.connect(tmp_path / "shop.db").close()
-    nowhere = {"db_type": "postgres", "host": "127.0.0.1", "port": 1, "database": "x"}
-    shop = {"db_type": "sqlite", "database": str(tmp_path / "shop.db")}
-    far = {**nowhere, "username": "u", "password": "hidden"}
-    connections = {"shop": shop, "open": {**shop, "allow_writes": True}, "far": far}
-    connections["keyless"] = {**nowhere, "password": {"env": "NOT_SET"}}
-    found = await probe_databases(Settings.model_validate({"sql": {"connections": connections}}))
-    assert sorted((finding.is_well, finding.what) for finding in found) == [
-        (False, "[sql.connections.keyless] has no password"),
-        (False, "the database [sql.connections.far] cannot be reached"),
-        (False, "the database [sql.connections.keyless] cannot be reached"),
-        (True, "the database [sql.connections.open] answers (may be changed)"),
-        (True, "the database [sql.connections.shop] answers (read-only)"),
-    ]
-    advice = " ".join(finding.advice for finding in found)
-    assert "The environment variable 'NOT_SET' is not set. Put the password there" in advice
-    assert "hidden" not in advice

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.integrations.email.mail import Mailer
-from ragflow_lg.services.databases import DatabaseAccount
+from ragflow_lg.services.databases import DatabaseAccount, Databases
 from tests.fakes.agents import tool_calls
 from tests.fakes.canvas import node
 from tests.fakes.databases import SHOP, execute, new_database, open_databases
@@ -96,7 +96,7 @@ async def test_a_replay_does_not_query(tmp_path: Path) -> None:
     components = {"a": query, **SHOWN}
     with new_database("sqlite", tmp_path) as shop:
         execute(shop, SHOP)
-        run, events = await record(file, components, fake_services(databases=open_databases(shop)))
+        run, events = await record(file, components, fake_services(integrations={Databases: open_databases(shop)}))
     again, replayed, _ = await replay(file, components)
     assert "tea" in str(run.answer)
     assert (again.answer, replayed) == (run.answer, events)
@@ -121,7 +121,7 @@ async def test_errors_are_replayed_and_accounts_are_named_without_passwords(tmp_
     fields = {"host": "10.0.0.1", "database": "d", "username": "u", "password": "a-secret-word-1"}
     components = {"a": node("ExeSQL", {**fields, "sql": "SELECT 1"}, ["out"]), **out("x")}
     databases = open_databases(DatabaseAccount("mysql", "", 0, "", ""))
-    run, events = await record(file, components, fake_services(databases=databases))
+    run, events = await record(file, components, fake_services(integrations={Databases: databases}))
     again, replayed, _ = await replay(file, components)
     assert run.status == again.status == "failed"
     assert replayed == events

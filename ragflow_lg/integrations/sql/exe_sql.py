@@ -16,7 +16,7 @@ from ragflow_lg.component.spec import ComponentParams, OnceParams, ToolExample, 
 from ragflow_lg.component.tool import QueryText, RunContext, tool
 from ragflow_lg.dsl.redaction import SECRET
 from ragflow_lg.dsl.variable_references import Template
-from ragflow_lg.services.databases import DatabaseAccount, SqlQuery, StatementResult, Target
+from ragflow_lg.services.databases import DatabaseAccount, Databases, SqlQuery, StatementResult, Target
 
 LIMIT_S = 60.0
 MAX_ROWS = 1024
@@ -122,7 +122,7 @@ def _refuse_blank(_: ComponentParams) -> NoReturn:
     source="agent/tools/exesql.py",
     timeout_s=LIMIT_S,
     retries=False,
-    effects=lambda ctx, params: "writes" if ctx.services.databases.allows_writes(_target(params)) else "reads",
+    effects=lambda ctx, params: "writes" if ctx.services.of(Databases).allows_writes(_target(params)) else "reads",
     lint=_lint,
     requires=ACCOUNT.requirements,
     example=ToolExample("[sql.connections.NAME]; without it, the canvas contains the account", {"connection": "NAME"}),
@@ -135,7 +135,7 @@ async def exe_sql(ctx: RunContext, params: Params, arguments: Arguments) -> Tool
     is_node = ctx.owner == ctx.node.id
     if params.bind_references and is_node and isinstance(template, Template) and template.sole_reference is None:
         query = _bound_query(ctx, params, template)
-    return _to_result(await ctx.services.databases.run(_target(params), query))
+    return _to_result(await ctx.services.of(Databases).run(_target(params), query))
 
 
 def _bound_query(ctx: RunContext, params: Params, template: Template) -> SqlQuery:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
+from ragflow_lg.integrations.sql.configured_databases import ConfiguredDatabases
 from ragflow_lg.services.databases import DatabaseAccount
 from tests.fakes.databases import SHOP, ask, execute, new_database, open_databases
 

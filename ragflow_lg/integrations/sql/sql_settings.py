@@ -1,16 +1,49 @@
-"""Sections for databases that canvases use by name."""
+"""Settings for databases, and their section. Reading them does not import SQLAlchemy."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from msgspec import Struct, field
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from ragflow_lg.adapters.sql.database_kinds import find_kind
-from ragflow_lg.adapters.sql.sql_settings import ConnectionSettings, SqlSettings
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.sql.database_kinds import find_kind
 from ragflow_lg.server.settings.sections import AccountSection, Section
 from ragflow_lg.services.databases import DatabaseAccount
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.settings import Settings
+
+
+class ConnectionSettings(Struct, frozen=True):
+    """A connection in the settings."""
+
+    account: DatabaseAccount
+    options: Mapping[str, str] = field(default_factory=dict[str, Any])
+    """Options of the driver, such as ``sslmode``."""
+    allow_writes: bool = False
+
+    def __repr__(self) -> str:
+        """Hide the options, which may contain secrets."""
+        return f"ConnectionSettings({self.account!r})"
+
+
+class SqlSettings(Struct, frozen=True):
+    """All settings for databases."""
+
+    connections: Mapping[str, ConnectionSettings] = field(default_factory=dict[str, Any])
+    allow_writes: bool = False
+    """Whether statements may change the databases that canvases name themselves."""
+    timeout_s: float = 30.0
+    """Time limit for a statement."""
+    max_rows: int = 10_000
+    """Maximum number of rows for each statement, whatever the canvas asks for."""
+    max_result_bytes: int = 4 * 1024 * 1024
+    """About how large the result of one statement may be."""
+    max_connections: int = 5
+    """Maximum number of connections to one database with one account."""
 
 
 class ConnectionSection(AccountSection):
@@ -77,3 +110,10 @@ class SqlSection(Section):
         """Return all passwords and options."""
         options = [value.get_secret_value() for c in self.connections.values() for value in c.options.values()]
         return [*(c.password.read() for c in self.connections.values()), *(o for o in options if len(o) >= 16)]
+
+
+def find_problem(settings: Settings, name: str) -> str:
+    """Return what is wrong with the name of a connection, or ``""``."""
+    if name in settings.section(SqlSection).connections:
+        return ""
+    return f"There is no database connection {name[:80]!r}. Add [sql.connections.{name[:80]}] to the settings."

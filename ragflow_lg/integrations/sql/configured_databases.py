@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec.structs import replace
 
 from ragflow_lg.adapters.http.address_guard import AddressGuard
-from ragflow_lg.adapters.sql.database_kinds import build_url, find_kind, kind_name
-from ragflow_lg.adapters.sql.read_only import NotSqlError
-from ragflow_lg.adapters.sql.rows import RowLimits
-from ragflow_lg.adapters.sql.servers import TOO_LARGE, Server, ServerConnection, open_connection
-from ragflow_lg.adapters.sql.sql_settings import ConnectionSettings, SqlSettings
-from ragflow_lg.adapters.sql.sqlite_file import file_uri, query_file
-from ragflow_lg.adapters.sql.statements import Statement, clean, read_statements
-from ragflow_lg.base.errors import ServiceError, SettingsError, foreign_line
+from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError, foreign_line
 from ragflow_lg.base.extras import require
+from ragflow_lg.checkpoints.check_result import CheckResult
+from ragflow_lg.integrations.sql.database_kinds import build_url, find_kind, kind_name
+from ragflow_lg.integrations.sql.read_only import NotSqlError
+from ragflow_lg.integrations.sql.rows import RowLimits
+from ragflow_lg.integrations.sql.servers import TOO_LARGE, Server, ServerConnection, open_connection
+from ragflow_lg.integrations.sql.sql_settings import ConnectionSettings, SqlSection, SqlSettings
+from ragflow_lg.integrations.sql.sqlite_file import file_uri, query_file
+from ragflow_lg.integrations.sql.statements import Statement, clean, read_statements
 from ragflow_lg.services.databases import SqlQuery, StatementResult, Target
 from ragflow_lg.services.workers import NoWorkers, Workers
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.services import Services
 
 MAX_ERROR_CHARS = 1_000
 _ADDED = re.compile(
@@ -90,7 +96,11 @@ class ConfiguredDatabases:
         async with slots:
             return await _Batch(connection, self._server(connection, address), limits).run(statements)
 
-    async def check(self, target: Target) -> None:
+    def for_tenant(self, settings: Settings, services: Services) -> ConfiguredDatabases:
+        """Return the databases and addresses of a tenant."""
+        return make_databases(settings, services.workers)
+
+    async def check(self, target: Target, *, timeout_s: float | None = None) -> None:
         """Connect to a database and run a query that reads no table.
 
         Raises:
@@ -98,7 +108,9 @@ class ConfiguredDatabases:
             ServiceError: if the address is refused, or the database does not answer.
         """
         connection, _ = await self._find(target)
-        (result,) = await self.run(target, SqlQuery(find_kind(connection.account.kind).probe))
+        settings = replace(self._settings, timeout_s=timeout_s or self._settings.timeout_s)
+        databases = ConfiguredDatabases(settings, self._guard, self._workers)
+        (result,) = await databases.run(target, SqlQuery(find_kind(connection.account.kind).probe))
         if result.error:
             raise ServiceError(result.error)
 
@@ -207,3 +219,36 @@ def _describe(connection: ConnectionSettings, error: Exception | str) -> str:
     text = str(getattr(error, "orig", None) or error) or (error and type(error).__name__)
     secrets = [connection.account.password, *connection.options.values()]
     return _ADDED.sub("", foreign_line(text, secrets, 2 * MAX_ERROR_CHARS))[:MAX_ERROR_CHARS]
+
+
+def make_databases(settings: Settings, workers: Workers) -> ConfiguredDatabases:
+    """Return databases, which connect whenever they are used."""
+    return ConfiguredDatabases(settings.section(SqlSection).settings(), AddressGuard(settings.http.allow), workers)
+
+
+@asynccontextmanager
+async def open_databases(settings: Settings, services: Services) -> AsyncGenerator[ConfiguredDatabases]:
+    """Open the databases that the settings describe."""
+    yield make_databases(settings, services.workers)
+
+
+async def probe_databases(settings: Settings) -> list[CheckResult]:
+    """Query each database."""
+    connections = settings.section(SqlSection).connections
+    databases = make_databases(settings, NoWorkers())
+    missing = [
+        CheckResult(False, f"[sql.connections.{name}] has no password", section.missing_password)
+        for name, section in connections.items()
+        if section.missing_password
+    ]
+    return [*missing, *await asyncio.gather(*(_probe(databases, name) for name in connections))]
+
+
+async def _probe(databases: ConfiguredDatabases, name: str) -> CheckResult:
+    where = f"the database [sql.connections.{name}]"
+    try:
+        await databases.check(name)
+    except RagflowLgError as error:
+        return CheckResult(False, f"{where} cannot be reached", str(error))
+    access = "may be changed" if databases.allows_writes(name) else "read-only"
+    return CheckResult(True, f"{where} answers ({access})")

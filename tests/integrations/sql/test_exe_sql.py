@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.services.databases import DatabaseAccount
+from ragflow_lg.integrations.sql.exe_sql import exe_sql
+from ragflow_lg.services.databases import DatabaseAccount, Databases
 from ragflow_lg.services.services import Services
-from ragflow_lg.tools.exe_sql import exe_sql
 from tests.fakes.agents import play_agent, tool_calls
 from tests.fakes.databases import KINDS, SHOP, execute, new_database, open_databases
 from tests.fakes.run import Result, bind, run_component
@@ -39,7 +39,7 @@ def file(tmp_path: Path) -> Generator[DatabaseAccount]:
 
 
 def services_for(account: DatabaseAccount, **settings: Any) -> Services:
-    return fake_services(databases=open_databases(account, **settings))
+    return fake_services(integrations={Databases: open_databases(account, **settings)})
 
 
 async def run(account: DatabaseAccount, params: dict[str, Any], **options: Any) -> Result:
@@ -242,7 +242,7 @@ async def test_an_agent_sees_every_column_and_what_is_wrong_with_its_sql(file: D
     ]
     tools = [{"component_name": "ExeSQL", "name": "Shop", "params": {"connection": "reader", "max_records": 1}}]
     services = services_for(file)
-    turn = await play_agent(replies, {"tools": tools}, services={"databases": services.databases})
+    turn = await play_agent(replies, {"tools": tools}, services={"integrations": services.integrations})
     results = [message["content"] for message in turn.model.requests[-1][1].messages if message["role"] == "tool"]
     assert results == [
         "SQL Execution Failed: Sorry.\nIt is not SQL: no statement begins with 'Sorry'.",
@@ -268,7 +268,9 @@ async def test_passwords_are_in_no_checkpoint_event_or_trace(tmp_path: Path) -> 
     replies = [tool_calls(("execute_sql_0", {"sql": "SELECT 1"})), Reply("Done.")]
     databases = open_databases(DatabaseAccount("sqlite", "", 0, "", ""), allow=["127.0.0.1"])
     async with open_store(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        turn = await play_agent(replies, {"tools": tools}, services={"databases": databases}, store=store)
+        turn = await play_agent(
+            replies, {"tools": tools}, services={"integrations": {Databases: databases}}, store=store
+        )
         assert "Database Connection Failed!" in str(turn.tool_results)
         seen = [str(turn.state), str(turn.tool_results), str(turn.run.error)]
     stored = [file.read_bytes() for file in tmp_path.glob("runs.db*")]

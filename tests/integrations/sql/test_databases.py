@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.sql import configured_databases
-from ragflow_lg.adapters.sql.database_kinds import DatabaseKind
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.integrations.sql import configured_databases
+from ragflow_lg.integrations.sql.database_kinds import DatabaseKind
 from ragflow_lg.services.databases import DatabaseAccount, StatementResult
 from tests.fakes.databases import ask, execute, new_database, open_databases
 from tests.harness.rows import each_row
@@ -138,7 +138,7 @@ async def test_the_server_itself_refuses_writes(shop: DatabaseAccount, monkeypat
     def refuse_nothing(*_: object) -> tuple[str, bool]:
         return "", False
 
-    monkeypatch.setattr("ragflow_lg.adapters.sql.statements.check_statement", refuse_nothing)
+    monkeypatch.setattr("ragflow_lg.integrations.sql.statements.check_statement", refuse_nothing)
     before = execute(shop, ["SELECT count(*) FROM goods"])
     databases = open_databases(shop)
     for sql in ("DELETE FROM goods", "DROP TABLE goods", "CREATE TABLE x (a int)", "UPDATE goods SET id = 7"):
@@ -154,7 +154,7 @@ async def test_one_text_is_one_statement_for_the_server(shop: DatabaseAccount, m
     def read_one(*_: object) -> list[dict[str, Any]]:
         return hidden
 
-    monkeypatch.setattr("ragflow_lg.adapters.sql.statements.read_statements.function", read_one)
+    monkeypatch.setattr("ragflow_lg.integrations.sql.statements.read_statements.function", read_one)
     databases = open_databases(shop)
     (result,) = await ask(databases, "x")
     assert result.error
@@ -264,7 +264,7 @@ async def test_another_server_at_the_address_is_reported(
     kind: str, greeting: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It sends no database's greeting, or, if the greeting is empty, nothing at all."""
-    monkeypatch.setattr("ragflow_lg.adapters.sql.servers.CONNECT_S", 0.3)
+    monkeypatch.setattr("ragflow_lg.integrations.sql.servers.CONNECT_S", 0.3)
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(greeting)
@@ -314,8 +314,8 @@ async def test_a_driver_without_asyncio_runs_in_a_thread(tmp_path: Path, monkeyp
         return kind
 
     for name in ("configured_databases", "database_kinds"):
-        monkeypatch.setattr(f"ragflow_lg.adapters.sql.{name}.find_kind", find_kind)
-    monkeypatch.setattr("ragflow_lg.adapters.sql.servers.GRACE_S", 0.0)
+        monkeypatch.setattr(f"ragflow_lg.integrations.sql.{name}.find_kind", find_kind)
+    monkeypatch.setattr("ragflow_lg.integrations.sql.servers.GRACE_S", 0.0)
     account = DatabaseAccount("sqlite", "", 0, str(tmp_path / "a.db"), "")
     execute(account, ["CREATE TABLE t (a int)", "INSERT INTO t VALUES (1), (2)"])
     databases = open_databases(account, timeout_s=0.1)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
-from ragflow_lg.adapters.sql.configured_databases import ConfiguredDatabases
-from ragflow_lg.adapters.sql.rows import to_json_value
-from ragflow_lg.adapters.sql.statements import clean, read_statements
+from ragflow_lg.integrations.sql.configured_databases import ConfiguredDatabases
+from ragflow_lg.integrations.sql.rows import to_json_value
+from ragflow_lg.integrations.sql.statements import clean, read_statements
 from ragflow_lg.services.databases import DatabaseAccount, StatementResult
 from tests.fakes.databases import SHOP, ask, execute, new_database, open_databases
 from tests.fakes.threads import LoopThread

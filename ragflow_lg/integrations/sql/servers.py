@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.sql.database_kinds import CONNECT_S, DatabaseKind, set_up_statements
-from ragflow_lg.adapters.sql.rows import RowLimits, read_rows
-from ragflow_lg.adapters.sql.statements import Statement
+from ragflow_lg.integrations.sql.database_kinds import CONNECT_S, DatabaseKind, set_up_statements
+from ragflow_lg.integrations.sql.rows import RowLimits, read_rows
+from ragflow_lg.integrations.sql.statements import Statement
 from ragflow_lg.services.databases import StatementResult
 
 if TYPE_CHECKING:

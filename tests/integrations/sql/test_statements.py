@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.sql.read_only import CHANGES_REFUSED, NotSqlError
-from ragflow_lg.adapters.sql.statements import clean, read_statements
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import WorkLimitError
+from ragflow_lg.integrations.sql.read_only import CHANGES_REFUSED, NotSqlError
+from ragflow_lg.integrations.sql.statements import clean, read_statements
 from tests.harness.generated_sql import STATEMENTS
 from tests.harness.rows import each_row
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from ragflow_lg.adapters.sql.read_only import NotSqlError, check_statement, split_tokens
 from ragflow_lg.base.thinking import CLOSING, strip_thinking
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.base.worker_tasks import worker_task
+from ragflow_lg.integrations.sql.read_only import NotSqlError, check_statement, split_tokens
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token

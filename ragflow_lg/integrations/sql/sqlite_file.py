@@ -16,10 +16,10 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from ragflow_lg.adapters.sql.rows import RowLimits, read_rows
-from ragflow_lg.adapters.sql.statements import Statement
 from ragflow_lg.base.errors import ServiceError, WorkLimitError
 from ragflow_lg.base.worker_tasks import WorkerTask, worker_task
+from ragflow_lg.integrations.sql.rows import RowLimits, read_rows
+from ragflow_lg.integrations.sql.statements import Statement
 from ragflow_lg.services.databases import StatementResult
 from ragflow_lg.services.workers import NoWorkers, Workers
 
