@@ -27,10 +27,6 @@ def test_a_metrics_key_has_a_minimum_length() -> None:
         ServerSection(metrics="key", metrics_key=SecretStr("geheim"))
 
 
-def settings(**sections: Any) -> Settings:
-    return Settings(**sections)
-
-
 KEY = base64.b64encode(b"k" * 32).decode()
 
 
