@@ -2,7 +2,7 @@ import base64
 from typing import Any
 
 from ragflow_lg.adapters.system_services import InlineFiles
-from ragflow_lg.components.excel_processor import MEDIA_TYPES, Params, excel_processor
+from ragflow_lg.integrations.spreadsheets.excel_processor import MEDIA_TYPES, Params, excel_processor
 from ragflow_lg.services.artifacts import Artifact, StoredArtifact
 from tests.fakes.run import Result, bind, run_component
 from tests.fakes.services import fake_services
