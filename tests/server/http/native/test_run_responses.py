@@ -39,7 +39,10 @@ async def test_an_invalid_canvas_creates_no_session(server: AppServer, mode: str
 
 
 @pytest.mark.parametrize("mode", ["wait", "stream", "background"])
-async def test_one_of_several_concurrent_answers_is_accepted(server: AppServer, mode: str) -> None:
+async def test_one_of_several_concurrent_answers_is_accepted(
+    server: AppServer, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragflow_lg.server.http.native.run_responses.START_TIMEOUT_S", 60.0)
     client = native(server, await server.agent(FORM))
     run = (await client.post("/runs", json={})).json()
     path = f"/runs/{run['id']}/resume?mode={mode}"
