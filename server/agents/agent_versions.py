@@ -173,7 +173,7 @@ async def publish(
         await agents.change(agent.id, {"update_ms": now}, new_draft)
     name = (title or agent.title)[:TITLE_CHARS]
     version = build_version(app_state.new_id(), agent.id, name, text, now, is_released=True, description=description)
-    await agents.add_version(version)
+    await agents.add(version)
     audit("version.published", agent=agent.id, version=version.id)
     return version
 

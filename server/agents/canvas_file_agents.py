@@ -119,7 +119,7 @@ class CanvasFiles:
             )
             version = build_version(app_state.new_id(), agent.id, title, dsl, now, is_released=False)
             agent.version_id = version.id
-            await agents.add(agent, version)
+            await agents.create(agent, version)
             return agent.id
         draft = await agents.version(agent.id, agent.version_id)
         if draft is None or draft.dsl != dsl:

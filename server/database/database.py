@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, TypeVarTuple, cast
 
-from sqlalchemy import URL, Connection, event, func, inspect, make_url, select, text
+from sqlalchemy import URL, Connection, Select, event, func, inspect, make_url, select, text, update
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker, create_async_engine
 
@@ -19,12 +19,13 @@ from ragflow_lg.base.errors import DatabaseError
 from ragflow_lg.server.database.text_types import use_keys
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, CursorResult, Executable, Select
+    from sqlalchemy import ColumnElement, CursorResult, Executable
 
     from ragflow_lg.checkpoints.key_ring import KeyRing
     from ragflow_lg.server.database.tables import Row
 
 _T = TypeVar("_T")
+_Row = TypeVar("_Row", bound="Row")
 _Columns = TypeVarTuple("_Columns")
 
 
@@ -130,12 +131,43 @@ class Database:
             return cast("CursorResult[Any]", await db.execute(statement)).rowcount
 
 
-class TenantRepository:
-    """One tenant's rows. Those of other tenants are invisible."""
+def matching(table: type[Row], /, **values: Any) -> list[ColumnElement[bool]]:
+    """Return the conditions that columns of a table have these values, or one of those in a list or a selection."""
+    columns: Any = table
+    return [
+        getattr(columns, name).in_(value) if isinstance(value, list | Select) else getattr(columns, name) == value
+        for name, value in values.items()
+    ]
+
+
+class TenantRepository(Generic[_Row]):
+    """One tenant's rows of a table. Those of other tenants are invisible."""
+
+    table: type[_Row]
 
     def __init__(self, database: Database, tenant: str) -> None:
         self._database = database
         self._tenant = tenant
+
+    async def add(self, *rows: Row) -> None:
+        """Store new rows, which may belong to several tables, in one transaction."""
+        for row in rows:
+            row.tenant = self._tenant
+        await self._database.add(*rows)
+
+    async def get(self, id_: str) -> _Row | None:
+        """Return the row with an id, or None."""
+        return await self._database.first(self._select(id=id_))
+
+    async def set(self, id_: str, **values: Any) -> None:
+        """Change columns of the row with an id."""
+        await self._database.execute(update(self.table).where(*self._mine(id=id_)).values(values))
+
+    def _mine(self, table: type[Row] | None = None, /, **values: Any) -> list[ColumnElement[bool]]:
+        return matching(table or self.table, tenant=self._tenant, **values)
+
+    def _select(self, **values: Any) -> Select[_Row]:
+        return select(self.table).where(*self._mine(**values))
 
 
 def database_file(url: str) -> Path | None:

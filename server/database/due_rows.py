@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import ColumnElement, delete, inspect, select, update
 
-from ragflow_lg.server.database.database import Database, TenantRepository
+from ragflow_lg.server.database.database import Database, TenantRepository, matching
 from ragflow_lg.server.database.tables import AgentRow, PauseTimeoutRow, RunRow, ScheduleRow
 
 if TYPE_CHECKING:
@@ -35,9 +35,8 @@ async def change_due_row(database: Database, row: ScheduleRow | PauseTimeoutRow,
 
 def _as_read(row: ScheduleRow | PauseTimeoutRow) -> list[ColumnElement[bool]]:
     """Return the conditions that select a row if nobody has changed it since it was read."""
-    table = type(row)
-    (key,) = inspect(table).primary_key
-    return [key == getattr(row, key.name), table.due_ms == row.due_ms, table.run_id == row.run_id]
+    names = [key.name for key in inspect(type(row)).primary_key]
+    return matching(type(row), **{name: getattr(row, name) for name in (*names, "due_ms", "run_id")})
 
 
 async def write_pause_timeout(db: AsyncSession, run: RunRow, now_ms: int, default_s: int) -> None:
@@ -46,22 +45,19 @@ async def write_pause_timeout(db: AsyncSession, run: RunRow, now_ms: int, defaul
     ``default_s`` is for agents that say nothing.
     """
     await db.execute(delete(PauseTimeoutRow).where(PauseTimeoutRow.session_id == run.session_id))
-    agent = await db.scalar(select(AgentRow).where(AgentRow.tenant == run.tenant, AgentRow.id == run.agent_id))
+    agent = await db.scalar(select(AgentRow).where(*matching(AgentRow, tenant=run.tenant, id=run.agent_id)))
     if agent is None:
         return
     if timeout_s := default_s if agent.pause_timeout_s is None else agent.pause_timeout_s:
         expire_ms = now_ms + timeout_s * 1000
-        row = PauseTimeoutRow(session_id=run.session_id, agent_id=agent.id, run_id=run.id)
-        row.tenant, row.expire_ms, row.due_ms = run.tenant, expire_ms, expire_ms
-        db.add(row)
+        of_run = {"tenant": run.tenant, "session_id": run.session_id, "agent_id": agent.id, "run_id": run.id}
+        db.add(PauseTimeoutRow(expire_ms=expire_ms, due_ms=expire_ms, **of_run))
 
 
 async def find_expiry(database: Database, tenant: str, session_id: str) -> int:
     """Return until when a session that waits for an answer does so, in epoch milliseconds; 0 for ever."""
-    selection = select(PauseTimeoutRow.expire_ms).where(
-        PauseTimeoutRow.tenant == tenant, PauseTimeoutRow.session_id == session_id
-    )
-    return await database.first(selection) or 0
+    of_session = matching(PauseTimeoutRow, tenant=tenant, session_id=session_id)
+    return await database.first(select(PauseTimeoutRow.expire_ms).where(*of_session)) or 0
 
 
 async def delete_expired(database: Database, row: PauseTimeoutRow, error: str = "") -> None:
@@ -72,32 +68,25 @@ async def delete_expired(database: Database, row: PauseTimeoutRow, error: str = 
     async with database.writing() as db:
         await db.execute(delete(PauseTimeoutRow).where(*_as_read(row)))
         if error:
-            of_run = update(RunRow).where(RunRow.tenant == row.tenant, RunRow.id == row.run_id)
-            await db.execute(of_run.values(error=error))
+            of_run = matching(RunRow, tenant=row.tenant, id=row.run_id)
+            await db.execute(update(RunRow).where(*of_run).values(error=error))
 
 
-class ScheduleRepository(TenantRepository):
+class ScheduleRepository(TenantRepository[ScheduleRow]):
     """One tenant's schedules."""
 
-    async def add(self, row: ScheduleRow) -> None:
-        """Store a new schedule."""
-        row.tenant = self._tenant
-        await self._database.add(row)
+    table = ScheduleRow
 
     async def list(self, agent_id: str, page: int, page_size: int) -> list[ScheduleRow]:
         """Return a page of the schedules of an agent, or of all agents for ``""``, oldest first."""
-        statement = select(ScheduleRow).where(ScheduleRow.tenant == self._tenant)
-        if agent_id:
-            statement = statement.where(ScheduleRow.agent_id == agent_id)
-        ordered = statement.order_by(ScheduleRow.create_ms, ScheduleRow.id)
+        of_agent = {"agent_id": agent_id} if agent_id else {}
+        ordered = self._select(**of_agent).order_by(ScheduleRow.create_ms, ScheduleRow.id)
         return await self._database.all(ordered.limit(page_size).offset((page - 1) * page_size))
 
     async def delete(self, schedule_id: str, agent_id: str = "") -> bool:
         """Delete a schedule, of an agent if one is given. Return whether it existed."""
-        selection = delete(ScheduleRow).where(ScheduleRow.tenant == self._tenant, ScheduleRow.id == schedule_id)
-        if agent_id:
-            selection = selection.where(ScheduleRow.agent_id == agent_id)
-        return await self._database.execute(selection) > 0
+        of_agent = {"agent_id": agent_id} if agent_id else {}
+        return await self._database.execute(delete(ScheduleRow).where(*self._mine(id=schedule_id, **of_agent))) > 0
 
 
 async def claim(database: Database, row: ScheduleRow, until_ms: int, run_id: str) -> bool:

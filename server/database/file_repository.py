@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 from sqlalchemy import ColumnElement, delete, func, select
 
 from ragflow_lg.base.errors import QuotaError
 from ragflow_lg.server.database.database import Database, TenantRepository
 from ragflow_lg.server.database.tables import FileRow, VersionRow
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
 
 _DELETE_FILES = "Delete files with `DELETE /native/v1/files/ID`; `GET /native/v1/files` lists them."
 
@@ -35,13 +41,10 @@ async def find_older_files(database: Database, before_ms: int, limit: int) -> li
     return await database.rows(select(FileRow.tenant, FileRow.id).where(FileRow.create_ms < before_ms).limit(limit))
 
 
-class FileRepository(TenantRepository):
+class FileRepository(TenantRepository[FileRow]):
     """One tenant's files."""
 
-    async def add(self, file: FileRow) -> None:
-        """Store a file's metadata."""
-        file.tenant = self._tenant
-        await self._database.add(file)
+    table = FileRow
 
     async def require_within_page(self, file: FileRow, max_files: int, max_bytes: int) -> None:
         """Check that the key of embedded pages that uploads a file may store it. A limit of 0 stands for none.
@@ -52,10 +55,9 @@ class FileRepository(TenantRepository):
             QuotaError: If a limit would be exceeded.
         """
         is_anonymous = FileRow.visitor == FileRow.page_key
-        is_alike = is_anonymous if file.visitor == file.page_key else ~is_anonymous
-        await self._require_within(
-            "key of the page", file, max_files, max_bytes, FileRow.page_key == file.page_key, is_alike
-        )
+        mine = [*self._mine(page_key=file.page_key), is_anonymous if file.visitor == file.page_key else ~is_anonymous]
+        async with self._database.reading() as db:
+            _require("key of the page", await _count(db, mine), file, max_files, max_bytes)
 
     async def require_within_visitor(self, file: FileRow, max_files: int, max_bytes: int) -> None:
         """Check that a visitor may store a file. A limit of 0 stands for none.
@@ -63,15 +65,8 @@ class FileRepository(TenantRepository):
         Raises:
             QuotaError: If a limit would be exceeded.
         """
-        await self._require_within("visitor", file, max_files, max_bytes, FileRow.visitor == file.visitor)
-
-    async def _require_within(
-        self, owner: str, file: FileRow, max_files: int, max_bytes: int, *conditions: ColumnElement[bool]
-    ) -> None:
-        mine = (FileRow.tenant == self._tenant, *conditions)
         async with self._database.reading() as db:
-            count, size = (await db.execute(select(func.count(), func.sum(FileRow.size_bytes)).where(*mine))).one()
-        _require(owner, count + 1, (size or 0) + file.size_bytes, max_files, max_bytes)
+            _require("visitor", await _count(db, self._mine(visitor=file.visitor)), file, max_files, max_bytes)
 
     async def add_within(self, file: FileRow, *, max_files: int, max_bytes: int) -> None:
         """Store a file's metadata if the tenant then has at most ``max_files`` files and ``max_bytes`` bytes.
@@ -82,45 +77,45 @@ class FileRepository(TenantRepository):
             QuotaError: If a limit would be exceeded.
         """
         file.tenant = self._tenant
-        usage = select(func.count(), func.sum(FileRow.size_bytes)).where(FileRow.tenant == self._tenant)
         async with self._database.writing() as db:
-            count, size = (await db.execute(usage)).one()
-            _require("tenant", (count or 0) + 1, (size or 0) + file.size_bytes, max_files, max_bytes)
+            _require("tenant", await _count(db, self._mine()), file, max_files, max_bytes)
             db.add(file)
-
-    async def get(self, file_id: str) -> FileRow | None:
-        """Return a file's metadata, or None."""
-        return await self._database.first(select(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
 
     async def is_in_canvas(self, file: FileRow) -> bool:
         """Return whether a canvas of the file's agent names it: then its author shows it to everybody."""
-        of_agent = (VersionRow.tenant == self._tenant, VersionRow.agent_id == file.agent_id)
+        of_agent = self._mine(VersionRow, agent_id=file.agent_id)
         named = select(VersionRow.id).where(*of_agent, VersionRow.dsl.contains(file.id)).limit(1)
         return await self._database.first(named) is not None
 
     async def find(self, query: FileQuery, page: int, page_size: int) -> tuple[list[FileRow], int, int]:
         """Return a page of files, newest first, with the number of all files and their total size."""
-        mine = (FileRow.tenant == self._tenant, *query.conditions())
+        mine = [*self._mine(), *query.conditions()]
         rows = select(FileRow).where(*mine).order_by(FileRow.create_ms.desc(), FileRow.id)
         async with self._database.reading() as db:
-            count, size = (await db.execute(select(func.count(), func.sum(FileRow.size_bytes)).where(*mine))).one()
             found = await db.scalars(rows.offset((page - 1) * page_size).limit(page_size))
-            return list(found), count, int(size or 0)
+            return list(found), *await _count(db, mine)
 
     async def delete(self, file_id: str) -> None:
         """Delete a file's metadata."""
-        await self._database.execute(delete(FileRow).where(FileRow.tenant == self._tenant, FileRow.id == file_id))
+        await self._database.execute(delete(FileRow).where(*self._mine(id=file_id)))
 
     async def delete_of_agent(self, agent_id: str) -> list[str]:
         """Delete the metadata for an agent's files and return their ids."""
-        of_agent = (FileRow.tenant == self._tenant, FileRow.agent_id == agent_id)
+        mine = self._mine(agent_id=agent_id)
         async with self._database.writing() as db:
-            ids = list(await db.scalars(select(FileRow.id).where(*of_agent)))
-            await db.execute(delete(FileRow).where(*of_agent))
-        return ids
+            ids = list(await db.scalars(select(FileRow.id).where(*mine)))
+            await db.execute(delete(FileRow).where(*mine))
+            return ids
 
 
-def _require(owner: str, files: int, size: int, max_files: int, max_bytes: int) -> None:
-    for quota, limit, used in (("files", max_files, files), ("file_bytes", max_bytes, size)):
-        if 0 < limit < used:
+async def _count(db: AsyncSession, conditions: Sequence[ColumnElement[bool]]) -> tuple[int, int]:
+    """Return the number of files and their total size."""
+    count, size = (await db.execute(select(func.count(), func.sum(FileRow.size_bytes)).where(*conditions))).one()
+    return count, int(size or 0)
+
+
+def _require(owner: str, stored: tuple[int, int], file: FileRow, max_files: int, max_bytes: int) -> None:
+    used = (("files", max_files, stored[0] + 1), ("file_bytes", max_bytes, stored[1] + file.size_bytes))
+    for quota, limit, count in used:
+        if 0 < limit < count:
             raise QuotaError(quota, limit, owner, _DELETE_FILES)

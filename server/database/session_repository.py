@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Struct
-from sqlalchemy import Select, delete, select, update
+from sqlalchemy import delete, select
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.database.database import Database, TenantRepository
+from ragflow_lg.server.database.agent_repository import AgentRepository
+from ragflow_lg.server.database.database import Database, TenantRepository, matching
 from ragflow_lg.server.database.tables import OPEN, TITLE_CHARS, MessageRow, PauseTimeoutRow, RunRow, SessionRow
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
 
+    from ragflow_lg.server.database.tables import AgentRow, VersionRow
     from ragflow_lg.services.chat import Usage
 
 MAX_OF_CONVERSATION = 20
 """How many sessions of a conversation are considered: one more for each message that the user has changed."""
+_NEWEST = (SessionRow.update_ms.desc(), SessionRow.id.desc())
+_LAST = (RunRow.start_ms.desc(), RunRow.id.desc())
 
 
 class SessionQuery(Struct, frozen=True):
@@ -41,34 +45,22 @@ async def find_older_sessions(database: Database, before_ms: int, after: str, li
 
     ``after`` is the id after which they begin.
     """
-    statement = (
-        select(SessionRow.tenant, SessionRow.agent_id, SessionRow.id)
-        .where(SessionRow.update_ms < before_ms, SessionRow.id > after)
-        .order_by(SessionRow.id)
-        .limit(limit)
-    )
-    return await database.rows(statement)
+    statement = select(SessionRow.tenant, SessionRow.agent_id, SessionRow.id)
+    older = statement.where(SessionRow.update_ms < before_ms, SessionRow.id > after)
+    return await database.rows(older.order_by(SessionRow.id).limit(limit))
 
 
 async def delete_session_rows(db: AsyncSession, tenant: str, session_id: str) -> None:
     """Delete a session with its messages and its runs."""
     for table in (MessageRow, PauseTimeoutRow, RunRow):
-        await db.execute(delete(table).where(table.tenant == tenant, table.session_id == session_id))
-    await db.execute(delete(SessionRow).where(SessionRow.tenant == tenant, SessionRow.id == session_id))
+        await db.execute(delete(table).where(*matching(table, tenant=tenant, session_id=session_id)))
+    await db.execute(delete(SessionRow).where(*matching(SessionRow, tenant=tenant, id=session_id)))
 
 
-class SessionRepository(TenantRepository):
+class SessionRepository(TenantRepository[SessionRow]):
     """One tenant's sessions."""
 
-    async def add(self, session: SessionRow, messages: Sequence[MessageRow]) -> None:
-        """Store a new session with its first messages."""
-        for row in (session, *messages):
-            row.tenant = self._tenant
-        await self._database.add(session, *messages)
-
-    async def get(self, session_id: str) -> SessionRow | None:
-        """Return a session, or None."""
-        return await self._database.first(self._sessions().where(SessionRow.id == session_id))
+    table = SessionRow
 
     async def find(self, agent_id: str, query: SessionQuery) -> tuple[list[SessionRow], int]:
         """Return a page of an agent's sessions and the total number across all pages.
@@ -76,159 +68,119 @@ class SessionRepository(TenantRepository):
         Raises:
             RequestError: If ``query`` has keywords, and messages are encrypted.
         """
-        statement = self._sessions().where(SessionRow.agent_id == agent_id)
-        if query.id:
-            statement = statement.where(SessionRow.id == query.id)
-        if query.user_id:
-            statement = statement.where(SessionRow.user_id == query.user_id)
-        if query.exp_user_id:
-            statement = statement.where(SessionRow.exp_user_id == query.exp_user_id)
+        names = ("id", "user_id", "exp_user_id")
+        statement = self._select(agent_id=agent_id, **{name: id_ for name in names if (id_ := getattr(query, name))})
         if query.keywords:
             if self._database.keys is not None:
                 raise RequestError("Messages cannot be searched, because they are encrypted in the database.", 101)
-            matching = select(MessageRow.session_id).where(
-                MessageRow.tenant == self._tenant, MessageRow.content.contains(query.keywords, autoescape=True)
-            )
-            statement = statement.where(SessionRow.id.in_(matching))
+            contains = MessageRow.content.contains(query.keywords, autoescape=True)
+            matches = select(MessageRow.session_id).where(*self._mine(MessageRow), contains)
+            statement = statement.where(SessionRow.id.in_(matches))
         if query.from_ms:
             statement = statement.where(SessionRow.create_ms >= query.from_ms)
         if query.until_ms:
             statement = statement.where(SessionRow.create_ms <= query.until_ms)
-        column = SessionRow.create_ms if query.order == "create" else SessionRow.update_ms
-        order = (column.desc(), SessionRow.id.desc()) if query.is_descending else (column.asc(), SessionRow.id.asc())
-        return await self._database.page(statement, order, query.page, query.page_size)
+        order = (SessionRow.create_ms if query.order == "create" else SessionRow.update_ms, SessionRow.id)
+        directed = [column.desc() if query.is_descending else column.asc() for column in order]
+        return await self._database.page(statement, directed, query.page, query.page_size)
 
     async def of_conversation(self, agent_id: str, user_id: str, conversation: str) -> list[SessionRow]:
         """Return the newest sessions of a chat program's conversation of a user with an agent, newest first."""
-        statement = self._sessions().where(
-            SessionRow.conversation == conversation,
-            SessionRow.agent_id == agent_id,
-            SessionRow.user_id == user_id[:TITLE_CHARS],
-        )
-        newest = statement.order_by(SessionRow.update_ms.desc(), SessionRow.id.desc()).limit(MAX_OF_CONVERSATION)
-        return await self._database.all(newest)
+        found = self._select(conversation=conversation, agent_id=agent_id, user_id=user_id[:TITLE_CHARS])
+        return await self._database.all(found.order_by(*_NEWEST).limit(MAX_OF_CONVERSATION))
 
     async def ids(self, agent_id: str) -> list[str]:
         """Return the ids of all of an agent's sessions."""
-        statement = select(SessionRow.id).where(SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id)
+        statement = select(SessionRow.id).where(*self._mine(agent_id=agent_id))
         return await self._database.all(statement.order_by(SessionRow.id))
 
     async def older_ids(self, agent_id: str, source: str, newest_count: int, limit: int) -> list[str]:
         """Return up to ``limit`` ids of sessions from a source, leaving out the newest ``newest_count`` sessions."""
-        statement = select(SessionRow.id).where(
-            SessionRow.tenant == self._tenant, SessionRow.agent_id == agent_id, SessionRow.source == source
-        )
-        newest = statement.order_by(SessionRow.update_ms.desc(), SessionRow.id.desc()).offset(newest_count).limit(limit)
-        return await self._database.all(newest)
+        statement = select(SessionRow.id).where(*self._mine(agent_id=agent_id, source=source))
+        return await self._database.all(statement.order_by(*_NEWEST).offset(newest_count).limit(limit))
 
     async def messages(self, session_ids: Sequence[str]) -> dict[str, list[MessageRow]]:
         """Return the messages by session, oldest first.
 
         They include the questions from runs that are in progress or whose process has died.
         """
-        statement = (
-            select(MessageRow)
-            .where(MessageRow.tenant == self._tenant, MessageRow.session_id.in_(session_ids))
-            .order_by(MessageRow.session_id, MessageRow.number)
-        )
-        messages: dict[str, list[MessageRow]] = {id_: [] for id_ in session_ids}
+        ids = list(session_ids)
+        stored = select(MessageRow).where(*self._mine(MessageRow, session_id=ids))
+        asked = select(RunRow).where(*self._mine(RunRow, session_id=ids, status="running"), RunRow.asked != "")
+        messages: dict[str, list[MessageRow]] = {id_: [] for id_ in ids}
         async with self._database.reading() as db:
-            for row in await db.scalars(statement):
+            for row in await db.scalars(stored.order_by(MessageRow.session_id, MessageRow.number)):
                 messages[row.session_id].append(row)
-            for session_id, run_id, text, start_ms in await db.execute(self._open_questions(session_ids)):
-                rows = messages[session_id]
-                index = next((number for number, row in enumerate(rows) if row.create_ms > start_ms), len(rows))
-                question = MessageRow(
-                    tenant=self._tenant, session_id=session_id, number=index, role="user", content=text
+            for run in await db.scalars(asked.order_by(RunRow.start_ms, RunRow.id)):
+                rows, text = messages[run.session_id], run.asked or ""
+                index = next((number for number, row in enumerate(rows) if row.create_ms > run.start_ms), len(rows))
+                fields: Any = {"session_id": run.session_id, "number": index, "role": "user", "content": text}
+                rows.insert(
+                    index,
+                    MessageRow(tenant=self._tenant, run_id=run.id, reference="", create_ms=run.start_ms, **fields),
                 )
-                question.run_id, question.reference, question.create_ms = run_id, "", start_ms
-                rows.insert(index, question)
         return messages
-
-    def _open_questions(self, session_ids: Sequence[str]) -> Select[str, str, str | None, int]:
-        """Select the questions from runs that have not ended according to the database, in order."""
-        selection = select(RunRow.session_id, RunRow.id, RunRow.asked, RunRow.start_ms).where(
-            RunRow.tenant == self._tenant,
-            RunRow.session_id.in_(session_ids),
-            RunRow.status == "running",
-            RunRow.asked != "",
-        )
-        return selection.order_by(RunRow.start_ms, RunRow.id)
-
-    async def pin(self, session_id: str, version_id: str) -> None:
-        """Switch a session to another version."""
-        selection = update(SessionRow).where(SessionRow.tenant == self._tenant, SessionRow.id == session_id)
-        await self._database.execute(selection.values(version_id=version_id))
 
     async def delete(self, agent_id: str, session_id: str) -> bool:
         """Delete one of an agent's sessions and its messages. Return whether it existed."""
         async with self._database.writing() as db:
-            statement = self._sessions().where(SessionRow.agent_id == agent_id, SessionRow.id == session_id)
-            is_known = await db.scalar(statement) is not None
+            is_known = await db.scalar(self._select(agent_id=agent_id, id=session_id)) is not None
             if is_known:
                 await delete_session_rows(db, self._tenant, session_id)
             return is_known
 
-    def _sessions(self) -> Select[SessionRow]:
-        return select(SessionRow).where(SessionRow.tenant == self._tenant)
 
-
-class RunRepository(TenantRepository):
+class RunRepository(TenantRepository[RunRow]):
     """One tenant's runs."""
 
-    async def add(self, run: RunRow) -> None:
-        """Store a run that is starting."""
-        run.tenant = self._tenant
-        await self._database.add(run)
-
-    async def get(self, run_id: str) -> RunRow | None:
-        """Return a run, or None."""
-        return await self._database.first(select(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id))
+    table = RunRow
 
     async def newest(self, session_id: str) -> RunRow | None:
         """Return the run in a session that started last, or None."""
-        runs = select(RunRow).where(RunRow.tenant == self._tenant, RunRow.session_id == session_id)
-        return await self._database.first(runs.order_by(RunRow.start_ms.desc(), RunRow.id.desc()).limit(1))
+        return await self._database.first(self._select(session_id=session_id).order_by(*_LAST).limit(1))
 
     async def open_ids(self, session_id: str) -> list[str]:
         """Return the ids of the runs in a session that have not ended according to the database."""
-        runs = select(RunRow.id).where(RunRow.tenant == self._tenant, RunRow.session_id == session_id)
-        return await self._database.all(runs.where(RunRow.status.in_(OPEN)))
+        return await self._database.all(select(RunRow.id).where(*self._mine(session_id=session_id, status=list(OPEN))))
 
     async def of_request(self, key: str) -> RunRow | None:
         """Return the run that a request with this key has begun, or None."""
-        runs = select(RunRow).where(RunRow.tenant == self._tenant, RunRow.request_key == key)
-        return await self._database.first(runs)
-
-    async def free_request(self, run_id: str) -> None:
-        """Release the request key of a run, so that another run can begin with it."""
-        selection = update(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id)
-        await self._database.execute(selection.values(request_key=None))
+        return await self._database.first(self._select(request_key=key))
 
     async def find(self, agent_id: str, session_id: str, page: int, page_size: int) -> tuple[list[RunRow], int]:
         """Return a page of an agent's runs, newest first, and the total number across all pages.
 
         If ``session_id`` is ``""``, the runs in all sessions are returned. ``page`` counts from 1.
         """
-        statement = select(RunRow).where(RunRow.tenant == self._tenant, RunRow.agent_id == agent_id)
-        if session_id:
-            statement = statement.where(RunRow.session_id == session_id)
-        return await self._database.page(statement, (RunRow.start_ms.desc(), RunRow.id.desc()), page, page_size)
-
-    async def forget_question(self, run_id: str) -> None:
-        """Do not show the question of a run any more, because another run begins with it."""
-        selection = update(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id)
-        await self._database.execute(selection.values(asked=""))
+        of_session = {"session_id": session_id} if session_id else {}
+        return await self._database.page(self._select(agent_id=agent_id, **of_session), _LAST, page, page_size)
 
     async def end(self, run_id: str, status: str, error: str, usage: Usage, now_ms: int) -> None:
         """Store the end of a run."""
-        values = {
-            "status": status,
-            "error": error,
-            "asked": "",
-            "prompt_tokens": usage.prompt_tokens,
-            "completion_tokens": usage.completion_tokens,
-            "end_ms": now_ms,
-        }
-        selection = update(RunRow).where(RunRow.tenant == self._tenant, RunRow.id == run_id)
-        await self._database.execute(selection.values(values))
+        tokens = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
+        await self.set(run_id, status=status, error=error, asked="", end_ms=now_ms, **tokens)
+
+
+class TurnRows(NamedTuple):
+    """An agent, and the session that the request names, if it exists."""
+
+    agent: AgentRow
+    session: SessionRow | None
+    """It may belong to another agent of the tenant."""
+    version: VersionRow | None
+    """The session's version; the agent's draft if there is no session, or the version has been deleted."""
+    newest_run: RunRow | None
+    """The session's run that started last."""
+
+
+async def read_turn_rows(database: Database, tenant: str, agent_id: str, session_id: str = "") -> TurnRows | None:
+    """Return one of a tenant's agents, with the session if an id is given, or None if there is no such agent."""
+    agents = AgentRepository(database, tenant)
+    agent = await agents.get(agent_id)
+    if agent is None:
+        return None
+    session = await SessionRepository(database, tenant).get(session_id) if session_id else None
+    version = await agents.version(agent_id, session.version_id) if session else None
+    version = version or await agents.version(agent_id, agent.version_id)
+    run = await RunRepository(database, tenant).newest(session_id) if session else None
+    return TurnRows(agent, session, version, run)

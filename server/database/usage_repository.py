@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from sqlalchemy import Select, select
+from sqlalchemy import Select
 from sqlalchemy.exc import IntegrityError
 
 from ragflow_lg.base.errors import DatabaseError
@@ -14,7 +14,6 @@ from ragflow_lg.server.database.tables import Row, UsageRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -35,8 +34,10 @@ class DayUsage(Struct, frozen=True):
     cost: float = 0.0
 
 
-class UsageRepository(TenantRepository):
+class UsageRepository(TenantRepository[UsageRow]):
     """One tenant's usage. It is stored in the database, so it holds for all replicas and after restarts."""
+
+    table = UsageRow
 
     async def begin_turn(self, limits: Sequence[DailyLimit], now_ms: int, *rows: Row) -> DailyLimit | None:
         """Count a turn within all limits, and store its run and what else begins with it, in one transaction.
@@ -55,7 +56,7 @@ class UsageRepository(TenantRepository):
 
     async def _begin_turn(self, limits: Sequence[DailyLimit], now_ms: int, rows: Sequence[Row]) -> DailyLimit | None:
         async with self._database.writing() as db:
-            days = [await db.scalar(self._select(now_ms, each.page_key).with_for_update()) for each in limits]
+            days = [await db.scalar(self._of_day(now_ms, each.page_key).with_for_update()) for each in limits]
             for each, day in zip(limits, days, strict=True):
                 if day is not None and 0 < each.tokens <= day.tokens:
                     return each
@@ -63,28 +64,21 @@ class UsageRepository(TenantRepository):
                 if day is not None:
                     day.turns += 1
                 else:
-                    first = UsageRow(page_key=each.page_key, day=now_ms // DAY_MS, turns=1)
-                    first.tenant = self._tenant
-                    db.add(first)
+                    db.add(UsageRow(tenant=self._tenant, page_key=each.page_key, day=now_ms // DAY_MS, turns=1))
             db.add_all(rows)
             return None
 
     async def add_usage(self, tokens: int, cost: float, now_ms: int) -> None:
         """Add tokens and their cost to the current day of a tenant that has begun a turn in it."""
         async with self._database.writing() as db:
-            if (usage := await db.scalar(self._select(now_ms).with_for_update())) is not None:
+            if (usage := await db.scalar(self._of_day(now_ms).with_for_update())) is not None:
                 usage.tokens += tokens
                 usage.micro_cost += round(cost * 1e6)
 
     async def day(self, now_ms: int, page_key: str = "") -> DayUsage:
         """Return what has been used on the current day."""
-        row = await self._database.first(self._select(now_ms, page_key))
-        return DayUsage() if row is None else _to_day_usage(row)
+        row = await self._database.first(self._of_day(now_ms, page_key))
+        return DayUsage() if row is None else DayUsage(row.turns, row.tokens, row.micro_cost / 1e6)
 
-    def _select(self, now_ms: int, page_key: str = "") -> Select[UsageRow]:
-        of_day = (UsageRow.page_key == page_key, UsageRow.day == now_ms // DAY_MS)
-        return select(UsageRow).where(UsageRow.tenant == self._tenant, *of_day)
-
-
-def _to_day_usage(row: UsageRow) -> DayUsage:
-    return DayUsage(row.turns, row.tokens, row.micro_cost / 1e6)
+    def _of_day(self, now_ms: int, page_key: str = "") -> Select[UsageRow]:
+        return self._select(page_key=page_key, day=now_ms // DAY_MS)

@@ -260,7 +260,7 @@ class RunControl(AgentSessions):
             RequestError: If the session is busy.
         """
         await self.require_free(session.id)
-        await self._sessions.pin(session.id, version_id)
+        await self._sessions.set(session.id, version_id=version_id)
         audit("session.changed", agent=self._agent.id, session=session.id, version=version_id)
 
     async def prune_session(self, session: SessionRow, limits: PruneLimits, *, is_dry_run: bool) -> Pruned:
@@ -370,7 +370,7 @@ class RunControl(AgentSessions):
         copies = copy_messages(messages_before(messages, users, is_open=not answered_by), target)
         if answered_by and copies and copies[-1].role == "assistant":
             copies[-1].run_id = answered_by
-        await self._sessions.add(copy, copies)
+        await self._sessions.add(copy, *copies)
         return copy
 
 

@@ -139,7 +139,7 @@ class Turns:
         """Store a new session without a run; see `new_session`."""
         new = await self.new_session(agent, version, **fields)
         messages = new.messages or ()
-        await SessionRepository(self._app_state.database, agent.tenant).add(new.row, messages)
+        await SessionRepository(self._app_state.database, agent.tenant).add(new.row, *messages)
         return new.row, messages
 
     async def begin(
@@ -174,7 +174,7 @@ class Turns:
         run = runner.start(row.id, request, ignores_unknown=True)
         question = question_text(request)
         if newest is not None and newest.asked == question and await self.playing.is_lost(newest):
-            await RunRepository(self._app_state.database, agent.tenant).forget_question(newest.id)
+            await RunRepository(self._app_state.database, agent.tenant).set(newest.id, asked="")
         return await self.play(agent, session, run, question, policy, request_hash, page_key)
 
     async def find_repeated(self, tenant: str) -> Turn | None:
@@ -195,7 +195,7 @@ class Turns:
                 raise RequestError(message, 101, status=422, reason="idempotency-key-reused")
             is_lost, now_ms = await self.playing.is_lost(row), self._app_state.now_ms()
             if row.status == "refused" or (is_lost and now_ms - row.start_ms > LOST_MS):
-                await runs.free_request(row.id)  # nothing has run
+                await runs.set(row.id, request_key=None)  # nothing has run
                 return None
             if not is_lost:
                 with suppress(StreamUnknownError):

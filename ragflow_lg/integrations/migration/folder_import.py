@@ -78,11 +78,11 @@ async def store_agent(database: Database, moving: MovingAgent, now_ms: int) -> s
         row.description, row.avatar = str(document.get("description", "")), str(document.get("avatar", ""))
         row.title, row.title_key = title, title.casefold()[:TITLE_CHARS]
         try:
-            await agents.add(row, draft)
+            await agents.create(row, draft)
         except RequestError:  # RAGFlow's titles need not be unique
             row.title = f"{title[: TITLE_CHARS - 11]} ({id_[:8]})"
             row.title_key = row.title.casefold()[:TITLE_CHARS]
-            await agents.add(row, draft)
+            await agents.create(row, draft)
     elif known.version_id != draft.id:
         if known.version_id != draft_id(id_, moving.previous_hash):
             return "its draft was edited on this server, and is kept"
@@ -94,7 +94,7 @@ async def store_agent(database: Database, moving: MovingAgent, now_ms: int) -> s
         if len(version_id) <= ID_CHARS and await agents.version(id_, version_id) is None:
             time = update_ms or now_ms
             row = build_version(version_id, id_, version_title, _dump(dsl), time, is_released=True)
-            await agents.add_version(row)
+            await agents.add(row)
     return ""
 
 
@@ -135,7 +135,7 @@ async def store_session(database: Database, session: RemoteSession, version_id: 
         stored.reference = write_reference({"chunks": message.chunks, "doc_aggs": message.documents})
         stored.create_ms = int(message.created_at * 1000) or session.create_ms
         messages.append(stored)
-    await sessions.add(row, messages)
+    await sessions.add(row, *messages)
     return True
 
 

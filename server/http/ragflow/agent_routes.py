@@ -16,7 +16,8 @@ from ragflow_lg.models.prompt_texts import PROMPTS
 from ragflow_lg.server.agents.agent_versions import build_version, load_templates
 from ragflow_lg.server.agents.drafts import check_draft, check_release, shown_canvas
 from ragflow_lg.server.agents.file_store import file_store
-from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository, AgentTags
+from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
+from ragflow_lg.server.database.session_repository import SessionRepository
 from ragflow_lg.server.database.tables import TITLE_CHARS, AgentRow, VersionRow
 from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.shared.auth import ApiCaller, Authenticated, get_app_state
@@ -103,7 +104,7 @@ _MAX_CHARS = {"canvas_type": 64, "canvas_category": 32, "permission": 16}
 @router.get("/agents/tags")
 async def list_tags(request: Request, caller: Authenticated, canvas_category: str = "") -> list[dict[str, Any]]:
     """List all tags with their agent counts, most used first."""
-    counts = await AgentTags(get_app_state(request).database, caller.tenant).counts(to_text(canvas_category))
+    counts = await AgentRepository(get_app_state(request).database, caller.tenant).count_tags(to_text(canvas_category))
     items = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [{"tag": tag, "count": count} for tag, count in items]
 
@@ -115,7 +116,7 @@ async def set_tags(agent_id: str, body: TagsBody, request: Request, caller: Auth
         body.require("tags")
     await load_agent(request, caller, agent_id)
     tags = _read_tags(body.tags)
-    await AgentTags(get_app_state(request).database, caller.tenant).set(agent_id, ",".join(tags))
+    await AgentRepository(get_app_state(request).database, caller.tenant).set(agent_id, tags=",".join(tags))
     return True
 
 
@@ -225,7 +226,7 @@ async def store_agent(request: Request, caller: ApiCaller, body: AgentChange) ->
         setattr(agent, name, value)
     version = build_version(app_state.new_id(), agent.id, agent.title, dsl, now, is_released=is_released)
     agent.version_id = version.id
-    await AgentRepository(app_state.database, caller.tenant).add(agent, version)
+    await AgentRepository(app_state.database, caller.tenant).create(agent, version)
     audit("agent.created", agent=agent.id)
     return agent, version
 
@@ -285,7 +286,7 @@ async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -
     await load_agent(request, caller, agent_id, is_owned=True)
     agents = AgentRepository(app_state.database, caller.tenant)
     # The agent is deleted last, so that nothing is orphaned and the request can be repeated after an error.
-    for session_id in await agents.sessions(agent_id):
+    for session_id in await SessionRepository(app_state.database, caller.tenant).ids(agent_id):
         await cancel_and_delete(app_state.store, session_id)
     await file_store(app_state, caller.tenant).delete_of_agent(agent_id)
     await WebhookTests(app_state.database, caller.tenant, agent_id).delete_all()

@@ -17,9 +17,8 @@ from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.runs.begin_check import unknown_inputs
 from ragflow_lg.server.agents.agent_versions import DRAFT, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
-from ragflow_lg.server.database.session_repository import SessionRepository
+from ragflow_lg.server.database.session_repository import SessionRepository, TurnRows, read_turn_rows
 from ragflow_lg.server.database.tables import AgentRow, SessionRow
-from ragflow_lg.server.database.turn_rows import TurnRows, read_turn_rows
 from ragflow_lg.server.http.shared.auth import ApiCaller, get_app_state, get_turns
 from ragflow_lg.server.http.shared.ragflow_routes import Fields, Flag, Text
 from ragflow_lg.server.observability.logs import audit

@@ -179,7 +179,7 @@ class WebhookTestRecorder:
         self._last_us = max(self._last_us + 1, int(self._clock.now() * 1_000_000))
         text = encode_json({"ts": self._last_us / 1_000_000, **event}).decode()
         with _logging_failures():
-            await self._tests.add(self._test_id, [(self._last_us, text)])
+            await self._tests.add_events(self._test_id, [(self._last_us, text)])
 
 
 @contextmanager

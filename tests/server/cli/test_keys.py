@@ -97,7 +97,7 @@ def test_schedules_are_added_listed_and_deleted(tmp_path: Path) -> None:
 
     async def add_agent() -> None:
         async with open_database(url) as database:
-            await AgentRepository(database, "default").add(agent(), version())
+            await AgentRepository(database, "default").create(agent(), version())
 
     asyncio.run(add_agent())
     assert schedules("list").stderr.startswith("The tenant 'default' has no schedules;")

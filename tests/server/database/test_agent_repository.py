@@ -1,7 +1,7 @@
 import pytest
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.server.database.agent_repository import MAX_DRAFTS, AgentQuery, AgentRepository, AgentTags
+from ragflow_lg.server.database.agent_repository import MAX_DRAFTS, AgentQuery, AgentRepository
 from ragflow_lg.server.database.database import Database
 from ragflow_lg.server.database.session_repository import SessionRepository
 from tests.server.database.rows import agent, session, version
@@ -11,7 +11,7 @@ async def test_agents_are_filtered_and_ordered(database: Database) -> None:
     agents = AgentRepository(database, "t")
     for number, title in enumerate(["Beta", "alpha", "Gamma_1"]):
         id_ = f"a{number}"
-        await agents.add(
+        await agents.create(
             agent(id_, title, create_ms=number, canvas_type=title, tags=f"Tag{number}"), version(f"v{number}", id_)
         )
     cases = {
@@ -52,10 +52,10 @@ async def test_tenants_do_not_see_each_other(database: Database) -> None:
 
 async def test_titles_are_unique(database: Database) -> None:
     agents = AgentRepository(database, "t")
-    await agents.add(agent(), version())
+    await agents.create(agent(), version())
     with pytest.raises(RequestError, match="already exists"):
-        await agents.add(agent("a2", "HELPER"), version("v2", "a2"))
-    await agents.add(agent("a2", "Other"), version("v2", "a2"))
+        await agents.create(agent("a2", "HELPER"), version("v2", "a2"))
+    await agents.create(agent("a2", "Other"), version("v2", "a2"))
     with pytest.raises(RequestError, match="already exists"):
         await agents.change("a2", {"title": "helper", "title_key": "helper"}, None)
     await agents.change("a2", {"description": "same title"}, None)
@@ -63,11 +63,11 @@ async def test_titles_are_unique(database: Database) -> None:
 
 async def test_versions_that_nobody_needs_are_dropped(database: Database) -> None:
     agents = AgentRepository(database, "t")
-    await agents.add(agent(), version(is_released=True))
+    await agents.create(agent(), version(is_released=True))
     for number in range(2, MAX_DRAFTS + 5):
         await agents.change("a1", {}, version(f"v{number}", create_ms=number))
         if number == 2:
-            await SessionRepository(database, "t").add(session(version_id="v2"), [])
+            await SessionRepository(database, "t").add(session(version_id="v2"))
     stored = await agents.versions([f"v{number}" for number in range(1, MAX_DRAFTS + 5)])
     assert len(stored) == MAX_DRAFTS + 3  # the released one, the one of a session, and the current draft
     assert {"v1", "v2"} <= set(stored)
@@ -82,15 +82,15 @@ async def test_versions_that_nobody_needs_are_dropped(database: Database) -> Non
 async def test_a_version_is_deleted_unless_a_session_uses_it(database: Database) -> None:
     ours, theirs = AgentRepository(database, "us"), AgentRepository(database, "them")
     await ours.add(agent(), version())
-    await ours.add_version(version("v2", update_ms=5, is_released=True))
-    await SessionRepository(database, "us").add(session("s1", version_id="v2"), [])
+    await ours.add(version("v2", update_ms=5, is_released=True))
+    await SessionRepository(database, "us").add(session("s1", version_id="v2"))
     assert [row.id for row in await ours.all_versions("a1")] == ["v2", "v1"]
     assert await theirs.all_versions("a1") == []
     assert await ours.delete_version("a1", "v2") == 1
     assert await theirs.delete_version("a1", "v2") == 0
-    await SessionRepository(database, "them").pin("s1", "v9")
+    await SessionRepository(database, "them").set("s1", version_id="v9")
     assert await ours.delete_version("a1", "v2") == 1
-    await SessionRepository(database, "us").pin("s1", "v1")
+    await SessionRepository(database, "us").set("s1", version_id="v1")
     assert await ours.delete_version("a1", "v2") == 0
     assert [row.id for row in await ours.all_versions("a1")] == ["v1"]
 
@@ -99,7 +99,7 @@ async def test_a_title_taken_by_a_concurrent_writer_is_refused(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agents = AgentRepository(database, "t")
-    await agents.add(agent(), version())
+    await agents.create(agent(), version())
     await database.add(agent("a2", "Other", "v2", title_key="new", tenant="t"))  # after the check of another replica
 
     async def find_no_duplicate(*_: object) -> None:
@@ -111,11 +111,11 @@ async def test_a_title_taken_by_a_concurrent_writer_is_refused(
 
 
 async def test_tags_are_counted_for_their_tenant_only(database: Database) -> None:
-    await AgentRepository(database, "us").add(agent(), version())
-    await AgentRepository(database, "us").add(agent("a2", "B", "v2", canvas_category="other"), version("v2", "a2"))
-    ours, theirs = AgentTags(database, "us"), AgentTags(database, "them")
-    await ours.set("a1", "shop,mail")
-    await ours.set("a2", "shop")
-    await theirs.set("a1", "stolen")
-    counts = [await ours.counts(), await ours.counts("other"), await theirs.counts()]
+    await AgentRepository(database, "us").create(agent(), version())
+    await AgentRepository(database, "us").create(agent("a2", "B", "v2", canvas_category="other"), version("v2", "a2"))
+    ours, theirs = AgentRepository(database, "us"), AgentRepository(database, "them")
+    await ours.set("a1", tags="shop,mail")
+    await ours.set("a2", tags="shop")
+    await theirs.set("a1", tags="stolen")
+    counts = [await ours.count_tags(), await ours.count_tags("other"), await theirs.count_tags()]
     assert counts == [{"shop": 2, "mail": 1}, {"shop": 1}, {}]

@@ -29,8 +29,8 @@ async def end_run(database: Database, run_id: str = "r1", *, status: str = "wait
 
 
 async def create(database: Database, **values: Any) -> None:
-    await AgentRepository(database, "t").add(agent(**values), version())
-    await SessionRepository(database, "t").add(session(), [])
+    await AgentRepository(database, "t").create(agent(**values), version())
+    await SessionRepository(database, "t").add(session())
 
 
 async def test_only_one_of_many_claims_a_session_and_deletes_no_later_row(database_url: str) -> None:
@@ -66,7 +66,7 @@ async def test_deleted_sessions_and_agents_leave_nothing(database: Database, wha
 
 async def test_schedules_belong_to_a_tenant_and_an_agent(database: Database) -> None:
     ours, theirs = ScheduleRepository(database, "us"), ScheduleRepository(database, "them")
-    await AgentRepository(database, "us").add(agent(), version())
+    await AgentRepository(database, "us").create(agent(), version())
     for row in (schedule("s1"), schedule("s2", create_ms=2), schedule("s3", "a2", create_ms=3)):
         await ours.add(row)
     assert [row.id for row in await ours.list("", 1, 9)] == ["s1", "s2", "s3"]

@@ -72,6 +72,6 @@ def test_replicas_that_start_at_once_take_turns(database_url: str) -> None:
 
 
 async def test_names_are_case_sensitive(database: Database) -> None:
-    await AgentRepository(database, "acme").add(agent(), version())
+    await AgentRepository(database, "acme").create(agent(), version())
     assert await AgentRepository(database, "ACME").get("a1") is None
     assert await AgentRepository(database, "acm\u00e9").get("a1") is None

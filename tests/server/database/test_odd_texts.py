@@ -20,14 +20,14 @@ LINE = "a\ufffdb😀\ufffd"
 
 async def test_odd_texts_of_models_and_clients_are_stored(database: Database) -> None:
     agents, sessions = AgentRepository(database, "t"), SessionRepository(database, "t")
-    await agents.add(agent(title=ODD, title_key=ODD, description=ODD, tags=ODD), version(dsl='"\x00"', title=ODD))
-    await sessions.add(session(name=ODD, user_id=ODD), [message("s1", ODD)])
+    await agents.create(agent(title=ODD, title_key=ODD, description=ODD, tags=ODD), version(dsl='"\x00"', title=ODD))
+    await sessions.add(session(name=ODD, user_id=ODD), message("s1", ODD))
     runs = RunRepository(database, "t")
     await runs.add(RunRow(id="r1", agent_id="a1", version_id="v1", session_id="s1", start_ms=1))
     await write_turn(database, "t", ClosedRow("r1", "s1", "failed", ODD, Usage(), 1, 2, ODD, ODD, ODD))
     await FileRepository(database, "t").add(FileRow(id="f1", name=ODD, mime_type=ODD, create_ms=1))
     await WebhookTests(database, "t", "a1").begin("w1", 1)
-    await WebhookTests(database, "t", "a1").add("w1", [(2, ODD)])
+    await WebhookTests(database, "t", "a1").add_events("w1", [(2, ODD)])
     await KeyRepository(database).create("t", 1, name=ODD)
     messages = (await sessions.messages(["s1"]))["s1"]
     run, stored = await runs.get("r1"), await sessions.get("s1")
@@ -43,8 +43,8 @@ async def test_odd_texts_of_models_and_clients_are_stored(database: Database) ->
 
 async def test_lookups_by_odd_texts_find_nothing(database: Database) -> None:
     agents, sessions = AgentRepository(database, "t"), SessionRepository(database, "t")
-    await agents.add(agent(), version())
-    await sessions.add(session(), [message("s1", "hello")])
+    await agents.create(agent(), version())
+    await sessions.add(session(), message("s1", "hello"))
     for odd in ("a1\x00", "a1 \ud83d"):
         assert await agents.get(odd) is None
         assert await agents.version(odd, odd) is None

@@ -9,9 +9,9 @@ from tests.server.database.rows import message, session
 
 async def test_sessions_are_filtered_and_ordered(database: Database) -> None:
     sessions = SessionRepository(database, "t")
-    await sessions.add(session("s1", create_ms=1, user_id="ada"), [message("s1", "about 100% wool")])
-    await sessions.add(session("s2", create_ms=2, update_ms=0, exp_user_id="ben"), [])
-    await sessions.add(session("s3", "other"), [])
+    await sessions.add(session("s1", create_ms=1, user_id="ada"), message("s1", "about 100% wool"))
+    await sessions.add(session("s2", create_ms=2, update_ms=0, exp_user_id="ben"))
+    await sessions.add(session("s3", "other"))
     cases: list[tuple[SessionQuery, list[str]]] = [
         (SessionQuery(), ["s1", "s2"]),
         (SessionQuery(order="create", is_descending=True), ["s2", "s1"]),
@@ -32,7 +32,7 @@ async def test_sessions_are_filtered_and_ordered(database: Database) -> None:
 
 async def test_tenants_do_not_see_each_other(database: Database) -> None:
     ours, theirs = SessionRepository(database, "us"), SessionRepository(database, "them")
-    await ours.add(session(), [message("s1", "secret")])
+    await ours.add(session(), message("s1", "secret"))
     assert await theirs.get("s1") is None
     assert await theirs.find("a1", SessionQuery(keywords="secret")) == ([], 0)
     assert (await theirs.ids("a1"), await theirs.messages(["s1"])) == ([], {"s1": []})

@@ -23,7 +23,7 @@ async def fill(database: Database) -> None:
     sessions, runs = SessionRepository(database, "us"), RunRepository(database, "us")
     row = SessionRow(id="0" * 32, agent_id="a", version_id="v", create_ms=1, update_ms=1)
     first = MessageRow(session_id="0" * 32, number=0, role="assistant", content=f"{SECRET} 0", create_ms=1)
-    await sessions.add(row, [first])
+    await sessions.add(row, first)
     for id_ in ("r1", "r2"):
         await runs.add(RunRow(id=id_, agent_id="a", version_id="v", session_id="0" * 32, asked=SECRET, start_ms=2))
     turn = ClosedRow("r1", "0" * 32, "failed", SECRET, Usage(), 2, 3, f"!what! {SECRET}", f"{SECRET}\x00ü", SECRET)

@@ -5,9 +5,8 @@ from msgspec.structs import replace
 
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.database import Database, open_database
-from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
+from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository, TurnRows, read_turn_rows
 from ragflow_lg.server.database.tables import RunRow
-from ragflow_lg.server.database.turn_rows import TurnRows, read_turn_rows
 from ragflow_lg.server.database.turn_writer import ClosedRow, write_turn
 from ragflow_lg.services.chat import Usage
 from tests.server.database.rows import agent, message, session, version
@@ -24,7 +23,7 @@ def row(run_id: str = "r1", session_id: str = "s1") -> RunRow:
 
 async def test_a_question_is_among_the_messages_from_the_beginning_of_its_run(database: Database) -> None:
     sessions, runs = SessionRepository(database, "t"), RunRepository(database, "t")
-    await sessions.add(session(), [message("s1", "Welcome")])
+    await sessions.add(session(), message("s1", "Welcome"))
 
     async def contents() -> list[str]:
         return [m.content for m in (await sessions.messages(["s1", "s2"]))["s1"]]
@@ -43,7 +42,7 @@ async def test_a_question_is_among_the_messages_from_the_beginning_of_its_run(da
 
 async def test_refused_runs_deleted_sessions_and_other_tenants_get_no_messages(database: Database) -> None:
     sessions, runs = SessionRepository(database, "t"), RunRepository(database, "t")
-    await sessions.add(session(), [])
+    await sessions.add(session())
     await runs.add(row())
     await write_turn(database, "t", ended_turn(has_begun=False))
     await write_turn(database, "t", ended_turn(session_id="gone"))
@@ -56,7 +55,7 @@ async def test_refused_runs_deleted_sessions_and_other_tenants_get_no_messages(d
 
 async def test_turns_that_replicas_end_at_once_each_get_their_numbers(database_url: str) -> None:
     async with open_database(database_url) as one, open_database(database_url) as other:
-        await SessionRepository(one, "t").add(session(), [])
+        await SessionRepository(one, "t").add(session())
         for number in range(8):
             await RunRepository(one, "t").add(row(f"r{number}"))
         await asyncio.gather(
@@ -79,7 +78,7 @@ async def test_a_run_that_is_taken_over_is_stored_once_whoever_ends_it_last(data
         sessions, runs = SessionRepository(database, "t"), RunRepository(database, "t")
         orders = {"drained": [part, whole], "killed": [whole], "asleep": [whole, part], "both": [part, whole, part]}
         for name, turns in orders.items():
-            await sessions.add(session(id=name), [message(name, "Welcome")])
+            await sessions.add(session(id=name), message(name, "Welcome"))
             await runs.add(row(name, name))
             for turn in turns:
                 await write_turn(database, "t", replace(turn, run_id=name, session_id=name, continued_run=name))
@@ -105,10 +104,10 @@ def ids(rows: TurnRows | None) -> tuple[str | None, ...] | None:
 
 async def test_an_agent_is_read_with_what_a_turn_needs(database: Database) -> None:
     agents, sessions = AgentRepository(database, "us"), SessionRepository(database, "us")
-    await agents.add(agent(version="v2"), version("v2"))
-    await agents.add_version(version("v1"))
-    await sessions.add(session("s1", version_id="v1"), [])
-    await sessions.add(session("s2", version_id="deleted"), [])
+    await agents.create(agent(version="v2"), version("v2"))
+    await agents.add(version("v1"))
+    await sessions.add(session("s1", version_id="v1"))
+    await sessions.add(session("s2", version_id="deleted"))
     for number, id_ in enumerate(("r1", "r2")):
         row = RunRow(id=id_, agent_id="a1", version_id="v1", session_id="s1", start_ms=number)
         await RunRepository(database, "us").add(row)

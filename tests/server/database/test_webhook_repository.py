@@ -47,8 +47,8 @@ async def test_of_concurrent_calls_one_is_new(database: Database) -> None:
 async def test_tests_are_read_by_time_and_expire(database: Database) -> None:
     ours, theirs = WebhookTests(database, "us", "a1"), WebhookTests(database, "them", "a1")
     await ours.begin("t1", 100)
-    await ours.add("t1", [(101, "{}"), (102, "[]")])
-    await ours.add("t1", [(103, "3")])
+    await ours.add_events("t1", [(101, "{}"), (102, "[]")])
+    await ours.add_events("t1", [(103, "3")])
     await ours.begin("t2", 200)
     first, second = await ours.next(0), await ours.next(100)
     assert (first and first.id, second and second.id, await ours.next(200)) == ("t1", "t2", None)

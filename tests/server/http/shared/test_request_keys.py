@@ -114,7 +114,7 @@ async def open_request(
         runs = RunRepository(server.app_state.database, server.tenant)
         begun = await runs.newest(session)
         assert begun is not None
-        await runs.free_request(begun.id)
+        await runs.set(begun.id, request_key=None)
         first = RunRow(id=FIRST, agent_id=begun.agent_id, version_id="v", session_id=session, status=status)
         first.start_ms, first.request_key = server.app_state.now_ms() - age_ms, begun.request_key
         first.request_hash = begun.request_hash

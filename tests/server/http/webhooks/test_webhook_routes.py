@@ -324,7 +324,7 @@ async def test_the_owner_follows_a_test(server: AppServer) -> None:
     assert (await server.get(logs, params=query))["data"]["events"] == page["events"][3:]
     later_us = int(page["next_since_ts"] * 1_000_000) + 1
     tests = WebhookTests(server.app_state.database, server.tenant, agent_id)
-    await tests.add(first["webhook_id"], [(later_us, '{"content":"\\ud83d"}')])
+    await tests.add_events(first["webhook_id"], [(later_us, '{"content":"\\ud83d"}')])
     query["since_ts"] = page["next_since_ts"]
     assert (await server.get(logs, params=query))["data"]["events"] == [{"content": "\ud83d"}]
     refused = await server.client.post(f"/webhook_test/{agent_id}", json={})

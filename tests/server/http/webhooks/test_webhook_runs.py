@@ -150,7 +150,7 @@ async def test_database_errors_of_the_recorder_are_not_raised() -> None:
         async def begin(self, *_: object) -> None:
             raise DatabaseError("gone")
 
-        add = begin
+        add_events = begin
 
     recorder = WebhookTestRecorder(PARTS, cast("Any", Broken()), "t1")
     await recorder.begin()
