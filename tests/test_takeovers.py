@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import cache
@@ -13,11 +14,12 @@ from ragflow_lg.base.errors import ConflictError
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
+from ragflow_lg.runs.progress import Progress
 from ragflow_lg.runs.runner import Run, Runner
 from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd, WireNodeFinished, WorkflowFinished, name_visit
 from ragflow_lg.server.runs.continuation import Continuation
-from ragflow_lg.server.runs.replay_filter import ReplayFilter
+from ragflow_lg.server.streaming.event_codec import StreamEvent
 from ragflow_lg.services.tool_policies import ToolSettings
 from tests.fakes.agents import page
 from tests.fakes.canvas import CATALOG, canvas, node, text
@@ -145,10 +147,9 @@ async def test_clients_receive_the_same_after_a_takeover_anywhere(name: str, end
             if first.status not in ("drained", "cancelled"):
                 continue
             runner = _runner(name, store)
-            replay_filter = ReplayFilter(events, runner.plan)
             progress = await runner.progress(session)
             second = runner.take_over(session, first.envelope, progress)
-            continued = Continuation(second, replay_filter, progress)
+            continued = await _continue(second, progress, events)
             events += await _read_rest(second, continued)
             frames = _frames(events, has_details=not lost)
             assert order(frames) == order(expected), (count, [type(e).__name__ for e in whole[:count]][-3:])
@@ -207,7 +208,7 @@ async def test_clients_receive_what_a_model_answers_differently_after_each_takeo
                 runner = _runner(name, store, _differing(name, number))
                 progress = await runner.progress(session)
                 run = runner.take_over(session, first.envelope, progress)
-                continued = Continuation(run, ReplayFilter(events, runner.plan), progress)
+                continued = await _continue(run, progress, events)
                 events += await _read_rest(run, continued, count if number < count + 3 else -1)
             shown = _last_texts(events)
             assert continued is None or continued.answer == "".join(shown.values()), count
@@ -230,9 +231,18 @@ async def test_a_failed_turn_whose_last_events_are_lost_is_reported_as_failed() 
             events = whole[:count]
             progress = await runner.progress("s")
             second = runner.take_over("s", first.envelope, progress)
-            events += await _read_rest(second, Continuation(second, ReplayFilter(events, runner.plan), progress))
+            events += await _read_rest(second, await _continue(second, progress, events))
             assert _frames(events, has_details=False) == _frames(whole, has_details=False)
             assert (second.status, second.error) == ("failed", first.error)
+
+
+async def _continue(run: Run, progress: Progress, events: Sequence[StreamEvent]) -> Continuation:
+    async def read() -> Sequence[StreamEvent]:
+        return list(events)
+
+    continuation = Continuation(run, progress, read)
+    await continuation.open()
+    return continuation
 
 
 def _is_thought(frames: list[Any], kind: str, frame: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
@@ -71,11 +71,25 @@ class EndedRun:
 class Continuation:
     """The continuation of a run, for followers that already know its beginning."""
 
-    def __init__(self, run: Run, replay_filter: ReplayFilter, progress: Progress) -> None:
+    def __init__(
+        self,
+        run: Run,
+        progress: Progress,
+        read: Callable[[], Awaitable[Sequence[StreamEvent]]],
+        *,
+        is_restart: bool = False,
+    ) -> None:
+        """``read`` returns what followers have received; see `ReplayFilter` for ``is_restart``."""
         self._run = run
-        self._filter = replay_filter
         self._progress = progress
-        run.restored_events = replay_filter.missing_events(progress)
+        self._read = read
+        self._is_restart = is_restart
+        self._filter = ReplayFilter([], progress.plan, is_restart=is_restart)
+
+    async def open(self) -> None:
+        """Find out what followers have received. From now on, the process before cannot send anything."""
+        self._filter = ReplayFilter(await self._read(), self._progress.plan, is_restart=self._is_restart)
+        self._run.restored_events = self._filter.missing_events(self._progress)
 
     @property
     def has_begun(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -30,7 +31,6 @@ from ragflow_lg.server.database.session_repository import RunRepository, Session
 from ragflow_lg.server.database.tables import OPEN
 from ragflow_lg.server.runs.continuation import Continuation, EndedRun, play_new
 from ragflow_lg.server.runs.due_tasks import is_passing
-from ragflow_lg.server.runs.replay_filter import ReplayFilter
 from ragflow_lg.server.streaming.event_codec import RunEnd, encode_entry, store_error
 from ragflow_lg.server.streaming.journal import LEFT, QUEUED, RunHead
 from ragflow_lg.server.streaming.new_run import NewRun, decode_run
@@ -227,9 +227,8 @@ class RunPlayer:
                 run.record, parent_run=record.parent_run, tenant=record.tenant, started_ms=record.started_ms
             )
         if not is_new or record is not None:
-            events = await app_state.run_manager.events_so_far(run_id)
-            replay_filter = ReplayFilter(events, progress.plan, is_restart=head.player == LEFT)
-            replay = Continuation(run, replay_filter, progress)
+            read = partial(app_state.run_manager.events_so_far, run_id)
+            replay = Continuation(run, progress, read, is_restart=head.player == LEFT)
         await self._playing.start(run, new, previous=head.player, takeovers=takeovers, replay=replay)
         if not is_new:
             owner = parse_owner(head.process)

@@ -159,7 +159,8 @@ class RedisJournal:
         extent = await self._stored_extent(run_id)
         self._players[run_id], self._writing[run_id] = head.player, extent
         self._tail.leave(run_id)  # this process now writes the entries itself
-        self._feeds.setdefault(run_id, Feed(Window(self._recent, extent.last), self._quiet_s))
+        window = Window(self._recent, extent.last)  # readers take what is before from Redis: a tail may have missed it
+        self._feeds.setdefault(run_id, Feed(window, self._quiet_s)).window = window
         return True
 
     async def _stored_extent(self, run_id: str) -> Extent:

@@ -103,6 +103,10 @@ class Playable(Protocol):
 class Replay(Protocol):
     """Decides which events of a run that was taken over its followers have not received yet."""
 
+    async def open(self) -> None:
+        """Find out what followers have received. Called once, when nobody else can send them anything more."""
+        ...
+
     def feed(self, event: StreamEvent) -> Sequence[StreamEvent]:
         """Return the events to publish for an event of the run."""
         ...
@@ -253,6 +257,8 @@ class RunTask:
         run_id = self.head.run_id
         if not await self._journal.claim(self.head, self._spec.previous):
             raise StreamError(f"Another server has already taken over run {run_id}.")
+        if self._spec.replay is not None:
+            await self._spec.replay.open()
         if self._spec.previous == QUEUED:
             return  # it has written nothing
         # This uses the number that the other run manager would use next if it resumed.

@@ -12,13 +12,16 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 
 from ragflow_lg.base.errors import CompileError, StreamAbandonedError, StreamError
-from ragflow_lg.runs.wire.wire_events import Envelope, Message
+from ragflow_lg.runs.wire.wire_events import Envelope, Message, WorkflowStarted
+from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import RunRepository
 from ragflow_lg.server.database.tables import RunRow
 from ragflow_lg.server.runs import run_player, run_worker
+from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.runs.run_player import RunPlayer
 from ragflow_lg.server.runs.run_worker import QueueWorker
-from ragflow_lg.server.streaming.journal import QUEUED
+from ragflow_lg.server.streaming.event_codec import encode_entry
+from ragflow_lg.server.streaming.journal import QUEUED, RunHead
 from ragflow_lg.server.streaming.new_run import NewRun, Owner, decode_run, encode_run
 from ragflow_lg.server.streaming.run_queue import open_queue
 from ragflow_lg.services.chat import Usage
@@ -190,6 +193,25 @@ async def test_a_run_whose_stream_has_expired_goes_on_where_its_worker_stopped(t
         assert (line.data, await stored(server), len(server.model.requests)) == (None, ("succeeded", ""), 1)
 
 
+async def test_what_a_slow_process_sends_before_its_run_is_taken_over_is_not_sent_again(
+    queued: Queued, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Followers got it twice: what they had was read before the slow process could send no more."""
+    server, _, player = queued
+    await leave(server)
+    journal: Any = server.app_state.run_manager.journal
+    claim, entry = journal.claim, {"e": encode_entry(WorkflowStarted(None))}
+
+    async def claim_late(head: RunHead, previous: str) -> bool:
+        await journal._client.xadd(journal._stream_key(RUN), entry, id="1-0")
+        return await claim(head, previous)
+
+    monkeypatch.setattr(journal, "claim", claim_late)
+    assert await player.play(RUN)
+    events = [event.event async for _, event in server.turns.playing.follow(RUN)]
+    assert (events.count("workflow_started"), events[-1]) == (1, "workflow_finished")
+
+
 async def test_a_run_that_was_stopped_at_once_is_given_back(queued: Queued) -> None:
     server, line, player = queued
     playing = asyncio.create_task(player.play(RUN))
@@ -290,10 +312,17 @@ async def test_a_run_whose_end_is_stored_only_ends_for_its_followers(queued: Que
 
 
 async def test_a_run_that_is_cancelled_before_its_takeover_is_not_continued(queued: Queued) -> None:
+    """The cancel was accepted, but the takeover played the run to its end."""
     server, _, player = queued
-    envelope, store = await leave(server), server.app_state.store
-    await store.runs.put(RunRecord(RUN, envelope.session_id, envelope.session_id, "", ""))
-    await store.cancels.request(RUN)
+    envelope, app_state = await leave(server), server.app_state
+    await app_state.store.runs.put(RunRecord(RUN, envelope.session_id, envelope.session_id, "", ""))
+    row = await server.run_row(RUN)
+    agent = await AgentRepository(app_state.database, server.tenant).get(row.agent_id)
+    assert agent is not None
+    control = RunControl(app_state, server.turns, agent)
+    assert await control.state(row) == "running"
+    await control.cancel(row)
+    assert await stored(server) == ("running", "")
     assert await player.play(RUN)
     assert await stored(server) == ("cancelled", "")
 
