@@ -25,7 +25,7 @@ class Plan(NamedTuple):
 
 
 LIMITS = {
-    "ragflow_lg": Plan(16, 8, 57),
+    "ragflow_lg": Plan(15, 8, 52),
     "ragflow_lg.server": Plan(10, 6, 30),
     "ragflow_lg.checkpoints": Plan(12, 5, 34),
 }
