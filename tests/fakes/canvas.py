@@ -1,5 +1,6 @@
 """Small canvases for tests."""
 
+import re
 from typing import Any
 
 from ragflow_lg.base.diagnostics import Diagnostic
@@ -42,3 +43,10 @@ def plan_of(document: Any) -> Plan:
 def diagnostics_of(document: Any, code: str) -> list[Diagnostic]:
     """Return the diagnostics with a code."""
     return [d for d in check_canvas(document, CATALOG)[1] if d.code == code]
+
+
+def assert_findings(document: Any, code: str, *patterns: str) -> None:
+    """Check that the lines ``severity node pointer: message hint`` of the diagnostics with a code have the patterns."""
+    lines = [f"{d.severity} {d.node} {d.pointer}: {d.message} {d.hint}" for d in diagnostics_of(document, code)]
+    assert len(lines) == len(patterns), lines
+    assert [line for line, pattern in zip(lines, patterns, strict=True) if not re.search(pattern, line)] == []

@@ -1,5 +1,3 @@
-"""Sketches for tests of drawings."""
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""No text of a canvas becomes code."""
-
 import ast
 import keyword
 import tomllib

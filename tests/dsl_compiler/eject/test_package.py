@@ -1,4 +1,3 @@
-import ast
 import json
 from pathlib import Path
 from typing import Any
@@ -111,10 +110,3 @@ def test_prompts_stand_in_the_code_as_text() -> None:
     module = eject(document).files["shop/nodes/llm_a.py"]
     assert '"You are kind.\\n"\n' in module
     assert '"Answer {sys.query}."\n' in module
-
-
-def test_every_module_is_python() -> None:
-    for path in EXAMPLES:
-        for name, text_ in eject(path.read_bytes()).files.items():
-            if name.endswith(".py"):
-                ast.parse(text_)

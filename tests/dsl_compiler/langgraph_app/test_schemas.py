@@ -45,7 +45,3 @@ def test_every_kind_of_component_has_a_colour() -> None:
     colours = {spec.kind: colour_of(spec.kind) for spec in load_catalog()}
     assert len(colours) > 4
     assert all(re.fullmatch("#[0-9a-f]{6}", colour) for colour in colours.values())
-
-
-def test_an_unknown_kind_has_the_plain_colour() -> None:
-    assert colour_of("no such kind") not in {colour_of(kind) for kind in ("entry", "message", "model", "route")}

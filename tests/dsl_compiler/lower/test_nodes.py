@@ -18,21 +18,6 @@ async def test_a_graph_without_services_names_what_it_needs() -> None:
         await GRAPH.ainvoke({"query": "q"})
 
 
-async def test_events_go_to_the_stream_writer() -> None:
-    context = TurnContext(fake_services())
-    events = [e async for e in GRAPH.astream({"query": "q"}, context=context, stream_mode="custom")]
-    assert [type(e).__name__ for e in events] == [
-        "TurnStarted",
-        "NodeStarted",
-        "NodeFinished",
-        "NodeStarted",
-        "MessagePiece",
-        "MessagePiece",
-        "NodeFinished",
-        "TurnFinished",
-    ]
-
-
 async def test_unreadable_files_stop_the_turn_before_its_first_node() -> None:
     context = TurnContext(fake_services(files=InlineFiles()))
     state = await GRAPH.ainvoke({"query": "q", "files": [{"name": "a.pdf"}]}, context=context)

@@ -69,9 +69,7 @@ def _documents() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("forms", [("effects", "steps"), ("steps", "effects")])
-async def test_a_session_that_stops_anywhere_continues_in_the_other_form(
-    forms: tuple[Durability, Durability],
-) -> None:
+async def test_a_session_that_stops_anywhere_continues_in_the_other_form(forms: tuple[Durability, Durability]) -> None:
     for document in _documents():
         opener = store_opener("memory://")
         compiled = compile_canvas(document, CATALOG)

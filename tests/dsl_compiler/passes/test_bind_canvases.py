@@ -86,10 +86,7 @@ WEBHOOK = {"mode": "Webhook", "security": {"auth_type": "none", "allow_anonymous
     ("inner", "message"),
     [
         (canvas({"f": form("name")}), "'f' asks the user for input"),
-        (
-            canvas({"begin": node("Begin", WEBHOOK, ["m"]), "m": node("Message", {"content": "x"})}),
-            "webhook",
-        ),
+        (canvas({"begin": node("Begin", WEBHOOK, ["m"]), "m": node("Message", {"content": "x"})}), "webhook"),
         (
             canvas(
                 {

@@ -10,7 +10,6 @@ from ragflow_lg.base.ids import NodeId
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl.compatibility import OPTIONS, Compatibility
 from ragflow_lg.dsl_compiler import check_canvas
-from ragflow_lg.dsl_compiler.deployment import NoDeployment
 from tests.fakes.canvas import canvas, node
 from tests.fakes.policies import Canvases, entry
 from tests.harness.rows import each_row
@@ -73,10 +72,6 @@ def test_nothing_is_reported_once_ragflows_behaviour_applies(code: str) -> None:
     assert [d.code for d in differences(components, compatibility=others)] == [code]
 
 
-def test_every_code_has_a_canvas() -> None:
-    assert CANVASES.keys() == OPTIONS.keys()
-
-
 @each_row(
     "components",
     [
@@ -131,21 +126,6 @@ def test_an_unknown_behaviour_refuses_the_canvas(compat: Any, pointer: str, hint
     (diagnostic,) = differences({"m": message("Hi")}, compat)
     assert (diagnostic.code, diagnostic.severity, diagnostic.pointer) == ("compat-invalid", "error", pointer)
     assert re.match(hint, diagnostic.hint)
-
-
-class Unread(NoDeployment):
-    """A deployment whose settings must not be needed."""
-
-    @property
-    def compatibility(self) -> Compatibility:
-        raise AssertionError
-
-
-def test_a_canvas_that_is_not_affected_does_not_need_the_settings() -> None:
-    document = canvas({"g": llm(), "m": message("{g@content}")}, ["g"])
-    plan, _ = check_canvas(document, load_catalog(), Unread())
-    assert plan is not None
-    assert check_canvas({**document, "compat": "ragflow"}, load_catalog(), Unread())[0] is not None
 
 
 def test_only_chosen_behaviours_change_the_hash_of_a_canvas() -> None:

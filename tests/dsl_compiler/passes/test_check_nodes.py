@@ -49,16 +49,6 @@ def test_nothing_is_reported_if_servers_are_unknown_or_not_needed() -> None:
     assert problems({}, server_entry("s")) == []
 
 
-def test_servers_are_read_only_if_needed() -> None:
-    class NoServers(Canvases):
-        def __getattribute__(self, name: str) -> Any:
-            assert name != "servers"
-            return super().__getattribute__(name)
-
-    agent = node("Agent", {"llm_id": "m@T", "mcp": [server_entry("s")]})
-    assert check_canvas(canvas({"a": agent}), CATALOG, NoServers())[0] is not None
-
-
 def test_parallel_rounds_may_write_their_own_values() -> None:
     body = {"a": text(["w"]), "w": assign("a@result", "ii@item")}
     assert not diagnostics_of(canvas({**iteration(body, {}, max_concurrency=4), **out("x")}), "region-parallel")

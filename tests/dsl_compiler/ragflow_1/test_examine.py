@@ -16,10 +16,7 @@ ODD: list[dict[str, Any]] = [
     {"__graph_only__": True, "m": ["Message", {"content": ["{result}"]}, []]},
     {"v": ["VariableAssigner", {"variables": [{"operator": ["x"], "variable": {}}, None, 5]}, ["m"]], "m": MESSAGE},
     {"v": ["VariableAggregator", {"groups": [{"group_name": []}]}, ["m"]], "m": MESSAGE},
-    {
-        "Loop:A": ["Loop", {"loop_variables": [{"variable": []}], "loop_termination_condition": 5}, ["m"]],
-        "m": MESSAGE,
-    },
+    {"Loop:A": ["Loop", {"loop_variables": [{"variable": []}], "loop_termination_condition": 5}, ["m"]], "m": MESSAGE},
     {"w": ["Switch", {"conditions": [None, 5, {"items": "x"}], "end_cpn_ids": {}}, ["m"]], "m": MESSAGE},
     {"l": ["LLM", {"temperature": "1e999", "temperatureEnabled": True, "prompts": [5]}, ["m"]], "m": MESSAGE},
     {"i": ["Invoke", None, ["m"]], "m": ["Message", {"content": "\ud800 { sys.query }"}, []]},

@@ -58,16 +58,6 @@ async def converse(
     return shown, [request for _, request in model.requests]
 
 
-def test_there_is_a_canvas_of_every_shape() -> None:
-    names = {
-        component["obj"]["component_name"]
-        for file in FILES
-        for component in json.loads(file.read_bytes())["components"].values()
-    }
-    old = {"Answer", "Concentrator", "Generate", "KeywordExtract", "Relevant", "RewriteQuestion", "Template"}
-    assert names >= {*old, "Baidu", "Categorize", "Iteration", "Switch"}
-
-
 @each_row("path", FILES)
 def test_an_upgraded_canvas_has_no_findings_and_changes_no_more(path: Path) -> None:
     upgraded = upgrade_source(path.read_bytes(), CATALOG)

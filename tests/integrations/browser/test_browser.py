@@ -1,5 +1,3 @@
-"""Browser: a scripted model operates pages in a real Chromium."""
-
 import asyncio
 import json
 import re

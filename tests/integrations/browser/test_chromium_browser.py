@@ -1,5 +1,3 @@
-"""Actions on pages in a real Chromium."""
-
 import re
 
 import pytest

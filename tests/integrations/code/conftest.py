@@ -1,5 +1,3 @@
-"""Fixtures for the tests of sandboxes."""
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-"""Bubblewrap: what programs get and return, and how it fails."""
-
 import asyncio
 import os
 import sys

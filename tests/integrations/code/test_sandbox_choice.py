@@ -1,5 +1,3 @@
-"""Which sandbox is chosen, and how tenants share it."""
-
 import asyncio
 import sys
 
@@ -8,10 +6,8 @@ import pytest
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.integrations.code import sandbox_choice
 from ragflow_lg.integrations.code.code_settings import CodeSettings
-from ragflow_lg.integrations.code.open_sandbox import probe_sandbox
 from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult
 from ragflow_lg.integrations.code.sandbox_choice import ChosenSandbox, FoundSandbox, find_sandbox
-from ragflow_lg.server.settings import Settings
 from tests.fakes.counted_workers import CountedWorkers
 from tests.fakes.services import ScriptedHttp
 from tests.harness.rows import each_row
@@ -88,10 +84,3 @@ async def test_programs_wait_for_slots(monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = ChosenSandbox(CodeSettings(concurrency=3), ScriptedHttp())
     await asyncio.gather(*(sandbox.run(CodeRequest("python", "pass")) for _ in range(10)))
     assert (searches, slow.most) == (1, 3)
-
-
-async def test_without_a_sandbox_the_advice_says_what_to_install() -> None:
-    (found,) = await probe_sandbox(Settings.model_validate({"code": {"bubblewrap": "/nowhere"}}))
-    assert (found.is_well, found.what) == (True, "CodeExec refuses all programs")
-    assert "There are two ways: install bubblewrap" in found.advice
-    assert "doctor" not in found.advice

@@ -1,5 +1,3 @@
-"""An editor without a window: a client of the language server."""
-
 # pyright: reportUntypedFunctionDecorator=false, reportUnknownMemberType=false
 
 from __future__ import annotations

@@ -15,12 +15,7 @@ from ragflow_lg.dsl_compiler import inspect_canvas
 from ragflow_lg.integrations.language_server.canvas_text import BOM
 from ragflow_lg.integrations.language_server.hover import find_hover
 from ragflow_lg.integrations.language_server.name_completion import complete
-from ragflow_lg.integrations.language_server.navigation import (
-    find_definition,
-    find_renamable,
-    find_uses,
-    plan_rename,
-)
+from ragflow_lg.integrations.language_server.navigation import find_definition, find_renamable, find_uses, plan_rename
 from ragflow_lg.integrations.language_server.open_document import TextVersion, judge
 from ragflow_lg.integrations.language_server.outline import build_outline
 from tests.harness.damaged_canvases import damage, read_documents

@@ -1,5 +1,3 @@
-"""The language server as a process, with a client of the protocol."""
-
 import json
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path

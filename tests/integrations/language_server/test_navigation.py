@@ -6,12 +6,7 @@ from typing import Any, cast
 from ragflow_lg.dsl_compiler import check_canvas, convert_source
 from ragflow_lg.dsl_compiler.json_spans import apply_edits
 from ragflow_lg.integrations.language_server.canvas_text import CanvasText, Place
-from ragflow_lg.integrations.language_server.navigation import (
-    find_definition,
-    find_renamable,
-    find_uses,
-    plan_rename,
-)
+from ragflow_lg.integrations.language_server.navigation import find_definition, find_renamable, find_uses, plan_rename
 from tests.architecture.sources import ROOT
 from tests.harness.rows import each_row
 from tests.integrations.language_server.shop import CANVAS, CATALOG, FILE, TEXT, offset_of

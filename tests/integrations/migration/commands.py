@@ -1,5 +1,3 @@
-"""The commands against a server of the tests."""
-
 import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path

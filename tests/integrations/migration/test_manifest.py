@@ -6,10 +6,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.integrations.migration.folder import (
-    PulledFolder,
-    read_manifest,
-)
+from ragflow_lg.integrations.migration.folder import PulledFolder, read_manifest
 from tests.harness.rows import each_row
 
 HASH = "0" * 64

@@ -1,5 +1,3 @@
-"""A new database of each kind."""
-
 from collections.abc import Generator
 from pathlib import Path
 

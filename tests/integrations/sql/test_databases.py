@@ -1,5 +1,3 @@
-"""Queries on real databases: SQLite, PostgreSQL and MariaDB."""
-
 import asyncio
 import resource
 import time

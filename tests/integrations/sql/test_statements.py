@@ -1,5 +1,3 @@
-"""Splitting, binding and checking SQL, without a database."""
-
 from copy import copy
 from typing import Any
 
@@ -148,10 +146,7 @@ def test_a_reference_inside_a_text_is_bound_with_the_text() -> None:
 
 
 def test_a_list_after_in_becomes_several_values() -> None:
-    assert bound("SELECT 1 WHERE a IN (value_0_)", {"value_0_": [1, "b"]}) == (
-        "SELECT 1 WHERE a IN (%s, %s)",
-        [1, "b"],
-    )
+    assert bound("SELECT 1 WHERE a IN (value_0_)", {"value_0_": [1, "b"]}) == ("SELECT 1 WHERE a IN (%s, %s)", [1, "b"])
     assert bound("SELECT 1 WHERE a IN (value_0_)", {"value_0_": []}) == ("SELECT 1 WHERE a IN (%s)", [None])
     assert bound("SELECT value_0_", {"value_0_": [1, {"b": 2}]})[1] == ['[1, {"b": 2}]']
 

@@ -1,5 +1,3 @@
-"""Tests of a real ``langgraph dev`` through LangGraph's client."""
-
 import json
 import re
 from pathlib import Path

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.base.errors import InputRefusedError
-from ragflow_lg.integrations.studio.graph_factories import canvas_factory, open_sessions
+from ragflow_lg.integrations.studio.graph_factories import canvas_factory
 from tests.fakes.canvas import canvas, node
 from tests.harness.studio import ROOT
 
@@ -43,16 +43,3 @@ async def test_an_invalid_canvas_is_refused_with_its_error(tmp_path: Path) -> No
     file.write_text("{")
     with pytest.raises(InputRefusedError, match="json-invalid"):
         await canvas_factory(file)()
-
-
-async def test_the_settings_name_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ragflow_lg.integrations.studio import graph_factories as factories
-
-    monkeypatch.setenv("RAGFLOW_LG_CHECKPOINTS", f"sqlite:///{tmp_path / 'a.db'}")
-    factories._settings.cache_clear()  # pyright: ignore[reportPrivateUsage] - the settings change
-    try:
-        async with open_sessions() as saver:
-            assert await saver.aget_tuple({"configurable": {"thread_id": "t"}}) is None
-    finally:
-        factories._settings.cache_clear()  # pyright: ignore[reportPrivateUsage] - the settings change
-    assert (tmp_path / "a.db").is_file()

@@ -1,5 +1,3 @@
-"""The two servers that the same tests run on: the contract server and a real Elasticsearch."""
-
 import os
 from collections.abc import AsyncGenerator
 

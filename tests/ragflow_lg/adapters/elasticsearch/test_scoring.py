@@ -13,11 +13,7 @@ from ragflow_lg.adapters.elasticsearch.text_query import (
     extract_vocabulary_keywords,
     remove_question_words,
 )
-from ragflow_lg.adapters.elasticsearch.tokenizers import (
-    PortableTokenizer,
-    VocabularyTokenizer,
-    load_infinity_tokenizer,
-)
+from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, VocabularyTokenizer, load_infinity_tokenizer
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.values import JsonValue
 from tests.fakes import query_strings
@@ -48,8 +44,7 @@ def test_texts_are_split_into_tokens(text: str, expected: str) -> None:
 
 
 @each_row(
-    ("text", "expected"),
-    [("洗衣房在地下室", "洗衣房 在 地下室"), ("洗衣机 rooms", "洗衣 机 room"), ("新", "新")],
+    ("text", "expected"), [("洗衣房在地下室", "洗衣房 在 地下室"), ("洗衣机 rooms", "洗衣 机 room"), ("新", "新")]
 )
 def test_texts_are_split_into_words_of_a_vocabulary(text: str, expected: str) -> None:
     tokenizer = VocabularyTokenizer(["洗衣", "洗衣房", "地下室", "room", "在"])

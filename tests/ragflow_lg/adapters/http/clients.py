@@ -1,5 +1,3 @@
-"""Clients for tests, which are closed after each of them."""
-
 from typing import Any
 
 import pytest

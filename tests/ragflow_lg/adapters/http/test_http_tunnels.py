@@ -1,5 +1,3 @@
-"""Certificates and proxies."""
-
 import ssl
 from collections.abc import Sequence
 

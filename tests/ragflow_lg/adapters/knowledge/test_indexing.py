@@ -80,15 +80,6 @@ async def test_unreadable_files_and_duplicates_are_reported_and_the_others_added
     assert renamed.duplicates == {"same.txt": "c.txt"}
 
 
-async def test_documents_stored_before_a_failure_are_not_embedded_again(folder: Path) -> None:
-    with pytest.raises(ServiceError, match="gone"):
-        await add(folder, CountingEmbedder(fails_after=1), parallel=1)
-    assert list(read_stored(folder)) == ["a.md"]
-    embedder = CountingEmbedder()
-    assert (await add(folder, embedder)).added == ["b.txt"]
-    assert embedder.texts == ["two"]
-
-
 async def test_other_files_and_vectors_are_not_mixed_with_those_of_a_dataset(folder: Path, tmp_path: Path) -> None:
     class Other(CountingEmbedder):
         vector_model = "other"

@@ -116,10 +116,7 @@ def answer(status: int, **body: Any) -> Route:
     ("fault", "text"),
     [
         (answer(200, code=109, message="API key is invalid!"), r"\(109\): API key is invalid.*api_key"),
-        (
-            answer(200, code=102, message="k3y does not own it"),
-            r"/api/v1/\w+ \(102\): \*\*\* does not own it\.$",
-        ),
+        (answer(200, code=102, message="k3y does not own it"), r"/api/v1/\w+ \(102\): \*\*\* does not own it\.$"),
         (answer(403, code=403), r"\(403\): no reason given\. Check \[knowledge\] api_key"),
         (answer(502), r"RAGFlow \(\[knowledge\] url\) answered \S+ with status 502"),
         (Route("", body="<html>"), r"not as RAGFlow's API does\. Check the address"),

@@ -1,5 +1,3 @@
-"""Sessions with real servers over each transport."""
-
 import asyncio
 import json
 import logging

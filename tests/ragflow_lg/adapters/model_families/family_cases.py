@@ -1,5 +1,3 @@
-"""The families with stubs of their APIs."""
-
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple

@@ -1,5 +1,3 @@
-"""What only one family has: its credentials, addresses and options."""
-
 import asyncio
 import json
 import os

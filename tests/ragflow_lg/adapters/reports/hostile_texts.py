@@ -1,5 +1,3 @@
-"""Texts with everything that some target or Markdown treats as markup."""
-
 from hypothesis import strategies as st
 
 PIECES = [

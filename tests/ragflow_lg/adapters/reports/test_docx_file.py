@@ -1,5 +1,3 @@
-"""Word documents, read by python-docx."""
-
 import io
 import zipfile
 from typing import Any

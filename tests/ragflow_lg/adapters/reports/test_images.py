@@ -1,5 +1,3 @@
-"""Types of images, and what they must not be."""
-
 import base64
 import struct
 import zlib

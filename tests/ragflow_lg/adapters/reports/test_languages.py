@@ -1,5 +1,3 @@
-"""Languages and directions of texts."""
-
 from ragflow_lg.adapters.reports.languages import LANGUAGES, describe_missing, is_right_to_left, language_of
 from tests.harness.rows import each_row
 

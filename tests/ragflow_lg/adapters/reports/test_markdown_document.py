@@ -1,5 +1,3 @@
-"""Markdown as the targets show it: text and HTML pages."""
-
 import re
 from html.parser import HTMLParser
 from typing import Any

@@ -1,5 +1,3 @@
-"""PDF files: text, pages and fonts, read by pypdf."""
-
 import io
 import re
 from collections.abc import Iterator

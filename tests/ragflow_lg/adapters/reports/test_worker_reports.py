@@ -1,5 +1,3 @@
-"""The report writer with real worker processes."""
-
 import base64
 import io
 from collections.abc import AsyncGenerator

@@ -1,5 +1,3 @@
-"""Workbooks with the tables of a text, read by openpyxl."""
-
 import io
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Reports, written in this process."""
-
 import base64
 from typing import Any
 
