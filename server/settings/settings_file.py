@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, cast, get_args, get_origin
+from typing import Any, cast
 
 import pydantic
 import pydantic_settings
-from pydantic import BaseModel
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.local_paths import suggest_file
 from ragflow_lg.server.settings import dotenv_file
+from ragflow_lg.server.settings.model_files import describe_fault, read_file
 from ragflow_lg.server.settings.settings import PREFIX, Settings
 from ragflow_lg.server.settings.trusted_folders import require_trust
 
@@ -63,7 +62,7 @@ def load_settings(path: Path | None = None) -> Settings:
     file = _find(path)
     if variables := dotenv_file.find_file(file, _own_file()):
         dotenv_file.load_variables(variables)
-    values = _read(file) if file is not None else {}
+    values: dict[str, Any] = read_file(file) if file is not None else {}
     if file is not None:
         values = {**values, **_from_folder(values, file.parent)}
     problems = unknown_variables(Settings.model_fields)
@@ -72,9 +71,11 @@ def load_settings(path: Path | None = None) -> Settings:
         if not problems:
             return settings
     except pydantic.ValidationError as error:
-        problems += [
-            _problem(e["loc"], e["type"], e["msg"]) for e in error.errors(include_input=False, include_url=False)
-        ]
+        for fault in error.errors(include_input=False, include_url=False):
+            place = fault["loc"]
+            variable = variable_name(place)
+            name = ".".join(map(str, place)) + (f" ({variable})" if variable else "")
+            problems.append(f"  {name}: {describe_fault(fault, Settings, place)}")
     except pydantic_settings.SettingsError as error:
         problems.append(f"  environment: {_unreadable(error)}")
     source = f"of {file} or the environment" if file is not None else "of the environment"
@@ -131,47 +132,8 @@ def _home(path: Path) -> Path:
         return path
 
 
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{file} is not TOML: {error}.") from None
-    except RecursionError:
-        raise SettingsError(f"{file} cannot be read: it is nested too deeply.") from None
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"{file} is not TOML: it is not UTF-8 text (at byte {error.start}).") from None
-    except ValueError as error:
-        raise SettingsError(f"{file} cannot be read: {error}.") from None
-    except OSError as error:
-        raise SettingsError(f"{file} cannot be read: {error.strerror}.") from None
-
-
 def _unreadable(error: pydantic_settings.SettingsError) -> str:
     """Report which variable should contain a list or table as JSON, without showing its value."""
     field = _FIELD.search(str(error))
     variable = variable_name([field[1]]) if field else ""
     return f"{variable} is not valid JSON, which lists and tables require." if variable else f"{error}."
-
-
-def _problem(place: tuple[int | str, ...], kind: str, message: str) -> str:
-    variable = variable_name(place)
-    name = ".".join(str(part) for part in place) + (f" ({variable})" if variable else "")
-    if kind != "extra_forbidden":
-        text = message.removeprefix("Value error, ")  # Pydantic's prefix
-        return f"  {name}: {text.rstrip('.')}."
-    valid = list(_find_section(place[:-1]).model_fields)
-    near = get_close_matches(str(place[-1]), valid, n=1)
-    return f"  {name}: unknown setting. " + (f"Did you mean {near[0]!r}?" if near else f"Valid are {', '.join(valid)}.")
-
-
-def _find_section(place: Sequence[int | str]) -> type[BaseModel]:
-    """Return the section at a place, also if it is one of a table or list of sections."""
-    section: type[BaseModel] = Settings
-    names = iter(map(str, place))
-    for name in names:
-        annotation = section.model_fields[name].annotation
-        candidates: tuple[Any, ...] = get_args(annotation) or (annotation,)
-        section = next(each for each in candidates if isinstance(each, type) and issubclass(each, BaseModel))
-        if get_origin(annotation) in (dict, tuple):
-            next(names)
-    return section

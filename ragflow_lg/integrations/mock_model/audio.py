@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 import json
 import math
-import struct
 import wave
-from typing import TYPE_CHECKING, Any, cast
-
-from msgspec.structs import replace
+from array import array
+from typing import TYPE_CHECKING, Any
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.integrations.mock_model.mock_llm_wire import Answer, build_error
 
 if TYPE_CHECKING:
@@ -28,13 +27,14 @@ _HERTZ = 440.0
 def tone(text: str, speed: float = 1.0) -> bytes:
     """Return a WAV file that is longer for a longer text, at most two seconds."""
     seconds = min(MAX_SECONDS, 0.05 + 0.005 * len(text) / max(0.25, speed))
-    samples = [round(_VOLUME * math.sin(2 * math.pi * _HERTZ * n / RATE)) for n in range(round(seconds * RATE))]
+    wavelength = RATE / _HERTZ
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:
         writer.setnchannels(1)
         writer.setsampwidth(2)
         writer.setframerate(RATE)
-        writer.writeframes(struct.pack(f"<{len(samples)}h", *samples))
+        samples = (round(_VOLUME * math.sin(2 * math.pi * n / wavelength)) for n in range(round(seconds * RATE)))
+        writer.writeframes(array("h", samples))
     return file.getvalue()
 
 
@@ -44,17 +44,11 @@ def build_speech(reply: AudioReply, body: Any) -> Answer:
     Raises:
         ServiceError: If the request has no ``input``.
     """
-    fields: dict[str, Any] = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    fields = as_map(body)
     text, speed = fields.get("input"), fields.get("speed", 1.0)
     if not isinstance(text, str) or not text or not isinstance(speed, int | float):
         raise ServiceError("The request needs `input`, the text to speak; `speed` is a number.")
-    if reply.status >= 300:
-        return _delayed(build_error(reply.status, reply.error or "scripted error"), reply)
-    audio = tone(text, speed)
-    if reply.is_cut:
-        half = audio[: len(audio) // 2]
-        return _delayed(Answer(200, "audio/wav", (half,), length=len(audio), is_cut=True), reply)
-    return _delayed(Answer(200, "audio/wav", (audio,), length=len(audio)), reply)
+    return _build_answer(reply, "audio/wav", tone(text, speed))
 
 
 def build_transcript(reply: AudioReply, form: FormData) -> Answer:
@@ -66,11 +60,11 @@ def build_transcript(reply: AudioReply, form: FormData) -> Answer:
     name = getattr(form.get("file"), "filename", None)
     if not name:
         raise ServiceError("The request needs `file`, the audio file.")
+    return _build_answer(reply, "application/json", json.dumps({"text": reply.text.replace("${name}", name)}).encode())
+
+
+def _build_answer(reply: AudioReply, kind: str, body: bytes) -> Answer:
     if reply.status >= 300:
-        return _delayed(build_error(reply.status, reply.error or "scripted error"), reply)
-    body = json.dumps({"text": reply.text.replace("${name}", name)}).encode()
-    return _delayed(Answer(200, "application/json", (body,), length=len(body)), reply)
-
-
-def _delayed(answer: Answer, reply: AudioReply) -> Answer:
-    return replace(answer, delay_s=reply.delay_s)
+        return build_error(reply.status, reply.error or "scripted error", delay_s=reply.delay_s)
+    sent = body[: len(body) // 2] if reply.is_cut else body
+    return Answer(200, kind, (sent,), length=len(body), is_cut=reply.is_cut, delay_s=reply.delay_s)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -19,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.base.portability import on_signal
+from ragflow_lg.base.portability import on_stop_signals
 from ragflow_lg.dsl.redaction import Redactor
 from ragflow_lg.integrations.mock_model.audio import build_speech, build_transcript
 from ragflow_lg.integrations.mock_model.mock_llm_wire import Answer, build_answer, build_error
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from ragflow_lg.integrations.mock_model.rules import Rules
+    from ragflow_lg.integrations.mock_model.rules import AudioReply, Rules
 
 
 _MAX_CHARS = 200
@@ -59,59 +58,53 @@ class Exchange(Struct):
     problem: str = ""
     end: Literal["", "done", "cut", "left"] = ""
     """``cut`` by the rules, ``left`` by the client, or ``""`` while it runs."""
+    began_s: float = field(default_factory=time.monotonic)
 
 
 Listener: TypeAlias = Callable[[Exchange], None]
 """Called twice for each exchange: after the request has been read, and at the end."""
 
 
-@dataclass(slots=True)
 class _Mock:
-    rules: Rules
-    listen: Listener
-    script: Script = field(init=False)
-    count: int = 0
-    spoken: int = 0
-    transcribed: int = 0
+    """The routes."""
 
-    def __post_init__(self) -> None:
-        self.script = Script(self.rules)
+    def __init__(self, rules: Rules, listen: Listener) -> None:
+        self.rules = rules
+        self.listen = listen
+        self.script = Script(rules)
+        self.speech = _with_last_repeated(rules.audio.speech)
+        self.transcriptions = _with_last_repeated(rules.audio.transcriptions)
+        self.count = 0
 
     def begin(self, request: Request) -> Exchange:
         self.count += 1
         return Exchange(self.count, request.method, request.url.path, request.headers)
 
-    async def complete(self, request: Request) -> Response:
+    async def post(self, request: Request) -> Response:
         exchange = self.begin(request)
+        answers = {"completions": self.complete, "speech": self.speak, "transcriptions": self.transcribe}
         try:
-            exchange.body = await _read_json(request)
-            exchange.request = parse_request(exchange.body)
-            choice = self.script.choose(exchange.request)
+            return self.answer(exchange, await answers[exchange.path.rpartition("/")[2]](request, exchange))
         except ServiceError as error:
             return self.refuse(exchange, 400, str(error))
+
+    async def complete(self, request: Request, exchange: Exchange) -> Answer:
+        exchange.body = await _read_json(request)
+        exchange.request = parse_request(exchange.body)
+        choice = self.script.choose(exchange.request)
         exchange.rule, exchange.reply = choice.rule, choice.number
-        return self.answer(exchange, build_answer(choice.reply, exchange.request, exchange.number))
+        return build_answer(choice.reply, exchange.request, exchange.number)
 
-    async def speak(self, request: Request) -> Response:
-        exchange = self.begin(request)
-        self.spoken += 1
-        replies = self.rules.audio.speech
-        try:
-            exchange.body = await _read_json(request)
-            return self.answer(exchange, build_speech(replies[min(self.spoken, len(replies)) - 1], exchange.body))
-        except ServiceError as error:
-            return self.refuse(exchange, 400, str(error))
+    async def speak(self, request: Request, exchange: Exchange) -> Answer:
+        reply = next(self.speech)
+        exchange.body = await _read_json(request)
+        return build_speech(reply, exchange.body)
 
-    async def transcribe(self, request: Request) -> Response:
-        exchange = self.begin(request)
-        self.transcribed += 1
-        replies = self.rules.audio.transcriptions
-        try:
-            async with request.form(max_files=1, max_part_size=MAX_BODY_BYTES) as form:
-                exchange.body = {key: str(value) for key, value in form.items() if key != "file"}
-                return self.answer(exchange, build_transcript(replies[min(self.transcribed, len(replies)) - 1], form))
-        except ServiceError as error:
-            return self.refuse(exchange, 400, str(error))
+    async def transcribe(self, request: Request, exchange: Exchange) -> Answer:
+        reply = next(self.transcriptions)
+        async with request.form(max_files=1, max_part_size=MAX_BODY_BYTES) as form:
+            exchange.body = {key: str(value) for key, value in form.items() if key != "file"}
+            return build_transcript(reply, form)
 
     async def list_models(self, request: Request) -> Response:
         rows = [{"id": n, "object": "model", "created": 0, "owned_by": "mock"} for n in self.rules.model_names]
@@ -132,6 +125,10 @@ class _Mock:
         exchange.status = answer.status
         self.listen(exchange)
         return _PacedResponse(answer, exchange, self.listen)
+
+
+def _with_last_repeated(replies: list[AudioReply]) -> Iterator[AudioReply]:
+    return chain(replies, repeat(replies[-1]))
 
 
 async def _read_json(request: Request) -> Any:
@@ -196,18 +193,13 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-def _ignore(_: Exchange) -> None:
-    pass
-
-
-def mock_app(rules: Rules, listen: Listener = _ignore) -> Starlette:
+def mock_app(rules: Rules, listen: Listener = lambda exchange: None) -> Starlette:
     """Return the ASGI application."""
     mock = _Mock(rules, listen)
+    posts = ("/v1/chat/completions", "/v1/audio/speech", "/v1/audio/transcriptions")
     return Starlette(
         routes=[
-            Route("/v1/chat/completions", mock.complete, methods=["POST"]),
-            Route("/v1/audio/speech", mock.speak, methods=["POST"]),
-            Route("/v1/audio/transcriptions", mock.transcribe, methods=["POST"]),
+            *(Route(path, mock.post, methods=["POST"]) for path in posts),
             Route("/v1/models", mock.list_models, methods=["GET"]),
         ],
         exception_handlers={HTTPException: mock.refuse_path},
@@ -222,18 +214,14 @@ class RequestLog:
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
-        self._start_times: dict[int, float] = {}
         self._redactor = Redactor()
 
     def __call__(self, exchange: Exchange) -> None:
-        """Record the start of an exchange, or log its end."""
-        if not exchange.end:
-            self._start_times[exchange.number] = time.monotonic()
-            return
-        elapsed_s = time.monotonic() - self._start_times.pop(exchange.number, time.monotonic())
-        self._write(json.dumps(self._row(exchange, elapsed_s), ensure_ascii=False) + "\n")
+        """Log the end of an exchange."""
+        if exchange.end:
+            self._write(json.dumps(self._row(exchange), ensure_ascii=False) + "\n")
 
-    def _row(self, exchange: Exchange, elapsed_s: float) -> dict[str, Any]:
+    def _row(self, exchange: Exchange) -> dict[str, Any]:
         row: dict[str, Any] = {
             "request": exchange.number,
             "method": exchange.method,
@@ -253,14 +241,12 @@ class RequestLog:
         if exchange.problem:
             row["problem"] = self._redactor.text(exchange.problem)
         row |= {"status": exchange.status, "pieces": exchange.pieces, "end": exchange.end}
-        return {**row, "elapsed_ms": round(elapsed_s * 1000)}
+        return {**row, "elapsed_ms": round((time.monotonic() - exchange.began_s) * 1000)}
 
 
 async def serve(app: ASGIApp, listener: socket.socket, announce: Callable[[str], object]) -> None:
     """Serve until SIGINT or SIGTERM, then stop without completing responses. Call ``announce`` with the URL."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        on_signal(number, stop.set)
+    stop, _ = on_stop_signals()
     async with start_mock_server(app, listener) as url:
         announce(url)
         await stop.wait()
@@ -268,25 +254,17 @@ async def serve(app: ASGIApp, listener: socket.socket, announce: Callable[[str],
 
 @asynccontextmanager
 async def start_mock_server(app: ASGIApp, listener: socket.socket) -> AsyncGenerator[str]:
-    """Serve inside the context, and yield the URL that clients use as ``base_url``."""
-    server = _MockServer(app, http="h11")
+    """Serve inside the context, and yield the URL for ``base_url`` of clients; then end without waiting for them."""
+    server = QuietServer(app, http="h11")
     running = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield f"{get_url(listener)}/v1"
     finally:
         server.should_exit = server.force_exit = True
         await running
-        await server.abort_connections()
-
-
-class _MockServer(QuietServer):
-    """A server that stops without waiting for clients."""
-
-    async def abort_connections(self) -> None:
-        """Close all connections and cancel their tasks."""
-        for connection in list(self.server_state.connections):
+        for connection in list(server.server_state.connections):
             connection.transport.close()
-        tasks = list(self.server_state.tasks)
+        tasks = list(server.server_state.tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

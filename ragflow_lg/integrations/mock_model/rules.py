@@ -13,18 +13,15 @@ A file is TOML, or JSON if its suffix is ``.json``. Rules are tried in order::
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import pydantic
-from msgspec import Struct
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.base.local_paths import suggest_file
+from ragflow_lg.server.settings.model_files import describe_fault, read_file
 
 MAX_PATTERN_CHARS = 1000
 MAX_SEARCHED_CHARS = 200_000
@@ -32,40 +29,22 @@ MAX_SEARCHED_CHARS = 200_000
 LIMIT_S = 0.25
 
 
-class Pattern(Struct, frozen=True):
-    """A compiled regular expression with limited searches."""
-
-    text: str
-    compiled: Any
-
-    def matches(self, text: str) -> bool:
-        """Return whether the expression matches anywhere in a text.
-
-        Raises:
-            TimeoutError: If the search takes longer than `LIMIT_S`.
-        """
-        return self.compiled.search(text[:MAX_SEARCHED_CHARS], timeout=LIMIT_S) is not None
-
-
-def compile_pattern(text: str) -> Pattern:
-    """Compile a regular expression.
-
-    Raises:
-        ValueError: If it is invalid, too long or too deeply nested.
-    """
+def _compile(text: Any) -> Any:
+    """Return the compiled regular expression."""
     import regex
 
+    if not isinstance(text, str):
+        raise ValueError("should be a string")
     if len(text) > MAX_PATTERN_CHARS:
         raise ValueError(f"the regular expression is longer than {MAX_PATTERN_CHARS:,} characters")
     try:
-        return Pattern(text, regex.compile(text))
+        return regex.compile(text)
     except regex.error as error:
         raise ValueError(f"{text!r} is not a valid regular expression: {error}") from None
     except RecursionError:
         raise ValueError("the regular expression is nested too deeply") from None
 
 
-MAX_FILE_BYTES = 8 * 1024 * 1024
 MAX_DELAY_S = 3600.0
 
 _NO_BODY = (204, 205, 304)
@@ -76,18 +55,12 @@ class _RuleModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True)
 
 
-def _pattern(text: Any) -> Pattern:
-    if not isinstance(text, str):
-        raise ValueError("should be a string")
-    return compile_pattern(text)
-
-
 class TextTest(_RuleModel):
     """A test for text. Every condition that is set must be met."""
 
     is_: str | None = Field(default=None, alias="is")
     contains: str | None = None
-    regex: Annotated[Pattern | None, BeforeValidator(_pattern)] = None
+    regex: Annotated[Any, BeforeValidator(_compile)] = None
 
     @model_validator(mode="after")
     def _require_condition(self) -> TextTest:
@@ -99,26 +72,22 @@ class TextTest(_RuleModel):
         """Return whether a text passes the test.
 
         Raises:
-            TimeoutError: If the regular expression takes too long.
+            TimeoutError: If the regular expression takes longer than `LIMIT_S`.
         """
         if self.is_ is not None and text != self.is_:
             return False
         if self.contains is not None and self.contains not in text:
             return False
-        return self.regex is None or self.regex.matches(text)
+        return self.regex is None or bool(self.regex.search(text[:MAX_SEARCHED_CHARS], timeout=LIMIT_S))
 
 
-def _as_contains(value: Any) -> Any:
-    return {"contains": value} if isinstance(value, str) else value
+def _text_as(condition: str) -> BeforeValidator:
+    return BeforeValidator(lambda value: {condition: value} if isinstance(value, str) else value)
 
 
-def _as_is(value: Any) -> Any:
-    return {"is": value} if isinstance(value, str) else value
-
-
-Contained: TypeAlias = Annotated[TextTest, BeforeValidator(_as_contains)]
+Contained: TypeAlias = Annotated[TextTest, _text_as("contains")]
 """A substring, or a `TextTest`."""
-Equal: TypeAlias = Annotated[TextTest, BeforeValidator(_as_is)]
+Equal: TypeAlias = Annotated[TextTest, _text_as("is")]
 """The complete text, or a `TextTest`."""
 
 
@@ -261,7 +230,7 @@ class AudioReply(_RuleModel):
     status: Annotated[int, Field(ge=200, le=599)] = 200
     error: str = ""
     is_cut: bool = False
-    """Whether the connection is closed in the middle of the audio."""
+    """Whether the connection is closed in the middle of the answer."""
 
 
 class AudioRules(_RuleModel):
@@ -291,50 +260,18 @@ def load_rules(path: Path) -> Rules:
     Raises:
         SettingsError: If it cannot be read (naming the line), or is invalid (naming the rule, the field and a fix).
     """
-    value = _read(path)
+    is_json = path.suffix.lower() == ".json"
+    value = read_file(path, json.loads, "JSON") if is_json else read_file(path)
     try:
         return Rules.model_validate(value)
     except pydantic.ValidationError as error:
-        problems = error.errors(include_input=False, include_url=False, include_context=False)
-    lines = dict.fromkeys(_problem(p["loc"], p["type"], p["msg"], value) for p in problems[:20])
-    raise SettingsError("\n".join([f"The rules {str(path)!r} are invalid:", *lines]))
-
-
-def _read(path: Path) -> Any:
-    name = str(path)
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            raise SettingsError(f"The rules {name!r} are larger than {MAX_FILE_BYTES:,} bytes.")
-        text = data.decode("utf-8-sig")
-        return json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise SettingsError(f"The rules {name!r} cannot be read: {reason}.{suggest_file(path)}") from None
-    except RecursionError:
-        raise SettingsError(f"The rules {name!r} cannot be read: they are nested too deeply.") from None
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"The rules {name!r} are not UTF-8 text (at byte {error.start}).") from None
-    except ValueError as error:
-        kind = "JSON" if path.suffix.lower() == ".json" else "TOML"
-        raise SettingsError(f"The rules {name!r} are not {kind}: {error}.") from None
-
-
-def _problem(place: tuple[int | str, ...], kind: str, message: str, value: Any) -> str:
-    """Return the message for an invalid field, with the rule, the field and a fix."""
-    place = _strip_union_parts(place, value, is_missing=kind == "missing")
-    if kind == "extra_forbidden":
-        near = get_close_matches(str(place[-1]), _sibling_fields(place[:-1]), n=1)
-        message = "unknown field." + (f" Did you mean {near[0]!r}?" if near else "")
-        if not near:
-            message += f" Known fields: {', '.join(_sibling_fields(place[:-1]))}."
-    elif kind == "missing":
-        message = "missing; add it."
-    else:
-        message = message.removeprefix("Value error, ").rstrip(".") + "."
-    prefix = _format_place(place)
-    return f"  {prefix}: {message}" if prefix else f"  {message}"
+        faults = error.errors(include_input=False, include_url=False, include_context=False)[:20]
+    lines: list[str] = []
+    for fault in faults:
+        place = _strip_union_parts(fault["loc"], value, is_missing=fault["type"] == "missing")
+        name, text = _format_place(place), describe_fault(fault, Rules, place)
+        lines.append(f"  {name}: {text}" if name else f"  {text}")
+    raise SettingsError("\n".join([f"The rules in {path} are invalid:", *dict.fromkeys(lines)]))
 
 
 def _strip_union_parts(place: tuple[int | str, ...], value: Any, *, is_missing: bool) -> tuple[int | str, ...]:
@@ -361,21 +298,3 @@ def _format_place(place: tuple[int | str, ...]) -> str:
             del rest[:2]
     field = ".".join(str(part) for part in rest)
     return ": ".join(part for part in (", ".join(words), field) if part)
-
-
-def _sibling_fields(place: tuple[int | str, ...]) -> list[str]:
-    """Return the fields that an unknown field could have been meant to be."""
-    model: Any = Rules
-    for part in place:
-        if isinstance(part, str):
-            field = next((f for n, f in model.model_fields.items() if part in (n, f.alias)), None)
-            model = _model_in(field.annotation) if field is not None else None
-        if model is None:
-            return []
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _model_in(annotation: Any) -> Any:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)

@@ -25,14 +25,14 @@ def test_toml_and_json_are_equivalent(tmp_path: Path) -> None:
 @each_row(
     ("text", "problem"),
     [
-        ("rules = [\n}", "are not TOML: .*line 2, column"),
+        ("rules = [\n}", "is not TOML: .*line 2, column"),
         ("", "rules: missing; add it"),
         ("rules = []", "rules: List should have at least 1 item"),
         ("[[rules]]\nreplies = []", "rule 1: replies: List should have at least 1 item"),
         ("[[rules]]\nname = 'x'", "rule 1: replies: missing; add it"),
         ("[[rules]]\nreplies = [{}]\n[[rules]]\nreplies = [{}, { txt = '' }]", "rule 2, reply 2: txt: .*mean 'text'"),
-        ("[[rules]]\nwhen.use = 'x'\nreplies = [{}]", "rule 1: when.use: unknown field. Did you mean 'user'"),
-        ("[[rules]]\nwhen.zz = 'x'\nreplies = [{}]", "rule 1: when.zz: .*Known fields: model, system, user, last,"),
+        ("[[rules]]\nwhen.use = 'x'\nreplies = [{}]", "rule 1: when.use: unknown setting. Did you mean 'user'"),
+        ("[[rules]]\nwhen.zz = 'x'\nreplies = [{}]", "rule 1: when.zz: .*Valid are model, system, user, last,"),
         ("[[rules]]\nwhen.user.regex = '('\nreplies = [{}]", r"1: when.user.regex: '\(' is not a valid regular"),
         ("[[rules]]\nwhen.user = {}\nreplies = [{}]", "rule 1: when.user: should have at least one of is, contains"),
         ("[[rules]]\nwhen.call.form = 2\nreplies = [{}]", "rule 1: when.call.form: .*mean 'from'"),
@@ -62,7 +62,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         (tmp_path, "cannot be read"),
         (write_rules(tmp_path, "[" * 100_000, "deep.json"), "nested too deeply"),
         (write_rules(tmp_path, "[1, 2]", "list.json"), "should be a valid dictionary"),
-        (write_rules(tmp_path, "{", "broken.json"), "are not JSON: .*line 1 column 2"),
+        (write_rules(tmp_path, "{", "broken.json"), "is not JSON: .*line 1 column 2"),
         (tmp_path / "latin.toml", "not UTF-8"),
         (tmp_path / "huge.toml", "larger than"),
     ):
