@@ -2,7 +2,7 @@
 
 A program sees the folders of the system's programs and libraries, read-only, and one folder of its own, which is in
 memory. It has no network, no ``/proc``, no environment and no capabilities, and cannot gain any. Its limits are those
-of the kernel, and those that `sandbox_watch` measures. As root, the sandbox is started as the user ``nobody``, because
+of the kernel, and those that `find_excess` measures. As root, the sandbox is started as the user ``nobody``, because
 the limit on processes does not bind root.
 """
 
@@ -16,14 +16,16 @@ import platform
 import shutil
 import struct
 import sys
+import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec import to_builtins
 
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.process_memory import list_descendants, read_memory_bytes
 from ragflow_lg.integrations.code.code_settings import (
     DEFAULT_LIMITS,
     SYSTEM_INTERPRETERS,
@@ -35,7 +37,6 @@ from ragflow_lg.integrations.code.code_settings import (
 )
 from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult, Language
 from ragflow_lg.integrations.code.sandbox_process import Ending, SandboxCommand, execute, read_ending
-from ragflow_lg.integrations.code.sandbox_watch import find_excess
 from ragflow_lg.services.workers import NoWorkers, Workers
 
 NOBODY = "65534"
@@ -224,6 +225,31 @@ def _check_ending(ending: Ending, limits: CodeLimits) -> None:
         raise exceeded(limits, "memory_bytes")
 
 
+async def find_excess(pid: int, limits: CodeLimits, scratch: str) -> LimitName | None:
+    """Return the limit that the processes below ``pid`` exceed, if any. The kernel limits only each of them.
+
+    ``scratch`` is the folder inside the sandbox whose file system contains all files of the program.
+    """
+    pids = list(list_descendants(pid))
+    if sum(map(read_memory_bytes, pids)) > limits.memory_bytes:
+        return "memory_bytes"
+    if pids and _count_files(pids[-1], scratch, limits.scratch_bytes) > limits.files:
+        return "files"
+    return None
+
+
+def _count_files(pid: int, scratch: str, size: int) -> int:
+    """Return the number of files in the file system of a folder inside the sandbox; 0 if that is unknown.
+
+    While the sandbox is being set up, the same path leads to the host's folder. The file system has another size there.
+    """
+    with suppress(OSError):
+        usage = os.statvfs(f"/proc/{pid}/root{scratch}")
+        if 0 <= usage.f_blocks * usage.f_frsize - size < usage.f_frsize:
+            return usage.f_files - usage.f_ffree
+    return 0
+
+
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
@@ -232,42 +258,7 @@ _NEW_NAMESPACES = 0x7E020000
 """The flags of ``clone`` that create namespaces."""
 
 _AF_UNIX = 1
-
-
-class _Architecture(NamedTuple):
-    """A machine: its audit number, the calls treated in part, and the forbidden calls."""
-
-    audit: int
-    clone: int
-    socket: int
-    forbidden: tuple[int, ...]
-
-
-_NEWER = (*range(425, 434), 435, 438, 442, 447)
-"""Calls with the same number on all machines: io_uring, the mount interface, clone3, pidfd_getfd, memfd_secret."""
-
 _CLONE3 = 435
-_MACHINES = {
-    "x86_64": _Architecture(
-        0xC000003E,
-        56,
-        41,
-        # ptrace, process_vm_*, kcmp; mount, umount2, pivot_root, chroot; unshare, setns; keys
-        (*(101, 310, 311, 312, 165, 166, 155, 161, 272, 308, 248, 249, 250),
-        # bpf, perf_event_open, userfaultfd, kexec, modules, acct, swap, reboot, clock, quota, handles
-         *(321, 298, 323, 246, 320, 175, 313, 176, 163, 167, 168, 169, 164, 227, 179, 303, 304),
-        # syslog, personality, vhangup, iopl, ioperm, lookup_dcookie, fanotify_init, memfd_create, System V IPC, mq_open
-         *(103, 135, 153, 172, 173, 212, 300, 319, 29, 64, 68, 240)),
-    ),
-    "aarch64": _Architecture(
-        0xC00000B7,
-        220,
-        198,
-        (*(117, 270, 271, 272, 40, 39, 41, 51, 97, 268, 217, 218, 219),
-         *(280, 241, 282, 104, 294, 105, 273, 106, 89, 224, 225, 142, 170, 112, 60, 264, 265),
-         *(116, 92, 58, 18, 262, 279, 194, 190, 186, 180)),
-    ),
-}  # fmt: skip
 
 
 @cache
@@ -279,13 +270,14 @@ def syscall_filter(machine: str = "") -> bytes:
     A forbidden call fails with EPERM, clone3 with ENOSYS, after which the C library uses clone. Only local sockets can
     be created: not all families of sockets respect the network namespace.
     """
-    rules = _MACHINES.get(machine or platform.machine())
+    machines = tomllib.loads(_source("syscalls.toml"))
+    rules = machines.get(machine or platform.machine())
     if rules is None:
         return b""
     denied, missing = _fail(errno.EPERM), _fail(errno.ENOSYS)
     program = [
         _step(_LOAD, _ARCHITECTURE),
-        _step(_EQUAL, rules.audit, 1, 0),
+        _step(_EQUAL, rules["audit"], 1, 0),
         _step(_RETURN, _KILL),
         _step(_LOAD, _NUMBER),
         _step(_AT_LEAST, _X32_BIT, 0, 1),
@@ -293,15 +285,15 @@ def syscall_filter(machine: str = "") -> bytes:
         _step(_EQUAL, _CLONE3, 0, 1),
         missing,
     ]
-    for number in (*rules.forbidden, *_NEWER):
+    for number in (*rules["forbidden"], *machines["everywhere"]):
         program += [_step(_EQUAL, number, 0, 1), denied]
     program += [
-        _step(_EQUAL, rules.clone, 0, 4),
+        _step(_EQUAL, rules["clone"], 0, 4),
         _step(_LOAD, _FIRST_ARGUMENT),
         _step(_ANY_BIT, _NEW_NAMESPACES, 0, 1),
         denied,
         _step(_RETURN, _ALLOW),
-        _step(_EQUAL, rules.socket, 0, 3),
+        _step(_EQUAL, rules["socket"], 0, 3),
         _step(_LOAD, _FIRST_ARGUMENT),
         _step(_EQUAL, _AF_UNIX, 1, 0),
         denied,

@@ -7,7 +7,6 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.services.artifacts import Artifact
 
@@ -58,14 +57,3 @@ class CodeSandbox(Protocol):
             SettingsError: if there is no sandbox, or it lacks the language.
         """
         ...
-
-
-class NoSandbox:
-    """The `CodeSandbox` that refuses every program; ``reason`` says why, and what to do."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-    async def run(self, request: CodeRequest) -> CodeResult:
-        """Refuse the program."""
-        raise SettingsError(self.reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.integrations.code.bubblewrap import Bubblewrap, find_bubblewrap
 from ragflow_lg.integrations.code.code_settings import CodeSettings
 from ragflow_lg.integrations.code.http_sandbox import HttpSandbox
-from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult, CodeSandbox, NoSandbox
+from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult, CodeSandbox
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.workers import NoWorkers, Workers
 
@@ -32,13 +32,17 @@ _HINT = "`ragflow-lg doctor` shows which sandbox is used."
 
 
 class FoundSandbox(Struct, frozen=True):
-    """A sandbox that works, or one that refuses everything; and a description for the operator."""
+    """A sandbox that works, or None if every program is refused; and a description for the operator."""
 
-    sandbox: CodeSandbox
+    sandbox: CodeSandbox | None
     description: str
-    is_working: bool = True
     advice: str = ""
     """What to do if programs of one language are refused."""
+
+    @property
+    def is_working(self) -> bool:
+        """Whether there is a sandbox."""
+        return self.sandbox is not None
 
     async def check(self) -> None:
         """Check a service again, which may have stopped since.
@@ -57,17 +61,14 @@ async def find_sandbox(settings: CodeSettings, http: HttpClient, workers: Worker
     """
     provider = settings.provider
     if provider == "refuse":
-        return _refuse('CodeExec is switched off: provider is "refuse" in the section [code] of the settings.')
+        reason = 'CodeExec is switched off: provider is "refuse" in the section [code] of the settings.'
+        return FoundSandbox(None, reason)
     try:
         if provider == "http" or (provider == "auto" and settings.url):
             return _find_service(settings, http, workers)
         return await _find_bubblewrap(settings, workers)
     except RagflowLgError as error:
-        return _refuse(f"CodeExec has no sandbox. {str(error).rstrip('.')}. {_ADVICE}")
-
-
-def _refuse(reason: str) -> FoundSandbox:
-    return FoundSandbox(NoSandbox(f"{reason} {_HINT}"), reason, is_working=False)
+        return FoundSandbox(None, f"CodeExec has no sandbox. {str(error).rstrip('.')}. {_ADVICE}")
 
 
 def _find_service(settings: CodeSettings, http: HttpClient, workers: Workers) -> FoundSandbox:
@@ -96,9 +97,7 @@ class ChosenSandbox:
     """A `CodeSandbox` that finds the chosen one, and limits how many programs run at once."""
 
     def __init__(self, settings: CodeSettings, http: HttpClient, workers: Workers | None = None) -> None:
-        self._find: Callable[[], asyncio.Task[FoundSandbox]] = lambda: asyncio.create_task(
-            find_sandbox(settings, http, workers or NoWorkers()), name="find the sandbox"
-        )
+        self._find = partial(find_sandbox, settings, http, workers or NoWorkers())
         self._found: asyncio.Task[FoundSandbox] | None = None
         self._slots = Slots(settings.concurrency, settings.queue, "for a sandbox")
 
@@ -109,7 +108,7 @@ class ChosenSandbox:
     async def find(self) -> FoundSandbox:
         """Return the sandbox. The first call looks for it."""
         if self._found is None:
-            self._found = self._find()
+            self._found = asyncio.create_task(self._find(), name="find the sandbox")
             found = await asyncio.shield(self._found)
             logger.info("CodeExec: %s", f"{found.description}. {found.advice}".removesuffix(". "))
         return await asyncio.shield(self._found)
@@ -123,7 +122,7 @@ class ChosenSandbox:
     async def run(self, request: CodeRequest) -> CodeResult:
         """Run a program as soon as a slot is free."""
         found = await self.find()
-        if isinstance(found.sandbox, NoSandbox):
-            return await found.sandbox.run(request)
+        if found.sandbox is None:
+            raise SettingsError(f"{found.description} {_HINT}")
         async with self._slots.slot():
             return await found.sandbox.run(request)

@@ -55,19 +55,13 @@ def serve(
 
 
 async def _serve(settings: Settings, listener: socket.socket) -> None:
-    import asyncio
-    import signal
     from contextlib import aclosing
 
     from ragflow_lg.adapters.workers.worker_pool import WorkerPool
-    from ragflow_lg.base.portability import on_signal
     from ragflow_lg.integrations.code.open_sandbox import open_sandbox
     from ragflow_lg.integrations.code.sandbox_app import sandbox_app
-    from ragflow_lg.server.http.edge.uvicorn_server import start_server
-
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        on_signal(number, stop.set)
+    from ragflow_lg.server.http.edge import uvicorn_server
+    from ragflow_lg.server.settings.server_section import ServerSection
 
     async def drain() -> None:
         """Wait for nothing: the programs that are running end with the server."""
@@ -78,9 +72,11 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
         found = await chosen.find()
         if not found.is_working:
             raise SettingsError(found.description)
-        code = settings.section(CodeSection)
-        app = sandbox_app(chosen, key=code.api_key.read(), code_bytes=code.settings.limits.code_bytes)
-        async with start_server(app, listener, drain, 0.0) as url:
+
+        def announce(url: str) -> None:
             print_line(url)
             print_note(f"Programs run in {found.description}.")
-            await stop.wait()
+
+        code = settings.section(CodeSection)
+        app = sandbox_app(chosen, key=code.api_key.read(), code_bytes=code.settings.limits.code_bytes)
+        await uvicorn_server.serve(app, listener, announce, drain, ServerSection())

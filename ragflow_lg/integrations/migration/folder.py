@@ -27,6 +27,11 @@ VersionFile: TypeAlias = Annotated[str, Meta(pattern=r"^versions/[a-z0-9_-]{1,12
 SessionFile: TypeAlias = Annotated[str, Meta(pattern=r"^sessions/[a-z0-9_-]{1,120}/[A-Za-z0-9_-]{1,64}\.json\Z")]
 
 
+def name_of(file: str) -> str:
+    """Return the name of an agent's file, without folder and ending."""
+    return file.removeprefix("agents/").removesuffix(".json")
+
+
 class PulledVersion(Struct, frozen=True, forbid_unknown_fields=True):
     """A published version."""
 
@@ -60,6 +65,11 @@ class PulledAgent(Struct, forbid_unknown_fields=True):
         default_factory=dict[str, PulledSession]
     )
 
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return name_of(self.file)
+
 
 class PulledDataset(Struct, frozen=True, forbid_unknown_fields=True):
     """A dataset: a live link, or a copy."""
@@ -83,10 +93,6 @@ class Manifest(Struct, forbid_unknown_fields=True):
     datasets: Annotated[dict[RemoteId, PulledDataset], Meta(max_length=10_000)] = field(
         default_factory=dict[str, PulledDataset]
     )
-
-    def agent_names(self) -> set[str]:
-        """Return the names of the agents' files, without folder and ending."""
-        return {agent.file.removeprefix("agents/").removesuffix(".json") for agent in self.agents.values()}
 
 
 def read_manifest(content: bytes) -> Manifest:
@@ -117,12 +123,6 @@ class _Head(Struct):
     version: int
 
 
-def write_manifest(manifest: Manifest) -> bytes:
-    """Return the content of the file: JSON with sorted keys, so that two pulls can be compared line by line."""
-    text = msgspec.json.encode(manifest, order="deterministic")
-    return msgspec.json.format(text, indent=1) + b"\n"
-
-
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
@@ -142,8 +142,9 @@ class PulledFolder:
         return read_manifest(content) if content is not None else None
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Store the manifest; see `write`."""
-        self.write(FILE_NAME, write_manifest(manifest))
+        """Store the manifest with sorted keys, so that two pulls can be compared line by line; see `write`."""
+        text = msgspec.json.encode(manifest, order="deterministic")
+        self.write(FILE_NAME, msgspec.json.format(text, indent=1) + b"\n")
 
     def read(self, name: str, max_bytes: int = MAX_FILE_BYTES) -> bytes | None:
         """Return the content of a file, or None if there is none.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from msgspec import Struct, field
@@ -41,14 +40,8 @@ TENANT = "default"
 """The tenant of the first API key of a new server."""
 
 
-class MovingAgent(NamedTuple):
-    """An agent to store: its file as an object, and the published versions by id, each with its title and time."""
-
-    document: Mapping[str, Any]
-    hash: str
-    previous_hash: str
-    """The hash of the file at the pull before, or ``""``."""
-    versions: Sequence[tuple[str, str, int, Mapping[str, Any]]]
+ImportedVersion = tuple[str, str, int, Mapping[str, Any]]
+"""The id, title, time and canvas of a published version."""
 
 
 def draft_id(agent_id: str, hash_: str) -> str:
@@ -56,20 +49,23 @@ def draft_id(agent_id: str, hash_: str) -> str:
     return sha256(f"{agent_id}:{hash_}".encode()).hexdigest()[:ID_CHARS]
 
 
-async def store_agent(database: Database, moving: MovingAgent, now_ms: int) -> str:
+async def store_agent(
+    database: Database, agent: LocalAgent, versions: Sequence[ImportedVersion], previous_hash: str, now_ms: int
+) -> str:
     """Store an agent with its versions, or update it. Return why it was not, or ``""``.
 
-    An agent whose draft has been edited on this server is left alone.
+    An agent whose draft has been edited on this server is left alone. ``previous_hash`` is that of the file at the pull
+    before, or ``""``.
 
     Raises:
         DatabaseError: if the database fails.
     """
-    document, agents = moving.document, AgentRepository(database, TENANT)
+    document, agents = agent.document, AgentRepository(database, TENANT)
     id_ = str(document.get("id", ""))
     if len(id_) > ID_CHARS:
         return f"its id has more than {ID_CHARS} characters"
     title = str(document.get("title", ""))[:TITLE_CHARS]
-    draft = build_version(draft_id(id_, moving.hash), id_, title, _dump(document.get("dsl")), now_ms, is_released=False)
+    draft = build_version(draft_id(id_, agent.hash), id_, title, _dump(document.get("dsl")), now_ms, is_released=False)
     known = await agents.get(id_)
     if known is None:
         row = AgentRow(id=id_, create_ms=now_ms, update_ms=now_ms, version_id=draft.id)
@@ -84,13 +80,13 @@ async def store_agent(database: Database, moving: MovingAgent, now_ms: int) -> s
             row.title_key = row.title.casefold()[:TITLE_CHARS]
             await agents.create(row, draft)
     elif known.version_id != draft.id:
-        if known.version_id != draft_id(id_, moving.previous_hash):
+        if known.version_id != draft_id(id_, previous_hash):
             return "its draft was edited on this server, and is kept"
         if await agents.version(id_, draft.id) is None:
             await agents.change(id_, {"update_ms": now_ms}, draft)
         else:  # the file is as it was before another change
             await agents.change(id_, {"update_ms": now_ms, "version_id": draft.id}, None)
-    for version_id, version_title, update_ms, dsl in moving.versions:
+    for version_id, version_title, update_ms, dsl in versions:
         if len(version_id) <= ID_CHARS and await agents.version(id_, version_id) is None:
             time = update_ms or now_ms
             row = build_version(version_id, id_, version_title, _dump(dsl), time, is_released=True)
@@ -205,13 +201,13 @@ class FolderImport:
     async def _store_agent(
         self, database: Database, services: Services, pulled: PulledAgent, agent: LocalAgent
     ) -> None:
-        versions: list[tuple[str, str, int, Mapping[str, Any]]] = []
+        versions: list[ImportedVersion] = []
         for id_, version in pulled.versions.items():
             content = self._folder.read(version.file)
             if content is not None:
                 versions.append((id_, version.title, version.update_ms, orjson.loads(content)["dsl"]))
-        moving = MovingAgent(agent.document, agent.hash, pulled.moved_hash, versions)
-        if problem := await store_agent(database, moving, int(services.clock.now() * 1000)):
+        now_ms = int(services.clock.now() * 1000)
+        if problem := await store_agent(database, agent, versions, pulled.moved_hash, now_ms):
             self.report.problems.append(f"{pulled.title}: {problem}")
             return
         pulled.moved_hash = agent.hash
@@ -222,7 +218,7 @@ class FolderImport:
     ) -> None:
         for number, (id_, stored) in enumerate(pulled.sessions.items(), 1):
             content = self._folder.read(stored.file)
-            if content is None or hashlib.sha256(content).hexdigest() != stored.hash:
+            if content is None or sha256(content).hexdigest() != stored.hash:
                 self.report.problems.append(f"{stored.file} was changed or deleted here; pull again to use the session")
                 continue
             session = read_session_file(content, stored.file)

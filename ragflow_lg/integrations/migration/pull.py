@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -30,31 +29,26 @@ INTERVAL_S = 2.0
 """Time between two lines where they stay."""
 
 
-class ProgressLine:
-    """Shows the last line of some progress. Call it with each line, and `close` at the end."""
+@contextlib.contextmanager
+def show_progress() -> Generator[Callable[[str], None]]:
+    """Yield a function that shows a line of progress: in place on a terminal, otherwise one in a while."""
+    from rich.console import Console
+    from rich.text import Text
 
-    def __init__(self) -> None:
-        self._is_terminal = sys.stderr.isatty()
-        self._shown_at = -INTERVAL_S
-        self._is_open = False
+    console = Console(stderr=True, highlight=False)
+    shown_at = -INTERVAL_S
+    with console.status("") as status:
 
-    def __call__(self, line: str) -> None:
-        """Show a line."""
-        text = "".join(c if c.isprintable() else " " for c in line)[:110]
-        if self._is_terminal:
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
-            self._is_open = True
-        elif time.monotonic() - self._shown_at >= INTERVAL_S:
-            self._shown_at = time.monotonic()
-            sys.stderr.write(f"{text}\n")
+        def show(line: str) -> None:
+            nonlocal shown_at
+            text = Text("".join(c if c.isprintable() else " " for c in line)[:110])
+            if console.is_terminal:
+                status.update(text)
+            elif time.monotonic() - shown_at >= INTERVAL_S:
+                shown_at = time.monotonic()
+                console.print(text, soft_wrap=True)
 
-    def close(self) -> None:
-        """Remove the line from a terminal."""
-        if self._is_open:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-            self._is_open = False
+        yield show
 
 
 MAX_SHOWN = 20
@@ -114,8 +108,9 @@ def pull(
     options = _Options(sessions, copy_datasets, embedding, force, files_only)
     own_settings = settings.resolve() if settings else None
     pulled.path.mkdir(parents=True, exist_ok=True)
-    with contextlib.chdir(pulled.path):  # so that relative paths in the settings are those of `serve` there
-        work = _Pull(pulled, manifest, source, own_settings, options)
+    # The working folder is that of `serve` there, for relative paths in the settings.
+    with contextlib.chdir(pulled.path), show_progress() as progress:
+        work = _Pull(pulled, manifest, source, own_settings, options, progress)
         report, arrived = with_api(config, source, key, work.run)
     remember_source(pulled.path, source)
     problems = [*report.problems, *(arrived.problems if arrived else ())]
@@ -153,40 +148,47 @@ class _Pull:
     """One pull, from the list of agents to the list of what is to be set."""
 
     def __init__(
-        self, folder: PulledFolder, manifest: Manifest, source: Source, settings_file: Path | None, options: _Options
+        self,
+        folder: PulledFolder,
+        manifest: Manifest,
+        source: Source,
+        settings_file: Path | None,
+        options: _Options,
+        progress: Callable[[str], None],
     ) -> None:
         self._folder = folder
         self._manifest = manifest
         self._source = source
         self._settings_file = settings_file
         self._options = options
-        self._progress = ProgressLine()
+        self._progress = progress
 
     async def run(self, api: RagflowApi) -> tuple[PullReport, ImportReport | None]:
         """Pull and move in. The working folder is the folder."""
         from ragflow_lg.adapters.ragflow_api import remote_agents, remote_datasets
+        from ragflow_lg.integrations.migration.folder import PulledDataset
         from ragflow_lg.integrations.migration.puller import Puller
 
         folder, manifest, options = self._folder, self._manifest, self._options
-        try:
-            puller = Puller(api, folder, manifest, progress=self._progress, is_forced=options.is_forced)
-            report = await puller.pull(with_sessions=options.has_sessions)
-            servers = await remote_agents.list_mcp_servers(api)
-            if servers is None:
-                hint = "the server does not list its MCP servers for an API key; add them to the settings"
-                report.problems.append(hint)
-            datasets = await remote_datasets.list_datasets(api)
-            settings = self._write_settings(servers or (), is_linked=bool(datasets) and not options.copies)
-            self._list_datasets(datasets)
-            if options.copies:
-                await self._copy_datasets(api, datasets, settings, report)
-            folder.write_manifest(manifest)
-            arrived = None if options.files_only else await self._move_in(settings)
-            problems = [*report.kept, *report.problems, *(arrived.problems if arrived else ())]
-            _write_list(folder, manifest, settings, report, servers or (), problems)
-            return report, arrived
-        finally:
-            self._progress.close()
+        puller = Puller(api, folder, manifest, progress=self._progress, is_forced=options.is_forced)
+        report = await puller.pull(with_sessions=options.has_sessions)
+        servers = await remote_agents.list_mcp_servers(api)
+        if servers is None:
+            hint = "the server does not list its MCP servers for an API key; add them to the settings"
+            report.problems.append(hint)
+        datasets = await remote_datasets.list_datasets(api)
+        settings = self._write_settings(servers or (), is_linked=bool(datasets) and not options.copies)
+        for dataset in datasets:
+            known = manifest.datasets.get(dataset.id)
+            if known is None or not known.is_copied:
+                manifest.datasets[dataset.id] = PulledDataset(dataset.name, False, dataset.embedding_model)
+        if options.copies:
+            await self._copy_datasets(api, datasets, settings, report)
+        folder.write_manifest(manifest)
+        arrived = None if options.files_only else await self._move_in(settings)
+        problems = [*report.kept, *report.problems, *(arrived.problems if arrived else ())]
+        _write_list(folder, manifest, settings, report, servers or (), problems)
+        return report, arrived
 
     async def _move_in(self, settings: Settings) -> ImportReport:
         from ragflow_lg.integrations.migration.folder_import import FolderImport
@@ -212,14 +214,6 @@ class _Pull:
             self._folder.write(SETTINGS_FILE, text)
             trust("settings", self._folder.path)
         return load_settings(self._settings_file)
-
-    def _list_datasets(self, datasets: Sequence[RemoteDataset]) -> None:
-        from ragflow_lg.integrations.migration.folder import PulledDataset
-
-        for dataset in datasets:
-            known = self._manifest.datasets.get(dataset.id)
-            if known is None or not known.is_copied:
-                self._manifest.datasets[dataset.id] = PulledDataset(dataset.name, False, dataset.embedding_model)
 
     async def _copy_datasets(
         self, api: RagflowApi, datasets: Sequence[RemoteDataset], settings: Settings, report: PullReport

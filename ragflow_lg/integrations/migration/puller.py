@@ -15,7 +15,7 @@ from ragflow_lg.adapters.ragflow_api.api_client import as_map, is_id, read_text
 from ragflow_lg.base.errors import CompileError, ServiceError
 from ragflow_lg.dsl_compiler.canvas_format import format_canvas
 from ragflow_lg.integrations.migration.agent_files import build_agent_file, choose_name, hash_text
-from ragflow_lg.integrations.migration.folder import PulledAgent, PulledSession, PulledVersion
+from ragflow_lg.integrations.migration.folder import PulledAgent, PulledSession, PulledVersion, name_of
 from ragflow_lg.integrations.migration.thread_import import write_session
 
 if TYPE_CHECKING:
@@ -41,16 +41,6 @@ class LocalAgent(NamedTuple):
         """The agent's id on the server, or ``""``."""
         id_ = self.document.get("id")
         return id_ if isinstance(id_, str) and is_id(id_) else ""
-
-    @property
-    def title(self) -> str:
-        """The title, or else the name of the file."""
-        return read_text(self.document, "title", max_chars=255) or self.file
-
-    @property
-    def dsl(self) -> Mapping[str, Any]:
-        """The canvas."""
-        return as_map(self.document.get("dsl")) or self.document
 
 
 class PullReport(Struct):
@@ -88,19 +78,6 @@ def first_problem(error: CompileError) -> str:
     return lines[1 if len(lines) > 1 else 0].strip()
 
 
-def local_agents(folder: PulledFolder, problems: list[str]) -> list[LocalAgent]:
-    """Return the agents in the folder; files that cannot be read become ``problems``."""
-    found: list[LocalAgent] = []
-    for file in folder.agent_files():
-        try:
-            agent = read_local_agent(folder, file)
-        except CompileError as error:
-            problems.append(f"{file} is not a canvas: {first_problem(error)}")
-        else:
-            found += [agent] if agent else []
-    return found
-
-
 class Puller:
     """Pulls into a folder. With ``is_forced``, files that were changed here are replaced."""
 
@@ -118,9 +95,8 @@ class Puller:
         self._manifest = manifest
         self._progress = progress
         self._is_forced = is_forced
-        self._unsaved = 0
         self.report = PullReport()
-        self._here = {agent.id: agent for agent in local_agents(folder, self.report.problems) if agent.id}
+        self._here: dict[str, LocalAgent] = {}
 
     async def pull(self, *, with_sessions: bool) -> PullReport:
         """Pull all agents and, on request, their sessions. An agent that fails becomes a problem.
@@ -129,6 +105,7 @@ class Puller:
             ServiceError: if the server cannot be reached or has too many agents.
             SettingsError: if the folder cannot be written.
         """
+        self._read_folder()
         rows = await remote_agents.list_agents(self._api)
         self._folder.write_manifest(self._manifest)  # so that the folder is known, however early the pull is killed
         try:
@@ -144,9 +121,22 @@ class Puller:
                     if error.is_retryable:
                         raise
                     self.report.problems.append(f"{title}: {error}")
+                if number % SAVE_EVERY == 0:
+                    self._folder.write_manifest(self._manifest)
         finally:
             self._folder.write_manifest(self._manifest)
         return self.report
+
+    def _read_folder(self) -> None:
+        """Read the agents in the folder. Files that cannot be read become problems."""
+        for file in self._folder.agent_files():
+            try:
+                agent = read_local_agent(self._folder, file)
+            except CompileError as error:
+                self.report.problems.append(f"{file} is not a canvas: {first_problem(error)}")
+            else:
+                if agent is not None and agent.id:
+                    self._here[agent.id] = agent
 
     async def _pull_agent(self, agent: RemoteAgent) -> None:
         there = build_agent_file(agent)
@@ -168,13 +158,11 @@ class Puller:
             pulled.hash, pulled.update_ms = there.hash, agent.update_ms
         self._manifest.agents[agent.id] = pulled
         await self._pull_versions(agent, pulled)
-        self._save()
 
     async def _pull_versions(self, agent: RemoteAgent, pulled: PulledAgent) -> None:
-        name = pulled.file.removeprefix("agents/").removesuffix(".json")
         for version in await remote_agents.list_released(self._api, agent.id):
             content = build_agent_file(agent, dsl=version.dsl)
-            file = f"versions/{name}/{version.id}.json"
+            file = f"versions/{pulled.name}/{version.id}.json"
             if self._hash_of(file) != content.hash:
                 self._folder.write(file, content.text.encode())
             pulled.versions[version.id] = PulledVersion(file, version.title, content.hash, version.update_ms)
@@ -203,8 +191,7 @@ class Puller:
         if session is None:
             return
         content = write_session(session)
-        name = pulled.file.removeprefix("agents/").removesuffix(".json")
-        file = f"sessions/{name}/{id_}.json"
+        file = f"sessions/{pulled.name}/{id_}.json"
         self._folder.write(file, content)
         pulled.sessions[id_] = PulledSession(file, sha256(content).hexdigest(), update_ms)
         self.report.sessions += 1
@@ -221,12 +208,6 @@ class Puller:
         return agent.hash if agent else ""
 
     def _choose_file(self, agent: RemoteAgent) -> str:
-        taken = self._manifest.agent_names()
-        taken |= {file.removeprefix("agents/").removesuffix(".json").lower() for file in self._folder.agent_files()}
+        files = [*(pulled.file for pulled in self._manifest.agents.values()), *self._folder.agent_files()]
+        taken = {name_of(file).lower() for file in files}
         return f"agents/{choose_name(agent.title, agent.id, taken)}.json"
-
-    def _save(self) -> None:
-        self._unsaved += 1
-        if self._unsaved >= SAVE_EVERY:
-            self._unsaved = 0
-            self._folder.write_manifest(self._manifest)

@@ -7,8 +7,8 @@ import tempfile
 
 import pytest
 
+from ragflow_lg.integrations.code.bubblewrap import find_excess
 from ragflow_lg.integrations.code.code_settings import CodeLimits
-from ragflow_lg.integrations.code.sandbox_watch import find_excess
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")]
 
