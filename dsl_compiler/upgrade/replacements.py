@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ragflow_lg.base.lenient_values import as_list, as_map, as_text, as_texts
@@ -29,17 +31,10 @@ _INTERNAL = frozenset(["inputs", "output", "outputs", "query"])
 _STOPPING = frozenset(["ExeSQL", "Retrieval"])
 """Tools whose failure ended a turn of the old engine. After any other the turn went on."""
 
-KEYWORDS = """You extract search terms. Read the user's text and find its {count} most important keywords or phrases.
-Write them in the language of the text, separated by commas, and nothing else."""
+TEXTS: Mapping[str, Mapping[str, str]] = tomllib.loads((Path(__file__).parent / "texts.toml").read_text("utf-8"))
+"""The prompts of new nodes, and notes about replacements by the name of the old component."""
 
-REWRITE = """You complete questions. Read the conversation and the user's last message. If the message can only be
-understood with the conversation, rewrite it as one question that stands alone; otherwise repeat it unchanged.
-Replace words such as "yesterday" by dates; now is {{sys.date}}. Write only the question{language}."""
-
-TRANSLATE = "You translate. Translate the user's text{direction}. Write only the translation."
-
-RELEVANT = "The documents contain words or a meaning that help to answer the question."
-IRRELEVANT = "The documents have nothing to do with the question, or there are none."
+_PROMPTS = TEXTS["prompts"]
 
 
 @dataclass(frozen=True)
@@ -93,13 +88,13 @@ def _generate(node: OldNode, context: Context) -> list[EditorNode]:
 
 def _keywords(node: OldNode, context: Context) -> list[EditorNode]:
     count = node.params.get("top_n")
-    prompt = KEYWORDS.format(count=count if isinstance(count, int) else 1)
+    prompt = _PROMPTS["keywords"].format(count=count if isinstance(count, int) else 1)
     return [_model(node, prompt, context.inputs.input_text(node), window=1, cites=False)]
 
 
 def _rewrite(node: OldNode, context: Context) -> list[EditorNode]:
     language = as_text(node.params.get("language"))
-    prompt = REWRITE.format(language=f", in the language {language!r}" if language else "")
+    prompt = _PROMPTS["rewrite"].format(language=f", in the language {language!r}" if language else "")
     model = _model(node, prompt, QUESTION, cites=False)
     assignment = {"variable": "sys.query", "operator": "overwrite", "parameter": f"{node.id}@content"}
     title = f"{node.title or node.id}: use it"
@@ -109,7 +104,15 @@ def _rewrite(node: OldNode, context: Context) -> list[EditorNode]:
 def _translate(node: OldNode, context: Context) -> list[EditorNode]:
     pair = [as_text(node.params.get(key)) for key in ("source_lang", "target_lang")]
     direction = f" from {pair[0]!r} to {pair[1]!r}" if all(pair) else ""
-    return [_model(node, TRANSLATE.format(direction=direction), context.inputs.input_text(node), window=1, cites=False)]
+    return [
+        _model(
+            node,
+            _PROMPTS["translate"].format(direction=direction),
+            context.inputs.input_text(node),
+            window=1,
+            cites=False,
+        )
+    ]
 
 
 def _model(
@@ -140,9 +143,8 @@ def _sampling(node: OldNode) -> dict[str, Any]:
 def _relevant(node: OldNode, context: Context) -> list[EditorNode]:
     script = f"Question: {QUESTION}\nDocuments:\n{context.inputs.input_text(node)}"
     text = _text_node(f"{node.id}Text", script, f"{node.title or node.id}: text")
-    descriptions = {"yes": RELEVANT, "no": IRRELEVANT}
     categories = {
-        route: {"description": descriptions[route], "examples": [], "to": list(context.canvas.follow((target,)))}
+        route: {"description": TEXTS["relevant"][route], "examples": [], "to": list(context.canvas.follow((target,)))}
         for route, target in node.routes.items()
     }
     return [text, _categorize_node(node, categories, f"{node.id}Text@result")]

@@ -20,7 +20,7 @@ from ragflow_lg.dsl_compiler.upgrade.old_canvas import (
     dissolve_concentrators,
     read_old_canvas,
 )
-from ragflow_lg.dsl_compiler.upgrade.replacements import REMOVED_TOOLS, Context, replace_node
+from ragflow_lg.dsl_compiler.upgrade.replacements import REMOVED_TOOLS, TEXTS, Context, replace_node
 from ragflow_lg.dsl_compiler.upgrade.turns import VARIABLE, OldConversation, check_results
 
 _RUN_STATE = ("history", "memory", "messages", "path", "retrieval")
@@ -191,9 +191,11 @@ def _report(canvas: OldCanvas, new: NewCanvas, turns: OldConversation, cycles: t
     for node in canvas.nodes.values():
         if node.name == "Answer":
             yield _describe_answer(node, turns)
-        elif not node.is_copy and (new.nodes[node.id].name != node.name or node.name in _NOTES):
-            note, is_difference = _NOTES.get(node.name, ("", False))
-            yield Change(node.id, node.name, new.nodes[node.id].name, note, is_difference)
+        elif not node.is_copy:
+            name, became = node.name, new.nodes[node.id].name
+            note = {**TEXTS["notes"], **TEXTS["differences"]}.get(name, "")
+            if note or became != name:
+                yield Change(node.id, name, became, note, is_difference=name in TEXTS["differences"])
     for cycle in cycles:
         name = canvas.nodes[cycle[0]].name if cycle[0] in canvas.nodes else "Concentrator"
         note = f"Its cycle with {', '.join(cycle[1:]) or 'itself'} is written out."
@@ -210,19 +212,3 @@ def _describe_answer(node: OldNode, turns: OldConversation) -> Change:
     if not turns.canvas.targets(node.id):
         note += " Nothing followed it, so the old engine ended the conversation; now the next turn starts again."
     return Change(node.id, "Answer", "Message", note, is_difference=not turns.canvas.targets(node.id))
-
-
-_SEARCH = ("No version of RAGFlow has this search any more; DuckDuckGo stands there. Choose another one.", True)
-
-_NOTES: dict[str, tuple[str, bool]] = {
-    "Baidu": _SEARCH,
-    "Bing": _SEARCH,
-    "BaiduFanyi": ("The service is gone; a model translates. Choose its model.", True),
-    "ExeSQL": ("It no longer asks a model to repair a statement that fails.", True),
-    "Generate": ("Its prompt became the system prompt; the user's question follows it.", False),
-    "Iteration": ("A StringTransform before it splits the text into items, and another one joins the results.", False),
-    "KeywordExtract": ("Its built-in prompt stands in the canvas now.", False),
-    "Relevant": ("Its categories are yes and no; its prompt is a different one.", False),
-    "RewriteQuestion": ("Its question replaces sys.query, as it replaced the question in the history.", False),
-    "Template": ("Its text is a StringTransform.", False),
-}

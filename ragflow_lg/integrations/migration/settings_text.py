@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -14,39 +15,14 @@ if TYPE_CHECKING:
 SETTINGS_FILE = "ragflow-lg.toml"
 LIST_FILE = "TO_SET.md"
 
-_MAX_SHOWN = 50
-
 
 def write_settings(url: str, key_env: str, mcp_servers: Sequence[RemoteMcpServer], *, is_linked: bool) -> str:
     """Return the settings: the datasets on the server if they are linked, and the MCP servers."""
-    lines = [f"# Written by `ragflow-lg pull` from {_comment(url)}. It is yours: later pulls leave it as it is.", ""]
-    if is_linked:
-        lines += [
-            "# The datasets stay on RAGFlow's server and are searched there.",
-            "[knowledge]",
-            f"url = {_quote(f'ragflow+{url}')}",
-            f"api_key = {{ env = {_quote(key_env)} }}",
-            "",
-        ]
-    for server in mcp_servers:
-        lines += [*_mcp_section(server), ""]
-    return "\n".join(lines).rstrip("\n") + "\n"
+    return _fill("settings.jinja", url=url, key_env=key_env, mcp_servers=mcp_servers, is_linked=is_linked)
 
 
-def _mcp_section(server: RemoteMcpServer) -> Iterator[str]:
-    yield f"# MCP server {_comment(server.name)}: {len(server.tools)} tools"
-    if server.kind not in ("sse", "streamable-http") or urlsplit(server.url).scheme not in ("http", "https"):
-        yield f"# It is left out: it is a {_comment(server.kind) or 'server'} without a web address."
-        return
-    yield f"[mcp.{_quote(server.id)}]"
-    yield f"url = {_quote(_without_query(server.url))}"
-    yield f"type = {_quote(server.kind)}"
-    variables = mcp_variables(server)
-    if variables:
-        pairs = ", ".join(f"{_quote(name)} = {_quote(f'${{{_word(name)}}}')}" for name in variables)
-        yield f"headers = {{ {pairs} }}"
-        sources = (f"{_quote(_word(name))} = {{ env = {_quote(variable)} }}" for name, variable in variables.items())
-        yield f"variables = {{ {', '.join(sources)} }}"
+def _has_address(server: RemoteMcpServer) -> bool:
+    return server.kind in ("sse", "streamable-http") and urlsplit(server.url).scheme in ("http", "https")
 
 
 def mcp_variables(server: RemoteMcpServer) -> Mapping[str, str]:
@@ -72,28 +48,25 @@ def write_list(
         missing: Settings that the canvases need and do not have, as TOML; may be empty.
         problems: What else needs attention.
     """
-    lines = ["# What to set", "", "Keys and passwords are not copied from RAGFlow.", ""]
     variables = {variable: server.name for server in mcp_servers for variable in mcp_variables(server).values()}
-    if variables:
-        lines += ["## Environment variables of MCP servers", ""]
-        lines += [f"- `{variable}`: {_comment(name)}" for variable, name in variables.items()] + [""]
-    if any(blanked.values()):
-        lines += [
-            "## Keys that canvases contained",
-            "",
-            "Set them in the settings, as in `[tools.tavily] api_key`.",
-            "",
-        ]
-        for title, places in blanked.items():
-            lines += [f"- {_comment(title)}: {_comment(', '.join(places[:_MAX_SHOWN]))}"] if places else []
-        lines += [""]
-    if missing:
-        lines += ["## Settings that the canvases need", "", "```toml", missing.strip("\n"), "```", ""]
-    if problems:
-        lines += ["## Problems", ""] + [f"- {_comment(problem)}" for problem in problems] + [""]
-    if not (variables or any(blanked.values()) or missing or problems):
-        lines.append("Nothing is missing.")
-    return "\n".join(lines).rstrip("\n") + "\n"
+    blanked = {title: places for title, places in blanked.items() if places}
+    return _fill("to_set.jinja", variables=variables, blanked=blanked, missing=missing, problems=problems)
+
+
+def _fill(template: str, **values: object) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, trim_blocks=True, autoescape=False
+    )
+    environment.filters |= {"line": _line, "quote": _quote}
+    functions = {
+        "has_address": _has_address,
+        "mcp_variables": mcp_variables,
+        "without_query": _without_query,
+        "word": _word,
+    }
+    return environment.get_template(template).render(**values, **functions).rstrip("\n") + "\n"
 
 
 def _without_query(url: str) -> str:
@@ -106,7 +79,7 @@ def _quote(text: str) -> str:
     return json.dumps("".join(c if c.isprintable() else " " for c in text), ensure_ascii=False)
 
 
-def _comment(text: str) -> str:
+def _line(text: str) -> str:
     """Return a text of the server's for one line of a comment or of a page."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line.replace("`", "'").replace("<", "‹")[:1_000]
