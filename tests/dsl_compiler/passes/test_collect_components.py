@@ -19,6 +19,8 @@ def test_downstream_may_have_several_shapes(downstream: Any) -> None:
 NESTED = {"r0": node("Loop"), **{f"r{i}": node("Loop", parent_id=f"r{i - 1}") for i in range(1, 200)}}
 LEGACY = [{"id": "begin", "data": {"label": "Begin"}}, {"id": "g", "data": {"label": "Generate"}}]
 FILE = {"id": "File", "type": "beginNode", "data": {"label": "File"}}
+MALFORMED: list[Any] = [None, 1, "x", [], {"obj": {}}, {"obj": {"component_name": 3}}, {"...": "..."}]
+EMPTY: list[Any] = [{}, {"components": {}}, {"graph": {"nodes": []}}]
 LIST = {"obj": {"component_name": "Message", "params": [1]}}
 
 
@@ -31,15 +33,12 @@ LIST = {"obj": {"component_name": "Message", "params": [1]}}
         (to_b(["b", {}]), "document-shape", ["^warning .*/1: .*is an object, not an id"]),
         (to_b(3), "document-shape", ["^error .*/downstream: .*is a number, not a list of ids"]),
         (to_b(True), "document-shape", ["^error .*/downstream: .*is true or false, not a list of ids"]),
-        *(({"components": wrong}, "document-shape", ["^error .* /components: "]) for wrong in ([], "x", 1)),
-        *(
-            (canvas({"a": text(), "bad": bad}), "document-shape", ["^error .* /components/bad: "])
-            for bad in (None, 1, "x", [], {"obj": {}}, {"obj": {"component_name": 3}}, {"...": "..."})
-        ),
+        *(({"components": wrong}, "document-shape", ["^error .* /components: "]) for wrong in (False, "x", 1)),
+        *((canvas({"a": text(), "bad": bad}), "document-shape", ["^error .* /components/bad: "]) for bad in MALFORMED),
         (canvas({"bad": LIST}), "document-shape", [" /components/bad/obj/params: "]),
         *((canvas({"a": text(), id_: text()}), "id-invalid", ["^error"]) for id_ in ("", "__operations__")),
         (canvas({"x" * 2000: text(), "a": text()}, ["a"]), "id-invalid", ["^error .* /components: .{,250}$"]),
-        *((empty, "document-empty", ["^error"]) for empty in ({}, {"components": {}}, {"graph": {"nodes": []}})),
+        *((empty, "document-empty", ["^error"]) for empty in EMPTY),
         (canvas(NESTED), "document-too-large", ["deep"]),
         (canvas({f"n{i}": text() for i in range(MAX_COMPONENTS + 1)}), "document-too-large", ["10,000"]),
         *(

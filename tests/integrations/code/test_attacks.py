@@ -19,9 +19,6 @@ pytestmark = pytest.mark.slow
 SECRET = "a-secret-of-the-host"
 
 
-# Limits
-
-
 def test_a_fork_bomb_ends(run: Run) -> None:
     code = "import os\ndef main():\n    while True:\n        os.fork()"
     with pytest.raises(ServiceError) as caught:
@@ -98,9 +95,6 @@ def test_only_the_scratch_folder_is_writable(run: Run) -> None:
     assert probe(run, "open('x', 'w').write('1')", "open('/tmp/x', 'w').write('1')") == ["1", "1"]
 
 
-# What a program can read
-
-
 def test_files_of_the_host_are_not_there(run: Run, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(SECRET)
     paths = ["/etc/passwd", "/etc/shadow", "/root", "/home", str(tmp_path / "secret"), str(Path.home()), __file__]
@@ -120,9 +114,6 @@ def test_runs_do_not_see_each_other(run: Run) -> None:
     assert run("def main():\n    open('/tmp/left', 'w').write('x')\n    return 1").value == 1
     assert probe(run, "os.listdir('/tmp')", "os.listdir('.')") == ["['run']", "['artifacts']"]
     assert probe(run, "os.getpid() < 50", "os.getuid()") == ["True", "65534"]
-
-
-# The network
 
 
 def test_there_is_no_network(run: Run) -> None:
@@ -151,9 +142,6 @@ def test_javascript_has_no_network(run: Run) -> None:
     assert run(code, "javascript").value in ("EPERM", "EACCES")
 
 
-# Artifacts and reports
-
-
 def test_devices_cannot_be_created(run: Run) -> None:
     results = probe(run, "os.mknod('artifacts/a.png', 0o20644, os.makedev(1, 3))")
     assert results == ["PermissionError"]
@@ -163,9 +151,6 @@ def test_a_forged_marker_remains_text(run: Run) -> None:
     forged = "__RAGFLOW_RESULT__:eyJwcmVzZW50Ijp0cnVlLCJ2YWx1ZSI6NjY2fQ=="
     result = run(f"def main():\n    print({forged!r})\n    return 1")
     assert (result.value, result.stdout) == (1, forged + "\n")
-
-
-# Processes and privileges
 
 
 def test_signals_reach_only_the_program(run: Run) -> None:
@@ -231,9 +216,6 @@ def test_nothing_survives_a_program(run: Run) -> None:
     begun = time.monotonic()
     assert run(code).value == 1
     assert time.monotonic() - begun < 30, "the child must not keep the run open"
-
-
-# Results
 
 
 def test_a_value_without_json_form(run: Run) -> None:

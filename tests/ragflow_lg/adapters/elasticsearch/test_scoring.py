@@ -23,8 +23,6 @@ from tests.harness.rows import each_row
 PORTABLE = TermWeights(PortableTokenizer())
 RECORDED = TermWeights(RecordedTokenizer())
 
-# Tokens
-
 
 @each_row(
     ("text", "expected"),
@@ -94,9 +92,6 @@ def test_only_the_module_of_infinitys_tokenizer_is_loaded(tmp_path: Path, monkey
     assert tokenizer.to_simplified("檢Ａ") == "检A"
 
 
-# Weights
-
-
 def test_weights_equal_those_of_ragflow() -> None:
     for terms, expected in (
         ("elasticsearch hybrid search", [0.3667, 0.3167, 0.3167]),
@@ -136,9 +131,6 @@ def test_names_and_synonyms_are_read(tmp_path: Path) -> None:
     (tmp_path / "ner.json").write_text('{"acme": "corp", "odd": 1}')
     (tmp_path / "synonym.json").write_text('{"Bike": ["bicycle", 2], "car": "auto", "odd": 1}')
     assert read_dictionaries(tmp_path) == Dictionaries({"acme": "corp"}, {"bike": ["bicycle"], "car": ["auto"]})
-
-
-# Queries
 
 
 @each_row(
@@ -229,9 +221,6 @@ def test_any_question_has_a_bounded_query() -> None:
 )
 def test_question_words_are_removed(text: str, expected: str) -> None:
     assert remove_question_words(text) == expected
-
-
-# Scores
 
 
 def test_term_scores_count_terms_and_pairs_of_terms() -> None:

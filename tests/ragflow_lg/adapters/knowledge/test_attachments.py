@@ -1,6 +1,5 @@
 import base64
 import time
-import zlib
 
 import pytest
 
@@ -10,6 +9,7 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.images import GIF, JPEG, PNG, WEBP
 from tests.harness.rows import each_row
+from tests.ragflow_lg.adapters.knowledge.test_file_text import pdf
 
 
 @each_row(
@@ -61,27 +61,9 @@ async def test_a_document_that_takes_too_long_is_stopped_and_others_are_read(mon
     begin = time.monotonic()
     monkeypatch.setattr(document_text, "seconds", 1.0)
     with pytest.raises(ServiceError, match=r"'slow\.pdf' cannot be read: Reading the file did not finish within 1 s"):
-        await file_text(pool, "slow.pdf", "application/pdf", pdf_with_operators(200_000))
+        await file_text(pool, "slow.pdf", "application/pdf", pdf(b"(Hello) Tj T* " * 200_000))
 
     assert time.monotonic() - begin < 10
     monkeypatch.undo()
-    assert "Hello" in await file_text(pool, "fast.pdf", "application/pdf", pdf_with_operators(1))
+    assert "Hello" in await file_text(pool, "fast.pdf", "application/pdf", pdf())
     await pool.aclose()
-
-
-def pdf_with_operators(count: int) -> bytes:
-    """Return a PDF with one page that shows a text many times. Compressed, 200,000 times need 11 KB."""
-    stream = zlib.compress(b"BT /F1 12 Tf 50 50 Td " + b"(Hello) Tj T* " * count + b"ET", 9)
-    objects = [
-        b"<</Type/Catalog/Pages 2 0 R>>",
-        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
-        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
-        b"<</Length %d/Filter/FlateDecode>>stream\n%s\nendstream" % (len(stream), stream),
-        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
-    ]
-    content, places = b"%PDF-1.4\n", list[int]()
-    for number, text in enumerate(objects, 1):
-        places.append(len(content))
-        content += b"%d 0 obj%s endobj\n" % (number, text)
-    table = b"xref\n0 6\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % place for place in places)
-    return content + table + b"trailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % len(content)

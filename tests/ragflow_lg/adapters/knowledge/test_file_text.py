@@ -2,6 +2,7 @@ import importlib
 import io
 import time
 import zipfile
+import zlib
 from typing import Any
 
 import pytest
@@ -14,21 +15,24 @@ from ragflow_lg.base.spreadsheets import reading
 from ragflow_lg.base.tokens import estimate_tokens
 from tests.harness.rows import each_row
 
-PARTS = (
-    b"<</Type/Catalog/Pages 2 0 R>>",
-    b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
-    b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
-    b"<</Length 46>>stream\nBT /F1 18 Tf 20 200 Td (Hello from page) Tj ET\nendstream",
-    b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
-)
 
-
-def pdf() -> bytes:
-    content, offsets = b"%PDF-1.4\n", b""
-    for number, part in enumerate(PARTS, 1):
-        offsets += b"%010d 00000 n \n" % len(content)
-        content += b"%d 0 obj" % number + part + b"endobj\n"
-    table = b"xref\n0 6\n0000000000 65535 f \n" + offsets
+def pdf(shown: bytes = b"(Hello from page) Tj") -> bytes:
+    """Return a PDF with one page; what it shows is compressed."""
+    stream = zlib.compress(b"BT /F1 18 Tf 20 200 Td " + shown + b" ET", 9)
+    content, places = b"%PDF-1.4\n", b""
+    for number, part in enumerate(
+        (
+            b"<</Type/Catalog/Pages 2 0 R>>",
+            b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+            b"<</Length %d/Filter/FlateDecode>>stream\n%s\nendstream" % (len(stream), stream),
+            b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+        ),
+        1,
+    ):
+        places += b"%010d 00000 n \n" % len(content)
+        content += b"%d 0 obj%sendobj\n" % (number, part)
+    table = b"xref\n0 6\n0000000000 65535 f \n" + places
     return content + table + b"trailer<</Root 1 0 R/Size 6>>\nstartxref\n%d\n%%%%EOF" % len(content)
 
 
