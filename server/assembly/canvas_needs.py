@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
 
 
-KINDS = (
-    "model",
-    "dataset",
-    "memory",
-    "reranker",
-    "search_option",
-    "key",
-    "speech",
-    "mcp_server",
-    "canvas",
-    "package",
-    "address",
-)
+LABELS = {
+    "model": "model",
+    "dataset": "dataset",
+    "memory": "memory",
+    "reranker": "rerank model",
+    "search_option": "search option",
+    "key": "API key of",
+    "speech": "speech model",
+    "mcp_server": "MCP server",
+    "canvas": "canvas",
+    "package": "package",
+    "address": "address",
+}
 """The kinds of the core, in the order in which they are listed. Those of integrations follow."""
 
 
@@ -103,11 +103,8 @@ def list_needs(plan: Plan, settings: Settings) -> tuple[Need, ...]:
             needs.append(Need(kind, name, tuple(titles), "missing" if problem else "present", problem))
         else:
             needs.append(Need(kind, name, tuple(titles), "not checked" if kind == "address" else "present"))
-    return tuple(sorted(needs, key=lambda need: (need.state != "missing", _rank(need.kind))))
-
-
-def _rank(kind: str) -> int:
-    return KINDS.index(kind) if kind in KINDS else len(KINDS)
+    ranks = {kind: rank for rank, kind in enumerate(LABELS)}
+    return tuple(sorted(needs, key=lambda need: (need.state != "missing", ranks.get(need.kind, len(ranks)))))
 
 
 def describe_missing(plan: Plan, settings: Settings, *, has_model: bool = False) -> str:
@@ -179,8 +176,7 @@ class _Checks:
         }
         for integration in find_integrations().integrations.values():
             for kind, need in integration.needs.items():
-                find_problem = integration.load(need.find_problem)
-                self.by_kind[kind] = partial(_check_with, need.code, find_problem, settings)
+                self.by_kind[kind] = partial(_check_with, need.code, integration.load(need.find_problem), settings)
 
     def _check_model(self, llm_id: str) -> str:
         try:

@@ -23,8 +23,7 @@ from ragflow_lg.dsl_compiler import (
 )
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
 from ragflow_lg.server.assembly.canvas_needs import Need, check_needs, list_needs
-from ragflow_lg.server.assembly.prompt_sizes import check_prompt_sizes
-from ragflow_lg.server.assembly.unsent_params import check_sent_params
+from ragflow_lg.server.assembly.model_checks import check_model_requests
 
 if TYPE_CHECKING:
     from ragflow_lg.base.diagnostics import Diagnostic, Severity
@@ -157,11 +156,7 @@ def _check(
     checked = inspect_canvas(content, catalog(), files)
     if checked.plan is None:
         return checked
-    found = [
-        *check_needs(checked.plan, load, severity),
-        *check_prompt_sizes(checked.plan, load),
-        *check_sent_params(checked.plan, load),
-    ]
+    found = [*check_needs(checked.plan, load, severity), *check_model_requests(checked.plan, load)]
     return checked._replace(diagnostics=add_positions((*checked.diagnostics, *found), text)) if found else checked
 
 

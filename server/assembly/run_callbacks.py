@@ -78,21 +78,8 @@ def _exporter(name: str) -> Any:
 
 async def _shut_down(provider: Any) -> None:
     """Send the remaining spans without waiting for a collector that does not respond."""
-    loop, end = asyncio.get_running_loop(), asyncio.Event()
-
-    def notify() -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(end.set)
-
-    def work() -> None:
-        try:
-            provider.shutdown()
-        finally:
-            notify()
-
-    # A thread from the loop's executor would delay the end of the program.
-    threading.Thread(target=work, daemon=True, name="otel-shutdown").start()
-    try:
-        await asyncio.wait_for(end.wait(), FLUSH_S)
-    except TimeoutError:
+    sender = threading.Thread(target=provider.shutdown, daemon=True, name="otel-shutdown")
+    sender.start()
+    await asyncio.to_thread(sender.join, FLUSH_S)
+    if sender.is_alive():
         sys.stderr.write(f"ragflow-lg: the last spans could not be sent within {FLUSH_S:g} s and are lost.\n")

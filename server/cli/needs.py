@@ -23,20 +23,6 @@ if TYPE_CHECKING:
 
 SETTINGS_FILE, VARIABLES_FILE = "ragflow-lg.toml", ".env.example"
 
-LABELS = {
-    "model": "model",
-    "dataset": "dataset",
-    "memory": "memory",
-    "reranker": "rerank model",
-    "search_option": "search option",
-    "key": "API key of",
-    "speech": "speech model",
-    "mcp_server": "MCP server",
-    "canvas": "canvas",
-    "package": "package",
-    "address": "address",
-}
-
 
 def needs(
     file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
@@ -82,6 +68,8 @@ def needs(
 
 
 def _as_text(found: Sequence[Need]) -> str:
+    from ragflow_lg.server.assembly.canvas_needs import LABELS
+
     lines: list[str] = []
     labels = LABELS | {kind: need.label for kind, need in need_kinds().items()}
     for need in found:

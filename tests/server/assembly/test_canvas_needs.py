@@ -8,7 +8,7 @@ import pytest
 
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.server.assembly.library import check_file
-from ragflow_lg.server.assembly.unsent_params import check_sent_params
+from ragflow_lg.server.assembly.model_checks import check_model_requests
 from ragflow_lg.server.settings import Settings, load_settings
 from tests.fakes.canvas import canvas, node, plan_of
 from tests.harness.rows import each_row
@@ -206,5 +206,5 @@ LIMITED = {"max_tokens": 50, "maxTokensEnabled": True}
 def test_a_parameter_that_is_not_sent_is_named(component: str, params: dict[str, Any], expected: str) -> None:
     settings = Settings.model_validate(PROVIDERS)
     plan = plan_of(canvas({"g": node(component, {"prompts": "x", **params})}))
-    found = check_sent_params(plan, lambda: settings)
+    found = check_model_requests(plan, lambda: settings)
     assert [(d.severity, expected in d.message) for d in found] == [("info", True)] * bool(expected)
