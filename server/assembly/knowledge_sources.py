@@ -78,11 +78,7 @@ def index_hosts(settings: Settings) -> list[str]:
 
 
 def _import(name: str, section: RetrieverSection) -> Any:
-    """Import what the settings name, and call it if it is a function or a class.
-
-    Raises:
-        SettingsError: if it cannot be imported or raises an exception.
-    """
+    """Import what the settings name, and call it if it is a function or a class."""
     from langchain_core.retrievers import BaseRetriever
     from langchain_core.vectorstores import VectorStore
 

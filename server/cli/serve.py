@@ -210,11 +210,7 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
 
 
 def _report(canvases: Sequence[Path], errors: Sequence[str], *, runs: bool) -> None:
-    """Print why some of the canvases cannot run.
-
-    Raises:
-        SettingsError: If there are none, or none of them can.
-    """
+    """Print why some of the canvases cannot run."""
     text = "\n".join(errors)
     if canvases and not runs:
         raise SettingsError(text or f"There is no canvas in {', '.join(repr(str(path)) for path in canvases)}.")

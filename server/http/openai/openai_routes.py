@@ -198,11 +198,7 @@ async def _begin_chunks(begun: Coroutine[Any, Any, Turn], builder: _ResponseBuil
 
 
 async def _load_agent_of_model(request: Request, caller: ApiCaller, model: str) -> AgentRow:
-    """Load the agent with a model's id, or else the only one with that title.
-
-    Raises:
-        RequestError: if there is no such agent, or more than one with the title.
-    """
+    """Load the agent with a model's id, or else the only one with that title."""
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     if (agent := await agents.get(model)) is not None:
         return agent

@@ -121,11 +121,7 @@ async def set_tags(agent_id: str, body: TagsBody, request: Request, caller: Auth
 
 
 def _read_tags(value: Any) -> list[str]:
-    """Read tags from a list or a comma-separated string. Tags that differ only in case are counted once.
-
-    Raises:
-        RequestError: if the value is neither, or the tags are too long in total.
-    """
+    """Read tags from a list or a comma-separated string. Tags that differ only in case are counted once."""
     if value is None or isinstance(value, str):
         parts = to_text(value).split(",")
     elif isinstance(value, list):
@@ -296,11 +292,7 @@ async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -
 
 
 def _build_columns(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns that a body sets.
-
-    Raises:
-        RequestError: if a value is too long, or the title is empty.
-    """
+    """Return the columns that a body sets."""
     columns: dict[str, Any] = {}
     for name in ("description", "avatar", *_MAX_CHARS):
         if name in fields:

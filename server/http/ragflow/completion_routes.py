@@ -284,11 +284,7 @@ class CompletionResponder(Struct, frozen=True):
         return await begin_stream(request, frames, self._refuse)
 
     async def _collect(self, turn: Turn, caller: ApiCaller) -> Response:
-        """Collect the events of a turn, and respond with its answer.
-
-        Raises:
-            RequestError: if the turn was refused or failed.
-        """
+        """Collect the events of a turn, and respond with its answer."""
         collector = AnswerCollector(turn.envelope, self.forwarding, has_trace=self.has_trace)
         try:
             async with aclosing(turn.events()) as events:

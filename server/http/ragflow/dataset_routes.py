@@ -109,11 +109,7 @@ async def _pick_datasets(request: Request, caller: ApiCaller, ids: Sequence[str]
 def _choose(
     filters: DatasetFilters, ids: Sequence[str], entries: Sequence[DatasetEntry], caller: ApiCaller
 ) -> list[DatasetEntry]:
-    """Return the datasets that a request asks for.
-
-    Raises:
-        RequestError: if there is none with the wanted id or name.
-    """
+    """Return the datasets that a request asks for."""
     chosen = sorted(entries, key=lambda entry: entry.dataset.name.casefold())
     keywords = _read_keywords(filters.ext).casefold()
     if filters.id and ids:
@@ -286,11 +282,7 @@ def _read_ids(value: Any) -> list[str]:
 
 
 def _check_number(name: str, value: Any, least: float, most: float) -> float:
-    """Return a number of the body.
-
-    Raises:
-        RequestError: if it is none, or out of range.
-    """
+    """Return a number of the body."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise RequestError(f"`{name}` must be a number from {least} to {most}.", 101)
     return value

@@ -94,11 +94,7 @@ async def debug_component(
 
 
 def _read_values(params: Any) -> dict[str, Any]:
-    """Read ``params``: ``{name: {"value": …}}``.
-
-    Raises:
-        RequestError: if they are malformed.
-    """
+    """Read ``params``: ``{name: {"value": …}}``."""
     if params and not isinstance(params, dict):
         raise RequestError('`params` must be an object of fields: {NAME: {"value": …}}.', 101)
     fields = cast("dict[str, Any]", params or {})

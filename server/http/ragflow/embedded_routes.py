@@ -111,11 +111,7 @@ async def _respond(
 
 
 async def _hide_reason(result: Awaitable[_T]) -> _T:
-    """Await a result. Replace an error that describes the canvas or a service.
-
-    Raises:
-        RequestError: if the request is refused, or the agent cannot run.
-    """
+    """Await a result. Replace an error that describes the canvas or a service."""
     try:
         return await result
     except RequestError:

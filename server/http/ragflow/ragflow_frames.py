@@ -127,11 +127,7 @@ class AnswerCollector:
         return {**envelope, "data": data}
 
     def _build_page_answer(self) -> dict[str, Any]:
-        """Return the answer for visitors: the text with its sources and files, or a form.
-
-        Raises:
-            RequestError: if the turn failed.
-        """
+        """Return the answer for visitors: the text with its sources and files, or a form."""
         main: dict[str, Any] = self._main_event.data() if self._main_event is not None else {}
         event = self._last_event if isinstance(self._last_event, WorkflowFinished) else self._main_event
         if event is None or not (self._answer.form or isinstance(event, WorkflowFinished)):

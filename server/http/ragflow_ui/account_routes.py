@@ -102,11 +102,7 @@ async def sign_out(caller: Authenticated) -> Literal[True]:
 
 
 def _count_attempt(request: Request, whose: str, email: str) -> None:
-    """Count an attempt of the sender's network, or with an e-mail address from anywhere.
-
-    Raises:
-        RateError: if there are too many.
-    """
+    """Count an attempt of the sender's network, or with an e-mail address from anywhere."""
     if wait_s := get_operations(request).sign_ins.wait_s(whose):
         audit("sign_in.too_often", email=email)
         raise RateError("Too many attempts to sign in.", wait_s)

@@ -240,9 +240,6 @@ def _admit(request: Request, owner: KeyOwner) -> None:
 
     Only valid keys are counted, each under its id: neither another spelling of a key nor many invented keys change the
     count of a key.
-
-    Raises:
-        RateError: if the owner of the key sends requests too often.
     """
     notes = current_notes()
     notes.tenant, notes.key = owner.tenant, owner.id

@@ -127,11 +127,7 @@ def _list_events(
 
 
 async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder | None) -> Response:
-    """Check a call and run its turn. The checks follow RAGFlow's order, except for the rate limit.
-
-    Raises:
-        RagflowLgError: if the call is refused, or the turn cannot start.
-    """
+    """Check a call and run its turn. The checks follow RAGFlow's order, except for the rate limit."""
     turns = get_turns(request)
     if agent.canvas_category == "dataflow_canvas":
         raise RequestError("A data flow has no webhook.", 400)
@@ -165,11 +161,7 @@ async def _call(request: Request, agent: AgentRow, recorder: WebhookTestRecorder
 async def _accept_once(
     calls: WebhookRepository, delivery: Delivery | None, now_ms: int, *, is_test: bool
 ) -> AsyncGenerator[None]:
-    """Remember a call. If the block refuses it, it is forgotten, so that its sender may try again.
-
-    Raises:
-        RequestError: if the call is remembered already. The owner may repeat a test.
-    """
+    """Remember a call. If the block refuses it, it is forgotten, so that its sender may try again."""
     if delivery is None:
         yield
         return
@@ -235,11 +227,7 @@ def _respond_busy(request: Request, error: BusyError) -> Response:
 
 
 def _parse_time_us(text: str) -> int:
-    """Parse epoch seconds into microseconds.
-
-    Raises:
-        RequestError: if the text is not a time.
-    """
+    """Parse epoch seconds into microseconds."""
     try:
         seconds = float(text[:40])
         if 0 <= seconds < 1e11:

@@ -85,11 +85,7 @@ def _is_authenticated(security: Security, headers: Mapping[str, str], *, is_owne
 async def _check_signature(
     auth: HmacAuth, headers: Mapping[str, str], read_body: Callable[[], Awaitable[bytes]], now_ms: int
 ) -> Delivery:
-    """Check the signature of the body. Everything that the headers tell is checked before the body is read.
-
-    Raises:
-        RequestError: if the signature is wrong, or the signed time is not near the current one.
-    """
+    """Check the signature of the body. Everything that the headers tell is checked before the body is read."""
     signature = _decode_signature(headers.get(auth.header.lower(), ""), hashlib.new(auth.algorithm).digest_size)
     timestamp, start_ms = "", now_ms
     if auth.timestamp_header:
@@ -172,9 +168,6 @@ def _check_jwt(header: str, auth: JwtAuth) -> Delivery | None:
 
     Returns:
         What identifies the token if it is accepted only once.
-
-    Raises:
-        RequestError: if the token is wrong or has expired, or the configured key is not suitable for the algorithm.
     """
     import jwt
 
@@ -220,11 +213,7 @@ def _check_jwt(header: str, auth: JwtAuth) -> Delivery | None:
 
 
 def _identify_token(claims: Mapping[str, Any]) -> Delivery:
-    """Return what identifies a token until it expires.
-
-    Raises:
-        RequestError: if its id is not a text.
-    """
+    """Return what identifies a token until it expires."""
     token_id: Any = claims["jti"]
     if not isinstance(token_id, str) or not token_id:
         raise RequestError(_REFUSAL, 400)
