@@ -8,7 +8,7 @@ import sys
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -38,19 +38,6 @@ FILES = ":files"
 """In the values of a command, stands for the names of files."""
 
 
-class LineInput(Protocol):
-    """Reads what a user types."""
-
-    async def read(self, prompt: str, *, is_question: bool = False) -> str:
-        """Return the next text, which may have several lines. A question has a history and can be a command.
-
-        Raises:
-            EOFError: if the input has ended.
-            KeyboardInterrupt: if the user drops the line with Ctrl-C.
-        """
-        ...
-
-
 def require_line_editor() -> None:
     """Check that lines can be edited, if standard input is a terminal. Lines of a pipe need nothing.
 
@@ -61,11 +48,6 @@ def require_line_editor() -> None:
         require("chat", "`ragflow-lg chat` on a terminal")
 
 
-def open_input(commands: Mapping[str, Sequence[str]]) -> LineInput:
-    """Return the input for a conversation. ``commands`` are the values that complete each command."""
-    return TerminalInput(commands) if _is_terminal() else PlainInput()
-
-
 def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
@@ -74,7 +56,12 @@ class PlainInput:
     """Reads lines of standard input. A line that ends with a backslash goes on in the next one."""
 
     async def read(self, prompt: str, *, is_question: bool = False) -> str:
-        """Return the next line, as `LineInput` describes."""
+        """Return the next text, which may have several lines. A question has a history and can be a command.
+
+        Raises:
+            EOFError: if the input has ended.
+            KeyboardInterrupt: if the user drops the line with Ctrl-C.
+        """
         text = await asyncio.to_thread(_read_line, paint(prompt, "cyan", "bold") if is_question else prompt)
         while text.endswith("\\"):
             text = text[:-1] + "\n" + await asyncio.to_thread(_read_line, paint("… ", "dim"))
@@ -111,7 +98,7 @@ class TerminalInput:
         self._answers: PromptSession[str] = PromptSession(output=output, prompt_continuation="… ")
 
     async def read(self, prompt: str, *, is_question: bool = False) -> str:
-        """Return what is typed, as `LineInput` describes."""
+        """Return what is typed, as `PlainInput.read` describes."""
         if is_question:
             return await self._questions.prompt_async([("ansicyan bold", prompt)])
         return await self._answers.prompt_async(prompt)
@@ -209,7 +196,8 @@ class Dialogue:
         }
         nodes = runner.plan.nodes.values()
         names = [*(node.id for node in nodes), *(node.title for node in nodes if node.title)]
-        self._input = open_input({**dict.fromkeys(self._commands, ()), "file": [FILES], "rerun": names})
+        completed = {**dict.fromkeys(self._commands, ()), "file": [FILES], "rerun": names}
+        self._input = TerminalInput(completed) if _is_terminal() else PlainInput()
 
     async def run(self) -> None:
         """Converse until the input ends, or the user does."""

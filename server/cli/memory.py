@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -178,15 +178,6 @@ def _get(shelves: Mapping[str, MemoryShelf], memory_id: str) -> MemoryShelf:
 
 
 def _run(settings: Path | None, work: Callable[[Mapping[str, MemoryShelf]], Awaitable[T]]) -> T:
-    async def run() -> T:
-        async with _open(settings) as shelves:
-            return await work(shelves)
-
-    return asyncio.run(run())
-
-
-@asynccontextmanager
-async def _open(settings: Path | None) -> AsyncGenerator[Mapping[str, MemoryShelf]]:
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.server.assembly.memories import open_shelves
     from ragflow_lg.server.settings import load_settings
@@ -194,11 +185,12 @@ async def _open(settings: Path | None) -> AsyncGenerator[Mapping[str, MemoryShel
     loaded = load_settings(settings)
     if not loaded.memories:
         raise SettingsError('The settings declare no memory. Add [memories."ID"].')
-    async with (
-        aclosing(SettingsKnowledge(loaded)) as knowledge,
-        open_shelves(loaded, knowledge) as shelves,
-    ):
-        yield shelves
+
+    async def run() -> T:
+        async with aclosing(SettingsKnowledge(loaded)) as knowledge, open_shelves(loaded, knowledge) as shelves:
+            return await work(shelves)
+
+    return asyncio.run(run())
 
 
 def _print_entries(entries: Sequence[Remembered], *, as_json: bool, has_scores: bool = False) -> None:

@@ -53,7 +53,7 @@ def needs(
     missing = [need for need in found if need.state == "missing"]
     if init:
         _write_new(Path(SETTINGS_FILE), write_settings(missing))
-        _write_new(Path(VARIABLES_FILE), write_variables(missing))
+        _write_new(Path(VARIABLES_FILE), "".join(f"{name}=\n" for name in dict.fromkeys(_variables(missing))))
         if not is_trusted("settings", Path()):
             print_note(f"{SETTINGS_FILE} is used once this folder is trusted: {format_command('trust')}")
         return
@@ -102,12 +102,8 @@ def write_settings(missing: Sequence[Need]) -> str:
     return "\n".join(dict.fromkeys(sections))
 
 
-def write_variables(missing: Sequence[Need]) -> str:
-    """Return lines ``NAME=`` for the environment variables with keys and passwords."""
-    return "".join(f"{name}=\n" for name in dict.fromkeys(_variables(missing)))
-
-
 def _variables(missing: Sequence[Need]) -> Iterator[str]:
+    """Yield the environment variables with keys and passwords."""
     for need in missing:
         if named := re.search(r"environment variable '?([A-Z][A-Z0-9_]*)", need.problem):
             yield named[1]
@@ -139,7 +135,7 @@ def _section(need: Need) -> str:
 
 
 def _model_section(name: str, users: str, *, has_address: bool) -> str:
-    provider = _provider(name)
+    provider = name.rpartition("@")[2] if "@" in name else ""
     if not name:
         return f'# {users}\ndefault_model = "gpt-4.1-mini@OpenAI"\n'
     if variables := _known_variables(name):
@@ -167,10 +163,6 @@ def _known_variables(name: str) -> list[str]:
     if provider.base_url:
         return [provider.key]
     return [provider.key, provider.required_variable] if provider.family in ("azure", "bedrock") else []
-
-
-def _provider(name: str) -> str:
-    return name.rpartition("@")[2] if "@" in name else ""
 
 
 def _variable(name: str) -> str:

@@ -138,12 +138,12 @@ Attachments: TypeAlias = Annotated[
         metavar="PATH",
     ),
 ]
-BeginInputs: TypeAlias = Annotated[
+Inputs: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--input",
         "-i",
-        help="Fill a field of Begin's form; NAME=@PATH gives a file to a field for files. Repeatable.",
+        help="Fill a field of the form; NAME=@PATH gives a file to a field for files. Repeatable.",
         metavar="NAME=VALUE",
     ),
 ]
@@ -154,15 +154,6 @@ Conversation: TypeAlias = Annotated[
         "-s",
         help="Name of the conversation to continue or start.",
         callback=check_session_name,
-    ),
-]
-Inputs: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--input",
-        "-i",
-        help="Fill a field of the form; NAME=@PATH gives a file to a field for files. Repeatable.",
-        metavar="NAME=VALUE",
     ),
 ]
 Events: TypeAlias = Annotated[

@@ -105,14 +105,11 @@ def answer_hint(pauses: Sequence[Pause], entries: Iterable[str], options: PlayOp
             if text is None and field.is_optional:
                 continue
             name = field.name if len(pauses) == 1 else f"{pause.node}@{field.name}"
-            answers[f"{name}={text if text is not None and _is_valid(field, text) else _placeholder(field)}"] = None
+            default = "@FILE" if is_file(field.type) else "VALUE"
+            answers[f"{name}={text if text is not None and _is_valid(field, text) else default}"] = None
     words = [word for answer in answers for word in ("--input", answer)]
     subject = f"The form in {forms} is" if len(pauses) == 1 else f"The forms in {forms} are"
     return f"{subject} still open. Answer with: {next_command(options, 'resume', session, *words)}"
-
-
-def _placeholder(field: FormField) -> str:
-    return "@FILE" if is_file(field.type) else "VALUE"
 
 
 def _is_valid(field: FormField, text: str) -> bool:
@@ -183,14 +180,13 @@ def play_canvas(
     canvas_id: str,
     inputs: Mapping[str, Any] | None = None,
     entries: Sequence[str] = (),
-    before: Callable[[Store], Awaitable[None]] | None = None,
     reported: str = "",
 ) -> None:
     """Execute a run and exit with 0 if it succeeded or waits, 1 if it failed or was stopped, 2 if it could not start.
 
     ``inputs`` are values that must not appear in plain text in a recording, because they may be secrets. ``entries``
-    are the form answers as typed, for the hint after a refused answer. ``before`` may inspect the store and raise.
-    ``reported`` is what has been printed of what the canvas lacks.
+    are the form answers as typed, for the hint after a refused answer. ``reported`` is what has been printed of what
+    the canvas lacks.
     """
     options.check_replay()
     settings = keep_files(settings)
@@ -200,20 +196,15 @@ def play_canvas(
     caller = _Caller(options, name, entries, is_stored=url != MEMORY, reported=reported)
 
     async def play() -> str:
-        model = options.model or ""
         with _open_recording(options, canvas, canvas_id, settings, inputs or {}) as recording:
             opened = open_runner(
-                canvas, settings, url, canvas_id=canvas_id, model=model, recording=recording, before=before
+                canvas, settings, url, canvas_id=canvas_id, model=options.model or "", recording=recording
             )
             async with opened as (runner, _):
                 result = begin(runner, name)
                 run = result if isinstance(result, Run) else await result
-                has_trace = options.trace
-                output = (
-                    show(canvas.plan, run, has_trace=has_trace, reported=reported)
-                    if is_pretty
-                    else _write_events(run, has_trace)
-                )
+                shown = show(canvas.plan, run, has_trace=options.trace, reported=reported) if is_pretty else None
+                output = shown or _write_events(run, options.trace)
                 status = await _play(runner, run, caller, output, is_pretty=is_pretty)
                 WrittenFiles(runner.services).report()
                 return status if recording is None else _finish_recording(recording, run, status)
@@ -289,18 +280,15 @@ async def open_runner(
     canvas_id: str,
     model: str,
     recording: Recorder | Player | None = None,
-    before: Callable[[Store], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[tuple[Runner, Store]]:
-    """Open a runner for a canvas, with the session store at a URL, which ``before`` may inspect."""
+    """Open a runner for a canvas, with the session store at a URL."""
     async with (
         open_services(settings, model=model, recording=recording) as services,
         open_sessions(url, settings) as store,
+        open_callbacks(settings) as callbacks,
     ):
-        if before is not None:
-            await before(store)
-        async with open_callbacks(settings) as callbacks:
-            options: Any = {"canvas_id": canvas_id, "model": model, "callbacks": callbacks}
-            yield Runner(canvas, services, store=store, **options), store
+        options: Any = {"canvas_id": canvas_id, "model": model, "callbacks": callbacks}
+        yield Runner(canvas, services, store=store, **options), store
 
 
 class _Caller(Struct, frozen=True):

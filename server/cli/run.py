@@ -12,7 +12,6 @@ import typer
 from ragflow_lg.base.errors import AnswerError, ConflictError
 from ragflow_lg.server.cli.options import (
     Attachments,
-    BeginInputs,
     CanvasFile,
     Conversation,
     Inputs,
@@ -24,7 +23,6 @@ from ragflow_lg.server.cli.terminal import format_command, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
-    from ragflow_lg.component.plan import Plan
     from ragflow_lg.component.state import TurnRequest
     from ragflow_lg.dsl.forms import FormField
     from ragflow_lg.runs.pauses import Pause
@@ -39,7 +37,7 @@ def run(
     query: Annotated[
         str, typer.Argument(help="The question, or - to read it from standard input.", metavar="[QUERY]")
     ] = "",
-    inputs: BeginInputs = None,
+    inputs: Inputs = None,
     files: Attachments = None,
     session: Conversation = None,
 ) -> None:
@@ -60,6 +58,7 @@ def run(
     ragflow-lg run chat.json "Hello" --record hello.jsonl   (later, without a model: --replay hello.jsonl)
     """
     from ragflow_lg.checkpoints.store_url import store_kind
+    from ragflow_lg.server.assembly.canvas_needs import describe_missing
     from ragflow_lg.server.assembly.library import load_canvas
     from ragflow_lg.server.cli.form_fields import read_attachments
     from ragflow_lg.server.cli.play import play_canvas
@@ -72,15 +71,15 @@ def run(
     settings = load_settings(options.settings)
     canvas = load_canvas(file, settings, asks_servers=options.replay is None)
     _report_upgrade(file)
-    missing = "" if options.replay else _report_missing(canvas.plan, settings, options)
+    if missing := "" if options.replay else describe_missing(canvas.plan, settings, has_model=bool(options.model)):
+        print_note(missing)
     text = sys.stdin.read().strip() if query == "-" else query
     fields = _fill_form(canvas.plan.form, inputs or [], text)
     request: TurnRequest = {"query": text, "inputs": {name: {"value": value} for name, value in fields.items()}}
     request["files"] = read_attachments(files or [])
     canvas_id = str(file.resolve())
     if session:
-        options = _keep_model_of_open_turn(session, settings, options)
-
+        options = _look_up_open_turn(session, canvas_id, canvas.plan.canvas_hash, settings, options)
     play_canvas(
         canvas,
         _start_turn(request, options, has_session=bool(session)),
@@ -89,19 +88,8 @@ def run(
         options=options,
         inputs=fields,
         canvas_id=canvas_id,
-        before=_require_same_canvas(session, canvas_id, canvas.plan.canvas_hash, options) if session else None,
         reported=missing,
     )
-
-
-def _report_missing(plan: Plan, settings: Settings, options: PlayOptions) -> str:
-    """Print what the canvas needs and the settings lack, and return it."""
-    from ragflow_lg.server.assembly.canvas_needs import describe_missing
-
-    missing = describe_missing(plan, settings, has_model=bool(options.model))
-    if missing:
-        print_note(missing)
-    return missing
 
 
 def _fill_form(form: Sequence[FormField], entries: Sequence[str], query: str) -> dict[str, Any]:
@@ -132,16 +120,28 @@ def _start_turn(
     return begin
 
 
-def _keep_model_of_open_turn(session: str, settings: Settings, options: PlayOptions) -> PlayOptions:
-    """Return options with the model of the turn that waits for an answer, which this run continues."""
+def _look_up_open_turn(
+    session: str, canvas_id: str, canvas_hash: str, settings: Settings, options: PlayOptions
+) -> PlayOptions:
+    """Return options with the model of the turn that waits for an answer, which this run continues.
+
+    A different canvas is refused, because the form would be lost.
+    """
     from ragflow_lg.runs.runner import newest_run
-    from ragflow_lg.server.cli.play import keep_model
+    from ragflow_lg.server.cli.play import keep_model, next_command
     from ragflow_lg.server.cli.session_store import use_store
 
     async def look_up(store: Store) -> PlayOptions:
         newest = await newest_run(store, session)
-        is_waiting = newest is not None and newest.status == "waiting"
-        return await keep_model(store, session, options) if is_waiting else options
+        if newest is None or newest.status != "waiting":
+            return options
+        if canvas_hash != newest.canvas_hash and newest.canvas_id not in ("", canvas_id):
+            raise ConflictError(
+                f"The session {session!r} waits for an answer to {newest.canvas_id}. Use another session, or\n"
+                f"  answer it: {next_command(options, 'resume', session)}\n"
+                f"  cancel it: {next_command(options, 'sessions cancel', session)}"
+            )
+        return await keep_model(store, session, options)
 
     return use_store(settings, options.checkpoint, look_up, may_create=True)
 
@@ -157,28 +157,6 @@ def _report_upgrade(file: Path) -> None:
             "The canvas was made before RAGFlow 0.20 and was upgraded in memory. To see what changed, and to save it:\n"
             f"  {format_command('canvas', 'upgrade', str(file), '-o', 'NEW.json')}\n"
         )
-
-
-def _require_same_canvas(
-    session: str, canvas_id: str, canvas_hash: str, options: PlayOptions
-) -> Callable[[Store], Awaitable[None]]:
-    """Return a check that refuses to run a different canvas in a waiting session, because its form would be lost."""
-    from ragflow_lg.base.errors import ConflictError
-    from ragflow_lg.runs.runner import newest_run
-    from ragflow_lg.server.cli.play import next_command
-
-    async def check(store: Store) -> None:
-        newest = await newest_run(store, session)
-        if newest is None or newest.status != "waiting" or canvas_hash == newest.canvas_hash:
-            return
-        if newest.canvas_id not in ("", canvas_id):
-            raise ConflictError(
-                f"The session {session!r} waits for an answer to {newest.canvas_id}. Use another session, or\n"
-                f"  answer it: {next_command(options, 'resume', session)}\n"
-                f"  cancel it: {next_command(options, 'sessions cancel', session)}"
-            )
-
-    return check
 
 
 def _unfinished_note(checkpoint: str, options: PlayOptions, session: str) -> str:

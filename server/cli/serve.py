@@ -95,6 +95,7 @@ DEFAULT_TENANT = "default"
 """Tenant of the first API key, and of the agents of canvas files."""
 
 PAGE_KEY_MS = 24 * 3600 * 1000
+"""How long the key of the person who starts the server with ``--open`` is valid."""
 
 
 _REMOTE = (
@@ -146,8 +147,7 @@ def serve(
     """
     from ragflow_lg.server.http.edge.uvicorn_server import run
 
-    config = load_process_settings(settings, queue)
-    options = {"host": host, "port": port, "mcp": mcp or None}
+    config, options = load_process_settings(settings, queue), {"host": host, "port": port, "mcp": mcp or None}
     overrides = {name: value for name, value in options.items() if value is not None}
     config = config.model_copy(update={"server": config.server.model_copy(update=overrides)})
     run(_serve(config, model, canvases or (), opens=open_, plays=plays))
@@ -159,6 +159,7 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
     from ragflow_lg.server.assembly.app_state import open_app_state
     from ragflow_lg.server.assembly.unknown_names import report_unknown_names
     from ragflow_lg.server.assembly.warm_up import start_loading
+    from ragflow_lg.server.database.key_repository import KeyRepository
     from ragflow_lg.server.http.app import make_app
     from ragflow_lg.server.http.edge.uvicorn_server import open_socket
     from ragflow_lg.server.http.edge.uvicorn_server import serve as serve_app
@@ -178,8 +179,9 @@ async def _serve(settings: Settings, model: str, canvases: Sequence[Path], *, op
             files = CanvasFiles(app_state, DEFAULT_TENANT, canvases)
             agents = await files.store()
             _report(canvases, [*files.skipped, *map(str, files.errors)], runs=len(agents) > len(files.errors))
-            key = await _create_first_key(app_state)
-            page_key = await _create_page_key(app_state) if opens else ""
+            has_keys = await KeyRepository(app_state.database).count()
+            key = "" if has_keys else await _create_key(app_state, "first start")
+            page_key = await _create_key(app_state, "page", PAGE_KEY_MS) if opens else ""
 
             def announce(url: str) -> None:
                 print_line(url)
@@ -218,27 +220,15 @@ def _report(canvases: Sequence[Path], errors: Sequence[str], *, runs: bool) -> N
         print_note(text)
 
 
-async def _create_first_key(app_state: AppState) -> str:
-    """Create and return an API key if the database never had one; otherwise return ``""``."""
+async def _create_key(app_state: AppState, name: str, expire_ms: int = 0) -> str:
     from ragflow_lg.server.database.key_repository import KeyRepository
     from ragflow_lg.server.observability.logs import audit
 
-    keys = KeyRepository(app_state.database)
-    if await keys.count():
-        return ""
-    audit("key.created", tenant=DEFAULT_TENANT, name="first start", kind="api")
-    return await keys.create(DEFAULT_TENANT, app_state.now_ms(), name="first start")
-
-
-async def _create_page_key(app_state: AppState) -> str:
-    """Create a key for the person who starts the server. It is valid for a day."""
-    from ragflow_lg.server.database.key_repository import KeyRepository
-    from ragflow_lg.server.observability.logs import audit
-
+    audit("key.created", tenant=DEFAULT_TENANT, name=name, kind="api")
     now = app_state.now_ms()
-    audit("key.created", tenant=DEFAULT_TENANT, name="page", kind="api")
-    keys = KeyRepository(app_state.database)
-    return await keys.create(DEFAULT_TENANT, now, name="page", expire_ms=now + PAGE_KEY_MS)
+    return await KeyRepository(app_state.database).create(
+        DEFAULT_TENANT, now, name=name, expire_ms=now + expire_ms if expire_ms else 0
+    )
 
 
 def _open_page(address: str) -> None:
@@ -267,7 +257,7 @@ def hand_over(key: str, file: Path) -> str:
         temporary = file.with_name(f".{file.name}.{os.getpid()}")
         with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as stream:
             stream.write(f"{key}\n")
-        os.replace(temporary, file)
+        temporary.replace(file)
     except OSError as error:
         return (
             f"API key: {str(file)!r} cannot be written ({error.strerror}). Create one with: ragflow-lg keys create NAME"
@@ -295,7 +285,6 @@ def worker(
 
     ragflow-lg worker --concurrency 50 --settings production.toml
     """
-    from ragflow_lg.base.errors import SettingsError
     from ragflow_lg.server.assembly.app_state import queue_url
     from ragflow_lg.server.http.edge.uvicorn_server import run
     from ragflow_lg.server.settings.server_section import ServerSection

@@ -23,7 +23,6 @@ from ragflow_lg.server.cli.terminal import count_of, print_line, print_note
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints import Store
-    from ragflow_lg.server.runs.session_files import SessionFiles
     from ragflow_lg.server.runs.session_rows import ImportRights, SessionRows
     from ragflow_lg.server.runs.stored_sessions import Selected
     from ragflow_lg.server.settings import Settings
@@ -164,16 +163,6 @@ def _open_output(output: Path | None) -> Generator[BinaryIO]:
 
 
 @asynccontextmanager
-async def _scratch_store() -> AsyncGenerator[Store]:
-    """Yield an empty store in a file, which is deleted at the end."""
-    from ragflow_lg.checkpoints import open_store
-
-    with TemporaryDirectory(prefix="ragflow-lg-import-") as folder:
-        async with open_store(f"sqlite:///{folder}/sessions.db") as store:
-            yield store
-
-
-@asynccontextmanager
 async def _server_rows(
     settings: Settings,
     checkpoint: str,
@@ -247,6 +236,7 @@ async def _export_session(store: Store, session: str, rows: SessionRows | None, 
 
 
 async def _import(store: Store, settings: Settings, checkpoint: str, file: BinaryIO, rights: ImportRights) -> None:
+    from ragflow_lg.checkpoints import open_store
     from ragflow_lg.checkpoints.sessions.session_files import import_sessions, rehearse_import
     from ragflow_lg.checkpoints.sessions.session_lines import has_server_lines
     from ragflow_lg.server.assembly.canvas_openings import describe_openings
@@ -262,8 +252,9 @@ async def _import(store: Store, settings: Settings, checkpoint: str, file: Binar
             print_note(f"The messages, runs, agents and files of a server in this file are left out: {reason}")
         if rights.replaces:
             rehearsal = _server_rows(settings, checkpoint, rights=rights, is_rehearsal=True)
-            async with rehearsal as checked, _scratch_store() as scratch:
-                await rehearse_import(store, scratch, file, server_rows=checked)
+            with TemporaryDirectory(prefix="ragflow-lg-import-") as folder:
+                async with rehearsal as checked, open_store(f"sqlite:///{folder}/sessions.db") as scratch:
+                    await rehearse_import(store, scratch, file, server_rows=checked)
         async for imported in import_sessions(store, file, replaces=rights.replaces, server_rows=rows):
             counts = f"{count_of(imported.checkpoints, 'checkpoint')} and {count_of(imported.runs, 'run')}"
             print_line(f"imported {imported.name or imported.session}: {counts}")
@@ -291,7 +282,12 @@ async def _delete_found(store: Store, found: Sequence[Selected], rows: SessionRo
     from ragflow_lg.checkpoints.records.run_records import hex_session
     from ragflow_lg.checkpoints.sessions.session_pruning import remove_session
 
-    files = await _find_files(store, found, rows) if rows is not None else None
+    files = None
+    if rows is not None:
+        from ragflow_lg.server.runs.session_files import SessionFiles  # it needs the extra of the server
+
+        files = SessionFiles(store, rows.database, rows.folder)
+        await files.find([hex_session(selected.session) for selected in found])
     for selected in found:
         session_id = hex_session(selected.session)
         checkpoints, runs = await remove_session(store, selected.session)
@@ -300,13 +296,3 @@ async def _delete_found(store: Store, found: Sequence[Selected], rows: SessionRo
             await rows.delete(session_id)
             counts.append(count_of(await files.delete_of(session_id), "file"))
         print_line(f"deleted {selected.name}: {', '.join(counts[:-1])} and {counts[-1]}")
-
-
-async def _find_files(store: Store, found: Sequence[Selected], rows: SessionRows) -> SessionFiles:
-    """Return the uploaded files of sessions. This needs the extra of the server."""
-    from ragflow_lg.checkpoints.records.run_records import hex_session
-    from ragflow_lg.server.runs.session_files import SessionFiles
-
-    files = SessionFiles(store, rows.database, rows.folder)
-    await files.find([hex_session(selected.session) for selected in found])
-    return files
