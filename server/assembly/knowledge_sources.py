@@ -72,11 +72,6 @@ def retriever_datasets(
     return datasets
 
 
-def index_hosts(settings: Settings) -> list[str]:
-    """Return the servers of the indices in the form used by the guarded client's allow-list."""
-    return [_server(name, section).host for name, section in settings.knowledge.datasets.items() if section.url]
-
-
 def _import(name: str, section: RetrieverSection) -> Any:
     """Import what the settings name, and call it if it is a function or a class."""
     from langchain_core.retrievers import BaseRetriever
@@ -244,7 +239,8 @@ class SettingsKnowledge:
             addresses = [section.address(id_) for id_, section in settings.rerankers.items()]
             addresses += [p.base_url for p in settings.chat_settings().known_providers.values() if p.base_url]
             endpoints = [endpoint_host(address) for address in addresses]
-            hosts = (*endpoints, *(url.host for url in urls if url is not None), *index_hosts(settings))
+            indices = [_server(name, each) for name, each in settings.knowledge.datasets.items() if each.url]
+            hosts = [*endpoints, *(url.host for url in (*urls, *indices) if url is not None)]
             self._http = GuardedHttpClient(
                 HttpSettings((*http.allow, *hosts), http.timeout_s, max(http.max_response_bytes, 256 * 1024**2))
             )

@@ -84,8 +84,7 @@ def draw(
     from ragflow_lg.server.assembly.library import catalog
     from ragflow_lg.server.settings import load_settings
 
-    kind = format or _format_of(output)
-    _require_matching_suffix(kind, output)
+    kind = _find_format(format, output)
     if kind == "png" and output is None and sys.stdout.isatty():
         raise typer.BadParameter("A PNG cannot be printed on a terminal; use --output.")
     files = CanvasFiles(load_settings, file, asks_servers=False)
@@ -108,23 +107,21 @@ def draw(
 _FORMATS: dict[str, PictureFormat] = {".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermaid"}
 
 
-def _require_matching_suffix(kind: PictureFormat, output: Path | None) -> None:
-    """Refuse a file name with another format's suffix, because no program could open the file."""
-    expected = _FORMATS.get(output.suffix.lower()) if output else None
+def _find_format(format: PictureFormat | None, output: Path | None) -> PictureFormat:
+    """Return the wanted format, or that of a file name's suffix; ASCII if there is no file or suffix.
+
+    A name with another format's suffix is refused, because no program could open the file.
+    """
+    suffix = output.suffix.lower() if output else ""
+    expected = _FORMATS.get(suffix)
+    if format is None and expected is None and suffix not in (".txt", ""):
+        message = f"{suffix!r} is not a format of drawings: use {', '.join(_FORMATS)}, .txt, or set --format."
+        raise typer.BadParameter(message, param_hint="--output")
+    kind = format or expected or "ascii"
     if expected not in (None, kind):
         message = f"The name {str(output)!r} means {expected}, not {kind}: leave out --format or change the name."
         raise typer.BadParameter(message, param_hint="--output")
-
-
-def _format_of(output: Path | None) -> PictureFormat:
-    """Return the format for a file name's suffix; ASCII if there is no file or suffix."""
-    formats: dict[str, PictureFormat] = {**_FORMATS, ".txt": "ascii", "": "ascii"}
-    suffix = output.suffix.lower() if output else ""
-    if suffix not in formats:
-        known = ", ".join(name for name in formats if name)
-        message = f"{suffix!r} is not a format of drawings: use {known}, or set --format."
-        raise typer.BadParameter(message, param_hint="--output")
-    return formats[suffix]
+    return kind
 
 
 @canvas.command(no_args_is_help=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import unified_diff
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+from markupsafe import Markup
 
 from ragflow_lg.base.errors import CompileError
 from ragflow_lg.dsl_compiler.comparison import EDGES, Difference
@@ -58,6 +58,9 @@ def diff(
 
 
 def _as_page(old: Path, new: Path, found: Sequence[Difference]) -> str:
+    """Return a page with both drawings and the differences."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     from ragflow_lg.dsl_compiler.drawing import sketch_source
     from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
     from ragflow_lg.server.assembly.library import catalog
@@ -70,7 +73,19 @@ def _as_page(old: Path, new: Path, found: Sequence[Difference]) -> str:
             raise CompileError(diagnostics, file=str(file))
         return drawn
 
-    return build_page((old.name, new.name), (sketch(old), sketch(new)), found, as_lines(found))
+    def draw(file: Path, own: Mark) -> tuple[str, Markup]:
+        return file.name, Markup(to_svg(sketch(file).with_marks(_marks(found, own))))
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
+    )
+    return environment.get_template("diff.html").render(
+        drawings=[draw(old, "removed"), draw(new, "added")],
+        lines=[(_CLASSES.get(line.strip()[:1]), line) for line in as_lines(found)],
+    )
+
+
+_CLASSES = {sign: kind for kind, sign in SIGNS.items()}
 
 
 def _as_dict(difference: Difference) -> dict[str, Any]:
@@ -118,42 +133,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else text[:200] + "…"
 
 
-_STYLE = """
-body { font: 14px/1.5 Inter, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif; margin: 24px; color: #1d2733; }
-h1 { font-size: 20px; } h2 { font-size: 15px; margin: 28px 0 8px; }
-figure { margin: 0; overflow: auto; border: 1px solid #d6dde4; border-radius: 8px; }
-svg { max-width: none; display: block; }
-pre { background: #f5f7f9; padding: 10px 14px; border-radius: 8px; overflow: auto; white-space: pre-wrap; }
-.added { color: #1f7a53; } .removed { color: #b23b3b; } .changed { color: #9a6410; }
-.key span { margin-right: 18px; }
-""".strip()
-
-
-def build_page(
-    names: tuple[str, str], sketches: tuple[Sketch, Sketch], found: Sequence[Difference], lines: Iterable[str]
-) -> str:
-    """Return the page.
-
-    Args:
-        names: The names of the old and the new file.
-        sketches: Their sketches.
-        found: What differs.
-        lines: The same as text.
-    """
-    old, new = sketches
-    marked = [(names[0], old.with_marks(_marks(found, "removed"))), (names[1], new.with_marks(_marks(found, "added")))]
-    drawings = "".join(f"<h2>{escape(name)}</h2>\n<figure>{to_svg(sketch)}</figure>\n" for name, sketch in marked)
-    summary = "The canvases do not differ, apart from their layout." if not found else "Changes, node by node:"
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f"<title>{escape(names[0])} → {escape(names[1])}</title>\n<style>\n{_STYLE}\n</style>\n</head>\n<body>\n"
-        f"<h1>{escape(names[0])} → {escape(names[1])}</h1>\n"
-        '<p class="key"><span class="added">■ added</span><span class="changed">■ changed</span>'
-        '<span class="removed">■ removed</span></p>\n'
-        f"{drawings}<h2>{summary}</h2>\n<pre>{_colour(lines)}</pre>\n</body>\n</html>\n"
-    )
-
-
 def _marks(found: Sequence[Difference], own: Mark) -> dict[str, Mark]:
     """Return the marks of one drawing: ``own`` for the nodes that only this canvas has."""
     marks: dict[str, Mark] = {}
@@ -163,14 +142,3 @@ def _marks(found: Sequence[Difference], own: Mark) -> dict[str, Mark]:
         elif difference.kind == "changed" and difference.path != (EDGES,):
             marks[difference.node] = "changed"
     return marks
-
-
-_CLASSES = {"+": "added", "-": "removed", "~": "changed"}
-
-
-def _colour(lines: Iterable[str]) -> str:
-    parts: list[str] = []
-    for line in lines:
-        name = _CLASSES.get(line.strip()[:1])
-        parts.append(f'<span class="{name}">{escape(line)}</span>' if name else escape(line))
-    return "\n".join(parts)

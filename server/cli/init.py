@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ragflow_lg.server.cli.terminal import format_command, print_line, print_note, shell_word
+from ragflow_lg.server.cli.terminal import format_command, print_line, print_note
 from ragflow_lg.server.settings.trusted_folders import distrust
 from ragflow_lg.server.settings.trusted_folders import trust as add
 
@@ -53,7 +54,7 @@ def init(
         reason = (error.strerror or str(error)).lower()
         raise typer.BadParameter(f"{str(folder)!r} cannot be set up: {reason}.", param_hint="FOLDER") from None
     add("settings", folder)
-    enter = "" if folder.resolve() == Path.cwd() else f"cd {shell_word(str(folder))} && "
+    enter = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
     print_note(f"Now talk with the agent: {enter}{format_command('chat', 'agent.json', '--model', 'demo')}")
 
 

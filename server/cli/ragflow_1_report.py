@@ -77,7 +77,7 @@ def report_files(paths: Sequence[Path], output: str, *, every_rule: bool, is_fix
         try:
             if is_fixing:
                 _fix_file(path, to_standard_output=output == "text")
-            reports.append(examine_source(str(path), read_canvas(path), every_rule=every_rule))
+            reports.append(_examine(str(path), read_canvas(path), every_rule))
         except (SettingsError, CompileError) as error:
             sys.stderr.write(f"ragflow-lg: {path}: {printable(str(error))}\n")
             unread += 1
@@ -103,8 +103,7 @@ def report_server(
     reports: list[Report] = []
     for agent in agents:
         try:
-            text = json.dumps(agent.dsl, ensure_ascii=False)
-            reports.append(examine_source(agent.title, text.encode(), every_rule=every_rule))
+            reports.append(_examine(agent.title, json.dumps(agent.dsl, ensure_ascii=False).encode(), every_rule))
         except CompileError as error:
             failures.append(f"{agent.title}: {error}")
     for failure in failures:
@@ -125,12 +124,7 @@ async def _read_agents(api: RagflowApi) -> tuple[list[RemoteAgent], list[str]]:
     return agents, failures
 
 
-def examine_source(name: str, source: bytes, *, every_rule: bool) -> Report:
-    """Return the report for a canvas.
-
-    Raises:
-        CompileError: if it is none.
-    """
+def _examine(name: str, source: bytes, every_rule: bool) -> Report:
     return Report(name, source, examine(source, catalog(), every_rule=every_rule))
 
 

@@ -86,11 +86,6 @@ def format_command(*words: str) -> str:
     return shlex.join(["ragflow-lg", *words])
 
 
-def shell_word(text: str) -> str:
-    """Return a text as one word of a command line that can be pasted into a shell."""
-    return shlex.quote(text)
-
-
 def write_output(content: bytes, file: Path | None) -> None:
     """Write a document to a file, or to standard output if there is none.
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ragflow_lg.dsl.redacted_view import RedactedView
     from ragflow_lg.engine.single_visit import ObservedVisit
     from ragflow_lg.runs.stored_variables import Moment, ShownVariable
-    from ragflow_lg.services.chat import Usage
 
 
 MAX_OUTPUT_CHARS = 200_000
@@ -179,13 +178,9 @@ def build_node_run(visited: ObservedVisit, view: RedactedView) -> NodeTestAnswer
         error=view.text(finished.error or ""),
         seconds=finished.elapsed_s,
         attempts=finished.attempts,
-        usage=_build_cost(finished.usage),
+        usage=build_answer(CostAnswer, finished.usage) if finished.usage is not None else CostAnswer(),
         calls=[_build_call(call) for call in visited.calls],
     )
-
-
-def _build_cost(usage: Usage | None) -> CostAnswer:
-    return build_answer(CostAnswer, usage) if usage is not None else CostAnswer()
 
 
 def _build_call(call: ModelCalled) -> ModelCallAnswer:
@@ -295,10 +290,6 @@ async def get_component(
     name: Annotated[str, Path(max_length=MAX_NAME_CHARS)], caller: Authenticated
 ) -> ComponentAnswer:
     """Return the parameters of a component, as JSON Schema and in words."""
-    return _describe_component(name)
-
-
-def _describe_component(name: str) -> ComponentAnswer:
     spec: AnySpec | None = catalog().get(RENAMED.get(name, name))
     if spec is None:
         raise RequestError("There is no such component.", status=404)

@@ -211,8 +211,10 @@ async def _learn_from_older(app_state: AppState, agent: AgentRow, session: Sessi
 async def _draw(app_state: AppState, version: VersionRow) -> dict[str, str]:
     settings, workers = app_state.settings_of(version.tenant), app_state.services.workers
     content = version.dsl.encode()
-    pictures = [await draw_canvas(workers, settings, content, partial(_draw_svg, theme=theme)) for theme in _THEMES]
-    return {theme: picture.decode() for theme, picture in zip(_THEMES, pictures, strict=True)}
+    return {
+        theme: (await draw_canvas(workers, settings, content, partial(_draw_svg, theme=theme))).decode()
+        for theme in _THEMES
+    }
 
 
 def _draw_svg(sketch: Sketch, *, theme: ThemeName) -> str:

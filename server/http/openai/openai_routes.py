@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -161,7 +161,7 @@ async def run_openai_turn(
     Raises:
         RequestError: if the request is invalid.
     """
-    messages = _read_messages(body.messages)
+    messages = [_read_message(number, message) for number, message in enumerate(body.messages)]
     last = max((index for index, (role, _) in enumerate(messages) if role == "user"), default=None)
     if last is None and not body.inputs:
         raise RequestError("You have to provide messages: at least one message of the role user.", 102)
@@ -231,37 +231,25 @@ async def _open_session(
     return await open_turn_session(request, agent, session_id, version, **fields)
 
 
-def _read_messages(messages: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return the role and the text of each message, oldest first. ``content`` may be a list of parts.
+def _read_message(number: int, message: dict[str, Any]) -> tuple[str, str]:
+    """Return the role and the text of a message. ``content`` may be a list of parts.
 
-    Raises:
-        RequestError: if a part is not text.
+    Image, audio and file parts are refused, which would otherwise be ignored silently.
     """
-    for index, message in enumerate(messages):
-        _check_parts(message, f"messages[{index}].content")
-    return [(to_text(message.get("role")), _join_parts(message.get("content"))) for message in messages]
-
-
-def _check_parts(message: dict[str, Any], name: str) -> None:
-    """Refuse image, audio and file parts, which would otherwise be ignored silently."""
-    if message.get("role") not in ("user", "assistant") or not isinstance(message.get("content"), list):
-        return
-    for index, part in enumerate(cast("list[Any]", message["content"])):
-        kind = to_text(cast("dict[str, Any]", part).get("type")) if isinstance(part, dict) else ""
-        if kind in _UNSUPPORTED:
+    role, content = to_text(message.get("role")), message.get("content")
+    if not isinstance(content, list):
+        return role, to_text(content)
+    parts = cast("list[Any]", content)
+    for index, part in enumerate(parts):
+        kind = to_text(as_map(part).get("type"))
+        if kind in _UNSUPPORTED and role in ("user", "assistant"):
             raise RequestError(
-                f"{name}[{index}] has the unsupported type {kind!r}. Upload the file with "
+                f"messages[{number}].content[{index}] has the unsupported type {kind!r}. Upload the file with "
                 "`POST /api/v1/agents/ID/upload`, and send the `data` of the response in a list as `files`, "
                 "next to `messages`.",
                 101,
             )
-
-
-def _join_parts(content: Any) -> str:
-    if not isinstance(content, list):
-        return to_text(content)
-    parts = cast("list[Any]", content)
-    return "\n".join(to_text(cast("dict[str, Any]", part).get("text")) for part in parts if isinstance(part, dict))
+    return role, "\n".join(to_text(as_map(part).get("text")) for part in parts if isinstance(part, dict))
 
 
 async def _collect(turn: Turn, events: AsyncGenerator[tuple[int, WireEvent]], builder: _ResponseBuilder) -> Response:
@@ -347,7 +335,8 @@ class _ResponseBuilder:
         """Build the frame of an event, if it has one."""
         self.note_end(event)
         if isinstance(event, Message) and not event.audio_binary:  # chunks contain text only
-            self.texts.append(_get_text(event))
+            text = "</think>" if event.end_to_think else event.content
+            self.texts.append("<think>" if event.start_to_think else text)
             return self.build_chunk({"content": self.texts[-1]})
         if isinstance(event, MessageReset):  # what was sent cannot be taken back
             return self.build_chunk({"content": "", "message_reset": event.data()})
@@ -412,12 +401,6 @@ class _ResponseBuilder:
             "usage": self.estimate_usage(text),
             "choices": [{"message": message, "logprobs": None, "finish_reason": reason, "index": 0}],
         }
-
-
-def _get_text(event: Message) -> str:
-    if event.start_to_think:
-        return "<think>"
-    return "</think>" if event.end_to_think else event.content
 
 
 def _get_reference(event: MessageEnd) -> dict[str, Any]:

@@ -54,8 +54,6 @@ from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_fram
 if TYPE_CHECKING:
     from ragflow_lg.runs.wire.wire_events import WireEvent
     from ragflow_lg.server.database.tables import SessionRow, VersionRow
-    from ragflow_lg.server.runs.turn_session import TurnSession
-    from ragflow_lg.server.runs.turns import Turns
     from ragflow_lg.server.streaming.run_manager import EventPage
 
 
@@ -178,16 +176,8 @@ async def complete_with(
 ) -> Response:
     """Run a turn in the session named in the body, else in that of the ``conversation``, else in a new one.
 
-    Args:
-        request: The request.
-        caller: Its sender.
-        agent_id: The agent.
-        body: The fields of the request.
-        options: What it says about its stream.
-        is_old_path: Whether the client reads only the events of RAGFlow's oldest path.
-        source: Source of a new session.
-        conversation: Key of the conversation that a request without a session continues, or ``""``.
-        end: Last frame of a stream.
+    ``is_old_path`` says that the client reads only the events of RAGFlow's oldest path. ``source`` is that of a new
+    session, ``end`` the last frame of a stream.
     """
     agent = (rows := await load_turn_rows(request, caller, agent_id, body.session_id)).agent
     if body.openai_compatible:
@@ -216,17 +206,13 @@ async def complete_with(
         )
         if session.row.source == "agent":
             forwarding = "session"
-        ignored += await _unread_inputs(turns, agent, session, body.inputs)
+        if body.inputs:
+            ignored += unread_inputs((await turns.runner(agent, session.row, session.version)).plan, body.inputs)
         asked = build_turn_request(caller, session.row, body.query or body.question, body)
         begun = turns.begin(agent, session, asked, options.policy)
     forwarding = "messages" if is_old_path else forwarding
     responder = CompletionResponder(forwarding, position, has_trace=body.return_trace, end=end, is_old=caller.is_old)
     return name_ignored(await responder.respond(request, caller, begun, is_streamed=is_streamed), ignored)
-
-
-async def _unread_inputs(turns: Turns, agent: AgentRow, session: TurnSession, inputs: Any) -> list[str]:
-    """Return the names of the inputs of a request that nothing in the canvas reads."""
-    return unread_inputs((await turns.runner(agent, session.row, session.version)).plan, inputs) if inputs else []
 
 
 async def follow_turn(turn: Turn) -> Turn:

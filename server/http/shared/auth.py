@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import Depends, Security
@@ -139,42 +140,26 @@ def get_operations(request: Request) -> Operations:
     return cast("Operations", request.app.state.operations)
 
 
+def _once(find: Callable[..., Awaitable[ApiCaller]]) -> Callable[..., Awaitable[ApiCaller]]:
+    """Return a dependency of routes that finds the caller of a request once."""
+
+    @wraps(find)
+    async def authenticate_once(request: Request, *_: object, **__: object) -> ApiCaller:
+        callers: dict[Any, ApiCaller] = request.scope.setdefault("ragflow_lg.callers", {})
+        if find not in callers:
+            callers[find] = await find(request)
+        return callers[find]
+
+    return authenticate_once
+
+
+@_once
 async def authenticate(request: Request, _: _ApiKey = None) -> ApiCaller:
     """Authenticate a request by its API key.
 
     Raises:
         RequestError: if the key is missing or invalid, or the header `X-RAGFlow-Compat` has an unknown value.
     """
-    return await _once(request, _authenticate)
-
-
-async def authenticate_beta(request: Request, _: _PageKey = None) -> ApiCaller:
-    """Authenticate a request from an embedded page by its beta key. Anyone who opens the page can read such a key.
-
-    Raises:
-        RequestError: if the key is missing, invalid or not a beta key.
-    """
-    return await _once(request, _authenticate_beta)
-
-
-async def authenticate_any(request: Request, _: _ApiKey = None, __: _PageKey = None) -> ApiCaller:
-    """Authenticate a request by a beta key or an API key.
-
-    Raises:
-        RequestError: if the key is missing or invalid.
-    """
-    return await _once(request, _authenticate_any)
-
-
-async def _once(request: Request, find: Callable[[Request], Awaitable[ApiCaller]]) -> ApiCaller:
-    """Find the caller of a request, once for each request."""
-    callers: dict[Any, ApiCaller] = request.scope.setdefault("ragflow_lg.callers", {})
-    if find not in callers:
-        callers[find] = await find(request)
-    return callers[find]
-
-
-async def _authenticate(request: Request) -> ApiCaller:
     app_state = get_app_state(request)
     key = _read_key(request)
     owner = await _find_owner(app_state, key, "session")
@@ -190,24 +175,32 @@ async def _authenticate(request: Request) -> ApiCaller:
     return ApiCaller(owner.tenant, requested or owner.compat or app_state.settings.server.compat, owner)
 
 
-async def _authenticate_beta(request: Request) -> ApiCaller:
+@_once
+async def authenticate_beta(request: Request, _: _PageKey = None) -> ApiCaller:
+    """Authenticate a request from an embedded page by its beta key. Anyone who opens the page can read such a key.
+
+    Raises:
+        RequestError: if the key is missing, invalid or not a beta key.
+    """
     key = _read_key(request)
     if not key:
         raise RequestError(_BETA_HEADER_MISSING, 102, has_data=True)
-    app_state = get_app_state(request)
-    owner = await _find_owner(app_state, key, "page")
+    owner = await _find_owner(get_app_state(request), key, "page")
     if owner is None:
         _audit_refusal(request, key, ("beta-", "ragflow-"))
         raise RequestError(_BETA_KEY_INVALID, 102, has_data=True)
     return await _admit_visitor(request, owner)
 
 
-async def _authenticate_any(request: Request) -> ApiCaller:
-    app_state = get_app_state(request)
-    owner = await _find_owner(app_state, _read_key(request), "page")
-    if owner is None:
-        return await authenticate(request)
-    return await _admit_visitor(request, owner)
+@_once
+async def authenticate_any(request: Request, _: _ApiKey = None, __: _PageKey = None) -> ApiCaller:
+    """Authenticate a request by a beta key or an API key.
+
+    Raises:
+        RequestError: if the key is missing or invalid.
+    """
+    owner = await _find_owner(get_app_state(request), _read_key(request), "page")
+    return await authenticate(request) if owner is None else await _admit_visitor(request, owner)
 
 
 async def _admit_visitor(request: Request, owner: KeyOwner) -> ApiCaller:

@@ -170,13 +170,9 @@ async def begin_stream(
 ) -> EventStream:
     """Respond with the frames of a turn once it has begun, or with its position in the queue while it waits.
 
-    The notes of the request name the run as soon as it may wait.
-
-    Args:
-        request: The request.
-        begin: Begins the turn, waits for its first event, and returns its frames.
-        refuse: Builds the last frames of a turn that is refused after it has waited.
-        notice: Builds the frame with the run, the session and the position.
+    The notes of the request name the run as soon as it may wait. ``begin`` begins the turn, waits for its first event,
+    and returns its frames; ``refuse`` builds the last frames of a turn that is refused after it has waited, and
+    ``notice`` the frame with the run, the session and the position.
 
     Raises:
         RagflowLgError: If the turn is refused without having waited.

@@ -206,15 +206,9 @@ async def read_parts(request: Request, max_files: int) -> list[tuple[str, str | 
     Raises:
         RequestError: if the body is malformed, is too large, or has too many parts.
     """
-    parser = MultiPartParser(
-        request.headers,
-        request.stream(),
-        max_files=max_files,
-        max_fields=MAX_FIELDS,
-        max_part_size=MAX_FIELD_BYTES,
-    )
+    limits: dict[str, Any] = {"max_files": max_files, "max_fields": MAX_FIELDS, "max_part_size": MAX_FIELD_BYTES}
     try:
-        form = await parser.parse()
+        form = await MultiPartParser(request.headers, request.stream(), **limits).parse()
     except MultiPartException as error:
         raise RequestError(f"The multipart body cannot be read: {error.message}", 101) from None
     except (UnicodeError, LookupError):

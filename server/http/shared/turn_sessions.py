@@ -174,17 +174,10 @@ async def open_turn_session(
     find_continued: Callable[[VersionRow], Awaitable[SessionRow | None]] | None = None,
     **fields: Unpack[SessionFields],
 ) -> TurnSession:
-    """Return the session that a request names, else one that it continues, else a new one.
+    """Return the session that a request names, else one that it continues (``find_continued``), else a new one.
 
-    Args:
-        request: The request.
-        agent: Its agent.
-        session_id: The session that it names, or ``""``.
-        version: The version of a new session; see `find_version`.
-        foreign: See `load_session`.
-        rows: What has been read with the agent.
-        find_continued: Finds a session that the request continues without its name.
-        fields: What it says about a new session.
+    ``version`` and ``fields`` are those of a new session; see `find_version`. ``foreign`` is as in `load_session`;
+    ``rows`` are what has been read with the agent.
 
     Raises:
         RequestError: if there is no such session or version.

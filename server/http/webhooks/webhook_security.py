@@ -46,16 +46,8 @@ async def check_caller(
 ) -> Delivery | None:
     """Check who calls. The body is read only if its signature has to be checked.
 
-    Args:
-        security: The webhook's security configuration.
-        headers: Headers by lower-case name.
-        host: The caller's address.
-        read_body: Reads the body, up to the maximum size.
-        now_ms: The time.
-        is_owner: Whether the caller has sent an API key in `Authorization`; then no other secret is expected there.
-
-    Returns:
-        What identifies the call if it is accepted only once.
+    The names of the headers are in lower case. ``is_owner`` says that `Authorization` has an API key; then no other
+    secret is expected there. Returns what identifies the call if it is accepted only once.
 
     Raises:
         RequestError: if the call is refused. The message does not reveal how close a wrong secret was.
