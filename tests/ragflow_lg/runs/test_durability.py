@@ -186,3 +186,10 @@ async def test_growing_lists_take_linear_space(tmp_path: Path) -> None:
             sizes["iteration"].append(await bytes_of(store))
     for name, (small, middle, large) in sizes.items():
         assert large - middle < 3 * (middle - small), (name, small, middle, large)
+
+
+async def test_a_chain_of_large_values_takes_little_space(tmp_path: Path) -> None:
+    nodes = {f"n{number}": text([f"n{number + 1}"], f"{number:04}" * 256) for number in range(256)}
+    async with open_store(f"sqlite:///{tmp_path}/s.db") as store:
+        await play_run(runner_of({**nodes, "n256": out("done")["out"]}, first=["n0"], store=store).start("s", {}))
+    assert (tmp_path / "s.db").stat().st_size < 3_000_000
