@@ -286,10 +286,6 @@ def exesql_incomplete(canvas: Canvas) -> Iterator[Hit]:
             yield params.hit("", f"no {', '.join(lacking)}" if lacking else f"the database {kind}")
 
 
-def excel_params(canvas: Canvas) -> Iterator[Hit]:
-    yield from (node.hit() for node in canvas.of("ExcelProcessor"))
-
-
 def invoke_method_missing(canvas: Canvas) -> Iterator[Hit]:
     for params in canvas.params_of("Invoke"):
         if not params.values.get("method"):
@@ -301,10 +297,6 @@ def form_file_field(canvas: Canvas) -> Iterator[Hit]:
         for key, field in as_map(node.params.values.get("inputs")).items():
             if as_text(as_map(field).get("type")).lower().startswith("file"):
                 yield Hit((*node.params.path, "inputs", key), f"the field {key}", (), node.id)
-
-
-def codeexec_local_sandbox(canvas: Canvas) -> Iterator[Hit]:
-    yield from (params.hit() for params in canvas.params_of("CodeExec"))
 
 
 def save_refused_blank_row(canvas: Canvas) -> Iterator[Hit]:
@@ -341,12 +333,6 @@ def _blank_rows(params: Params) -> Iterator[tuple[Path, str]]:
             blank = [key for key in keys if isinstance(row.get(key), str) and not row[key].strip()]
             if blank:
                 yield (*params.path, name, index), f"{blank[0]} of a row of {name} is blank"
-
-
-def model_missing(canvas: Canvas) -> Iterator[Hit]:
-    for params in canvas.params_of("LLM", "Agent", "Categorize"):
-        if not params.text("llm_id") and not params.text("model_id"):
-            yield params.hit()
 
 
 def exception_default(canvas: Canvas) -> Iterator[Hit]:

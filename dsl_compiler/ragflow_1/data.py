@@ -113,21 +113,12 @@ def assigner_set_braces(canvas: Canvas) -> Iterator[Hit]:
                 yield Hit(places[0], text[:80], edits, node.id)
 
 
-def assigner_errors(canvas: Canvas) -> Iterator[Hit]:
-    yield from (node.hit() for node in canvas.of("VariableAssigner"))
-
-
 def assigner_operation_unknown(canvas: Canvas) -> Iterator[Hit]:
     for node in canvas.of("VariableAssigner"):
         for index, row in enumerate(node.params.entries("variables")):
             if as_text(row.get("operator")) not in _OPERATIONS:
                 path = (*node.params.path, "variables", index, "operator")
                 yield Hit(path, f"the operation {row.get('operator')!r}", (), node.id)
-
-
-def number_format(canvas: Canvas) -> Iterator[Hit]:
-    for node in canvas.of("VariableAssigner", "DataOperations", "CodeExec"):
-        yield node.hit()
 
 
 def switch_equals_fold(canvas: Canvas) -> Iterator[Hit]:
@@ -163,12 +154,6 @@ def _may_be_list(canvas: Canvas, text: str) -> bool:
     return is_list_or_map(canvas, reference)
 
 
-def list_sort_mixed(canvas: Canvas) -> Iterator[Hit]:
-    for node in canvas.of("ListOperations"):
-        if node.params.text("operations") == "sort":
-            yield node.hit()
-
-
 def switch_empty_item(canvas: Canvas) -> Iterator[Hit]:
     for node in canvas.of("Switch"):
         for number, condition in enumerate(node.params.entries("conditions")):
@@ -200,12 +185,6 @@ def switch_no_logical(canvas: Canvas) -> Iterator[Hit]:
                     for path in (node.params.path, *node.params.copies)
                 ]
                 yield Hit(places[0][:-1], "", tuple(Edit(place, "or") for place in places), node.id)
-
-
-def data_literal_eval(canvas: Canvas) -> Iterator[Hit]:
-    for node in canvas.of("DataOperations"):
-        if node.params.text("operations") == "literal_eval":
-            yield node.params.hit("operations")
 
 
 def data_updates_reference(canvas: Canvas) -> Iterator[Hit]:
@@ -240,20 +219,6 @@ def message_downloads(canvas: Canvas) -> Iterator[Hit]:
 def _holds_files(canvas: Canvas, key: str) -> bool:
     value = as_map(canvas.document.get("globals")).get(key)
     return any({"doc_id", "filename"} <= as_map(row).keys() for row in as_items(value))
-
-
-def message_memory_user(canvas: Canvas) -> Iterator[Hit]:
-    for node in canvas.of("Message"):
-        if node.params.values.get("memory_ids") and node.params.values.get("user_id"):
-            yield node.params.hit("user_id")
-
-
-def message_auto_play(canvas: Canvas) -> Iterator[Hit]:
-    yield from (node.params.hit("auto_play") for node in canvas.of("Message") if node.params.values.get("auto_play"))
-
-
-def email_plain_text(canvas: Canvas) -> Iterator[Hit]:
-    yield from (params.hit() for params in canvas.params_of("Email"))
 
 
 def legacy(canvas: Canvas) -> Iterator[Hit]:

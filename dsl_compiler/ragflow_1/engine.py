@@ -282,12 +282,6 @@ def begin_fields_unbound(canvas: Canvas) -> Iterator[Hit]:
             yield node.params.hit("inputs", f"the fields {', '.join(fields)}")
 
 
-def begin_webhook(canvas: Canvas) -> Iterator[Hit]:
-    for node in canvas.of("Begin"):
-        if node.params.text("mode").lower() == "webhook":
-            yield node.params.hit("mode")
-
-
 def iteration_state(canvas: Canvas) -> Iterator[Hit]:
     for node in canvas.of("VariableAssigner"):
         region = canvas.nodes.get(node.parent)
@@ -299,10 +293,6 @@ def iteration_outputs(canvas: Canvas) -> Iterator[Hit]:
     for node in canvas.of("Iteration"):
         if any(inner.parent == node.id for inner in canvas.of("Switch", "Categorize")):
             yield node.hit("branches in its body")
-
-
-def iteration_empty(canvas: Canvas) -> Iterator[Hit]:
-    yield from (node.params.hit("items_ref") for node in canvas.of("Iteration"))
 
 
 def loop_do_while(canvas: Canvas) -> Iterator[Hit]:
@@ -339,12 +329,6 @@ def _is_met_at_start(loop: Node, row: Mapping[str, Any]) -> bool | None:
     return results.get(as_text(operator))
 
 
-def loop_count_zero(canvas: Canvas) -> Iterator[Hit]:
-    for node in canvas.of("Loop"):
-        if not node.params.values.get("maximum_loop_count"):
-            yield node.params.hit("maximum_loop_count")
-
-
 def loop_bool_empty(canvas: Canvas) -> Iterator[Hit]:
     for node in canvas.of("Loop"):
         types = {
@@ -357,10 +341,6 @@ def loop_bool_empty(canvas: Canvas) -> Iterator[Hit]:
             if row.get("operator") in ("empty", "not empty") and kind in ("number", "boolean", "integer"):
                 path = (*node.params.path, "loop_termination_condition", index)
                 yield Hit(path, f"{row.get('operator')} of a {kind}", (), node.id)
-
-
-def exit_loop(canvas: Canvas) -> Iterator[Hit]:
-    yield from (node.hit() for node in canvas.of("ExitLoop"))
 
 
 def form_always_pauses(canvas: Canvas) -> Iterator[Hit]:
@@ -392,10 +372,6 @@ def form_id(canvas: Canvas) -> Iterator[Hit]:
             yield node.hit(f"the id {node.id}")
 
 
-def form_answer_shape(canvas: Canvas) -> Iterator[Hit]:
-    yield from (node.hit() for node in canvas.of("UserFillUp", "Fillup"))
-
-
 def faults_not_found(canvas: Canvas) -> Iterator[Hit]:
     if canvas.nodes and "begin" not in canvas.nodes:
         yield Hit(("components",), "no node has the id begin")
@@ -410,9 +386,4 @@ def faults_not_found(canvas: Canvas) -> Iterator[Hit]:
 
 def no_message(canvas: Canvas) -> Iterator[Hit]:
     if canvas.nodes and next(canvas.of("Message"), None) is None:
-        yield Hit(("components",))
-
-
-def limits_none(canvas: Canvas) -> Iterator[Hit]:
-    if canvas.nodes:
         yield Hit(("components",))

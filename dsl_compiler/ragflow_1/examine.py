@@ -6,10 +6,12 @@ import copy
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import CompileError
+from ragflow_lg.base.lenient_values import as_text
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler.compiler import Source, add_positions, read_document
 from ragflow_lg.dsl_compiler.diagnostics import Reporter, extend_pointer
@@ -18,7 +20,7 @@ from ragflow_lg.dsl_compiler.dsl_v2 import is_v2
 from ragflow_lg.dsl_compiler.passes.collect_components import classify_document
 from ragflow_lg.dsl_compiler.ragflow_1 import breaks, data, engine, looks, models
 from ragflow_lg.dsl_compiler.ragflow_1.examined_canvas import REMOVED, Canvas, Edit, Hit
-from ragflow_lg.dsl_compiler.ragflow_1.rules import RULES, Rule
+from ragflow_lg.dsl_compiler.ragflow_1.rules import RULES, Meets, Rule
 from ragflow_lg.dsl_compiler.source import locate
 
 Condition: TypeAlias = Callable[[Canvas], Iterator[Hit]]
@@ -29,12 +31,28 @@ _MODULES = (breaks, engine, models, data, looks)
 
 
 def _find_condition(rule: Rule) -> Condition:
+    if rule.meets is not None:
+        return partial(_find_hits, rule.meets)
     name = rule.id.replace("-", "_")
     return next(getattr(module, name) for module in _MODULES if hasattr(module, name))
 
 
+def _find_hits(meets: Meets, canvas: Canvas) -> Iterator[Hit]:
+    if not meets.components and canvas.nodes:
+        yield Hit(("components",))
+    for params in canvas.params_of(*meets.components):
+        values = all(_is_met(params.values.get(key), wanted) for key, wanted in meets.when.items())
+        if values and (meets.tools or not params.is_tool):
+            is_at_node = not meets.at and not meets.tools
+            yield canvas.nodes[params.node].hit() if is_at_node else params.hit(meets.at)
+
+
+def _is_met(value: Any, wanted: bool | str) -> bool:
+    return bool(value) is wanted if isinstance(wanted, bool) else as_text(value).lower() == wanted
+
+
 CONDITIONS: dict[str, Condition] = {id_: _find_condition(rule) for id_, rule in RULES.items()}
-"""The condition of each rule: the function of its name."""
+"""The condition of each rule: its row of the table, or the function of its name."""
 
 
 class Finding(NamedTuple):

@@ -55,30 +55,3 @@ def history_text(canvas: Canvas) -> Iterator[Hit]:
     for params, path, reference in canvas.references():
         if reference.text == "sys.history" and params.component == "Message":
             yield Hit(path, "", (), params.node)
-
-
-def wait_event(canvas: Canvas) -> Iterator[Hit]:
-    yield from (node.hit() for node in canvas.of("UserFillUp", "Fillup"))
-
-
-def reference_ids(canvas: Canvas) -> Iterator[Hit]:
-    yield from (params.hit() for params in canvas.params_of("Retrieval"))
-
-
-def prologue(canvas: Canvas) -> Iterator[Hit]:
-    yield from (node.params.hit("prologue") for node in canvas.of("Begin") if node.params.text("prologue"))
-
-
-def event_names(canvas: Canvas) -> Iterator[Hit]:
-    if canvas.nodes:
-        yield Hit(("components",))
-
-
-def finish_usage(canvas: Canvas) -> Iterator[Hit]:
-    if canvas.nodes:
-        yield Hit(("components",))
-
-
-def error_shape(canvas: Canvas) -> Iterator[Hit]:
-    if canvas.nodes:
-        yield Hit(("components",))

@@ -98,10 +98,6 @@ def agent_max_rounds(canvas: Canvas) -> Iterator[Hit]:
             yield params.hit("max_rounds", f"{params.values.get('max_rounds', 5)} rounds")
 
 
-def agent_mcp(canvas: Canvas) -> Iterator[Hit]:
-    yield from (params.hit("mcp") for params in canvas.params_of("Agent") if params.values.get("mcp"))
-
-
 def agent_cite_off(canvas: Canvas) -> Iterator[Hit]:
     for params in canvas.params_of("Agent"):
         if "cite" not in params.values and (_reads_chunks(canvas, params) or _searches(params)):
@@ -180,10 +176,6 @@ def prompt_sections(canvas: Canvas) -> Iterator[Hit]:
             yield params.hit("sys_prompt", ", ".join(found))
 
 
-def categorize_exact_match(canvas: Canvas) -> Iterator[Hit]:
-    yield from (node.hit() for node in canvas.of("Categorize"))
-
-
 def categorize_fallback(canvas: Canvas) -> Iterator[Hit]:
     for node in canvas.of("Categorize"):
         names = list(as_map(node.params.values.get("category_description")))
@@ -212,15 +204,3 @@ def _categories(canvas: Canvas) -> Iterator[tuple[Node, str, Any]]:
 
 def sub_agent_name(canvas: Canvas) -> Iterator[Hit]:
     yield from (tool.hit() for tool in canvas.tools if tool.component.lower() == "agent")
-
-
-def agent_error_ends_run(canvas: Canvas) -> Iterator[Hit]:
-    yield from (node.hit() for node in canvas.of("Agent"))
-
-
-def think_tags(canvas: Canvas) -> Iterator[Hit]:
-    yield from (node.hit() for node in canvas.of("LLM", "Agent"))
-
-
-def repeated_piece(canvas: Canvas) -> Iterator[Hit]:
-    yield from (node.hit() for node in canvas.of("LLM", "Agent"))

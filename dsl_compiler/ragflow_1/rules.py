@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 RuleClass = Literal["breaks", "differs", "looks"]
 """What a rule means: the canvas stops working, answers differently, or only looks different to clients."""
@@ -16,6 +17,18 @@ FILES = ("breaks", "engine", "models", "data", "looks")
 """The files of the table, in the order of the report."""
 
 SNAPSHOT = "source of 2026-08-22, before 1.0.0-rc1"
+
+
+class Meets(Struct, frozen=True, forbid_unknown_fields=True):
+    """A condition without code. Without components, it is met by every canvas that has nodes."""
+
+    components: tuple[str, ...] = ()
+    tools: bool = False
+    """Whether tools of Agents meet it as well."""
+    at: str = ""
+    """The parameter where it is met, in place of the node."""
+    when: Mapping[str, bool | str] = field(default_factory=dict[str, bool | str])
+    """What parameters must be: true is any value, false none, and a text that text in any case."""
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True, rename={"class_": "class"}):
@@ -31,6 +44,8 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, rename={"class_": "c
     """What to change so that both do the same."""
     evidence: str
     """Where it was found in RAGFlow's source or notes."""
+    meets: Meets | None = None
+    """The condition; None if it is the function of the rule's name."""
     fix: bool = False
     """Whether ``--fix`` can make the change, without another result in 0.27 or here."""
     seen: bool = False
