@@ -7,6 +7,7 @@ and ``n␀namespace`` with the id of the newest one.
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -14,7 +15,6 @@ import msgspec
 from redis.exceptions import RedisError, ResponseError
 
 from ragflow_lg.base.errors import DamagedSessionError
-from ragflow_lg.base.packed_bytes import pack, unpack
 from ragflow_lg.checkpoints.redis.redis_client import Command, collecting_writes
 from ragflow_lg.checkpoints.redis.redis_sessions import APPEND, NEWEST, RedisSessions
 from ragflow_lg.checkpoints.steps.stored_texts import MAX_EXPANDED_BYTES
@@ -27,6 +27,12 @@ _LENGTH = 4
 
 _CHECKPOINT = msgspec.msgpack.Decoder(tuple[str, bytes, bytes])
 _WRITE = msgspec.msgpack.Decoder(tuple[str, int, str, bytes])
+
+
+LARGE_BYTES = 64 * 1024
+"""Texts from this size on are compressed: Redis's only thread copies them several times, while everybody else waits."""
+_PACKED = b"\0z"
+"""JSON text begins differently."""
 
 
 class RedisTables:
@@ -149,3 +155,29 @@ def _split(stored: bytes) -> list[bytes]:
         texts.append(stored[_LENGTH:end])
         stored = stored[end:]
     return texts
+
+
+def pack(text: bytes) -> bytes:
+    """Return a JSON text, or its compressed form if that is much shorter."""
+    if len(text) < LARGE_BYTES:
+        return text
+    packed = _PACKED + zlib.compress(text, 1)
+    return packed if len(packed) < len(text) * 0.9 else text
+
+
+def unpack(stored: bytes, max_bytes: int) -> bytes:
+    """Return the text of which `pack` has returned the stored form.
+
+    Raises:
+        ValueError: if it is damaged, or has more than ``max_bytes``.
+    """
+    if not stored.startswith(_PACKED):
+        return stored
+    decompressor = zlib.decompressobj()
+    try:
+        text = decompressor.decompress(stored[len(_PACKED) :], max_bytes)
+    except zlib.error as error:
+        raise ValueError(f"it cannot be decompressed: {error}") from None
+    if not decompressor.eof:
+        raise ValueError("it is incomplete or too large")
+    return text

@@ -1,40 +1,8 @@
 """All exceptions that the project raises.
 
-::
-
-    RagflowLgError                 has a stable ``code``
-    ├── CompileError               a canvas is rejected; has all diagnostics
-    ├── RunError                   a run failed; names the node
-    │   ├── ComponentError         a component failed; becomes its ``_ERROR`` and never leaves a run
-    │   ├── NodeTimeoutError       a node took longer than its limit
-    │   ├── AnswerError            an answer is not valid for the open form
-    │   ├── InputRefusedError      a graph rejects its input
-    │   ├── CanvasChangedError     the canvas has changed since the turn started
-    │   ├── RunCancelled           the run was cancelled
-    │   ├── RunFailedError         a component's error has stopped the turn
-    │   └── UndeclaredTargetError  a node chose a successor that the plan does not allow
-    ├── ServiceError               a model, an HTTP server or a file store failed
-    │   ├── RefusalError           RAGFlow's API understood a request and refused it
-    │   ├── CassetteError          a recording cannot be read or written, or lacks the requested exchange
-    │   ├── ForeignJsonError       JSON from outside is not valid, or exceeds a limit
-    │   ├── WorkLimitError         a worker process exceeded a limit
-    │   └── CodeLimitError         code that CodeExec runs exceeded a limit; names the limit
-    ├── SettingsError              a setting is missing or wrong
-    ├── DatabaseError              the server's database cannot be opened, read or written
-    ├── RequestError               the server rejects a request
-    │   └── BusyError              a client exceeds its rate or concurrency limit
-    │       ├── RateError          it sends requests too often
-    │       └── QuotaError         a tenant, or a key of embedded pages, has used up a quota
-    ├── StreamError                the events of a run cannot be followed or stored
-    │   ├── StreamInterruptedError    the process that executed the run stopped before the turn ended
-    │   ├── StreamAbandonedError      the run has ended too many processes and is not continued
-    │   ├── StreamUnknownError        the run does not exist or has expired
-    │   ├── StreamGapError         events that a follower still needs were dropped
-    │   └── StreamPositionError    the event to continue from does not belong to the run
-    └── CheckpointError            a session cannot be read or written
-        ├── DamagedSessionError    what the store has of a session is incomplete, or was changed by something else
-        └── ConflictError          the state of the session does not allow the request
-            └── SessionBusyError   another process runs the session
+Each has a stable ``code``, which ``docs/diagnostics.md`` explains. Those of one run derive from `RunError`, those of
+services from `ServiceError`, of requests from `RequestError`, of streams from `StreamError`, and of sessions from
+`CheckpointError`.
 """
 
 from __future__ import annotations

@@ -21,46 +21,8 @@ if TYPE_CHECKING:
 MAX_ERROR_CHARS = 500
 
 EXTRAS: dict[str, tuple[str, ...]] = {
-    "anthropic": ("anthropic", "httpx2", "langchain", "langchain_anthropic"),
-    "azure": ("langchain",),
-    "bedrock": ("botocore", "langchain", "langchain_aws"),
-    "browser": ("playwright",),
-    "chat": ("prompt_toolkit",),
-    "cjk": ("cvttf_NotoSansCJK_Regular",),
-    "crawler": ("bs4", "lxml", "lxml_html_clean", "markdownify", "trafilatura"),
-    "documents": ("docx", "openpyxl", "pypdf"),
-    "eject": ("ruff",),
-    "elasticsearch": ("elasticsearch", "elastic_transport", "langchain_elasticsearch", "snowballstemmer"),
-    "email": ("aiosmtplib",),
-    "encryption": ("cryptography",),
-    "google": ("langchain", "langchain_google_genai"),
-    "html": ("lxml",),
-    "knowledge": ("langchain_text_splitters", "numpy", "yaml"),
-    "lsp": ("lsprotocol", "pygls"),
-    "mcp": ("anyio", "langchain_mcp_adapters", "mcp"),
-    "mysql": ("asyncmy",),
-    "ollama": ("langchain", "langchain_ollama"),
-    "otel": ("opentelemetry",),
-    "png": ("font_roboto", "resvg_py"),
-    "postgresql": ("psycopg", "psycopg_pool"),
-    "redis": ("redis",),
-    "reports": ("docx", "pypandoc", "typst"),
-    "schemas": ("jsonschema", "referencing"),
-    "server": (
-        "alembic",
-        "cronsim",
-        "fastapi",
-        "h11",
-        "jwt",
-        "prometheus_client",
-        "python_multipart",
-        "sqlalchemy",
-        "starlette",
-        "uvicorn",
-    ),
-    "spreadsheets": ("openpyxl",),
-    "sql": ("asyncmy", "psycopg", "sqlalchemy", "sqlglot"),
-    "studio": ("langgraph_api", "langgraph_cli"),
+    extra: tuple(modules)
+    for extra, modules in json.loads(Path(__file__).with_suffix(".json").read_text("utf-8")).items()
 }
 """The top-level modules of each extra in ``pyproject.toml``."""
 
