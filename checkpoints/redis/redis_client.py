@@ -66,7 +66,7 @@ def create_waiting_client(url: str, connections: int = CONNECTIONS) -> Any:
     count = FAILOVER_RETRIES if has_failover(url) else RETRIES
     options = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": CONNECT_S, "retry": _retry(count)}
     pools = Pools(BlockingConnectionPool, ManagedPool, {"max_connections": connections, "timeout": POOL_WAIT_S})
-    return create_client(url, Redis, pools, **options)
+    return create_client(url, pools, **options)
 
 
 def _retry(count: int) -> Retry:
@@ -93,7 +93,7 @@ async def check_server(url: str) -> None:
     """
     options: Any = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": CONNECT_S, "retry": _retry(RETRIES)}
     try:
-        async with create_client(url, Redis, **options) as client:
+        async with create_client(url, **options) as client:
             facts: dict[str, Any] = await client.info("cluster")
     except (RedisError, OSError) as error:
         reason = plain_reason(error).rstrip(".")

@@ -29,9 +29,9 @@ class SlotMaster:
         self._nodes: list[Place] = []
         self._options = dict(options)
 
-    def client_of(self, name: str, client: Any, pool: Any, options: Mapping[str, Any]) -> Any:
-        """Return a client of the class ``client`` for the slot of a name."""
-        return client.from_pool(pool(name, self, **{**self._options, **options}))
+    def client_of(self, name: str, pool: Any, options: Mapping[str, Any]) -> Any:
+        """Return a client for the slot of a name."""
+        return Redis.from_pool(pool(name, self, **{**self._options, **options}))
 
     async def discover_master(self, service_name: str) -> Place:
         """Return the address of the master of the slot of a name.

@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ragflow_lg.base.errors import CheckpointError
@@ -24,7 +23,7 @@ MIN_TTL_S = 24 * 3600
 async def probe_redis(url: str, ttl_s: int) -> AsyncIterator[CheckResult]:
     """Check a server's modules, version, eviction policy, permissions and clock, and how long sessions live."""
     try:
-        client: Any = create_client(url, Redis)
+        client: Any = create_client(url)
     except CheckpointError as error:
         yield CheckResult(False, str(error), f"Correct it: {STORE_URLS}.")
         return

@@ -8,16 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import asdict
 from redis.exceptions import RedisError, ResponseError
 
 from ragflow_lg.base.errors import DamagedSessionError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
-from ragflow_lg.checkpoints.records.run_records import (
-    MAX_TIME_MS,
-    RecordTexts,
-    hex_session,
-)
+from ragflow_lg.checkpoints.records.run_records import MAX_TIME_MS, RecordTexts, hex_session
 from ragflow_lg.checkpoints.redis.redis_client import Command
 from ragflow_lg.checkpoints.redis.redis_sessions import LIST, RedisSessions
 from ragflow_lg.services.sessions import RunRecord, RunStatus, Trace
@@ -25,8 +22,23 @@ from ragflow_lg.services.sessions import RunRecord, RunStatus, Trace
 STATUSES: tuple[RunStatus, ...] = ("running", "succeeded", "failed", "cancelled", "waiting")
 """Statuses, by RAGFlow's number for them."""
 
-_STATUS_BY_NUMBER: dict[str, RunStatus] = {str(number): status for number, status in enumerate(STATUSES)}
-
+_NAMES = {
+    "canvas_id": "canvas_id",
+    "tenant": "tenant_id",
+    "checkpoint": "checkpoint_id",
+    "parent_run": "parent_run_id",
+    "status": "status",
+    "reason": "failure_reason",
+    "is_cancel_requested": "cancel_requested",
+    "started_ms": "started_at",
+    "ended_ms": "finished_at",
+    "session": "session_id",
+    "name": "session_name",
+    "canvas_hash": "canvas_hash",
+    "updated_ms": "updated_at",
+    "model": "model",
+}
+"""RAGFlow's names for the fields of a record, and names like them for others."""
 
 PAGE = 256
 """Number of records that are read or deleted at once."""
@@ -196,22 +208,8 @@ async def _unless_replaced(answer: Awaitable[Any]) -> Any:
 
 
 def _to_hash(record: RunRecord) -> dict[str, str | int]:
-    return {
-        "canvas_id": record.canvas_id,
-        "tenant_id": record.tenant,
-        "checkpoint_id": record.checkpoint,
-        "parent_run_id": record.parent_run,
-        "status": STATUSES.index(record.status),
-        "failure_reason": record.reason,
-        "cancel_requested": int(record.is_cancel_requested),
-        "started_at": record.started_ms,
-        "finished_at": record.ended_ms,
-        "session_id": record.session,
-        "session_name": record.name,
-        "canvas_hash": record.canvas_hash,
-        "updated_at": record.updated_ms,
-        "model": record.model,
-    }
+    fields = {_NAMES[name]: value for name, value in asdict(record).items() if name != "run_id"}
+    return {**fields, "status": STATUSES.index(record.status), "cancel_requested": int(record.is_cancel_requested)}
 
 
 def _text(stored: bytes) -> str:
@@ -223,21 +221,10 @@ def _number(text: str) -> int:
     return number if number <= MAX_TIME_MS else 0
 
 
-def _from_hash(run_id: str, fields: Mapping[str, str]) -> RunRecord:
-    return RunRecord(
-        run_id,
-        fields.get("session_id", ""),
-        fields.get("session_name", ""),
-        fields.get("canvas_id", ""),
-        fields.get("canvas_hash", ""),
-        fields.get("tenant_id", ""),
-        fields.get("checkpoint_id", ""),
-        fields.get("parent_run_id", ""),
-        _STATUS_BY_NUMBER.get(fields.get("status", "0"), "failed"),  # RAGFlow may add more
-        fields.get("failure_reason", ""),
-        fields.get("cancel_requested") == "1",
-        _number(fields.get("started_at", "")),
-        _number(fields.get("updated_at", "")),
-        _number(fields.get("finished_at", "")),
-        fields.get("model", ""),
-    )
+def _from_hash(run_id: str, stored: Mapping[str, str]) -> RunRecord:
+    fields: dict[str, Any] = {name: stored.get(key, "") for name, key in _NAMES.items()}
+    number = stored.get("status", "0")
+    status = STATUSES[int(number)] if number in map(str, range(len(STATUSES))) else "failed"  # RAGFlow may add more
+    times = {name: _number(value) for name, value in fields.items() if name.endswith("_ms")}
+    changed: dict[str, Any] = {"status": status, "is_cancel_requested": stored.get("cancel_requested") == "1", **times}
+    return RunRecord(run_id, **{**fields, **changed})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,7 +11,6 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.base.tasks import SharedTask
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.records.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.records.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, StoredLeases
@@ -23,7 +22,7 @@ from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.redis.redis_tables import RedisTables
 from ragflow_lg.checkpoints.steps.saver import CanvasSaver
 from ragflow_lg.checkpoints.store import Store
-from ragflow_lg.checkpoints.store_url import cluster_name, key_prefix
+from ragflow_lg.checkpoints.store_url import key_prefix
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.key_ring import KeyRing
@@ -34,44 +33,29 @@ REDIS_POLL_S = 0.5
 FLAG_TTL_S = 3600
 
 
-class RedisCancels:
+class RedisCancels(LocalCancels):
     """RAGFlow's flags ``{task_id}-cancel``, polled every 0.5 s, and a channel for immediate delivery.
 
-    The session is the task id. One connection and one poll serve all sessions in this process.
+    The session is the task id. One connection and one poll serve all sessions in this process. It listens also between
+    runs: it takes four trips to open a connection.
     """
 
-    def __init__(self, sessions: RedisSessions, *, has_one_slot: bool = False) -> None:
-        """Initialize. With ``has_one_slot``, keys without the prefix are in other slots, and are not read."""
+    def __init__(self, sessions: RedisSessions) -> None:
+        super().__init__(self._listen)
         self._client = sessions.client
-        self._prefixes = flag_prefixes(sessions.prefix, has_one_slot=has_one_slot)
+        self._prefix = sessions.prefix
         self._channel = f"{sessions.prefix}agent:cancel"
-        self._local = LocalCancels()
-        self._listening = SharedTask(self._listen)
 
     async def request(self, session: str) -> None:
         """Set the flag and publish a message."""
         with translate_errors(RedisError, OSError):
-            await self._client.set(cancel_keys(self._prefixes, session)[0], "x", ex=FLAG_TTL_S)
+            await self._client.set(cancel_keys(self._prefix, session)[0], "x", ex=FLAG_TTL_S)
             await self._client.publish(self._channel, hex_session(session))
 
     async def is_requested(self, session: str) -> bool:
         """Return whether a flag is set."""
         with translate_errors(RedisError, OSError):
-            return bool(await self._client.exists(*cancel_keys(self._prefixes, session)))
-
-    @asynccontextmanager
-    async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
-        """Call ``on_cancel`` once, on the next cancel request.
-
-        A flag remains until the session is leased again: the process may die before it has stored the end.
-        """
-        async with self._local.watch(session, on_cancel):
-            self._listening.start()
-            yield
-
-    async def aclose(self) -> None:
-        """Stop listening. Until then, one connection listens also between runs: it takes four trips to open one."""
-        await self._listening.aclose()
+            return bool(await self._client.exists(*cancel_keys(self._prefix, session)))
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
@@ -98,26 +82,25 @@ class RedisCancels:
             await asyncio.sleep(REDIS_POLL_S)
             return
         if message is not None:
-            self._local.cancel(message["data"].decode("utf-8", "replace"))
+            self.cancel(message["data"].decode("utf-8", "replace"))
 
     async def _poll(self) -> None:
-        sessions = self._local.sessions
+        sessions = self.sessions
         pipeline = self._client.pipeline(transaction=False)
         for session in sessions:
-            pipeline.exists(*cancel_keys(self._prefixes, session))
+            pipeline.exists(*cancel_keys(self._prefix, session))
         for session, count in zip(sessions, await pipeline.execute(), strict=True):
             if count:
-                self._local.cancel(session)
+                self.cancel(session)
 
 
-def flag_prefixes(prefix: str, *, has_one_slot: bool) -> tuple[str, ...]:
-    """Return the beginnings of the keys of flags. RAGFlow's own have none, which is in another slot of a cluster."""
-    return (prefix,) if has_one_slot else (prefix, "")
+def cancel_keys(prefix: str, session: str) -> list[str]:
+    """Return RAGFlow's keys for the session's name and for both of its UUID forms.
 
-
-def cancel_keys(prefixes: Sequence[str], session: str) -> list[str]:
-    """Return RAGFlow's keys for the session's name and for both of its UUID forms, with each prefix."""
+    Those without the prefix are RAGFlow's own. In a cluster, where the prefix has a hash tag, they are in other slots.
+    """
     names = dict.fromkeys((hex_session(session), session, thread_of_session(session)))
+    prefixes = (prefix,) if prefix.startswith("{") else (prefix, "")
     return list(dict.fromkeys(f"{prefix}{name}-cancel" for prefix in prefixes for name in names))
 
 
@@ -155,16 +138,18 @@ class RedisLeaseTable:
 
     errors: tuple[type[Exception], ...] = (RedisError, OSError)
 
-    def __init__(self, client: Redis, sessions: RedisSessions, *, has_one_slot: bool = False) -> None:
-        """Initialize. With ``has_one_slot``, keys without the prefix are in other slots, and are not used."""
+    def __init__(self, client: Redis, sessions: RedisSessions) -> None:
         self._client = cast("Any", client)
         self._sessions = sessions
-        self._flags = flag_prefixes(sessions.prefix, has_one_slot=has_one_slot)
         self._lease_ms = int(LEASE_S * 1000)
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
         """Lease a session if it is free or the token of its lease is ``dead_token``."""
-        keys = (self._sessions.lease_key(session), self._counter_key(session), *cancel_keys(self._flags, session))
+        keys = (
+            self._sessions.lease_key(session),
+            self._counter_key(session),
+            *cancel_keys(self._sessions.prefix, session),
+        )
         arguments = (str(owner), dead_token or -1, self._lease_ms, session, TOKEN_TTL_S)
         is_ours, token, holder = await self._client.eval(_TAKE, len(keys), *keys, *arguments)
         return int(token) if is_ours else _holder(token, holder)
@@ -219,13 +204,13 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int, keys: KeyRing | No
     Raises:
         CheckpointError: if the server does not respond.
     """
-    prefix, is_cluster = key_prefix(url, prefix), bool(cluster_name(url))
+    prefix = key_prefix(url, prefix)
     async with open_redis(url) as client, open_redis(url, LEASE_CONNECTIONS) as lease_client:
         with translate_errors(RedisError, OSError):
             await cast("Any", client).set(prefix + _OPENED, "1")
         sessions, texts = RedisSessions(client, prefix, ttl_s), RecordTexts(keys)
-        leases = StoredLeases(RedisLeaseTable(lease_client, sessions, has_one_slot=is_cluster))
-        cancels = RedisCancels(sessions, has_one_slot=is_cluster)
+        leases = StoredLeases(RedisLeaseTable(lease_client, sessions))
+        cancels = RedisCancels(sessions)
         try:
             traces, node_logs = RedisTraces(sessions, texts), RedisTraces(sessions, texts, "nodes")
             runs, saver = RedisRecords(sessions, texts), CanvasSaver(RedisTables(sessions), keys)

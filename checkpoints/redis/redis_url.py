@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from redis.asyncio import Redis
+
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints.store_url import CLUSTER, SENTINEL, cluster_name, redact_url
 
@@ -31,26 +33,27 @@ def has_failover(url: str) -> bool:
     return url.startswith((f"{SENTINEL}://", f"{CLUSTER}://"))
 
 
-def create_client(url: str, client: Any, pools: Pools | None = None, **options: Any) -> Any:
-    """Create a client of the class ``client``, redis-py's asynchronous one or a subclass.
+def create_client(url: str, pools: Pools | None = None, **options: Any) -> Any:
+    """Create a client.
 
     Raises:
         CheckpointError: if the URL is invalid.
     """
+    client: Any = Redis
     try:
         if not has_failover(url):
             if pools is None:
                 return client.from_url(url, **options)
             return client.from_pool(pools.plain.from_url(url, **pools.options, **options))
         if url.startswith(f"{CLUSTER}://"):
-            return _create_cluster_client(url, client, pools, options)
-        return _create_sentinel_client(url, client, pools, options)
+            return _create_cluster_client(url, pools, options)
+        return _create_sentinel_client(url, pools, options)
     except ValueError as error:
         reason = _INVALID_PORT if str(error).startswith("Port ") else str(error)
         raise CheckpointError(f"The Redis URL {redact_url(url)!r} is invalid: {reason}.") from None
 
 
-def _create_sentinel_client(url: str, client: Any, pools: Pools | None, options: Mapping[str, Any]) -> Any:
+def _create_sentinel_client(url: str, pools: Pools | None, options: Mapping[str, Any]) -> Any:
     from redis.asyncio.sentinel import Sentinel
 
     from ragflow_lg.checkpoints.redis.managed_connections import ManagedConnection
@@ -65,10 +68,10 @@ def _create_sentinel_client(url: str, client: Any, pools: Pools | None, options:
     master_finder = sentinel(places, sentinel_kwargs={**account, **options}, **account, **options)
     more = {"connection_pool_class": pools.managed, **pools.options} if pools else {}
     more["connection_class"] = ManagedConnection
-    return master_finder.master_for(service, redis_class=client, db=int(database or 0), **more)
+    return master_finder.master_for(service, db=int(database or 0), **more)
 
 
-def _create_cluster_client(url: str, client: Any, pools: Pools | None, options: Mapping[str, Any]) -> Any:
+def _create_cluster_client(url: str, pools: Pools | None, options: Mapping[str, Any]) -> Any:
     from redis.asyncio.sentinel import SentinelConnectionPool
 
     from ragflow_lg.checkpoints.redis.managed_connections import ManagedConnection
@@ -78,7 +81,7 @@ def _create_cluster_client(url: str, client: Any, pools: Pools | None, options: 
     places, account, _ = _parse(url, _PORT)
     pool = pools.managed if pools else SentinelConnectionPool
     more = {"connection_class": ManagedConnection, **(pools.options if pools else {})}
-    return SlotMaster(places, {**account, **options}).client_of(name, client, pool, more)
+    return SlotMaster(places, {**account, **options}).client_of(name, pool, more)
 
 
 def _parse(url: str, default_port: int) -> tuple[list[tuple[str, int]], dict[str, str], str]:

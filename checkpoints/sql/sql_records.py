@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import asdict, fields
 
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
-from ragflow_lg.base.tasks import SharedTask
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.records.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.records.leases import LEASE_S, LeaseHolder
@@ -142,45 +141,30 @@ class SqlTraces:
             await self._database.write_session(session, deletion)
 
 
-class SqlCancels:
+class SqlCancels(LocalCancels):
     """Flags of sessions and runs in the ``leases`` table. A single poll every 0.2 s serves all in this process."""
 
     def __init__(self, database: SqlDatabase) -> None:
+        super().__init__(self._poll)
         self._database = database
-        self._local = LocalCancels()
-        self._polling = SharedTask(self._poll)
 
     async def request(self, session: str) -> None:
         """Set the flag; a runner in this process stops immediately."""
         flag = "INSERT INTO leases VALUES (?, 0, '', 0, 1) ON CONFLICT (thread_id) DO UPDATE SET is_cancelled = 1"
         with translate_errors(*self._database.errors):
             await self._database.write_session(session, Statement(flag, (thread_of_session(session),)))
-        self._local.cancel(session)
+        self.cancel(session)
 
     async def is_requested(self, session: str) -> bool:
         """Return whether the flag is set."""
         return bool(await self._flagged([session]))
 
-    @asynccontextmanager
-    async def watch(self, session: str, on_cancel: Callable[[], None]) -> AsyncGenerator[None]:
-        """Call ``on_cancel`` once when the flag is set.
-
-        A flag remains until the session is leased again: the process may die before it has stored the end.
-        """
-        async with self._local.watch(session, on_cancel):
-            self._polling.start()
-            yield
-
-    async def aclose(self) -> None:
-        """Stop polling."""
-        await self._polling.aclose()
-
     async def _poll(self) -> None:
-        while self._local.sessions:
+        while self.sessions:
             await asyncio.sleep(POLL_S)
             with suppress(CheckpointError):  # the next poll retries
-                for session in await self._flagged(self._local.sessions):
-                    self._local.cancel(session)
+                for session in await self._flagged(self.sessions):
+                    self.cancel(session)
 
     async def _flagged(self, sessions: Sequence[str]) -> list[str]:
         if not sessions:

@@ -48,7 +48,7 @@ async def open_journal(
             await journal.aclose()
         return
     require("redis", "An event journal in Redis", StreamError)
-    from redis.asyncio import BlockingConnectionPool, Redis
+    from redis.asyncio import BlockingConnectionPool
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
 
@@ -59,7 +59,7 @@ async def open_journal(
     # The journal itself retries: it waits longer and knows which commands may be repeated.
     retry = Retry(NoBackoff(), 0)
     pools = Pools(BlockingConnectionPool, ManagedPool, {"max_connections": MAX_CONNECTIONS, "timeout": None})
-    client = create_client(url, Redis, pools, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry)
+    client = create_client(url, pools, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, retry=retry)
     prefix = key_prefix(url, prefix)
     async with client:
         journal = RedisJournal(client, prefix, retention_s=retention_s, alive_s=alive_s, keys=keys)

@@ -3,7 +3,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from redis.asyncio import Redis
 
 from ragflow_lg.base.errors import CheckpointError
 from ragflow_lg.checkpoints import open_store
@@ -28,7 +27,7 @@ from tests.harness.rows import each_row
 )  # fmt: skip
 def test_an_invalid_url_is_reported(url: str, reason: str) -> None:
     with pytest.raises(CheckpointError, match=f"is invalid: .*{reason}"):
-        create_client(url, Redis)
+        create_client(url)
 
 
 async def test_an_unreachable_sentinel_is_reported_in_words() -> None:
