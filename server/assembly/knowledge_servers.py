@@ -75,9 +75,9 @@ def open_knowledge_server(
     require("elasticsearch", "Elasticsearch ([knowledge] url)")
     from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
     from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
-    from ragflow_lg.adapters.elasticsearch.term_weights import NO_DICTIONARIES, read_dictionaries
+    from ragflow_lg.adapters.elasticsearch.term_weights import Dictionaries, read_dictionaries
 
-    words = read_dictionaries(section.dictionaries) if section.dictionaries is not None else NO_DICTIONARIES
+    words = read_dictionaries(section.dictionaries) if section.dictionaries is not None else Dictionaries()
     api = read_server_url(section.ragflow_url, "[knowledge] ragflow_url")
     if section.ragflow_url and (api is None or api.kind != "ragflow"):
         raise SettingsError("[knowledge] ragflow_url is not a RAGFlow URL: use ragflow+https://HOST.")
@@ -101,10 +101,8 @@ def _ragflow(address: str, api_key: str, http: HttpClient) -> Knowledge:
 
 
 def _tokenizer(name: str) -> Tokenizer:
+    from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer, load_infinity_tokenizer
+
     if name == "ragflow-ranking":
-        from ragflow_lg.adapters.elasticsearch.tokenizers import load_infinity_tokenizer
-
         return load_infinity_tokenizer()
-    from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
-
-    return PortableTokenizer()
+    return Tokenizer()

@@ -96,12 +96,12 @@ def _index(
 ) -> Any:
     require("elasticsearch", f"The dataset {name!r} in Elasticsearch")
     from ragflow_lg.adapters.elasticsearch.connection import ElasticsearchSettings
-    from ragflow_lg.adapters.elasticsearch.store_retriever import IndexSettings, open_index
+    from ragflow_lg.adapters.elasticsearch.store_retriever import open_index
 
     server = ElasticsearchSettings(_server(name, section).address, section.api_key.read())
-    settings = IndexSettings(server, section.index, section.text_field, section.vector_field, section.strategy)
     embedder = None if section.strategy == "keywords" else embedders().embedder(section.embedding_model)
-    return open_index(settings, http(), embedder)
+    fields = section.model_dump(include={"text_field", "vector_field", "strategy"})
+    return open_index(server, section.index, http(), embedder, **fields)
 
 
 def _server(name: str, section: RetrieverSection) -> ServerUrl:

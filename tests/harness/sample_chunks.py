@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Tokenizer
+from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer
 from ragflow_lg.services.knowledge import Dataset
 from tests.fakes.knowledge_models import WordEmbedder
 
 GUIDE = Dataset("kb-guide", "guide", "words", "t1")
 LETTERS = Dataset("kb-letters", "letters", "words", "t1")
 OTHER = Dataset("kb-other", "other", "words", "t2")
-_TOKENIZER = PortableTokenizer()
+_TOKENIZER = Tokenizer()
 _EMBEDDER = WordEmbedder()
 
 _CHINESE = "洗衣房 在 地下室 自行车 房 在 北 楼梯 后面"

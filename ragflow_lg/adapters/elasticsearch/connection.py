@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.elasticsearch.search_requests import Body
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.lenient_values import as_list, as_map
 from ragflow_lg.base.values import JsonValue
@@ -81,7 +80,9 @@ class Connection:
         self._http = http
         self._client: AsyncElasticsearch | None = None
 
-    async def search(self, indices: Sequence[str], body: Body, *, allow_missing: bool = False) -> SearchHits:
+    async def search(
+        self, indices: Sequence[str], body: Mapping[str, Any], *, allow_missing: bool = False
+    ) -> SearchHits:
         """Search indices. With ``allow_missing``, an index that does not exist counts as empty.
 
         Raises:

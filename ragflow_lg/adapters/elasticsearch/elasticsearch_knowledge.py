@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.elasticsearch.connection import Connection
+from ragflow_lg.adapters.elasticsearch.connection import Connection, SearchHit
 from ragflow_lg.adapters.elasticsearch.ranking import (
-    Candidate,
     ScoredChunk,
     join_terms,
     list_rerank_terms,
@@ -33,7 +32,7 @@ from ragflow_lg.adapters.elasticsearch.search_requests import (
 )
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, build_text_query, extract_vocabulary_keywords
-from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, Tokenizer
+from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer
 from ragflow_lg.adapters.knowledge.rerankers import compute_window_size, normalize_scores
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.lenient_values import as_map
@@ -82,7 +81,7 @@ class ElasticsearchKnowledge:
         self._embedders = embedders
         self._rerankers = rerankers
         self._directory = directory
-        self._weights = TermWeights(tokenizer or PortableTokenizer(), names)
+        self._weights = TermWeights(tokenizer or Tokenizer(), names)
         self._synonyms = synonyms
 
     async def datasets(self, names_or_ids: Sequence[str]) -> Mapping[str, Dataset]:
@@ -175,7 +174,7 @@ class ElasticsearchKnowledge:
 
     async def _candidates(
         self, indices: Sequence[str], search: DatasetSearch, query: TextQuery, vector: Sequence[float], scope: Scope
-    ) -> list[Candidate]:
+    ) -> Sequence[SearchHit]:
         """Search for candidates; if none match, use all chunks of the chosen documents or search less strictly."""
         size = compute_window_size(search.top_n, search.top_k, is_reranked=bool(search.rerank_id))
         body = build_candidates_request(
@@ -191,7 +190,7 @@ class ElasticsearchKnowledge:
                     looser, vector, scope, top_k=search.top_k, size=size, similarity=SECOND_TRY_SIMILARITY
                 )
             hits = await self._connection.search(indices, body)
-        return [Candidate(hit.id, hit.fields) for hit in hits.hits]
+        return hits.hits
 
     async def _rank(
         self,
@@ -199,7 +198,7 @@ class ElasticsearchKnowledge:
         search: DatasetSearch,
         query: TextQuery,
         vector: Sequence[float],
-        candidates: Sequence[Candidate],
+        candidates: Sequence[SearchHit],
         scope: Scope,
     ) -> list[ScoredChunk]:
         if search.rerank_id and self._rerankers is not None:

@@ -11,23 +11,17 @@ from typing import cast
 
 from msgspec import Struct
 
+from ragflow_lg.adapters.elasticsearch.connection import SearchHit
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.base.values import JsonValue
 
 _TINY = 1e-9
 
 
-class Candidate(Struct, frozen=True):
-    """A chunk of the first request, with the fields that its score depends on."""
-
-    id: str
-    fields: Mapping[str, JsonValue]
-
-
 class ScoredChunk(Struct, frozen=True):
     """A candidate with its scores, as RAGFlow computes them."""
 
-    candidate: Candidate
+    candidate: SearchHit
     similarity: float
     term_similarity: float
     vector_similarity: float
@@ -89,7 +83,7 @@ def _is_latin(character: str) -> bool:
 
 
 def rank(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[SearchHit],
     terms: Sequence[float],
     vectors: Sequence[float],
     *,

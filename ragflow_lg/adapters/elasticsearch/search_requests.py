@@ -73,27 +73,21 @@ def build_candidates_request(
             "similarity": similarity,
             "filter": matching,
         },
-        "size": size,
-        "from": 0,
-        "_source": SOURCE,
-        "track_total_hits": True,
+        **_page(size),
     }
 
 
 def build_filter_request(scope: Scope, size: int) -> Body:
     """Request chunks in the scope, regardless of their content."""
-    return {
-        "query": {"bool": {"filter": _filters(scope)}},
-        "size": size,
-        "from": 0,
-        "_source": SOURCE,
-        "track_total_hits": True,
-    }
+    return {"query": {"bool": {"filter": _filters(scope)}}, **_page(size)}
+
+
+def _page(size: int) -> Body:
+    return {"size": size, "from": 0, "_source": SOURCE, "track_total_hits": True}
 
 
 def build_vectors_request(vector: Sequence[float], ids: Sequence[str], scope: Scope) -> Body:
     """Request vector scores for some chunks, ``(1 + cosine) / 2``; chunks with a negative cosine are omitted."""
-    filters = [{"terms": {"_id": list(ids)}}, {"terms": {"kb_id": list(scope.datasets)}}]
     return {
         "knn": {
             "field": vector_field(len(vector)),
@@ -101,7 +95,7 @@ def build_vectors_request(vector: Sequence[float], ids: Sequence[str], scope: Sc
             "k": len(ids),
             "num_candidates": min(2 * len(ids), MAX_CANDIDATES),
             "similarity": 0.0,
-            "filter": {"bool": {"filter": filters}},
+            "filter": _with_ids(ids, scope),
         },
         "size": len(ids),
         "_source": False,
@@ -110,8 +104,11 @@ def build_vectors_request(vector: Sequence[float], ids: Sequence[str], scope: Sc
 
 def build_chunks_request(ids: Sequence[str], scope: Scope) -> Body:
     """Request chunks by id."""
-    filters = [{"terms": {"_id": list(ids)}}, {"terms": {"kb_id": list(scope.datasets)}}]
-    return {"query": {"bool": {"filter": filters}}, "size": len(ids), "_source": SOURCE}
+    return {"query": _with_ids(ids, scope), "size": len(ids), "_source": SOURCE}
+
+
+def _with_ids(ids: Sequence[str], scope: Scope) -> Body:
+    return {"bool": {"filter": [{"terms": {"_id": list(ids)}}, {"terms": {"kb_id": list(scope.datasets)}}]}}
 
 
 def build_metadata_request(datasets: Sequence[str]) -> Body:

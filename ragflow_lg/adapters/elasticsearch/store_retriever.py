@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from msgspec import Struct
 
 from ragflow_lg.adapters.elasticsearch.connection import ElasticsearchSettings, SettingNames, open_client
 from ragflow_lg.adapters.knowledge.embedders import EmbedderEmbeddings
@@ -17,7 +16,6 @@ from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Embedder
 
 if TYPE_CHECKING:
-    from elasticsearch.helpers.vectorstore import AsyncRetrievalStrategy
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
     from langchain_elasticsearch import AsyncElasticsearchStore
 
@@ -33,16 +31,6 @@ SETTING_NAMES = SettingNames(
     "embedding_model and vector_field in [knowledge.datasets]",
     "text_field, vector_field and strategy in [knowledge.datasets]",
 )
-
-
-class IndexSettings(Struct, frozen=True):
-    """The server, an index, and the fields with its texts and vectors."""
-
-    server: ElasticsearchSettings
-    index: str
-    text_field: str = "text"
-    vector_field: str = "vector"
-    strategy: StoreStrategy = "vector"
 
 
 class StoreRetriever(BaseRetriever):
@@ -79,28 +67,31 @@ class StoreRetriever(BaseRetriever):
         return Document(text if isinstance(text, str) else "", id=str(hit.get("_id")), metadata=metadata)
 
 
-def open_index(settings: IndexSettings, http: HttpClient, embedder: Embedder | None) -> StoreRetriever:
+def open_index(
+    server: ElasticsearchSettings,
+    index: str,
+    http: HttpClient,
+    embedder: Embedder | None,
+    *,
+    text_field: str = "text",
+    vector_field: str = "vector",
+    strategy: StoreStrategy = "vector",
+) -> StoreRetriever:
     """Return a retriever for an index. It sends no request before its first search.
 
     ``embedder`` is the model that created the vectors; ``keywords`` needs none.
     """
+    from elasticsearch.helpers.vectorstore import AsyncBM25Strategy, AsyncDenseVectorStrategy
     from langchain_elasticsearch import AsyncElasticsearchStore
 
+    # ``hybrid`` adds both scores: reciprocal ranks need a paid licence of Elasticsearch.
+    vectors = AsyncDenseVectorStrategy(hybrid=strategy == "hybrid", rrf=False)
     store = AsyncElasticsearchStore(
-        settings.index,
+        index,
         embedding=EmbedderEmbeddings(embedder) if embedder is not None else None,
-        client=open_client(settings.server, http, SETTING_NAMES),
-        query_field=settings.text_field,
-        vector_query_field=settings.vector_field,
-        strategy=_strategy(settings.strategy),
+        client=open_client(server, http, SETTING_NAMES),
+        query_field=text_field,
+        vector_query_field=vector_field,
+        strategy=AsyncBM25Strategy() if strategy == "keywords" else vectors,
     )
-    return StoreRetriever(store=store, has_relevance=settings.strategy == "vector")
-
-
-def _strategy(name: StoreStrategy) -> AsyncRetrievalStrategy:
-    """Return the strategy. ``hybrid`` adds both scores: reciprocal ranks need a paid licence of Elasticsearch."""
-    from elasticsearch.helpers.vectorstore import AsyncBM25Strategy, AsyncDenseVectorStrategy
-
-    if name == "keywords":
-        return AsyncBM25Strategy()
-    return AsyncDenseVectorStrategy(hybrid=name == "hybrid", rrf=False)
+    return StoreRetriever(store=store, has_relevance=strategy == "vector")

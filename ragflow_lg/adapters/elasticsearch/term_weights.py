@@ -44,9 +44,6 @@ class Dictionaries(Struct, frozen=True):
     synonyms: Mapping[str, Sequence[str]] = {}
 
 
-NO_DICTIONARIES = Dictionaries()
-
-
 def read_dictionaries(folder: Path) -> Dictionaries:
     """Read ``ner.json`` and ``synonym.json`` from a folder; one of them may be missing.
 

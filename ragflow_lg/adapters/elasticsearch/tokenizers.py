@@ -1,6 +1,6 @@
 """Tokenizers that produce the tokens of RAGFlow's index.
 
-RAGFlow uses the tokenizer of ``infinity-sdk``. `PortableTokenizer` needs none of its data. Its English tokens are the
+RAGFlow uses the tokenizer of ``infinity-sdk``. `Tokenizer` needs none of its data. Its English tokens are the
 same except for lemmas. For Chinese it returns every character sequence that may be a word of the dictionary. These
 tokens are used for the search; once chunks are found, `VocabularyTokenizer` splits the question into words from the
 chunks.
@@ -16,7 +16,7 @@ from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from ragflow_lg.base.errors import SettingsError
 
@@ -24,9 +24,6 @@ ADVICE = (
     'Install it with: pip install "ragflow-lg[ragflow-ranking]" && pip install --no-deps infinity-sdk==0.7.4 && '
     'python -m nltk.downloader punkt_tab wordnet omw-1.4. Or set [knowledge] tokenizer = "es-portable".'
 )
-
-PORTABLE = "es-portable"
-"""Name of the portable tokenizer in settings and documents."""
 
 LONGEST_WORD = 4
 """Maximum number of characters of a Chinese word."""
@@ -39,64 +36,30 @@ _LETTERS = re.compile(r"[a-z_]+")
 _lock = threading.Lock()
 
 
-class Tokenizer(Protocol):
-    """Splits text as the index does, and knows word frequencies."""
+class Tokenizer:
+    """Splits text as the index does, and knows word frequencies. This one has no dictionary."""
 
-    @property
-    def name(self) -> str:
-        """Name for reports."""
-        ...
-
-    @property
-    def overlaps(self) -> bool:
-        """Whether Chinese tokens overlap, so that only about one in six can be a word."""
-        ...
+    overlaps = True
+    """Whether Chinese tokens overlap, so that only about one in six can be a word."""
 
     def tokenize(self, text: str) -> list[str]:
         """Return a text's tokens, as in the field ``content_ltks``."""
-        ...
-
-    def split_token(self, token: str) -> list[str]:
-        """Return the parts of a token, as in the field ``content_sm_ltks``; the token itself if it has no parts."""
-        ...
-
-    def frequency(self, token: str) -> int:
-        """Return the frequency of a word in ten million dictionary words; 0 for an unknown word."""
-        ...
-
-    def word_class(self, token: str) -> str:
-        """Return the dictionary's class of a word (``n``, ``v``, ``ns`` …); ``""`` for an unknown word."""
-        ...
-
-    def to_simplified(self, text: str) -> str:
-        """Convert traditional Chinese characters to simplified ones."""
-        ...
-
-
-class PortableTokenizer:
-    """A `Tokenizer` without a dictionary."""
-
-    name = PORTABLE
-    overlaps = True
-
-    def tokenize(self, text: str) -> list[str]:
-        """Return stemmed words, and for Chinese every sequence of two to four characters."""
         return [token for run in _RUN.findall(to_half_width(text).lower()) for token in self._tokenize_run(run)]
 
     def split_token(self, token: str) -> list[str]:
-        """Return the token itself."""
+        """Return the parts of a token, as in the field ``content_sm_ltks``; the token itself if it has no parts."""
         return [token]
 
     def frequency(self, token: str) -> int:
-        """Return 0: every word is unknown."""
+        """Return the frequency of a word in ten million dictionary words; 0 for an unknown word."""
         return 0
 
     def word_class(self, token: str) -> str:
-        """Return ``""``: every word is unknown."""
+        """Return the dictionary's class of a word (``n``, ``v``, ``ns`` …); ``""`` for an unknown word."""
         return ""
 
     def to_simplified(self, text: str) -> str:
-        """Return the text unchanged."""
+        """Convert traditional Chinese characters to simplified ones, if they are known."""
         return text
 
     def _tokenize_run(self, run: str) -> Iterator[str]:
@@ -112,7 +75,7 @@ class PortableTokenizer:
             yield from (run[start:end] for end in range(start + 2, min(start + LONGEST_WORD, len(run)) + 1))
 
 
-class VocabularyTokenizer(PortableTokenizer):
+class VocabularyTokenizer(Tokenizer):
     """Splits Chinese from the left into the longest words in a vocabulary; other characters become single tokens."""
 
     overlaps = False
@@ -167,10 +130,9 @@ def to_half_width(text: str) -> str:
 _HALF_WIDTH = {0x3000: " ", **{code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}}
 
 
-class InfinityTokenizer:
+class InfinityTokenizer(Tokenizer):
     """A `Tokenizer` over a ``RagTokenizer``. Calls are serialized, because its stemmer is not thread-safe."""
 
-    name = "ragflow-ranking"
     overlaps = False
 
     def __init__(self, tokenizer: Any, to_simplified: Callable[[str], str]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
 from ragflow_lg.adapters.elasticsearch.ranking import list_terms, score_terms
 from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
-from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer
+from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.services.knowledge import DatasetSearch, SearchResult
 from tests.fakes.knowledge_models import WordEmbedder, WordEmbedders
@@ -38,7 +38,7 @@ async def test_scores_follow_the_formula_of_ragflow(knowledge: ElasticsearchKnow
     vector = WordEmbedder().vector(question)
     vector_score = (1 + sum(a * b for a, b in zip(vector, row["q_8_vec"], strict=True))) / 2
     keywords = ["open", "bicycl", "room", "behind", "stair"]
-    (terms,) = score_terms(keywords, [list_terms(row)], TermWeights(PortableTokenizer()))
+    (terms,) = score_terms(keywords, [list_terms(row)], TermWeights(Tokenizer()))
     assert best["vector_similarity"] == pytest.approx(vector_score, abs=2e-6)
     assert best["term_similarity"] == pytest.approx(terms)
     assert best["similarity"] == pytest.approx(0.7 * terms + 0.3 * vector_score, abs=2e-6)

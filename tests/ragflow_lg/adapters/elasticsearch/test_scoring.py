@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.elasticsearch.ranking import Candidate, list_rerank_terms, list_terms, rank, score_terms
+from ragflow_lg.adapters.elasticsearch.connection import SearchHit
+from ragflow_lg.adapters.elasticsearch.ranking import list_rerank_terms, list_terms, rank, score_terms
 from ragflow_lg.adapters.elasticsearch.term_weights import Dictionaries, TermWeights, read_dictionaries
 from ragflow_lg.adapters.elasticsearch.text_query import (
     MAX_QUESTION_CHARS,
@@ -13,14 +14,14 @@ from ragflow_lg.adapters.elasticsearch.text_query import (
     extract_vocabulary_keywords,
     remove_question_words,
 )
-from ragflow_lg.adapters.elasticsearch.tokenizers import PortableTokenizer, VocabularyTokenizer, load_infinity_tokenizer
+from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer, VocabularyTokenizer, load_infinity_tokenizer
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.values import JsonValue
 from tests.fakes import query_strings
 from tests.fakes.recorded_tokenizer import RecordedTokenizer
 from tests.harness.rows import each_row
 
-PORTABLE = TermWeights(PortableTokenizer())
+PORTABLE = TermWeights(Tokenizer())
 RECORDED = TermWeights(RecordedTokenizer())
 
 
@@ -38,7 +39,7 @@ RECORDED = TermWeights(RecordedTokenizer())
     ],
 )
 def test_texts_are_split_into_tokens(text: str, expected: str) -> None:
-    assert PortableTokenizer().tokenize(text) == expected.split()
+    assert Tokenizer().tokenize(text) == expected.split()
 
 
 @each_row(
@@ -86,7 +87,6 @@ def test_only_the_module_of_infinitys_tokenizer_is_loaded(tmp_path: Path, monkey
             load_infinity_tokenizer()
     (package / "rag_tokenizer.py").write_text("NO_DATA = False\n" + MODULE)
     tokenizer = load_infinity_tokenizer()
-    assert tokenizer.name == "ragflow-ranking"
     assert (tokenizer.tokenize("Hybrid Search"), tokenizer.split_token("ab")) == (["hybrid", "search"], ["a", "b"])
     assert (tokenizer.frequency("x"), tokenizer.word_class("x")) == (7, "n")
     assert tokenizer.to_simplified("檢Ａ") == "检A"
@@ -98,7 +98,7 @@ def test_weights_equal_those_of_ragflow() -> None:
         ("zorblat frimble 2024 ab", [0.2285, 0.2285, 0.5408, 0.0022]),
     ):
         assert [round(weight, 4) for _, weight in RECORDED.weigh_terms(terms.split())] == expected
-    weights = dict(TermWeights(PortableTokenizer(), {"acme": "corp"}).weigh_terms(["acme", "emca"]))
+    weights = dict(TermWeights(Tokenizer(), {"acme": "corp"}).weigh_terms(["acme", "emca"]))
     assert weights["acme"] == pytest.approx(3 * weights["emca"])
     noun, verbal_noun = RECORDED.weigh_terms(["组件", "检索"])
     assert noun[1] > 1.9 * verbal_noun[1]
@@ -249,6 +249,6 @@ def test_term_scores_count_terms_and_pairs_of_terms() -> None:
 def test_scores_are_combined(
     threshold: float, vector_weight: float, fields: dict[str, JsonValue], expected: list[tuple[str, float]]
 ) -> None:
-    candidates = [Candidate("a", {}), Candidate("b", fields), Candidate("c", {})]
+    candidates = [SearchHit("a", 0.0, {}), SearchHit("b", 0.0, fields), SearchHit("c", 0.0, {})]
     chunks = rank(candidates, [0.2, 0.4, 0.2], [0.6, 0.5, 0.6], vector_weight=vector_weight, threshold=threshold)
     assert [(scored.candidate.id, round(scored.similarity, 6)) for scored in chunks] == expected

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.elasticsearch.ranking import Candidate, ScoredChunk
+from ragflow_lg.adapters.elasticsearch.connection import SearchHit
+from ragflow_lg.adapters.elasticsearch.ranking import ScoredChunk
 from ragflow_lg.adapters.elasticsearch.search_requests import (
     Body,
     Scope,
@@ -60,7 +61,7 @@ def test_neighbours_do_not_exceed_the_limit_of_the_server(top_k: int, k: int, ca
 
 def scored_chunk(id_: str, similarity: float, document: str = "a.md", **fields: Any) -> ScoredChunk:
     fields = {"docnm_kwd": document, "doc_id": f"doc-{document}", "content_with_weight": f"text of {id_}", **fields}
-    return ScoredChunk(Candidate(id_, fields), similarity, similarity / 2, similarity / 4)
+    return ScoredChunk(SearchHit(id_, 0.0, fields), similarity, similarity / 2, similarity / 4)
 
 
 def test_chunks_have_the_fields_of_ragflow() -> None:

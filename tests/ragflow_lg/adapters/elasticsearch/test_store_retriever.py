@@ -9,7 +9,7 @@ from elasticsearch import Elasticsearch
 from langchain_elasticsearch import ElasticsearchStore
 
 from ragflow_lg.adapters.elasticsearch.connection import ElasticsearchSettings
-from ragflow_lg.adapters.elasticsearch.store_retriever import IndexSettings, StoreRetriever, StoreStrategy, open_index
+from ragflow_lg.adapters.elasticsearch.store_retriever import StoreRetriever, StoreStrategy, open_index
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.embedders import EmbedderEmbeddings
@@ -59,8 +59,8 @@ def _make_index(url: str) -> None:
 
 
 def _retriever(url: str, http: GuardedHttpClient, strategy: StoreStrategy = "vector", name: str = "") -> StoreRetriever:
-    settings = IndexSettings(ElasticsearchSettings(url), name or index(), strategy=strategy)
-    return open_index(settings, http, WordEmbedders().embedder(""))
+    server, embedder = ElasticsearchSettings(url), WordEmbedders().embedder("")
+    return open_index(server, name or index(), http, embedder, strategy=strategy)
 
 
 async def _search(retriever: StoreRetriever, question: str, **more: Any) -> SearchResult:
