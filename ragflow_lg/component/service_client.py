@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, cast
 from urllib.parse import quote, quote_plus, urljoin
 
@@ -197,6 +198,14 @@ def read_number(value: JsonValue, default: float) -> float:
     except (ValueError, OverflowError):
         return default
     return number if math.isfinite(number) else default
+
+
+def read_time(value: JsonValue) -> datetime | None:
+    """Return the time that epoch seconds stand for; None for other values."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC) if (seconds := read_number(value, -1.0)) >= 0 else None
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _join_url(base: str, target: str) -> str:

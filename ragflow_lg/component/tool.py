@@ -64,6 +64,18 @@ QueryText: TypeAlias = Annotated[str, BeforeValidator(_number_as_text)]
 """A search query; a number becomes text, null becomes ``""``."""
 
 
+class Query(BaseModel):
+    """The search query."""
+
+    query: QueryText = Field("", description="Search keywords, most important first.")
+
+
+def query_argument(description: str) -> type[Query]:
+    """Return the arguments of a tool that takes only a query."""
+    query: Any = (QueryText, Field("", description=description))
+    return create_model("Query", __base__=Query, query=query)
+
+
 def split_list(value: Any) -> Any:
     """Split a list written as text, either comma-separated or JSON."""
     if isinstance(value, str):

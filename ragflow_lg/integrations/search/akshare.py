@@ -6,13 +6,13 @@ import json
 import re
 from typing import Any, cast
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.service_client import open_service, read_label, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, RunContext, TextOutputs, build_text_result, tool
+from ragflow_lg.component.tool import Query, RunContext, TextOutputs, build_text_result, query_argument, tool
 from ragflow_lg.services.http import HttpRequest
 
 SERVICE = ToolService("East Money", "akshare", "https://search-api-web.eastmoney.com")
@@ -31,24 +31,18 @@ class Params(ComponentParams):
     """Number of articles, at most 100."""
 
 
-class Arguments(BaseModel):
-    """The stock."""
-
-    query: QueryText = Field("", description="The code of a stock at a Chinese exchange, such as 600519.")
-
-
 @tool(
     "AkShare",
     function="akshare_stock_news",
     params=Params,
-    arguments=Arguments,
+    arguments=query_argument("The code of a stock at a Chinese exchange, such as 600519."),
     outputs=TextOutputs,
     effects="reads",
     description="Find the latest news about a stock at a Chinese exchange, from East Money.",
     source="agent/tools/akshare.py",
     service=SERVICE,
 )
-async def akshare(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+async def akshare(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
     """Request the news that the package ``akshare`` requests, without the package."""
     service = open_service(ctx, SERVICE)
     count = min(params.top_n, MAX_PAGE)

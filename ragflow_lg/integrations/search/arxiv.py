@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.foreign_markup import parse_xml
-from ragflow_lg.component.service_client import MAX_ROWS, Service, open_service, read_fields
+from ragflow_lg.component.service_client import MAX_ROWS, open_service, read_fields
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, RunContext, build_search_result, tool
+from ragflow_lg.component.tool import Query, RunContext, build_search_result, query_argument, tool
 from ragflow_lg.services.http import HttpRequest
 
-ARXIV = Service("arXiv")
 SERVICE = ToolService("arXiv", "arxiv", "https://export.arxiv.org")
 
 MAX_AUTHORS = 200
@@ -31,23 +30,17 @@ class Params(ComponentParams):
     sort_by: Literal["submittedDate", "lastUpdatedDate", "relevance"] = "submittedDate"
 
 
-class Arguments(BaseModel):
-    """The search query."""
-
-    query: QueryText = Field("", description="Search keywords. arXiv field prefixes such as ti: and au: are supported.")
-
-
 @tool(
     "ArXiv",
     function="arxiv_search",
     params=Params,
-    arguments=Arguments,
+    arguments=query_argument("Search keywords. arXiv field prefixes such as ti: and au: are supported."),
     effects="reads",
     description="Search scientific papers on arXiv by keywords. Returns titles, URLs and abstracts.",
     source="agent/tools/arxiv.py",
     service=SERVICE,
 )
-async def arxiv(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+async def arxiv(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
     """Request all papers at once."""
     require("html", "ArXiv")
     count = min(params.top_n, MAX_ROWS)
@@ -61,7 +54,7 @@ async def arxiv(ctx: RunContext, params: Params, arguments: Arguments) -> ToolRe
     }
     service = open_service(ctx, SERVICE)
     response = await service.ask(ctx, HttpRequest("GET", f"{service.address}/api/query", query=query, timeout_s=12.0))
-    papers = ARXIV.rows({"papers": _papers(response.text, count)}, "papers")
+    papers = service.rows({"papers": _papers(response.text, count)}, "papers")
     return build_search_result(papers, read_fields("title", "pdf_url", "summary"))
 
 

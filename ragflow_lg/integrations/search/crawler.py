@@ -8,15 +8,13 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import urljoin, urlsplit, urlunsplit
 from urllib.robotparser import RobotFileParser
 
-from pydantic import BaseModel, Field
-
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.foreign_markup import check_length
 from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.component.service_client import Service
 from ragflow_lg.component.spec import ComponentParams, ToolExample, ToolResult
-from ragflow_lg.component.tool import QueryText, RunContext, TextOutputs, build_text_result, tool
+from ragflow_lg.component.tool import Query, RunContext, TextOutputs, build_text_result, query_argument, tool
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 
 PAGE = Service("The page")
@@ -50,17 +48,11 @@ class Params(ComponentParams):
     """Address of an HTTP proxy."""
 
 
-class Arguments(BaseModel):
-    """The page."""
-
-    query: QueryText = Field("", description="The complete URL of the page, with http:// or https://.")
-
-
 @tool(
     "Crawler",
     function="web_crawler",
     params=Params,
-    arguments=Arguments,
+    arguments=query_argument("The complete URL of the page, with http:// or https://."),
     outputs=TextOutputs,
     label="Crawler",
     timeout_s=600.0,
@@ -69,7 +61,7 @@ class Arguments(BaseModel):
     source="agent/tools/crawler.py",
     example=ToolExample("[crawler] obey_robots and user_agent; no key is needed"),
 )
-async def crawler(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+async def crawler(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
     """Read the page without running its scripts."""
     require("crawler", "Crawler")
     response = await _read(ctx, params, arguments.query.strip())

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import field_validator
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.service_client import open_service, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, RunContext, TextOutputs, build_text_result, tool
+from ragflow_lg.component.tool import Query, RunContext, TextOutputs, build_text_result, query_argument, tool
 from ragflow_lg.services.http import HttpRequest
 
 FREE_ADDRESS = "https://api-free.deepl.com"
@@ -40,24 +40,18 @@ class Params(ComponentParams):
         return value.upper()
 
 
-class Arguments(BaseModel):
-    """The text to translate."""
-
-    query: QueryText = Field("", description="The text to translate.")
-
-
 @tool(
     "DeepL",
     function="deepl_translate",
     params=Params,
-    arguments=Arguments,
+    arguments=query_argument("The text to translate."),
     outputs=TextOutputs,
     effects="pays",
     description="Translate text into another language with DeepL.",
     source="agent/tools/deepl.py",
     service=SERVICE,
 )
-async def deepl(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+async def deepl(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
     """Translate the text in one request."""
     service = open_service(ctx, SERVICE, params.auth_key, error_field="message")
     is_free = service.secret.endswith(":fx")

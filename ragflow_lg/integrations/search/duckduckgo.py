@@ -13,12 +13,11 @@ from pydantic import BaseModel, BeforeValidator, Field
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.foreign_markup import read_html_records
-from ragflow_lg.component.service_client import Service, open_service, read_label, read_number, read_text
+from ragflow_lg.component.service_client import Service, open_service, read_label, read_text, read_time
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import QueryText, RunContext, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 
-DUCKDUCKGO = Service("DuckDuckGo")
 SERVICE = ToolService("DuckDuckGo", "duckduckgo", "https://duckduckgo.com")
 HEADERS = {"User-Agent": "Mozilla/5.0 (compatible; ragflow-lg)"}
 REQUEST_S = 12.0
@@ -62,14 +61,14 @@ class Arguments(BaseModel):
 async def duckduckgo(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
     """Search web pages or news. DuckDuckGo has no API, so its web pages are parsed."""
     require("html", "DuckDuckGo")
-    base = open_service(ctx, SERVICE).address
+    service = open_service(ctx, SERVICE)
     if arguments.channel == "news":
-        results = await _news(ctx, base, arguments.query, params.top_n)
+        results = await _news(ctx, service, arguments.query, params.top_n)
     else:
         query = {"q": arguments.query, "kl": "wt-wt", "dc": ""}
-        page = await _page(ctx, f"{base}/html/", query)
+        page = await _page(ctx, service, "/html/", query)
         results = _results(page.text)
-    rows = DUCKDUCKGO.rows({"results": results}, "results", params.top_n)
+    rows = service.rows({"results": results}, "results", params.top_n)
     return build_search_result(rows, _row)
 
 
@@ -77,8 +76,8 @@ def _row(row: dict[str, Any]) -> tuple[str, str, str, float]:
     return read_label(row, "title"), read_label(row, "href") or read_label(row, "url"), read_text(row, "body"), 1.0
 
 
-async def _page(ctx: RunContext, url: str, query: Mapping[str, str]) -> HttpResponse:
-    response = await DUCKDUCKGO.ask(ctx, HttpRequest("GET", url, HEADERS, query, timeout_s=REQUEST_S))
+async def _page(ctx: RunContext, service: Service, path: str, query: Mapping[str, str]) -> HttpResponse:
+    response = await service.ask(ctx, HttpRequest("GET", service.address + path, HEADERS, query, timeout_s=REQUEST_S))
     if response.status == 202:
         raise ServiceError("DuckDuckGo is currently refusing automated searches. Try again later.", is_retryable=True)
     return response
@@ -120,36 +119,25 @@ def _target(href: str) -> str:
 # News
 
 
-async def _news(ctx: RunContext, base: str, query: str, count: int) -> list[dict[str, str]]:
-    page = await _page(ctx, f"{base}/", {"q": query, "iar": "news", "ia": "news"})
+async def _news(ctx: RunContext, service: Service, query: str, count: int) -> list[dict[str, str]]:
+    page = await _page(ctx, service, "/", {"q": query, "iar": "news", "ia": "news"})
     token = _TOKEN.search(page.text)
     if token is None:
         raise ServiceError("DuckDuckGo answered with a page without the token (vqd) that a news search requires.")
     parameters = {"q": query, "l": "wt-wt", "o": "json", "p": "1", "s": "0", "dc": "", "vqd": token[1], "u": "bing"}
-    answer = await DUCKDUCKGO.read_json(ctx, await _page(ctx, f"{base}/news.js", parameters))
-    return [_news_row(row) for row in DUCKDUCKGO.rows(answer, "results", count)]
+    answer = await service.read_json(ctx, await _page(ctx, service, "/news.js", parameters))
+    return [_news_row(row) for row in service.rows(answer, "results", count)]
 
 
 def _news_row(row: Mapping[str, Any]) -> dict[str, str]:
     return {
-        "date": _date(row.get("date")),
+        "date": time.isoformat() if (time := read_time(row.get("date"))) else read_text(row, "date"),
         "title": _plain(read_text(row, "title")),
         "body": _plain(read_text(row, "excerpt")),
         "url": read_label(row, "url"),
         "image": read_label(row, "image"),
         "source": read_label(row, "source"),
     }
-
-
-def _date(value: Any) -> str:
-    """Return epoch seconds as an ISO date; other values unchanged."""
-    from datetime import UTC, datetime
-
-    seconds = read_number(value, -1.0)
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds >= 0 else read_text({"date": value}, "date")
-    except (ValueError, OverflowError, OSError):
-        return read_text({"date": value}, "date")
 
 
 def _plain(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
@@ -13,7 +13,7 @@ from ragflow_lg.base.foreign_markup import read_html_records
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.service_client import open_service, read_label, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import NOTHING_FOUND, QueryText, RunContext, build_search_result, tool
+from ragflow_lg.component.tool import NOTHING_FOUND, Query, RunContext, build_search_result, tool
 from ragflow_lg.services.http import HttpRequest
 
 SERVICE = ToolService("Google Scholar", "scholar", "https://scholar.google.com")
@@ -41,17 +41,11 @@ class Params(ComponentParams):
     """Whether to include patents."""
 
 
-class Arguments(BaseModel):
-    """The search query."""
-
-    query: QueryText = Field("", description="Search keywords, most important first.")
-
-
 @tool(
     "GoogleScholar",
     function="google_scholar_search",
     params=Params,
-    arguments=Arguments,
+    arguments=Query,
     blank=ToolResult("", {**NOTHING_FOUND.outputs, "json": []}),
     effects="pays",
     description="Search articles, theses, books and court opinions on Google Scholar. Returns titles, URLs, authors "
@@ -59,7 +53,7 @@ class Arguments(BaseModel):
     source="agent/tools/googlescholar.py",
     service=SERVICE,
 )
-async def google_scholar(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+async def google_scholar(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
     """Read pages of results until there are enough. Google Scholar has no API, so its web pages are parsed."""
     require("html", "GoogleScholar")
     service = open_service(ctx, SERVICE)
@@ -76,7 +70,7 @@ async def google_scholar(ctx: RunContext, params: Params, arguments: Arguments) 
     return build_search_result(found, _row)
 
 
-def _query(params: Params, arguments: Arguments) -> dict[str, str]:
+def _query(params: Params, arguments: Query) -> dict[str, str]:
     """Return the parameters that the package ``scholarly`` sends."""
     query = {"hl": "en", "q": arguments.query, "as_vis": "0", "as_sdt": "0,33" if params.patents else "1,33"}
     if params.year_low:

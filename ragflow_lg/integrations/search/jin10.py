@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
-
 from ragflow_lg.base.markdown_table import markdown_table
 from ragflow_lg.component.service_client import Service, open_service, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, RunContext, TextOutputs, build_text_result, tool
+from ragflow_lg.component.tool import Query, RunContext, TextOutputs, build_text_result, query_argument, tool
 from ragflow_lg.services.http import HttpRequest
 
 SERVICE = ToolService("Jin10", "jin10", "https://open-data-api.jin10.com", "required", "secret_key")
@@ -49,19 +47,11 @@ class Params(ComponentParams):
     """For short news and articles: only those that do not contain this word."""
 
 
-class Arguments(BaseModel):
-    """A word, or the codes of quotes."""
-
-    query: QueryText = Field(
-        "", description="A word that the news contain, or for quotes codes such as BTCUSD, separated by commas."
-    )
-
-
 @tool(
     "Jin10",
     function="jin10_market_data",
     params=Params,
-    arguments=Arguments,
+    arguments=query_argument("A word that the news contain, or for quotes codes such as BTCUSD, separated by commas."),
     outputs=TextOutputs,
     timeout_s=15.0,
     effects="reads",
@@ -69,7 +59,7 @@ class Arguments(BaseModel):
     source="agent/tools/jin10.py",
     service=SERVICE,
 )
-async def jin10(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+async def jin10(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
     """Request one list."""
     service = open_service(ctx, SERVICE, params.secret_key, error_field="message")
     path, query = _target(params, arguments)
@@ -79,7 +69,7 @@ async def jin10(ctx: RunContext, params: Params, arguments: Arguments) -> ToolRe
     return build_text_result(_text(service, await service.ask_json(ctx, request), params))
 
 
-def _target(params: Params, arguments: Arguments) -> tuple[str, dict[str, str]]:
+def _target(params: Params, arguments: Query) -> tuple[str, dict[str, str]]:
     words = {"contain": params.contain or arguments.query.strip(), "filter": params.filter}
     match params.type:
         case "flash":

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.foreign_markup import parse_xml
 from ragflow_lg.component.service_client import Service, open_service, read_label, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, RunContext, build_search_result, tool
+from ragflow_lg.component.tool import Query, RunContext, build_search_result, query_argument, tool
 from ragflow_lg.services.http import HttpRequest
 
 SERVICE = ToolService("PubMed", "pubmed", "https://eutils.ncbi.nlm.nih.gov/entrez/eutils", "optional")
@@ -32,23 +32,17 @@ class Params(ComponentParams):
     second to 10."""
 
 
-class Arguments(BaseModel):
-    """The search query."""
-
-    query: QueryText = Field("", description="Search keywords. PubMed's field tags such as [Author] are supported.")
-
-
 @tool(
     "PubMed",
     function="pubmed_search",
     params=Params,
-    arguments=Arguments,
+    arguments=query_argument("Search keywords. PubMed's field tags such as [Author] are supported."),
     effects="reads",
     description="Search biomedical literature on PubMed. Returns titles, URLs, authors, journals and abstracts.",
     source="agent/tools/pubmed.py",
     service=SERVICE,
 )
-async def pubmed(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+async def pubmed(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
     """Search for ids, then read the articles. If there are no ids, nothing more is requested."""
     require("html", "PubMed")
     service = open_service(ctx, SERVICE, params.api_key, error_field="error")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
-
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.component.service_client import Service, open_service, read_label, read_text
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, RunContext, TextOutputs, build_text_result, tool
+from ragflow_lg.component.tool import Query, RunContext, TextOutputs, build_text_result, query_argument, tool
 from ragflow_lg.services.http import HttpRequest
 
 SERVICE = ToolService("QWeather", "qweather", "https://devapi.qweather.com", "required", "web_apikey")
@@ -47,24 +45,18 @@ class Params(ComponentParams):
     """For ``weather``: the current weather, or a forecast for so many days."""
 
 
-class Arguments(BaseModel):
-    """The place."""
-
-    query: QueryText = Field("", description="Name of a place, such as Beijing or 北京.")
-
-
 @tool(
     "QWeather",
     function="qweather",
     params=Params,
-    arguments=Arguments,
+    arguments=query_argument("Name of a place, such as Beijing or 北京."),
     outputs=TextOutputs,
     effects="reads",
     description="Look up the weather, a forecast, life indices or the air quality at a place.",
     source="agent/tools/qweather.py",
     service=SERVICE,
 )
-async def qweather(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+async def qweather(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
     """Look up the place, then its data."""
     service = open_service(ctx, SERVICE, params.web_apikey)
     own_host = ctx.services.tools.endpoint(SERVICE.section, "")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal, cast
 
-from pydantic import BaseModel, Field
-
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.markdown_table import markdown_table
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.service_client import MAX_LABEL_CHARS, MAX_ROWS, Service, open_service
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import QueryText, RunContext, TextOutputs, build_text_result, tool
+from ragflow_lg.component.tool import Query, RunContext, TextOutputs, build_text_result, query_argument, tool
 from ragflow_lg.services.http import HttpRequest
 
 SERVICE = ToolService("TuShare", "tushare", "https://api.tushare.pro", "required", "token")
@@ -32,17 +30,11 @@ class Params(ComponentParams):
     """Only return news that contain this word; the default is the query."""
 
 
-class Arguments(BaseModel):
-    """The word to look for."""
-
-    query: QueryText = Field("", description="A word that the news contain, such as the name of a company.")
-
-
 @tool(
     "TuShare",
     function="tushare_news",
     params=Params,
-    arguments=Arguments,
+    arguments=query_argument("A word that the news contain, such as the name of a company."),
     outputs=TextOutputs,
     timeout_s=15.0,
     effects="reads",
@@ -50,7 +42,7 @@ class Arguments(BaseModel):
     source="agent/tools/tushare.py",
     service=SERVICE,
 )
-async def tushare(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+async def tushare(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
     """Request the news of the period and return those with the keyword as a table."""
     service = open_service(ctx, SERVICE, params.token, error_field="msg")
     period: JsonValue = {

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, Field, create_model, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, field_validator
 
 from ragflow_lg.base.errors import ComponentError, ServiceError
 from ragflow_lg.base.values import JsonValue, to_json
@@ -23,7 +23,15 @@ from ragflow_lg.component.spec import (
     ToolResult,
     ToolService,
 )
-from ragflow_lg.component.tool import NOTHING_FOUND, QueryText, RunContext, build_search_result, tool
+from ragflow_lg.component.tool import (
+    NOTHING_FOUND,
+    Query,
+    QueryText,
+    RunContext,
+    build_search_result,
+    query_argument,
+    tool,
+)
 from ragflow_lg.services.http import HttpRequest
 
 P = TypeVar("P", bound=ComponentParams)
@@ -103,18 +111,6 @@ class KeyParams(ComponentParams):
 
     api_key: str | None = ""
     """Key of the service; defaults to the key in the settings."""
-
-
-class Query(BaseModel):
-    """The search query."""
-
-    query: QueryText = Field("", description="Search keywords, most important first.")
-
-
-def _described_query(description: str) -> type[Query]:
-    return create_model(
-        "Query", __base__=Query, __doc__=Query.__doc__, query=(QueryText, Field("", description=description))
-    )
 
 
 # Tavily
@@ -380,7 +376,7 @@ github = search(
     function="github_search",
     service=ToolService("GitHub", "github", "https://api.github.com", "optional"),
     params=GitHubParams,
-    arguments=_described_query(
+    arguments=query_argument(
         "Words from the name or description of a repository. GitHub search qualifiers are supported."
     ),
     request=_ask_github,
@@ -442,7 +438,7 @@ bgpt = search(
     function="bgpt_search",
     service=ToolService("BGPT", "bgpt", "https://bgpt.pro", "optional"),
     params=BGPTParams,
-    arguments=_described_query("A scientific question or its most important terms."),
+    arguments=query_argument("A scientific question or its most important terms."),
     request=_ask_bgpt,
     fields=(
         "title",
@@ -514,7 +510,7 @@ wikipedia = search(
     function="wikipedia_search",
     service=ToolService("Wikipedia", "wikipedia", "https://{lang}.wikipedia.org/w/api.php"),
     params=WikipediaParams,
-    arguments=_described_query("Title of an article, or words from it: a person, place, thing or event."),
+    arguments=query_argument("Title of an article, or words from it: a person, place, thing or event."),
     request=_ask_wikipedia,
     results=_wikipedia_pages,
     fields=("title", "fullurl", "extract"),

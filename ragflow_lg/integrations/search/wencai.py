@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.markdown_table import markdown_table
 from ragflow_lg.base.values import JsonValue
 from ragflow_lg.component.service_client import open_service
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
-from ragflow_lg.component.tool import NO_REPORT, QueryText, ReportOutputs, RunContext, build_report, tool
+from ragflow_lg.component.tool import NO_REPORT, Query, ReportOutputs, RunContext, build_report, query_argument, tool
 from ragflow_lg.services.http import HttpRequest
 
 SERVICE = ToolService("iWenCai", "wencai", "https://openapi.iwencai.com", "required")
@@ -50,17 +50,11 @@ class Params(ComponentParams):
     """The market."""
 
 
-class Arguments(BaseModel):
-    """The question."""
-
-    query: QueryText = Field("", description="A question about stocks or funds, or conditions to select them.")
-
-
 @tool(
     "WenCai",
     function="iwencai",
     params=Params,
-    arguments=Arguments,
+    arguments=query_argument("A question about stocks or funds, or conditions to select them."),
     outputs=ReportOutputs,
     blank=NO_REPORT,
     effects="reads",
@@ -68,7 +62,7 @@ class Arguments(BaseModel):
     source="agent/tools/wencai.py",
     service=SERVICE,
 )
-async def wencai(ctx: RunContext, params: Params, arguments: Arguments) -> ToolResult:
+async def wencai(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
     """Ask the OpenAPI of iWenCai. Its website can only be read with its own, closed scripts."""
     service = open_service(ctx, SERVICE, params.api_key, error_field="status_msg")
     market, question = QUESTIONS[params.query_type], arguments.query.strip()

@@ -13,7 +13,7 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.lenient_values import as_list, as_map
 from ragflow_lg.base.markdown_table import markdown_pairs, markdown_table
 from ragflow_lg.base.values import JsonValue, to_text
-from ragflow_lg.component.service_client import MAX_ROWS, Service, open_service, read_label, read_number, read_text
+from ragflow_lg.component.service_client import MAX_ROWS, Service, open_service, read_label, read_text, read_time
 from ragflow_lg.component.spec import ComponentParams, ToolResult, ToolService
 from ragflow_lg.component.tool import NO_REPORT, QueryText, ReportOutputs, RunContext, build_report, tool
 from ragflow_lg.services.http import HttpRequest
@@ -253,13 +253,8 @@ def _news(row: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 def _date(value: Any) -> str:
     """Return epoch seconds as a date; other values as text."""
-    from datetime import UTC, datetime
-
-    seconds = read_number(value, -1.0)
-    try:
-        return datetime.fromtimestamp(seconds, UTC).date().isoformat() if seconds >= 0 else to_text(value)[:40]
-    except (ValueError, OverflowError, OSError):
-        return to_text(value)[:40]
+    time = read_time(value)
+    return time.date().isoformat() if time else to_text(value)[:40]
 
 
 def _list(value: Any) -> list[Any]:
