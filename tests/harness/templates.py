@@ -31,7 +31,7 @@ from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl.forms import form_fields
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.lower import lower_plan
-from ragflow_lg.integrations.browser.browser_settings import BrowserSettings
+from ragflow_lg.integrations.browser.browser_settings import BrowserSection
 from ragflow_lg.integrations.browser.browsers import Browsers
 from ragflow_lg.integrations.browser.chromium_browser import ChromiumBrowsers
 from ragflow_lg.integrations.code.code_settings import CodeSettings
@@ -200,7 +200,7 @@ async def _services(model: MockLLM, script: Script) -> AsyncGenerator[Services]:
     provider = ProviderSettings(model.base_url, "k")
     models = ConfiguredModels(ChatModelSettings(override_model="m@Mock", providers={"Mock": provider}))
     async with HttpServer(routes).running() as server:
-        browser = BrowserSettings(sandbox=False)  # containers of tests run as root
+        browser = BrowserSection(sandbox=False)  # containers of tests run as root
         host = f"127.0.0.1:{server.port}"
         http = GuardedHttpClient(HttpSettings(allow=(host,)))
         endpoints = {tool.service: f"http://{host}/{tool.service}" for tool in TOOLS}

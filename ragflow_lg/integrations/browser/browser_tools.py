@@ -15,7 +15,7 @@ from secrets import token_hex
 from typing import Any, Literal
 
 from msgspec.structs import replace
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
 from ragflow_lg.agents.agent_tool import AgentTool, Outcome
 from ragflow_lg.agents.toolbox import OnCall, Toolbox
@@ -28,82 +28,30 @@ from ragflow_lg.services.chat import ToolCall
 
 SCREENSHOT_NAME = "browser-step-{}.jpg"
 _ADDRESS = "Address: "
-_REF = Field(description="Reference of the element on the latest page, such as e12.", max_length=20)
-
-
-class OpenArguments(BaseModel):
-    """Open a page, or download the file at an address."""
-
-    address: str = Field(description="Complete address, with http:// or https://.", max_length=4_000)
-
-
-class ClickArguments(BaseModel):
-    """Click an element. A link to a file downloads it."""
-
-    ref: str = _REF
-
-
-class FillArguments(BaseModel):
-    """Replace the text in a field."""
-
-    ref: str = _REF
-    text: str = Field(description="The new text.", max_length=20_000)
-    submit: bool = Field(False, description="Whether to press Enter afterwards.")
-
-
-class SelectArguments(BaseModel):
-    """Choose an option of a selection list."""
-
-    ref: str = _REF
-    option: str = Field(description="The text of the option.", max_length=1_000)
-
-
-class PressArguments(BaseModel):
-    """Press a key: Enter, Escape, Tab, Backspace, Delete, Space, Home, End, PageUp, PageDown or an arrow key."""
-
-    key: str = Field(description="The key, such as Enter or ArrowDown.", max_length=20)
-
-
-class UploadArguments(BaseModel):
-    """Choose one of the user's files in a field for files."""
-
-    ref: str = _REF
-    file: str = Field(description="The name of the file.", max_length=300)
-
-
-class ScrollArguments(BaseModel):
-    """Scroll the page, so that it loads more."""
-
-    direction: Literal["down", "up"] = "down"
-
-
-class BackArguments(BaseModel):
-    """Go back to the page before."""
-
-
-class ReadArguments(BaseModel):
-    """Show the current page again, or the next part of a long page."""
-
-    offset: int = Field(0, ge=0, description="First character of the page's description to show.")
-
-
-class ScreenshotArguments(BaseModel):
-    """Keep a picture of the visible part of the page as a file for the user."""
-
-
-ARGUMENTS: Mapping[ActionKind, type[BaseModel]] = {
-    "open": OpenArguments,
-    "click": ClickArguments,
-    "fill": FillArguments,
-    "select": SelectArguments,
-    "press": PressArguments,
-    "upload": UploadArguments,
-    "scroll": ScrollArguments,
-    "back": BackArguments,
-    "read": ReadArguments,
-    "screenshot": ScreenshotArguments,
+_REF = (str, Field(description="Reference of the element on the latest page, such as e12.", max_length=20))
+_ADDRESS_FIELD = (str, Field(description="Complete address, with http:// or https://.", max_length=4_000))
+_TEXT = (str, Field(description="The new text.", max_length=20_000))
+_SUBMIT = (bool, Field(False, description="Whether to press Enter afterwards."))
+_OPTION = (str, Field(description="The text of the option.", max_length=1_000))
+_KEY = (str, Field(description="The key, such as Enter or ArrowDown.", max_length=20))
+_FILE = (str, Field(description="The name of the file.", max_length=300))
+_OFFSET = (int, Field(0, ge=0, description="First character of the page's description to show."))
+_ACTIONS: Mapping[ActionKind, tuple[str, dict[str, Any]]] = {
+    "open": ("Open a page, or download the file at an address.", {"address": _ADDRESS_FIELD}),
+    "click": ("Click an element. A link to a file downloads it.", {"ref": _REF}),
+    "fill": ("Replace the text in a field.", {"ref": _REF, "text": _TEXT, "submit": _SUBMIT}),
+    "select": ("Choose an option of a selection list.", {"ref": _REF, "option": _OPTION}),
+    "press": (
+        "Press a key: Enter, Escape, Tab, Backspace, Delete, Space, Home, End, PageUp, PageDown or an arrow key.",
+        {"key": _KEY},
+    ),
+    "upload": ("Choose one of the user's files in a field for files.", {"ref": _REF, "file": _FILE}),
+    "scroll": ("Scroll the page, so that it loads more.", {"direction": (Literal["down", "up"], "down")}),
+    "back": ("Go back to the page before.", {}),
+    "read": ("Show the current page again, or the next part of a long page.", {"offset": _OFFSET}),
+    "screenshot": ("Keep a picture of the visible part of the page as a file for the user.", {}),
 }
-"""The arguments of each action; their docstrings describe the tools."""
+"""The description and the arguments of each action."""
 
 _FIELDS = {"submit": "is_submitted", "option": "text", "key": "text"}
 """The arguments with other names in a `BrowserAction`."""
@@ -132,13 +80,14 @@ class BrowserSession(AbstractAsyncContextManager["BrowserSession"]):
             AgentTool(
                 name=kind,
                 title=f"Browser {kind}",
-                description=" ".join((arguments.__doc__ or "").split()),
-                parameters=arguments.model_json_schema(),
-                call=partial(self._call, kind, arguments),
+                description=description,
+                parameters=model.model_json_schema(),
+                call=partial(self._call, kind, model),
                 names=(self._ctx.node.spec.name,),
             )
-            for kind, arguments in ARGUMENTS.items()
+            for kind, (description, fields) in _ACTIONS.items()
             if kind != "upload" or self._files
+            for model in (create_model(f"{kind.title()}Arguments", __doc__=description, **fields),)
         ]
 
     def learn(self, outcome: Outcome) -> None:

@@ -15,7 +15,7 @@ from ragflow_lg.adapters.workers.slots import Slots
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.checkpoints.check_result import CheckResult
-from ragflow_lg.integrations.browser.browser_settings import BrowserSection, BrowserSettings
+from ragflow_lg.integrations.browser.browser_settings import BrowserSection
 from ragflow_lg.integrations.browser.browsers import Browser, BrowserAction, PageView
 from ragflow_lg.integrations.browser.chromium_process import (
     HEIGHT,
@@ -76,7 +76,7 @@ _MEASURE = """
 class ChromiumBrowser:
     """A `Browser`. Chromium starts with the first action, and again if it was killed."""
 
-    def __init__(self, settings: BrowserSettings, guard: AddressGuard) -> None:
+    def __init__(self, settings: BrowserSection, guard: AddressGuard) -> None:
         self._settings = settings
         self._guard = guard
         self._process: ChromiumProcess | None = None
@@ -217,7 +217,7 @@ class ChromiumBrowsers:
     """
 
     def __init__(
-        self, settings: BrowserSettings, allow: Iterable[str] = (), *, resolve: Resolver = resolve_host
+        self, settings: BrowserSection, allow: Iterable[str] = (), *, resolve: Resolver = resolve_host
     ) -> None:
         self._settings = settings
         self._resolve = resolve
@@ -263,7 +263,7 @@ class ChromiumBrowsers:
 @asynccontextmanager
 async def open_browsers(settings: Settings, services: Services) -> AsyncGenerator[ChromiumBrowsers]:
     """Open the browsers that the settings describe."""
-    yield ChromiumBrowsers(settings.section(BrowserSection).settings, settings.http.allow)
+    yield ChromiumBrowsers(settings.section(BrowserSection), settings.http.allow)
 
 
 async def probe_browser(settings: Settings) -> list[CheckResult]:
@@ -274,7 +274,7 @@ async def probe_browser(settings: Settings) -> list[CheckResult]:
     except SettingsError:
         return []
     try:
-        path = ChromiumBrowsers(section.settings).find()
+        path = ChromiumBrowsers(section).find()
     except SettingsError as error:
         return [CheckResult(not section.executable, "Browser cannot be used", str(error))]
     isolation = "with its sandbox" if section.sandbox else "without its sandbox"

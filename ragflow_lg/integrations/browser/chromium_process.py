@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ragflow_lg.adapters.http.address_guard import AddressGuard
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.base.process_memory import list_descendants, read_memory_bytes
-from ragflow_lg.integrations.browser.browser_settings import BrowserSettings
+from ragflow_lg.integrations.browser.browser_settings import BrowserSection
 from ragflow_lg.integrations.browser.guarded_proxy import GuardedProxy
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ NOWHERE = "socks5://127.0.0.1:9"
 """The proxy for Chromium's own requests, which nothing serves: it asks its makers for updates, accounts and more."""
 
 
-def find_chromium(settings: BrowserSettings) -> str:
+def find_chromium(settings: BrowserSection) -> str:
     """Return the path of Chromium.
 
     Raises:
@@ -53,7 +53,7 @@ def find_chromium(settings: BrowserSettings) -> str:
     raise SettingsError(f"The component Browser needs Chromium: {SETUP}.")
 
 
-def check_user(settings: BrowserSettings) -> None:
+def check_user(settings: BrowserSection) -> None:
     """Check that Chromium can isolate its pages, or that the settings do without.
 
     Raises:
@@ -107,7 +107,7 @@ def environment(folder: Path, *, headless: bool) -> dict[str, str | float | bool
     return values
 
 
-def write_launcher(folder: Path, program: str, settings: BrowserSettings) -> Path:
+def write_launcher(folder: Path, program: str, settings: BrowserSection) -> Path:
     """Write a program that starts Chromium with the kernel's limits, and stores its number in the file ``pid``.
 
     No file that Chromium writes can exceed twice the limit of downloads, not even for a moment.
@@ -164,7 +164,7 @@ _PREFIX = "ragflow-lg-browser-"
 class ChromiumProcess:
     """One Chromium with an empty profile, which it keeps in memory."""
 
-    def __init__(self, settings: BrowserSettings, guard: AddressGuard) -> None:
+    def __init__(self, settings: BrowserSection, guard: AddressGuard) -> None:
         self._settings = settings
         self.proxy = GuardedProxy(guard, settings.traffic_bytes)
         self.excess = ""

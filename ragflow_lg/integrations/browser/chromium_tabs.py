@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragflow_lg.adapters.folder_artifacts import file_name
-from ragflow_lg.integrations.browser.browser_settings import BrowserSettings
+from ragflow_lg.integrations.browser.browser_settings import BrowserSection
 from ragflow_lg.integrations.browser.browsers import BrowserFile
 from ragflow_lg.integrations.browser.chromium_process import ChromiumProcess
 
@@ -29,7 +29,7 @@ DOWNLOAD_POLL_S = 0.1
 class ChromiumTabs:
     """The open pages, the downloads, and notes about both."""
 
-    def __init__(self, context: BrowserContext, process: ChromiumProcess, settings: BrowserSettings) -> None:
+    def __init__(self, context: BrowserContext, process: ChromiumProcess, settings: BrowserSection) -> None:
         self._context = context
         self._process = process
         self._settings = settings

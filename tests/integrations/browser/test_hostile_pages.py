@@ -7,19 +7,31 @@ import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from msgspec.structs import replace
 
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.integrations.browser.browsers import Browser, BrowserAction, PageView
 from ragflow_lg.integrations.browser.chromium_browser import ChromiumBrowsers
-from tests.fakes.browsers import SMALL, needs_chromium, open_browsers
+from tests.fakes.browsers import SMALL, SmallBrowser, needs_chromium, open_browsers
 from tests.fakes.http_server import HttpServer, Route
 
 pytestmark = needs_chromium
 
-PATIENT = replace(SMALL, step_s=60.0)
+
+class PatientBrowser(SmallBrowser):
+    step_s: ClassVar[float] = 60.0
+
+
+class SlimBrowser(PatientBrowser):
+    memory_bytes: ClassVar[int] = 700 * 1024**2
+
+
+class HastyBrowser(SmallBrowser):
+    step_s: ClassVar[float] = 4.0
+
+
 """For what ends by another limit, however busy the machine is."""
 
 HTML = {"content-type": "text/html; charset=utf-8"}
@@ -147,7 +159,7 @@ async def test_dialogs_and_windows_without_end() -> None:
 
 
 async def test_scripts_that_never_end_close_the_browser() -> None:
-    settings = replace(SMALL, step_s=4.0)
+    settings = HastyBrowser()
     async with (
         _serve(Route("/busy", headers=HTML, body="<script>for (;;);</script>")) as server,
         open_browsers(server.port, settings=settings).open() as browser,
@@ -158,7 +170,7 @@ async def test_scripts_that_never_end_close_the_browser() -> None:
 
 
 async def test_memory_without_end_closes_the_browser() -> None:
-    settings = replace(PATIENT, memory_bytes=700 * 1024**2)
+    settings = SlimBrowser()
     hog = "<script>const a = []; setInterval(() => a.push(new Uint8Array(5e7).fill(1)), 20)</script>hog"
     async with (
         _serve(Route("/hog", headers=HTML, body=hog)) as server,
@@ -178,7 +190,7 @@ async def test_large_downloads_are_stopped_while_they_arrive() -> None:
             Route("/made", headers=HTML, body=f"<script>{script}</script>"),
             Route("/small", headers={"content-disposition": "attachment; filename=../../a.txt"}, body="small"),
         ) as server,
-        open_browsers(server.port, settings=PATIENT).open() as browser,
+        open_browsers(server.port, settings=PatientBrowser()).open() as browser,
     ):
         (file,) = (await _open(browser, server, "/small")).downloads
         assert (file.name, file.content) == ("_.._a.txt", b"small")
