@@ -94,42 +94,36 @@ class StoredMemories:
     async def remember(self, memories: Sequence[str], exchange: Exchange) -> Sequence[str]:
         """Store an exchange in memories, unless it is stored already, and start its extraction."""
         with _as_service():
-            return await self._remember(memories, exchange)
+            exchange = replace(exchange, user=self._realm + exchange.user, agent=self._agent)
+            check_user(exchange.user)
+            for shelf in self._find(memories):
+                namespace = shelf.namespace(self.tenant, exchange.user)
+                if await shelf.store.aget(namespace, exchange.key) is None:
+                    now = self._clock.now()
+                    value = exchange_value(exchange, self._clock.local_time(), now)
+                    await shelf.write(namespace, {exchange.key: value})
+                    pending = PendingExchange(exchange, now, 0, value)
+                    self._tasks.start((namespace, exchange.key), partial(self._finish, shelf, namespace, pending))
+                self._keep_up(shelf, namespace)
+            return [id_ for id_ in memories if id_ not in self.shelves]
 
     async def search(self, search: MemorySearch) -> MemoryResult:
         """Return what is most similar to a question in all memories together, newest first."""
         with _as_service():
-            return await self._search(search)
-
-    async def _remember(self, memories: Sequence[str], exchange: Exchange) -> Sequence[str]:
-        exchange = replace(exchange, user=self._realm + exchange.user, agent=self._agent)
-        check_user(exchange.user)
-        for shelf in self._find(memories):
-            namespace = shelf.namespace(self.tenant, exchange.user)
-            if await shelf.store.aget(namespace, exchange.key) is None:
-                now = self._clock.now()
-                value = exchange_value(exchange, self._clock.local_time(), now)
-                await shelf.write(namespace, {exchange.key: value})
-                pending = PendingExchange(exchange, now, 0, value)
-                self._tasks.start((namespace, exchange.key), partial(self._finish, shelf, namespace, pending))
-            self._keep_up(shelf, namespace)
-        return [id_ for id_ in memories if id_ not in self.shelves]
-
-    async def _search(self, search: MemorySearch) -> MemoryResult:
-        check_user(search.user)
-        question, now = search.question.strip()[:MAX_QUESTION_CHARS], self._clock.now()
-        candidates: list[tuple[float, Remembered]] = []
-        shelves = self._find(search.memories)
-        for shelf in shelves:
-            namespace = shelf.namespace(self.tenant, self._realm + search.user)
-            self._keep_up(shelf, namespace)
-            weight = search.keywords_similarity_weight
-            for item, remembered in await shelf.search(namespace, question, weight, now):
-                if remembered.similarity >= search.similarity_threshold:
-                    candidates.append((created_at(item), remembered))
-        candidates.sort(key=lambda candidate: -candidate[1].similarity)
-        best = sorted(candidates[: search.top_n], key=lambda candidate: -candidate[0])
-        return MemoryResult(tuple(remembered for _, remembered in best), bool(shelves))
+            check_user(search.user)
+            question, now = search.question.strip()[:MAX_QUESTION_CHARS], self._clock.now()
+            candidates: list[tuple[float, Remembered]] = []
+            shelves = self._find(search.memories)
+            for shelf in shelves:
+                namespace = shelf.namespace(self.tenant, self._realm + search.user)
+                self._keep_up(shelf, namespace)
+                weight = search.keywords_similarity_weight
+                for item, remembered in await shelf.search(namespace, question, weight, now):
+                    if remembered.similarity >= search.similarity_threshold:
+                        candidates.append((created_at(item), remembered))
+            candidates.sort(key=lambda candidate: -candidate[1].similarity)
+            best = sorted(candidates[: search.top_n], key=lambda candidate: -candidate[0])
+            return MemoryResult(tuple(remembered for _, remembered in best), bool(shelves))
 
     def _find(self, ids: Sequence[str]) -> list[MemoryShelf]:
         return [self.shelves[id_] for id_ in dict.fromkeys(ids) if id_ in self.shelves]
@@ -146,48 +140,30 @@ class StoredMemories:
             self._tasks.start((namespace,), lambda: self._look_after(shelf, namespace))
 
     async def _sweep(self, shelf: MemoryShelf) -> None:
-        try:
-            if forgotten := await shelf.forget_of_all(self.tenant, self._clock.now()):
-                logger.info("The memory %r has forgotten %d entries.", shelf.settings.id, forgotten)
-        except RagflowLgError as error:
-            logger.warning("The memory %r cannot be looked after: %s", shelf.settings.id, error)
+        with _logged(shelf, "looked after"):
+            _log_forgotten(shelf, await shelf.forget_of_all(self.tenant, self._clock.now()))
 
     async def _look_after(self, shelf: MemoryShelf, namespace: Namespace) -> None:
         now = self._clock.now()
-        try:
+        with _logged(shelf, "looked after"):
             entries = await shelf.entries(namespace)
-            if forgotten := await shelf.forget(namespace, entries, now):
-                logger.info("The memory %r has forgotten %d entries.", shelf.settings.id, forgotten)
-        except RagflowLgError as error:
-            logger.warning("The memory %r cannot be looked after: %s", shelf.settings.id, error)
-            return
-        for entry in entries:
-            pending = pending_exchange(entry)
-            if pending is not None and pending.since < now - ABANDONED_S:
-                self._take_up(shelf, namespace, entry, pending)
-        await self._embed_again(shelf, namespace)
+            _log_forgotten(shelf, await shelf.forget(namespace, entries, now))
+            for entry in entries:
+                pending = pending_exchange(entry)
+                if pending is not None and pending.since < now - ABANDONED_S:
+                    work = partial(self._take_up, shelf, namespace, entry, pending)
+                    self._tasks.start((namespace, entry.key), work)
+            with _logged(shelf, "embedded again"):  # nothing finds what an earlier model has embedded
+                if embedded := await shelf.embed_user_again(namespace):
+                    logger.info("The memory %r has embedded %d entries again.", shelf.settings.id, embedded)
 
-    async def _embed_again(self, shelf: MemoryShelf, namespace: Namespace) -> None:
-        """Embed what an earlier embedding model has embedded: nothing finds it until then."""
-        try:
-            if embedded := await shelf.embed_user_again(namespace):
-                logger.info("The memory %r has embedded %d entries again.", shelf.settings.id, embedded)
-        except (RagflowLgError, TimeoutError) as error:
-            logger.warning("The memory %r cannot be embedded again: %s", shelf.settings.id, error)
-
-    def _take_up(self, shelf: MemoryShelf, namespace: Namespace, entry: Item, pending: PendingExchange) -> None:
+    async def _take_up(self, shelf: MemoryShelf, namespace: Namespace, entry: Item, pending: PendingExchange) -> None:
         """Extract what was left, unless another process has done so or has begun."""
-
-        async def claim_and_finish() -> None:
-            try:
-                is_ours = await shelf.claim(namespace, entry.key, pending.since, self._clock.now())
-            except RagflowLgError as error:
-                logger.warning("The memory %r cannot be written: %s", shelf.settings.id, error)
-                return
-            if is_ours:
-                await self._finish(shelf, namespace, pending)
-
-        self._tasks.start((namespace, entry.key), claim_and_finish)
+        is_ours = False
+        with _logged(shelf, "written"):
+            is_ours = await shelf.claim(namespace, entry.key, pending.since, self._clock.now())
+        if is_ours:
+            await self._finish(shelf, namespace, pending)
 
     async def _finish(self, shelf: MemoryShelf, namespace: Namespace, pending: PendingExchange) -> None:
         """Extract and store, or note why not. What was deleted meanwhile does not come back."""
@@ -199,13 +175,11 @@ class StoredMemories:
         except (RagflowLgError, TimeoutError) as error:
             logger.warning("Nothing was extracted for the memory %r: %s", shelf.settings.id, error)
             value = {**value, "problem": str(error)[:300]}
-            try:
+            with _logged(shelf, "written"):
                 if attempts >= MAX_ATTEMPTS:
                     await self._store_result(shelf, namespace, key, {**value, "extraction": "failed"}, {})
                 else:
                     await shelf.write(namespace, {key: value}, key)
-            except RagflowLgError as failure:
-                logger.warning("The memory %r cannot be written: %s", shelf.settings.id, failure)
 
     async def _store_result(
         self, shelf: MemoryShelf, namespace: Namespace, key: str, raw: dict[str, Any], entries: Mapping[str, Any]
@@ -235,6 +209,20 @@ def _as_service() -> Generator[None]:
         yield
     except CheckpointError as error:
         raise ServiceError(str(error)) from error
+
+
+@contextmanager
+def _logged(shelf: MemoryShelf, participle: str) -> Generator[None]:
+    """Log failures: what goes on after a turn has nobody to tell."""
+    try:
+        yield
+    except (RagflowLgError, TimeoutError) as error:
+        logger.warning("The memory %r cannot be %s: %s", shelf.settings.id, participle, error)
+
+
+def _log_forgotten(shelf: MemoryShelf, count: int) -> None:
+    if count:
+        logger.info("The memory %r has forgotten %d entries.", shelf.settings.id, count)
 
 
 MAX_PER_TYPE = 5
