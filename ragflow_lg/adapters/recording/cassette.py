@@ -177,10 +177,9 @@ def _parse_line(path: Path, number: int, data: bytes) -> Line:
     try:
         return msgspec.convert(json.loads(data), Line)
     except (ValueError, RecursionError) as error:
-        problem = str(error)
-    raise CassetteError(
-        f"The recording {str(path)!r} is damaged on line {number}: {problem}. Remove the line, or record again."
-    )
+        raise CassetteError(
+            f"The recording {str(path)!r} is damaged on line {number}: {error}. Remove the line, or record again."
+        ) from None
 
 
 def _is_cassette(path: Path) -> bool:

@@ -73,8 +73,6 @@ async def render(template: Template, values: Mapping[str, JsonValue], workers: W
 @worker_task("The template", seconds=5.0, small_size=0)
 def render_jinja(template: Template, values: Mapping[str, JsonValue]) -> str:
     """Render a Jinja template; see `render`."""
-    from jinja2 import TemplateError
-
     from ragflow_lg.dsl.templates import sandbox as template_sandbox
 
     context = {name: values.get(text) for text, name in name_references(template).items()}
@@ -87,19 +85,9 @@ def render_jinja(template: Template, values: Mapping[str, JsonValue]) -> str:
             if size > MAX_OUTPUT_CHARS:
                 raise ComponentError(f"The template's output exceeds {MAX_OUTPUT_CHARS:,} characters.")
             pieces.append(piece)
-    except (
-        TemplateError,
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        LookupError,
-        MemoryError,
-        NameError,
-        RuntimeError,
-        SyntaxError,
-        TypeError,
-        ValueError,
-    ):
+    except ComponentError:
+        raise
+    except Exception:  # noqa: BLE001 - the author's expressions may raise anything
         return _fill_references(template, values)
     return "".join(pieces)
 
