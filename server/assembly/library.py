@@ -22,7 +22,7 @@ from ragflow_lg.dsl_compiler import (
     inspect_canvas,
 )
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles, read_canvas
-from ragflow_lg.server.assembly.canvas_needs import Need, check_needs, list_needs
+from ragflow_lg.server.assembly.canvas_needs import check_needs
 from ragflow_lg.server.assembly.model_checks import check_model_requests
 
 if TYPE_CHECKING:
@@ -158,18 +158,6 @@ def _check(
         return checked
     found = [*check_needs(checked.plan, load, severity), *check_model_requests(checked.plan, load)]
     return checked._replace(diagnostics=add_positions((*checked.diagnostics, *found), text)) if found else checked
-
-
-def needs_of_file(path: Path, settings: Settings) -> tuple[Need, ...]:
-    """Return everything that the canvas in a file needs from outside.
-
-    Raises:
-        CompileError: if it has errors.
-    """
-    plan, diagnostics, _ = check_file(path, lambda: settings)
-    if plan is None:
-        raise CompileError(diagnostics, file=str(path))
-    return list_needs(plan, settings)
 
 
 def sketch_file(path: Path) -> tuple[Plan | None, tuple[Diagnostic, ...]]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 # Pydantic would search every installed distribution for plugins, which are not used here.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 from ragflow_lg.base.errors import CompileError, RagflowLgError, SessionBusyError
 from ragflow_lg.server.cli.command_line import app
+from ragflow_lg.server.cli.init import ask_for_trust
 from ragflow_lg.server.cli.terminal import print_note, use_utf8
 from ragflow_lg.server.settings.trusted_folders import asking
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 USAGE_ERROR = 2
 
@@ -24,7 +21,7 @@ def main() -> None:
     """Run the command. User errors print one message and exit with code 2; a closed pipe is ignored."""
     use_utf8()
     try:
-        with asking(_ask_for_trust):
+        with asking(ask_for_trust):
             app(prog_name="ragflow-lg")
     except CompileError as error:
         print_note(str(error))
@@ -40,12 +37,6 @@ def main() -> None:
         # Standard output is no longer read; without this, the interpreter complains when flushing it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-
-
-def _ask_for_trust(folder: Path) -> bool:
-    from ragflow_lg.server.cli.init import ask_for_trust
-
-    return ask_for_trust(folder)
 
 
 def _report_missing(error: ModuleNotFoundError) -> None:

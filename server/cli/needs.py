@@ -46,10 +46,16 @@ def needs(
 
     ragflow-lg needs my_canvas.json --init
     """
-    from ragflow_lg.server.assembly.library import needs_of_file
+    from ragflow_lg.base.errors import CompileError
+    from ragflow_lg.server.assembly.canvas_needs import list_needs
+    from ragflow_lg.server.assembly.library import check_file
     from ragflow_lg.server.settings import load_settings
 
-    found = needs_of_file(file, load_settings(settings))
+    config = load_settings(settings)
+    plan, diagnostics, _ = check_file(file, lambda: config)
+    if plan is None:
+        raise CompileError(diagnostics, file=str(file))
+    found = list_needs(plan, config)
     missing = [need for need in found if need.state == "missing"]
     if init:
         _write_new(Path(SETTINGS_FILE), write_settings(missing))

@@ -84,12 +84,6 @@ def waiting_hint(pauses: Sequence[Pause], options: PlayOptions, session: str, *,
     return f"The turn waits for an answer: {next_command(options, 'resume', session, *fields)}"
 
 
-def failure_hint(node: str, options: PlayOptions, session: str) -> str:
-    """Return a hint that a node next to an open form has failed, with the command to repeat it."""
-    command = next_command(options, "sessions rerun", session, "--from", node)
-    return f"{node} has failed, so the turn fails after the answer. Repeat the node then; the answer is kept: {command}"
-
-
 def answer_hint(pauses: Sequence[Pause], entries: Iterable[str], options: PlayOptions, session: str) -> str:
     """Return the names of the open forms, and a command that repeats the valid entries from the refused command."""
     if not pauses:
@@ -331,7 +325,9 @@ async def _play(
             show_forms(pauses)
         print_note(waiting_hint(pauses, caller.options, caller.session, is_stored=caller.is_stored))
         if run.failed_node and caller.is_stored:
-            print_note(failure_hint(run.failed_node, caller.options, caller.session))
+            command = next_command(caller.options, "sessions rerun", caller.session, "--from", run.failed_node)
+            advice = f"Repeat the node then; the answer is kept: {command}"
+            print_note(f"{run.failed_node} has failed, so the turn fails after the answer. {advice}")
     if run.status in ("drained", "cancelled") and caller.is_stored:
         print_note(f"The turn was stopped; finish it with: {next_command(caller.options, 'continue', caller.session)}")
     return run.status

@@ -90,15 +90,11 @@ async def _print_trace(store: Store, session: str, run_id: str, as_json: bool) -
         if not trace:
             continue
         is_empty = False
-        lines = [_json_line(record, trace)] if as_json else _lines(record, trace)
+        frame = {"run_id": record.run_id, "session_id": record.session, "trace": trace}
+        lines = [json.dumps(frame, ensure_ascii=False)] if as_json else _lines(record, trace)
         sys.stdout.write("".join(line + "\n" for line in lines))
     if is_empty:
         print_note("There are no stored calls: no agent has called a tool, or the calls have expired.")
-
-
-def _json_line(record: RunRecord, trace: Trace) -> str:
-    frame = {"run_id": record.run_id, "session_id": record.session, "trace": trace}
-    return json.dumps(frame, ensure_ascii=False)
 
 
 def _lines(record: RunRecord, trace: Trace) -> Iterator[str]:

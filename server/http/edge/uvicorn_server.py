@@ -188,7 +188,7 @@ async def start_server(
 
     ``section`` contains the connection limits; ``stop_now`` ends draining early.
     """
-    server = _Server(
+    server = QuietServer(
         app,
         http=_Protocol,
         h11_max_incomplete_event_size=MAX_HEADER_BYTES,
@@ -200,14 +200,8 @@ async def start_server(
     try:
         yield get_url(listener)
     finally:
-        server.stop_listening()
+        for open_listener in server.servers if server.started else ():
+            open_listener.close()  # open connections continue
         await work_until(drain(), stop_now or asyncio.Event(), drain_s)
         server.should_exit = True
         await server_task
-
-
-class _Server(QuietServer):
-    def stop_listening(self) -> None:
-        """Stop accepting connections; open ones continue."""
-        for listener in self.servers if self.started else ():
-            listener.close()

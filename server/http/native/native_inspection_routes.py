@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan
     from ragflow_lg.dsl.redacted_view import RedactedView
     from ragflow_lg.engine.single_visit import ObservedVisit
-    from ragflow_lg.runs.stored_variables import Moment, ShownVariable
 
 
 MAX_OUTPUT_CHARS = 200_000
@@ -161,13 +160,6 @@ def build_run_nodes(visits: Sequence[Any], calls: Sequence[Any], dropped: int, p
     return NodesAnswer(visits=rows, calls=answers, dropped_calls=dropped, usage=total)
 
 
-def build_moment_whole(moment: Moment, variables: Sequence[ShownVariable], left_out: int, plan: Plan) -> MomentWhole:
-    """Build the answer for a stored step."""
-    rows = [VariableAnswer(**asdict(row)) for row in variables]
-    fields = vars(build_moment_answer(moment.info, plan))
-    return MomentWhole(**fields, previous=moment.previous, variables=rows, left_out=left_out)
-
-
 def build_node_run(visited: ObservedVisit, view: RedactedView) -> NodeTestAnswer:
     """Build the answer for a component that ran alone."""
     finished = visited.finished
@@ -245,7 +237,9 @@ async def get_moment(
     The names are those that `changes` of `rerun` and `fork` take.
     """
     moment, variables, left_out, plan = await inspection.moment(await control.session(session_id), checkpoint)
-    return build_moment_whole(moment, variables, left_out, plan)
+    rows = [VariableAnswer(**asdict(row)) for row in variables]
+    fields = vars(build_moment_answer(moment.info, plan))
+    return MomentWhole(**fields, previous=moment.previous, variables=rows, left_out=left_out)
 
 
 @router.get("/runs/{run_id}/nodes", summary="Show nodes")

@@ -258,15 +258,13 @@ def build_session_whole(
     """Build the answer for a session with its messages and open forms."""
     return SessionWhole(
         **vars(build_session_answer(session)),
-        messages=[build_message_answer(row) for row in messages],
+        messages=[
+            build_answer(MessageAnswer, row, run_id=row.run_id or "", reference=read_chunks(row.reference))
+            for row in messages
+        ],
         pauses=[build_pause_answer(pause, expiry) for pause in pauses],
         is_busy=is_busy,
     )
-
-
-def build_message_answer(row: MessageRow) -> MessageAnswer:
-    """Build the answer for a message."""
-    return build_answer(MessageAnswer, row, run_id=row.run_id or "", reference=read_chunks(row.reference))
 
 
 def build_moment_answer(moment: CheckpointInfo, plan: Plan) -> MomentAnswer:

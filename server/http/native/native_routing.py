@@ -83,11 +83,7 @@ class NativeRoute(APIRoute):
 
 
 async def load_agent_of_path(agent_id: str, request: Request, caller: Authenticated) -> AgentRow:
-    """Load the agent in the path.
-
-    Raises:
-        RequestError: if the caller has no agent with this id.
-    """
+    """Load the agent in the path."""
     row = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
     if row is None:
         audit("agent.refused", agent=agent_id)

@@ -6,7 +6,7 @@ Every event has a number from which a client can resume.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from fastapi import Depends, Query
@@ -225,18 +225,11 @@ Responder: TypeAlias = Annotated[EventResponder, Depends(make_responder)]
 StreamResponder: TypeAlias = Annotated[EventResponder, Depends(make_stream_responder)]
 
 
-@asynccontextmanager
-async def trial_of(request: Request, agent: AgentRow, dsl: dict[str, Any] | None) -> AsyncGenerator[VersionRow | None]:
-    """Store the canvas of a request as a trial, if it has one; see `stored_trial`.
-
-    Raises:
-        RequestError: if it cannot run.
-    """
-    if dsl is None:
-        yield None
-        return
-    async with stored_trial(get_app_state(request), agent, dsl) as version:
-        yield version
+def trial_of(
+    request: Request, agent: AgentRow, dsl: dict[str, Any] | None
+) -> AbstractAsyncContextManager[VersionRow | None]:
+    """Store the canvas of a request as a trial, if it has one; see `stored_trial`."""
+    return nullcontext() if dsl is None else stored_trial(get_app_state(request), agent, dsl)
 
 
 async def _await_end(events: AsyncGenerator[tuple[int, StreamEvent]]) -> None:

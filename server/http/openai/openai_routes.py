@@ -156,11 +156,7 @@ async def complete_of_agent(
 async def run_openai_turn(
     request: Request, caller: ApiCaller, agent: AgentRow, body: ChatBody, policy: DisconnectPolicy | None
 ) -> Response:
-    """Run a turn with an agent and respond as OpenAI does.
-
-    Raises:
-        RequestError: if the request is invalid.
-    """
+    """Run a turn with an agent and respond as OpenAI does."""
     messages = [_read_message(number, message) for number, message in enumerate(body.messages)]
     last = max((index for index, (role, _) in enumerate(messages) if role == "user"), default=None)
     if last is None and not body.inputs:

@@ -158,11 +158,7 @@ async def list_agents(request: Request, caller: Authenticated, filters: Annotate
 
 
 async def find_agents(request: Request, caller: ApiCaller, filters: AgentFilters, default_size: int = PAGE_SIZE) -> Any:
-    """Return a page of agents, or the values by which they can be filtered.
-
-    Raises:
-        RequestError: if the request is invalid.
-    """
+    """Return a page of agents, or the values by which they can be filtered."""
     page, size = filters.read(caller, default_size)
     order = {"update_time": "update", "title": "title"}.get(filters.orderby, "create")
     agent_query = AgentQuery(
@@ -204,11 +200,7 @@ async def create_agent(body: AgentChange, request: Request, caller: Authenticate
 
 
 async def store_agent(request: Request, caller: ApiCaller, body: AgentChange) -> tuple[AgentRow, VersionRow]:
-    """Create an agent with its first version.
-
-    Raises:
-        RequestError: if a field is missing or invalid.
-    """
+    """Create an agent with its first version."""
     app_state, is_released = get_app_state(request), body.release
     if not body.dsl:
         raise RequestError("No DSL data in request.", 101, data=False, has_data=True)
@@ -249,11 +241,7 @@ async def update_agent(agent_id: str, body: AgentChange, request: Request, calle
 
 
 async def change_agent(request: Request, caller: ApiCaller, agent_id: str, body: AgentChange) -> int:
-    """Change the fields of an agent that a body has. Return the time of the change in epoch milliseconds.
-
-    Raises:
-        RequestError: if the caller has no such agent, or a field is invalid.
-    """
+    """Change the fields of an agent that a body has. Return the time of the change in epoch milliseconds."""
     app_state, changes, is_released = get_app_state(request), body.given(), body.release
     agent = await load_agent(request, caller, agent_id)
     agents = AgentRepository(app_state.database, caller.tenant)

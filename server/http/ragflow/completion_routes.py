@@ -57,11 +57,10 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming.run_manager import EventPage
 
 
-def _read_query(value: Any) -> Any:
-    return cast("Any", value) if isinstance(value, str | dict) else str(value)
-
-
-Query = Annotated[str | dict[str, Any], BeforeValidator(_read_query)]
+Query = Annotated[
+    str | dict[str, Any],
+    BeforeValidator(lambda value: cast("dict[str, Any]", value) if isinstance(value, dict) else str(value)),
+]
 
 
 class CompletionBody(QuestionFields):

@@ -75,11 +75,7 @@ async def get_metadata(request: Request, caller: Authenticated) -> Metadata:
 
 
 async def read_metadata(request: Request, caller: ApiCaller, ids: Sequence[str]) -> Metadata:
-    """Return the metadata of the documents in some datasets.
-
-    Raises:
-        RequestError: if there is no such dataset, or its metadata cannot be read.
-    """
+    """Return the metadata of the documents in some datasets."""
     datasets = await _pick_datasets(request, caller, ids, "No authorization for dataset {!r}")
     knowledge = get_app_state(request).services_of(caller.tenant).knowledge
     if knowledge is None or not ids:
@@ -91,11 +87,7 @@ async def read_metadata(request: Request, caller: ApiCaller, ids: Sequence[str])
 
 
 async def read_datasets(request: Request, caller: ApiCaller, ids: Sequence[str]) -> list[Dataset]:
-    """Return the datasets with some ids.
-
-    Raises:
-        RequestError: if the caller has no such dataset.
-    """
+    """Return the datasets with some ids."""
     return await _pick_datasets(request, caller, ids, "You don't own the dataset {}.")
 
 

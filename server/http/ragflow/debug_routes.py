@@ -111,11 +111,7 @@ async def get_trace(agent_id: str, message_id: str, request: Request, caller: Au
 
 
 async def find_trace(request: Request, caller: ApiCaller, agent_id: str, message_id: str) -> Any:
-    """Return the tool calls of one of an agent's runs. Visitors to an embedded page receive none.
-
-    Raises:
-        RequestError: if the caller has no such agent.
-    """
+    """Return the tool calls of one of an agent's runs. Visitors to an embedded page receive none."""
     app_state = get_app_state(request)
     await load_agent(request, caller, agent_id)
     run = await RunRepository(app_state.database, caller.tenant).get(to_text(message_id))

@@ -186,9 +186,6 @@ async def find_sessions(
     """Return a page of an agent's sessions, and the number of sessions on all pages.
 
     With ``exp_user_id`` in the query, there is one page, whose rows have only ids and names.
-
-    Raises:
-        RequestError: if the request is invalid.
     """
     (page, size), exp_user_id = filters.read(caller), filters.exp_user_id
     if exp_user_id:

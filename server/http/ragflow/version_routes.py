@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.tables import VersionRow
@@ -100,7 +101,7 @@ async def _run_turn(
         control = RunControl(get_app_state(request), turns, agent, policy)
         run = await control.run(body.resume_from)
         turn_request = build_turn_request(caller, await control.session(run.session_id), query, body)
-        answers = {name: _unwrap(value) for name, value in body.inputs.items()}
+        answers = {name: as_map(value).get("value", value) for name, value in body.inputs.items()}
         turn = await control.resume_from(run, turn_request, answers)
     else:
         user_id = body.user_id or agent.tenant
@@ -111,12 +112,6 @@ async def _run_turn(
     position = StreamPosition(options.position.has_ids)
     responder = CompletionResponder("all", position, has_trace=body.return_trace, is_old=caller.is_old)
     return await responder.respond(request, caller, follow_turn(turn), is_streamed=is_streamed)
-
-
-def _unwrap(value: Any) -> Any:
-    """Return the value in RAGFlow's wrapper, or the value itself."""
-    wrapper = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-    return wrapper.get("value", value)
 
 
 def _build_item(row: VersionRow) -> dict[str, Any]:

@@ -157,11 +157,7 @@ The reason is also the title, because the page shows a message only for some sec
 
 
 async def refuse_missing(request: Request) -> None:
-    """Refuse a request that no route handles, if it is for a part of RAGFlow that this server does not have.
-
-    Raises:
-        RequestError: with the reason, or because the key is missing or invalid.
-    """
+    """Refuse a request that no route handles, if it is for a part of RAGFlow that this server does not have."""
     version, _, rest = request.url.path.removeprefix("/api").strip("/").partition("/")
     area = rest.partition("/")[0]
     reasons = REASONS if request.url.path.startswith("/api/") else OLDER_REASONS

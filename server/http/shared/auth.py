@@ -38,11 +38,7 @@ _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 async def read_visitor(app_state: AppState, request: Request, owner: KeyOwner) -> str:
-    """Return the visitor of the page with a key that sends a request: a digest of its secret, else the key's id.
-
-    Raises:
-        RequestError: if the secret is none that a server has made for visitors of the key.
-    """
+    """Return the visitor of the page with a key that sends a request: a digest of its secret, else the key's id."""
     secret = request.headers.get(VISITOR_HEADER, "")
     if not secret:
         return owner.id
@@ -155,11 +151,7 @@ def _once(find: Callable[..., Awaitable[ApiCaller]]) -> Callable[..., Awaitable[
 
 @_once
 async def authenticate(request: Request, _: _ApiKey = None) -> ApiCaller:
-    """Authenticate a request by its API key.
-
-    Raises:
-        RequestError: if the key is missing or invalid, or the header `X-RAGFlow-Compat` has an unknown value.
-    """
+    """Authenticate a request by its API key."""
     app_state = get_app_state(request)
     key = _read_key(request)
     owner = await _find_owner(app_state, key, "session")
@@ -177,11 +169,7 @@ async def authenticate(request: Request, _: _ApiKey = None) -> ApiCaller:
 
 @_once
 async def authenticate_beta(request: Request, _: _PageKey = None) -> ApiCaller:
-    """Authenticate a request from an embedded page by its beta key. Anyone who opens the page can read such a key.
-
-    Raises:
-        RequestError: if the key is missing, invalid or not a beta key.
-    """
+    """Authenticate a request from an embedded page by its beta key. Anyone who opens the page can read such a key."""
     key = _read_key(request)
     if not key:
         raise RequestError(_BETA_HEADER_MISSING, 102, has_data=True)
@@ -194,11 +182,7 @@ async def authenticate_beta(request: Request, _: _PageKey = None) -> ApiCaller:
 
 @_once
 async def authenticate_any(request: Request, _: _ApiKey = None, __: _PageKey = None) -> ApiCaller:
-    """Authenticate a request by a beta key or an API key.
-
-    Raises:
-        RequestError: if the key is missing or invalid.
-    """
+    """Authenticate a request by a beta key or an API key."""
     owner = await _find_owner(get_app_state(request), _read_key(request), "page")
     return await authenticate(request) if owner is None else await _admit_visitor(request, owner)
 

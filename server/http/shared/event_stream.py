@@ -126,11 +126,7 @@ Options = Annotated[StreamOptions, Depends(read_options)]
 
 
 def read_policy(text: Any) -> DisconnectPolicy:
-    """Read what happens when a client disconnects.
-
-    Raises:
-        RequestError: if the value is not a policy.
-    """
+    """Read what happens when a client disconnects."""
     try:
         return parse_policy(str(text))
     except SettingsError as error:

@@ -63,11 +63,7 @@ class Fields(BaseModel):
         return fields
 
     def require(self, *names: str) -> None:
-        """Check that the client has sent some fields.
-
-        Raises:
-            RequestError: with RAGFlow's message, if it has not.
-        """
+        """Check that the client has sent some fields."""
         if missing := [name for name in names if name not in self._sent]:
             raise RequestError(f"required argument are missing: {','.join(missing)}; ", 101, has_data=True)
 
@@ -87,11 +83,7 @@ class Pages(BaseModel):
     page_size: Annotated[int, BeforeValidator(_read_number), Field(description="Rows per page, at most 100.")] = 0
 
     def read(self, caller: ApiCaller, default_size: int = PAGE_SIZE) -> tuple[int, int]:
-        """Return the page number and the page size.
-
-        Raises:
-            RequestError: if the page size exceeds `MAX_PAGE_SIZE`, and the client's RAGFlow has that limit.
-        """
+        """Return the page number and the page size."""
         size = self.page_size or default_size
         if caller.has_long_pages:
             size = min(size, MAX_LONG_PAGE_SIZE)

@@ -64,11 +64,7 @@ class LimitedBody:
         self._is_whole = False
 
     async def receive(self) -> Message:
-        """Receive the next part of the body or, after it, what the client does.
-
-        Raises:
-            RequestError: if the body is too large or too slow.
-        """
+        """Receive the next part of the body or, after it, what the client does."""
         if self._is_whole:
             return await self._receive()
         self._check(self._declared_bytes)
@@ -124,11 +120,7 @@ def _list_parts(value: Any) -> Iterable[Any]:
 
 
 def parse_form(raw: bytes) -> dict[str, str]:
-    """Return the fields of a form.
-
-    Raises:
-        RequestError: if it has too many.
-    """
+    """Return the fields of a form."""
     try:
         return dict(parse_qsl(raw.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError:
@@ -143,11 +135,7 @@ def limit_turn(request: Request, body_type: Any) -> Receive:
 
 
 async def read_body(request: Request) -> dict[str, Any]:
-    """Read the body: a JSON object with any content type, or a form. An empty body is ``{}``.
-
-    Raises:
-        RequestError: if it is neither, or is too large.
-    """
+    """Read the body: a JSON object with any content type, or a form. An empty body is ``{}``."""
     raw, content_type = (await request.body()).strip(), request.headers.get("content-type", "")
     if not raw:
         return {}
@@ -175,11 +163,7 @@ def parse_flag(value: Any) -> bool:
 
 
 def read_ids(request: Request, name: str) -> list[str]:
-    """Return the ids in a query parameter, which may be repeated or contain several ids separated by commas.
-
-    Raises:
-        RequestError: if there are more than `MAX_IDS`.
-    """
+    """Return the ids in a query parameter, which may be repeated or contain several ids separated by commas."""
     ids = [id_.strip() for part in request.query_params.getlist(name) for id_ in part.split(",") if id_.strip()]
     if len(ids) > MAX_IDS:
         raise RequestError(f"{name} must contain at most {MAX_IDS} IDs", 101)
@@ -201,11 +185,7 @@ def is_multipart(request: Request) -> bool:
 
 
 async def read_parts(request: Request, max_files: int) -> list[tuple[str, str | Upload]]:
-    """Read the parts, in order, each with its name.
-
-    Raises:
-        RequestError: if the body is malformed, is too large, or has too many parts.
-    """
+    """Read the parts, in order, each with its name."""
     limits: dict[str, Any] = {"max_files": max_files, "max_fields": MAX_FIELDS, "max_part_size": MAX_FIELD_BYTES}
     try:
         form = await MultiPartParser(request.headers, request.stream(), **limits).parse()

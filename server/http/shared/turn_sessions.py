@@ -41,10 +41,9 @@ _NO_SESSION = "Session not found!"
 
 
 async def load_agent(request: Request, caller: ApiCaller, agent_id: str, *, is_owned: bool = False) -> AgentRow:
-    """Load one of the caller's agents. ``is_owned`` selects RAGFlow's message for owner-only operations.
+    """Load one of the caller's agents; those of other tenants look like missing ones.
 
-    Raises:
-        RequestError: if the caller has no such agent; the response does not reveal other tenants' agents.
+    ``is_owned`` selects RAGFlow's message for operations of owners.
     """
     agent = await AgentRepository(get_app_state(request).database, caller.tenant).get(agent_id)
     if agent is None or not caller.opens(agent.id):
@@ -53,11 +52,7 @@ async def load_agent(request: Request, caller: ApiCaller, agent_id: str, *, is_o
 
 
 async def load_turn_rows(request: Request, caller: ApiCaller, agent_id: str, session_id: str) -> TurnRows:
-    """Load one of the caller's agents together with what a turn in the session, or in a new one, needs.
-
-    Raises:
-        RequestError: if the caller has no such agent.
-    """
+    """Load one of the caller's agents together with what a turn in the session, or in a new one, needs."""
     rows = await read_turn_rows(get_app_state(request).database, caller.tenant, agent_id, session_id)
     if rows is None or not caller.opens(rows.agent.id):
         raise _refuse_agent(caller, agent_id, NO_ACCESS)
@@ -78,20 +73,13 @@ async def load_session(request: Request, agent: AgentRow, session_id: str, *, fo
 
     ``foreign`` is the message for the session of another agent of the same tenant. Without it, such a session counts as
     missing.
-
-    Raises:
-        RequestError: if there is no such session.
     """
     session = await SessionRepository(get_app_state(request).database, agent.tenant).get(session_id)
     return require_session(agent, session, foreign=foreign)
 
 
 def require_session(agent: AgentRow, session: SessionRow | None, *, foreign: str = "") -> SessionRow:
-    """Return a session if it belongs to the agent; see `load_session`.
-
-    Raises:
-        RequestError: if there is no such session.
-    """
+    """Return a session if it belongs to the agent; see `load_session`."""
     if session is not None and session.agent_id == agent.id:
         return session
     if session is not None and foreign:
@@ -100,11 +88,7 @@ def require_session(agent: AgentRow, session: SessionRow | None, *, foreign: str
 
 
 def require_own(caller: ApiCaller, session: SessionRow) -> SessionRow:
-    """Return a session if the caller may use it. For visitors of embedded pages, only their own sessions exist.
-
-    Raises:
-        RequestError: if it may not.
-    """
+    """Return a session if the caller may use it. For visitors of embedded pages, only their own sessions exist."""
     if caller.reaches(session):
         return session
     audit("session.refused", session=session.id)
@@ -178,9 +162,6 @@ async def open_turn_session(
 
     ``version`` and ``fields`` are those of a new session; see `find_version`. ``foreign`` is as in `load_session`;
     ``rows`` are what has been read with the agent.
-
-    Raises:
-        RequestError: if there is no such session or version.
     """
     if session_id and rows is not None:
         return TurnSession(require_session(agent, rows.session, foreign=foreign), rows.version, rows.newest_run)

@@ -44,9 +44,6 @@ def select_declared_fields(section: str, fields: Mapping[str, Any], schema: Mapp
     """Return the fields of ``query``, ``headers`` or ``body`` declared in the schema. Missing fields get empty values.
 
     Strings are converted to the declared type: ``"3"`` for a number is 3. Header names are case-insensitive.
-
-    Raises:
-        RequestError: if a required field is missing or a field has the wrong type; the message names it.
     """
     part = as_mapping(schema.get(section))
     properties = as_mapping(part.get("properties"))
@@ -160,11 +157,7 @@ def _name_type(value: object) -> str:
 
 
 async def read_signed_body(request: Request, security: Security) -> bytes:
-    """Return the body as received. The request keeps it, so that it can be read again.
-
-    Raises:
-        RequestError: if it is too large.
-    """
+    """Return the body as received. The request keeps it, so that it can be read again."""
     raw = bytearray()
     async for chunk in request.stream():
         raw += chunk
@@ -177,9 +170,6 @@ async def read_payload(request: Request, configuration: WebhookConfiguration, wo
     """Return the declared fields of ``query``, ``headers`` and ``body``, and the complete request as ``input``.
 
     ``workers`` read the files.
-
-    Raises:
-        RequestError: if the body is malformed, has an unexpected content type, or violates the schema.
     """
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     expected = configuration.content_type
