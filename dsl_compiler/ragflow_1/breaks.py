@@ -34,17 +34,6 @@ _WITHOUT_PARAMS = ("CodeExec", "Crawler", "DeepL", "Jin10", "QWeather", "TuShare
 
 _RETRIEVAL_PARAMS = frozenset(NAMES["retrieval_params"])
 
-_NUMBERS = {
-    "arxiv": ("top_n",),
-    "duckduckgo": ("top_n",),
-    "github": ("top_n",),
-    "googlescholar": ("top_n",),
-    "pubmed": ("top_n",),
-    "tavilysearch": ("max_results", "days"),
-    "wencai": ("top_n",),
-}
-"""Parameters of tools that have to be positive numbers."""
-
 
 def graph_only(canvas: Canvas) -> Iterator[Hit]:
     if canvas.is_graph_only:
@@ -193,7 +182,7 @@ def agent_same_tool_twice(canvas: Canvas) -> Iterator[Hit]:
 
 def tool_param_type(canvas: Canvas) -> Iterator[Hit]:
     for tool in canvas.tools:
-        for key in _NUMBERS.get(tool.component.lower(), ()):
+        for key in NAMES["positive"].get(tool.component.lower(), ()):
             value = tool.values.get(key)
             if value is None:
                 continue
@@ -305,20 +294,6 @@ def save_refused_blank_row(canvas: Canvas) -> Iterator[Hit]:
             yield Hit(path, detail, (), params.node)
 
 
-_ROWS = {
-    "DataOperations": {
-        "select_keys": ("name",),
-        "remove_keys": ("name",),
-        "updates": ("key",),
-        "rename_keys": ("old_key", "new_key"),
-    },
-    "Invoke": {"variables": ("key",)},
-    "Loop": {"loop_variables": ("variable",), "loop_termination_condition": ("variable",)},
-    "VariableAggregator": {"groups": ("group_name",)},
-}
-"""Lists whose rows may not have a blank text at one of some keys."""
-
-
 def _blank_rows(params: Params) -> Iterator[tuple[Path, str]]:
     if params.component == "Message":
         for index, text in enumerate(as_list(params.values.get("content"))):
@@ -328,7 +303,7 @@ def _blank_rows(params: Params) -> Iterator[tuple[Path, str]]:
         for key, output in as_map(params.values.get("outputs")).items():
             if as_map(output).get("ref") == "":
                 yield (*params.path, "outputs", key), f"the output {key} has no reference"
-    for name, keys in _ROWS.get(params.component, {}).items():
+    for name, keys in NAMES["rows"].get(params.component, {}).items():
         for index, row in enumerate(params.entries(name)):
             blank = [key for key in keys if isinstance(row.get(key), str) and not row[key].strip()]
             if blank:

@@ -10,6 +10,7 @@ from ragflow_lg.dsl.variable_references import find_references, parse_reference
 from ragflow_lg.dsl_compiler.ragflow_1.breaks import is_legacy, switch_items
 from ragflow_lg.dsl_compiler.ragflow_1.engine import is_list_or_map
 from ragflow_lg.dsl_compiler.ragflow_1.examined_canvas import Canvas, Edit, Hit, texts_at, without_braces
+from ragflow_lg.dsl_compiler.ragflow_1.rules import NAMES
 
 _RETRIEVAL_DEFAULTS = {
     "top_n": 8,
@@ -18,22 +19,6 @@ _RETRIEVAL_DEFAULTS = {
     "keywords_similarity_weight": 0.5,
 }
 
-_QUERY_TOOLS = (
-    "TavilySearch",
-    "DuckDuckGo",
-    "Google",
-    "GoogleScholar",
-    "ArXiv",
-    "Wikipedia",
-    "PubMed",
-    "GitHub",
-    "YahooFinance",
-    "KeenableSearch",
-    "QueritSearch",
-    "SearXNG",
-    "WenCai",
-    "BGPT",
-)
 
 _OPERATIONS = frozenset(
     ["overwrite", "clear", "set", "append", "extend", "remove_first", "remove_last", "+=", "-=", "*=", "/="]
@@ -78,7 +63,7 @@ def retrieval_defaults(canvas: Canvas) -> Iterator[Hit]:
 
 
 def tool_node_query_ignored(canvas: Canvas) -> Iterator[Hit]:
-    for node in canvas.of(*_QUERY_TOOLS):
+    for node in canvas.of(*NAMES["query_tools"]):
         source = canvas.first_source(node)
         if source is not None and source.component == "Begin" and node.params.text("query").strip("{} ") == "sys.query":
             continue
@@ -198,12 +183,6 @@ def message_alternatives(canvas: Canvas) -> Iterator[Hit]:
     for node in canvas.of("Message"):
         if len(as_list(node.params.values.get("content"))) > 1:
             yield node.params.hit("content", f"{len(as_list(node.params.values.get('content')))} texts")
-
-
-def message_output_format(canvas: Canvas) -> Iterator[Hit]:
-    for node in canvas.of("Message"):
-        if node.params.text("output_format"):
-            yield node.params.hit("output_format", node.params.text("output_format"))
 
 
 def message_downloads(canvas: Canvas) -> Iterator[Hit]:

@@ -42,9 +42,11 @@ def _find_hits(meets: Meets, canvas: Canvas) -> Iterator[Hit]:
         yield Hit(("components",))
     for params in canvas.params_of(*meets.components):
         values = all(_is_met(params.values.get(key), wanted) for key, wanted in meets.when.items())
-        if values and (meets.tools or not params.is_tool):
+        following = {canvas.nodes[id_].component for id_ in canvas.successors[params.node]}
+        if values and (meets.tools or not params.is_tool) and meets.before in ("", *following):
             is_at_node = not meets.at and not meets.tools
-            yield canvas.nodes[params.node].hit() if is_at_node else params.hit(meets.at)
+            detail = params.text(meets.at) if meets.shows else ""
+            yield canvas.nodes[params.node].hit() if is_at_node else params.hit(meets.at, detail)
 
 
 def _is_met(value: Any, wanted: bool | str) -> bool:

@@ -25,18 +25,6 @@ def result_picked_by_chance(canvas: Canvas) -> Iterator[Hit]:
         yield Hit(("components",), f"{len(texts)} nodes with a text")
 
 
-def llm_not_streamed(canvas: Canvas) -> Iterator[Hit]:
-    for node in canvas.of("LLM"):
-        if any(canvas.nodes[id_].component == "Message" for id_ in canvas.successors[node.id]):
-            yield node.hit()
-
-
-def agent_node_finished(canvas: Canvas) -> Iterator[Hit]:
-    for node in canvas.of("Agent"):
-        if any(canvas.nodes[id_].component == "Message" for id_ in canvas.successors[node.id]):
-            yield node.hit()
-
-
 def message_blanks(canvas: Canvas) -> Iterator[Hit]:
     for node in canvas.of("Message"):
         if any(_BLANK.search(text) for text in as_texts(node.params.values.get("content"))):

@@ -8,6 +8,7 @@ from typing import Any
 
 from ragflow_lg.base.lenient_values import as_map, as_text, as_texts
 from ragflow_lg.dsl_compiler.ragflow_1.examined_canvas import REMOVED, Canvas, Hit, Node, Params, texts_at
+from ragflow_lg.dsl_compiler.ragflow_1.rules import NAMES
 
 _SWITCHES = {"temperature": "temperatureEnabled", "top_p": "topPEnabled", "max_tokens": "maxTokensEnabled"}
 """Sampling values that 1.0 sends, and what switches each of them on in 0.27."""
@@ -16,14 +17,6 @@ _PENALTIES = {"presence_penalty": "presencePenaltyEnabled", "frequency_penalty":
 
 _DEFAULT_USER_PROMPT = "This is the order you need to send to the agent."
 
-_SECTIONS = (
-    "TASK_ANALYSIS",
-    "PLAN_GENERATION",
-    "REFLECTION",
-    "CONTEXT_SUMMARY",
-    "CONTEXT_RANKING",
-    "CITATION_GUIDELINES",
-)
 
 _RETRIEVAL_TOOLS = ("retrieval", "searchmydataset", "search_my_dataset", "search_my_dateset")
 
@@ -155,12 +148,6 @@ def structured_output(canvas: Canvas) -> Iterator[Hit]:
             yield params.hit("outputs", "", params.set("output_structure", kinds) if can else ())
 
 
-def visual_files_var(canvas: Canvas) -> Iterator[Hit]:
-    for params in canvas.params_of("LLM", "Agent"):
-        if params.text("visual_files_var"):
-            yield params.hit("visual_files_var", params.text("visual_files_var"))
-
-
 def sys_files_twice(canvas: Canvas) -> Iterator[Hit]:
     for params in canvas.params_of("LLM", "Agent"):
         for key in ("sys_prompt", "prompts"):
@@ -171,7 +158,7 @@ def sys_files_twice(canvas: Canvas) -> Iterator[Hit]:
 
 def prompt_sections(canvas: Canvas) -> Iterator[Hit]:
     for params in canvas.params_of("LLM", "Agent"):
-        found = [section for section in _SECTIONS if f"<{section}>" in params.text("sys_prompt")]
+        found = [section for section in NAMES["prompt_sections"] if f"<{section}>" in params.text("sys_prompt")]
         if found:
             yield params.hit("sys_prompt", ", ".join(found))
 

@@ -27,6 +27,10 @@ class Meets(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether tools of Agents meet it as well."""
     at: str = ""
     """The parameter where it is met, in place of the node."""
+    shows: bool = False
+    """Whether the value of that parameter is the detail."""
+    before: str = ""
+    """The component of a node that must follow."""
     when: Mapping[str, bool | str] = field(default_factory=dict[str, bool | str])
     """What parameters must be: true is any value, false none, and a text that text in any case."""
 
@@ -76,5 +80,5 @@ def _read_rules() -> dict[str, Rule]:
 RULES = _read_rules()
 """All rules by id, in the order of the report."""
 
-NAMES: dict[str, list[str]] = _read("names")
-"""Names of components, tools and parameters in RAGFlow 1.0."""
+NAMES: dict[str, Any] = _read("names")
+"""Names of components, tools and parameters in RAGFlow 1.0, and what some of them must be."""
