@@ -212,23 +212,15 @@ def test_callers_that_block_get_the_same() -> None:
     events = list(graph.stream({"query": "b"}, THREAD, stream_mode="custom"))
     assert "".join(event["data"]["content"] for event in events if event["event"] == "message") == "b!"
     assert len(graph.invoke({"query": "c"}, THREAD)["history"]) == 6
+    with pytest.raises(InputRefusedError, match='no input "qurey"'):
+        graph.invoke({"qurey": "a"}, THREAD)
+    graph = application(forms(a=NAME), InMemorySaver())
+    assert graph.invoke({"query": ""}, THREAD)["__interrupt__"]
+    assert graph.invoke(Command(resume={"a": "Ann"}), THREAD)["turn"]["status"] == "succeeded"
 
 
 async def test_a_notebook_can_block_although_its_loop_runs() -> None:
     assert application(ECHO).invoke({"query": "a"})["messages"][-1]["content"] == "a!"
-
-
-def test_a_caller_that_blocks_answers_forms() -> None:
-    graph = application(forms(a=NAME), InMemorySaver())
-    state = graph.invoke({"query": ""}, THREAD)
-    assert state["__interrupt__"]
-    state = graph.invoke(Command(resume={"a": "Ann"}), THREAD)
-    assert state["turn"]["status"] == "succeeded"
-
-
-def test_refused_input_reaches_a_caller_that_blocks() -> None:
-    with pytest.raises(InputRefusedError, match='no input "qurey"'):
-        application(ECHO).invoke({"qurey": "a"})
 
 
 def test_a_graph_around_it_can_block() -> None:

@@ -1,12 +1,12 @@
+from functools import reduce
 from typing import Any
-
-import pytest
 
 from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.services.tool_policies import ToolPermits
 from tests.fakes.agents import TAVILY, WIKI
-from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node
+from tests.fakes.canvas import CATALOG, assert_findings, canvas, node, text
 from tests.fakes.policies import Canvases
+from tests.fakes.regions import assign, iteration, out
 from tests.harness.rows import each_row
 
 
@@ -29,18 +29,6 @@ def test_tools_are_nodes_below_their_agent() -> None:
     assert set(plan.nodes) == {"begin", "a", "out"}
 
 
-def test_references_of_a_tool_are_checked_at_its_agent() -> None:
-    finder = {"component_name": "Agent", "name": "F", "params": {"llm_id": "m@T", "sys_prompt": "{ghost@x}"}}
-    plan, diagnostics = pointers_by_code(finder)
-    assert "reference-unknown-node" in diagnostics
-    assert plan is None or plan
-
-
-def test_invalid_params_of_a_tool_are_reported_with_their_pointer() -> None:
-    _, diagnostics = pointers_by_code({**TAVILY, "params": {"topic": "gossip"}})
-    assert diagnostics["params-invalid"].endswith("/tools/0/params/topic")
-
-
 def test_an_unknown_tool_is_omitted() -> None:
     plan, diagnostics = pointers_by_code({"component_name": "Bing", "name": "B", "params": {}}, WIKI)
     assert [tool.spec.name for tool in plan.nodes["a"].tools] == ["Wikipedia"]
@@ -48,12 +36,33 @@ def test_an_unknown_tool_is_omitted() -> None:
     assert pointers_by_code(mcp=[{"mcp_id": "x", "tools": {}}])[1] == {}
 
 
-def test_the_depth_of_nested_agents_is_limited() -> None:
-    tool: Any = WIKI
-    for _ in range(30):
-        tool = {"component_name": "Agent", "name": "A", "params": {"llm_id": "m@T", "tools": [tool]}}
-    _, diagnostics = pointers_by_code(tool)
-    assert "params-invalid" in diagnostics
+def agent_tool(**params: Any) -> dict[str, Any]:
+    return {"component_name": "Agent", "name": "F", "params": {"llm_id": "m@T", **params}}
+
+
+def named(name: str) -> dict[str, Any]:
+    return {"component_name": name, "name": "t", "params": {}}
+
+
+DEEP = reduce(lambda tool, _: agent_tool(tools=[tool]), range(30), WIKI)
+NEXT = r"It is a tool of RAGFlow 1\.0's engine, which is not offered here\. Replacement: Retrieval\.$"
+
+
+@each_row(
+    ("tool", "code", "expected"),
+    [
+        (agent_tool(sys_prompt="{ghost@x}"), "reference-unknown-node", [" a "]),
+        ({**TAVILY, "params": {"topic": "gossip"}}, "params-invalid", ["/tools/0/params/topic:"]),
+        (DEEP, "params-invalid", [""]),
+        (named("Bing"), "tool-unknown", ["TavilySearch or another search tool"]),
+        (named("Wikipedai"), "tool-unknown", [r"Did you mean Wikipedia\?"]),
+        (named("zzz"), "tool-unknown", ["Remove it"]),
+        *((named(name), "tool-unknown", [NEXT]) for name in ("HybridSearch", "hybrid_search", "vector_search")),
+        *((named(name), "tool-unknown", [NEXT]) for name in ("BM25Search", "WikiQuery", "dataset_navigation_by_tree")),
+    ],
+)
+def test_what_is_wrong_with_a_tool_is_reported_at_its_agent(tool: Any, code: str, expected: list[str]) -> None:
+    assert_findings(canvas({"a": node("Agent", {"llm_id": "m@T", "tools": [tool]})}), code, *expected)
 
 
 @each_row(
@@ -79,26 +88,73 @@ def test_a_forbidden_tool_is_refused(permits: ToolPermits, allowed: Any, message
     assert not message or message in forbidden[0].message
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [("Bing", "TavilySearch or another search tool"), ("Wikipedai", "Did you mean Wikipedia?"), ("zzz", "Remove it")],
-)
-def test_suggestions_for_an_unknown_tool_are_tools(name: str, hint: str) -> None:
-    agent = node("Agent", {"llm_id": "m@T", "tools": [{"component_name": name, "params": {}}]})
-    (diagnostic,) = diagnostics_of(canvas({"a": agent}), "tool-unknown")
-    assert hint in diagnostic.hint
-
-
 def test_an_agent_tool_with_old_parameter_names_has_its_tools() -> None:
     inner = {"component_name": "Agent", "name": "F", "params": {"llm_id": "m@T", "llm_enabled_tools": [WIKI]}}
     plan, _ = pointers_by_code(inner)
     assert [tool.spec.name for tool in plan.nodes["a"].tools[0].tools] == ["Wikipedia"]
 
 
+def server_entry(id_: Any, *tools: str) -> dict[str, Any]:
+    return {"mcp_id": id_, "tools": {tool: {} for tool in tools}}
+
+
+def problems(servers: Any, *mcp: Any, tools: Any = ()) -> list[tuple[str, str, str]]:
+    """Return code, pointer and text of each diagnostic of an agent with tools of servers."""
+    agent = node("Agent", {"llm_id": "m@T", "mcp": list(mcp), "tools": list(tools)}, ["out"])
+    document = canvas({"a": agent, "out": node("Message", {"content": ["{a@content}"]})})
+    plan, diagnostics = check_canvas(document, CATALOG, Canvases(servers=servers))
+    assert (plan is None) == bool(diagnostics)
+    assert {d.severity for d in diagnostics} <= {"error"}
+    return [(d.code, d.pointer, f"{d.message} {d.hint}") for d in diagnostics]
+
+
+def test_an_unknown_server_is_reported_once_at_its_id() -> None:
+    known = server_entry("tickets", "x")
+    ((code, pointer, text),) = problems({"tickets": None}, known, server_entry(" ticket ", "find", "close"))
+    assert (code, pointer) == ("mcp-server-unknown", "/components/a/obj/params/mcp/1/mcp_id")
+    assert "'ticket'" in text
+    assert "Did you mean tickets?" in text
+    assert '[mcp."far"] to the settings, with its url' in problems({}, server_entry("far", "find"))[0][2]
+
+
+def test_a_forbidden_tool_is_reported_with_its_pointer() -> None:
+    ((code, pointer, text),) = problems(
+        {"s": ("find",), "all": None}, server_entry("s", "find", "a/b"), server_entry("all", "a/b")
+    )
+    assert (code, pointer) == ("tool-forbidden", "/components/a/obj/params/mcp/0/tools/a~1b")
+    assert 'not in allow of [mcp."s"]' in text
+    assert [entry[0] for entry in problems({"s": ()}, server_entry("s", "t"))] == ["tool-forbidden"]
+
+
+def test_nested_agents_are_checked() -> None:
+    inner = {"component_name": "Agent", "name": "In", "params": {"llm_id": "m@T", "mcp": [server_entry("s", "t")]}}
+    (problem,) = problems({}, tools=[inner])
+    assert problem[1] == "/components/a/obj/params/tools/0/params/mcp/0/mcp_id"
+
+
+def test_nothing_is_reported_if_servers_are_unknown_or_not_needed() -> None:
+    assert problems(None, server_entry("s", "t")) == []
+    assert problems({}, server_entry("s")) == []
+
+
+OWN = iteration({"a": text(["w"]), "w": assign("a@result", "ii@item")}, {}, max_concurrency=4)
+SHARED = {"a": text(["w"]), "w": assign("env.x", "ii@item")}
+TWINS = {"nodes": [{"id": id_, "data": {"name": "Twin"}} for id_ in "ab"]}
+
+
 @each_row(
-    "name", ["HybridSearch", "hybrid_search", "vector_search", "BM25Search", "WikiQuery", "dataset_navigation_by_tree"]
+    ("document", "code", "expected"),
+    [
+        (canvas({**OWN, **out("x")}), "region-parallel", []),  # rounds may write their own values
+        (
+            canvas({**iteration(SHARED, {}, max_concurrency=4), **out("x")}),
+            "region-parallel",
+            ["/w: .*env.x"],
+        ),
+        (canvas({**iteration(SHARED, {}, max_concurrency=1), **out("x")}), "region-parallel", []),
+        (canvas({"a": text(), "island": text()}), "node-unreachable", ["^warning island "]),
+        (canvas({"a": text(["b"]), "b": text()}, graph=TWINS), "title-duplicate", [" b .*Twin"]),
+    ],
 )
-def test_a_tool_of_the_next_ragflow_is_named_as_such(name: str) -> None:
-    agent = node("Agent", {"llm_id": "m@T", "tools": [{"component_name": name, "name": "t", "params": {}}]})
-    (found,) = diagnostics_of(canvas({"a": agent}), "tool-unknown")
-    assert found.hint == "It is a tool of RAGFlow 1.0's engine, which is not offered here. Replacement: Retrieval."
+def test_what_is_wrong_with_a_node_is_reported(document: dict[str, Any], code: str, expected: list[str]) -> None:
+    assert_findings(document, code, *expected)

@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from ragflow_lg.integrations.mock_model import mock_llm_app as module
-from ragflow_lg.integrations.mock_model.mock_llm_app import Exchange, RequestLog, mock_app
-from ragflow_lg.integrations.mock_model.rules import Rules
+from ragflow_lg.integrations.mock_model.mock_llm_app import Exchange, mock_app
+from ragflow_lg.integrations.mock_model.mock_llm_wire import Answer, build_answer, build_error
+from ragflow_lg.integrations.mock_model.rules import Reply, Rules
 from ragflow_lg.integrations.mock_model.scripts import MockRequest
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.harness.rows import each_row
@@ -83,24 +84,6 @@ async def test_the_server_ends_at_once_during_a_response() -> None:
             await asking
 
 
-def test_a_line_describes_request_and_reply_without_the_key() -> None:
-    lines: list[str] = []
-    log = RequestLog(lines.append)
-    key = "sk-0123456789abcdef0123"
-    request = MockRequest("m", "sys", f"my key is {key} " + "x" * 500, "", "user", ("look",), True, False, 3)
-    exchange = Exchange(1, "POST", "/v1/chat/completions", {"authorization": f"Bearer {key}"}, {}, request, 2, 1, 200)
-    log(exchange)
-    assert lines == []
-    exchange.pieces, exchange.end = 4, "done"
-    log(exchange)
-    row = json.loads(lines[0])
-    assert (key in lines[0], len(row["user"]), row["user"][:14]) == (False, 200, "my key is *** ")
-    expected = {"method": "POST", "path": "/v1/chat/completions", "model": "m", "stream": True, "tools": ["look"]}
-    assert expected.items() <= row.items()
-    counts = {"request": 1, "last_role": "user", "rule": 2, "reply": 1, "status": 200, "pieces": 4, "end": "done"}
-    assert counts.items() <= row.items()
-
-
 async def test_a_text_becomes_a_tone() -> None:
     async with MockLLM() as mock, httpx.AsyncClient(base_url=mock.base_url) as client:
         short = await client.post("/audio/speech", json={"input": "Hi", "model": "m", "voice": "v"})
@@ -121,3 +104,107 @@ async def test_a_file_becomes_a_text() -> None:
         wrong = await client.post("/audio/transcriptions", data={"model": "m"})
     assert heard.json() == {"text": "You said: a.mp3"}
     assert wrong.status_code == 400
+
+
+WHOLE = MockRequest("m", "s", "user text", "last text", "tool", (), False, False, 10)
+STREAM = MockRequest("m", "s", "user text", "last text", "tool", (), True, True, 10)
+
+
+def deltas(answer: Answer) -> list[dict[str, Any]]:
+    """Return the delta of each streamed piece."""
+    assert answer.content_type == "text/event-stream"
+    lines = [piece.decode().removeprefix("data: ").rstrip() for piece in answer.pieces]
+    chunks = [json.loads(line) for line in lines if line != "[DONE]"]
+    return [chunk["choices"][0]["delta"] for chunk in chunks if chunk.get("choices")]
+
+
+def message(answer: Answer) -> dict[str, Any]:
+    """Return the message of an answer that is not streamed."""
+    return json.loads(answer.pieces[0])["choices"][0]["message"]
+
+
+def test_a_text_is_cut_into_pieces() -> None:
+    for cut, expected in ((4, ["abcd", "efgh", "ij"]), (0, ["abcdefghij"]), ([1, 9, 50], ["a", "bcdefghi", "j"])):
+        result = deltas(build_answer(Reply(text="abcdefghij", cut_text=cut), STREAM, 1))
+        assert [delta["content"] for delta in result[:-1]] == expected
+        assert result[0]["role"] == "assistant"
+    result = deltas(build_answer(Reply(text=["x", "yz"], reasoning=["r"]), STREAM, 1))
+    assert message(build_answer(Reply.model_validate({"json": {"a": [1]}}), WHOLE, 1))["content"] == '{"a": [1]}'
+    assert result[:-1] == [{"role": "assistant", "reasoning_content": "r"}, {"content": "x"}, {"content": "yz"}]
+
+
+def test_calls_are_streamed_in_fragments_of_names_and_arguments() -> None:
+    reply = Reply.model_validate(
+        {"calls": [{"name": "look", "arguments": {"q": "ü"}, "id": "c1"}], "cut_names": 2, "cut_arguments": [3]}
+    )
+    result = [delta["tool_calls"][0] for delta in deltas(build_answer(reply, STREAM, 1))[:-1]]
+    assert result == [
+        {"index": 0, "id": "c1", "type": "function", "function": {"name": "lo", "arguments": ""}},
+        {"index": 0, "function": {"name": "ok", "arguments": '{"q'}},
+        {"index": 0, "function": {"arguments": '": "ü"}'}},
+    ]
+
+
+def test_calls_that_are_not_streamed() -> None:
+    reply = Reply.model_validate({"calls": [{"name": "a"}, {"name": "b", "arguments": "no json", "has_index": False}]})
+    whole = build_answer(reply, WHOLE, 7)
+    assert [(c["id"], c["function"]["arguments"]) for c in message(whole)["tool_calls"]] == [
+        ("call_mock_7_1", "{}"),
+        ("call_mock_7_2", "no json"),
+    ]
+    assert json.loads(whole.pieces[0])["choices"][0]["finish_reason"] == "tool_calls"
+    streamed = deltas(build_answer(reply, STREAM, 7))
+    assert [delta["tool_calls"][0]["index"] for delta in streamed[:-1]] == [0, None]
+
+
+def test_placeholders_are_replaced_once() -> None:
+    request = MockRequest("m", "", '${last} " {', "L", "user", (), False, False, 0)
+    calls = [{"name": "n", "arguments": {"q": ["${user}"]}}]
+    reply = {"text": "${user}|${last}|${model}|${number}|${x}|${", "calls": calls}
+    result = message(build_answer(Reply.model_validate(reply), request, 3))
+    assert result["content"] == '${last} " {|L|m|3|${x}|${'
+    assert json.loads(result["tool_calls"][0]["function"]["arguments"]) == {"q": ['${last} " {']}
+
+
+def test_usage_is_sent_on_request() -> None:
+    reply = Reply.model_validate({"text": "a", "usage": {"prompt_tokens": 5, "completion_tokens": 2}})
+    expected = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+    assert json.loads(build_answer(reply, WHOLE, 1).pieces[0])["usage"] == expected
+    last = json.loads(build_answer(reply, STREAM, 1).pieces[-2].decode().removeprefix("data: "))
+    assert (last["usage"], last["choices"]) == (expected, [])
+    silent = MockRequest("m", "s", "", "", "", (), True, False, 10)
+    assert b"usage" not in b"".join(build_answer(reply, silent, 1).pieces)
+    assert b"usage" not in build_answer(Reply(text="a", usage=False), WHOLE, 1).pieces[0]
+    estimated = json.loads(build_answer(Reply(text="abcde"), WHOLE, 1).pieces[0])["usage"]
+    assert estimated == {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+
+
+@each_row(("cut", "is_cut"), [("connection", True), ("quiet", False)])
+def test_an_answer_is_cut(cut: Any, is_cut: bool) -> None:
+    answer = build_answer(Reply(text=["a", "b", "c"], cut_after=2, cut=cut), STREAM, 1)
+    assert (len(answer.pieces), answer.is_cut) == (2, is_cut)
+    assert b'finish_reason": "stop' not in b"".join(answer.pieces)
+    assert b"DONE" not in b"".join(answer.pieces)
+    whole = build_answer(Reply(text="a", cut_after=0, cut=cut), WHOLE, 1)
+    assert (whole.is_cut, whole.length == len(whole.pieces[0])) == (is_cut, not is_cut)
+
+
+def test_a_stream_can_contain_an_error() -> None:
+    answer = build_answer(Reply(text=["a", "b"], error_after=1, error="it fell"), STREAM, 1)
+    assert json.loads(answer.pieces[1].decode().removeprefix("data: "))["error"]["message"] == "it fell"
+    assert len(answer.pieces) == 2
+
+
+def test_errors_have_openais_format() -> None:
+    answer = build_answer(Reply(status=429, retry_after=2.0, error="slow", headers={"X-A": "b"}), STREAM, 1)
+    assert (answer.status, answer.headers) == (429, {"X-A": "b", "Retry-After": "2"})
+    expected = {"message": "slow", "type": "rate_limit_error", "param": None, "code": "rate_limit_exceeded"}
+    assert json.loads(answer.pieces[0])["error"] == expected
+    assert json.loads(build_error(503, "x").pieces[0])["error"]["type"] == "server_error"
+    assert build_answer(Reply(status=500, retry_after="Wed, 21 Oct 2026 07:28:00 GMT"), WHOLE, 1).headers["Retry-After"]
+
+
+def test_garbage_is_sent_unchanged() -> None:
+    for request, kind in ((WHOLE, "application/json"), (STREAM, "text/event-stream")):
+        answer = build_answer(Reply(garbage="<html>"), request, 1)
+        assert (answer.pieces, answer.content_type, answer.length) == ((b"<html>",), kind, 6)

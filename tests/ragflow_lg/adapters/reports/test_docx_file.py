@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from ragflow_lg.adapters.reports.report_settings import ReportSettings
 from ragflow_lg.services.reports import Layout
 from tests.ragflow_lg.adapters.reports import written
-from tests.ragflow_lg.adapters.reports.hostile_texts import HOSTILE_TEXTS
-from tests.ragflow_lg.adapters.reports.written import EMPTY, PLAIN
+from tests.ragflow_lg.adapters.reports.written import EMPTY, HOSTILE_TEXTS, PLAIN
 
 
 def write(text: str, layout: Layout = EMPTY, settings: ReportSettings = PLAIN) -> Any:

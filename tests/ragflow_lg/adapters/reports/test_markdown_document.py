@@ -17,8 +17,7 @@ from ragflow_lg.adapters.reports.report_tasks import build_report
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.reports import Layout, ReportRequest
 from tests.harness.rows import each_row
-from tests.ragflow_lg.adapters.reports.hostile_texts import HOSTILE_TEXTS
-from tests.ragflow_lg.adapters.reports.written import write
+from tests.ragflow_lg.adapters.reports.written import HOSTILE_TEXTS, write
 
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "p", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code"),

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from pypdf import PdfReader
 
 from ragflow_lg.adapters.reports import typst_compiler
+from ragflow_lg.adapters.reports.languages import LANGUAGES, describe_missing, is_right_to_left, language_of
 from ragflow_lg.adapters.reports.markdown_document import DocumentWriter
 from ragflow_lg.adapters.reports.report_settings import ReportSettings
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import find_cjk_font
 from ragflow_lg.services.reports import Layout
 from tests.harness.rows import each_row
-from tests.ragflow_lg.adapters.reports.hostile_texts import HOSTILE_TEXTS
-from tests.ragflow_lg.adapters.reports.written import EMPTY, PLAIN, write_with_warnings
+from tests.ragflow_lg.adapters.reports.written import EMPTY, HOSTILE_TEXTS, PLAIN, write_with_warnings
 
 TEXT = """# Title
 
@@ -261,3 +261,27 @@ def test_tables_that_need_too_much_memory_are_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr("ragflow_lg.adapters.reports.pdf_file.MAX_TABLE_CELLS", 9)
     with pytest.raises(ServiceError, match="The tables have 10 cells, more than the 9 that fit into a PDF"):
         write("> | a | b |\n> |---|---|\n" + "> | c | d |\n" * 4)
+
+
+@each_row("code", LANGUAGES)
+def test_each_language_is_recognised_by_its_letters(code: str) -> None:
+    assert language_of(f"abc {LANGUAGES[code].sample}") == code
+
+
+@each_row("text", ["", "abc", "ÄÖü", "привет", "→ ∑"])
+def test_other_texts_have_no_language_of_their_own(text: str) -> None:
+    assert language_of(text) == ""
+    assert not is_right_to_left(text)
+
+
+@each_row(("text", "expected"), [("م", True), ("12 שלום a", True), ("a م", False), ("漢", False)])
+def test_the_first_letter_decides_the_direction(text: str, expected: bool) -> None:
+    assert is_right_to_left(text) is expected
+
+
+def test_missing_characters_are_named_once_and_not_all() -> None:
+    sentence = describe_missing("ก" + "".join(chr(code) for code in range(0x4E00, 0x4E20)) + "ก")
+    assert "ก 一" in sentence
+    assert "and 23 more" in sentence
+    assert "Noto Sans Thai for Thai (Debian: fonts-noto-core)" in sentence
+    assert describe_missing("ᚠ").count("a font that has them") == 1

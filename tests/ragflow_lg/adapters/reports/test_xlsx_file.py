@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from ragflow_lg.adapters.reports.markdown_document import clean_text
 from ragflow_lg.adapters.reports.xlsx_file import read_sheets, write_xlsx
 from ragflow_lg.base.spreadsheets.tables import Table
-from tests.ragflow_lg.adapters.reports.hostile_texts import HOSTILE_TEXTS
+from tests.ragflow_lg.adapters.reports.written import HOSTILE_TEXTS
 
 TABLE = "| a | b |\n|---|---|\n| 1 |  |\n"
 

@@ -1,6 +1,8 @@
 import base64
 from typing import Any
 
+from hypothesis import strategies as st
+
 from ragflow_lg.adapters.reports.report_settings import ReportSettings
 from ragflow_lg.adapters.reports.report_tasks import build_report
 from ragflow_lg.services.reports import Layout, ReportRequest
@@ -22,3 +24,23 @@ def write_with_warnings(
     """Return a file and its warnings."""
     parts, warnings = build_report(ReportRequest(text, format_, layout), IMAGES, settings)
     return b"".join(map(base64.b64decode, parts)), warnings
+
+
+PIECES = [
+    *"#$<>@_*`~^[](){}|\\\"'/=-+.:;&!\n\t ",
+    *("a", "1", "漢", "م", "$$", "```", "#eval(", "\\(", "\\frac", "\ud800", "\x00", "\x0b", "&lt;", "&#0;", "]]>"),
+    *(
+        "<script>",
+        "</w:t>",
+        "<!--",
+        "![x](data:,)",
+        "[a](https://b)",
+        "**a**",
+        "- ",
+        "1. ",
+        "> ",
+        "| a | b |\n|--|--|\n",
+        "=1+1",
+    ),
+]
+HOSTILE_TEXTS = st.lists(st.sampled_from(PIECES), max_size=60).map("".join) | st.text(max_size=40)
