@@ -1,11 +1,13 @@
-"""Files on this machine: suggestions for names, and ids, which are the digest of the content and the path.
+"""Files on this machine: writing one as a whole, suggestions for names, and ids.
 
-An id alone gives no access: anyone who makes one up must know the content of the file.
+An id is the digest of the content and the path. It alone gives no access: anyone who makes one up must know the content
+of the file.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from difflib import get_close_matches
 from itertools import islice
@@ -27,6 +29,23 @@ def local_path(file_id: str) -> Path | None:
     """
     match = _ID.fullmatch(file_id)
     return Path(match[2]) if match else None
+
+
+def replace_file(path: Path, content: bytes, *, is_private: bool = False) -> None:
+    """Write a file as a whole, so that an interruption leaves the old one. Only its owner may read a private one.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        new.unlink(missing_ok=True)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if is_private else 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 MAX_FILES = 1000

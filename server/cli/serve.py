@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.local_paths import replace_file
 from ragflow_lg.base.tasks import running
 from ragflow_lg.server.cli.options import Model, NoCheckpoint, Queue, SettingsFile
 from ragflow_lg.server.cli.terminal import print_line, print_note
@@ -254,10 +255,7 @@ def hand_over(key: str, file: Path) -> str:
     if sys.stdout.isatty():
         return f"API key (shown only once): {key}"
     try:
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
-        with os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as stream:
-            stream.write(f"{key}\n")
-        temporary.replace(file)
+        replace_file(file, f"{key}\n".encode(), is_private=True)
     except OSError as error:
         return (
             f"API key: {str(file)!r} cannot be written ({error.strerror}). Create one with: ragflow-lg keys create NAME"

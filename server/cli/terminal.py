@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import typer
 
+from ragflow_lg.base import local_paths
+
 if TYPE_CHECKING:
     from ragflow_lg.base.values import JsonValue
 
@@ -108,11 +110,7 @@ def replace_file(file: Path, content: bytes) -> None:
     Raises:
         typer.BadParameter: if it cannot be written.
     """
-    new = file.with_name(f".{file.name}.new")
     try:
-        new.write_bytes(content)
-        new.replace(file)
+        local_paths.replace_file(file, content)
     except OSError as error:
         raise typer.BadParameter(f"{str(file)!r} cannot be written: {error.strerror}.") from None
-    finally:
-        new.unlink(missing_ok=True)

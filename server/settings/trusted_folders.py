@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.local_paths import replace_file
 
 Kind = Literal["settings", "studio", "ragflow"]
 
@@ -101,10 +102,8 @@ def _write(entries: dict[str, dict[str, str]]) -> None:
     try:
         file = list_file()
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
-        temporary.touch(mode=0o600)
-        temporary.write_text(json.dumps(entries, indent=2, ensure_ascii=False) + "\n", "utf-8")
-        os.replace(temporary, file)
+        content = json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
+        replace_file(file, content.encode(), is_private=True)
     except (OSError, RuntimeError) as error:
         raise SettingsError(
             f"The list of trusted folders cannot be written: {getattr(error, 'strerror', None) or error}."

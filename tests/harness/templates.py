@@ -34,7 +34,7 @@ from ragflow_lg.dsl_compiler.lower import lower_plan
 from ragflow_lg.integrations.browser.browser_settings import BrowserSection
 from ragflow_lg.integrations.browser.browsers import Browsers
 from ragflow_lg.integrations.browser.chromium_browser import ChromiumBrowsers
-from ragflow_lg.integrations.code.code_settings import CodeSettings
+from ragflow_lg.integrations.code.code_settings import CodeSection
 from ragflow_lg.integrations.code.programs import CodeSandbox
 from ragflow_lg.integrations.code.sandbox_choice import find_sandbox
 from ragflow_lg.integrations.mock_model.rules import Rule, Rules
@@ -204,7 +204,7 @@ async def _services(model: MockLLM, script: Script) -> AsyncGenerator[Services]:
         host = f"127.0.0.1:{server.port}"
         http = GuardedHttpClient(HttpSettings(allow=(host,)))
         endpoints = {tool.service: f"http://{host}/{tool.service}" for tool in TOOLS}
-        found = await find_sandbox(CodeSettings(bubblewrap=bubblewrap_package.find()[0]), http, NoWorkers())
+        found = await find_sandbox(CodeSection(bubblewrap=bubblewrap_package.find()[0]), http, NoWorkers())
         with tempfile.TemporaryDirectory() as folder, new_database("sqlite", Path(folder)) as account:
             execute(account, SHOP)
             databases = open_databases(account)

@@ -129,23 +129,6 @@ class Interpreters(Struct, frozen=True):
 SYSTEM_INTERPRETERS = Interpreters()
 
 
-class CodeSettings(Struct, frozen=True):
-    """How programs are run. Source of the names: the section ``[code]`` of the settings."""
-
-    provider: Provider = "auto"
-    url: str = ""
-    key: str = ""
-    bubblewrap: str = ""
-    limits: CodeLimits = DEFAULT_LIMITS
-    interpreters: Interpreters = SYSTEM_INTERPRETERS
-    concurrency: int = 8
-    queue: int = 100
-
-    def __repr__(self) -> str:
-        """Hide the key."""
-        return f"CodeSettings(provider={self.provider!r})"
-
-
 class CodeSection(KeySection):
     """``[code]``: where CodeExec runs programs, and their limits. See ``docs/code.md``."""
 
@@ -173,14 +156,11 @@ class CodeSection(KeySection):
         return web_address(value) if value.strip() else ""
 
     @property
-    def settings(self) -> CodeSettings:
-        """The settings of the sandbox."""
-        return CodeSettings(
-            self.provider,
-            self.url,
-            self.api_key.read(),
-            self.bubblewrap,
-            limits=CodeLimits(timeout_s=self.timeout_s, memory_bytes=self.memory_bytes),
-            interpreters=Interpreters(self.python, self.node, self.folders),
-            concurrency=self.concurrency,
-        )
+    def limits(self) -> CodeLimits:
+        """The limits on a program."""
+        return CodeLimits(timeout_s=self.timeout_s, memory_bytes=self.memory_bytes)
+
+    @property
+    def interpreters(self) -> Interpreters:
+        """The interpreters of programs."""
+        return Interpreters(self.python, self.node, self.folders)

@@ -34,7 +34,7 @@ async def open_sandbox(
     """
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 
-    code = settings.section(CodeSection).settings
+    code = settings.section(CodeSection)
     if is_local and (code.provider == "http" or code.url):
         raise SettingsError(
             "A sandbox service cannot use another one: remove url from the section [code] of its settings."

@@ -11,13 +11,16 @@ from msgspec import Struct
 from ragflow_lg.adapters.workers.slots import Slots
 from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.integrations.code.bubblewrap import Bubblewrap, find_bubblewrap
-from ragflow_lg.integrations.code.code_settings import CodeSettings
+from ragflow_lg.integrations.code.code_settings import CodeSection
 from ragflow_lg.integrations.code.http_sandbox import HttpSandbox
 from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult, CodeSandbox
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.workers import NoWorkers, Workers
 
 logger = logging.getLogger(__name__)
+
+QUEUE = 100
+"""How many programs may wait for a slot."""
 
 _PROBE = "import os\ndef main():\n    return [6 * 7, os.path.exists('/etc/passwd'), os.path.exists('/proc/1')]\n"
 """A program that looks for files of the host."""
@@ -54,7 +57,7 @@ class FoundSandbox(Struct, frozen=True):
             await self.sandbox.check_health()
 
 
-async def find_sandbox(settings: CodeSettings, http: HttpClient, workers: Workers) -> FoundSandbox:
+async def find_sandbox(settings: CodeSection, http: HttpClient, workers: Workers) -> FoundSandbox:
     """Return the chosen sandbox. ``auto`` takes the service if its address is set, otherwise Bubblewrap.
 
     If it does not work, every program is refused with the reason. There is no other way to run one.
@@ -71,14 +74,14 @@ async def find_sandbox(settings: CodeSettings, http: HttpClient, workers: Worker
         return FoundSandbox(None, f"CodeExec has no sandbox. {str(error).rstrip('.')}. {_ADVICE}")
 
 
-def _find_service(settings: CodeSettings, http: HttpClient, workers: Workers) -> FoundSandbox:
+def _find_service(settings: CodeSection, http: HttpClient, workers: Workers) -> FoundSandbox:
     if not settings.url:
         raise SettingsError("The provider http needs the setting url.")
-    sandbox = HttpSandbox(settings.url, http, settings.limits, key=settings.key, workers=workers)
+    sandbox = HttpSandbox(settings.url, http, settings.limits, key=settings.api_key.read(), workers=workers)
     return FoundSandbox(sandbox, f"the service at {settings.url}")  # each program asks whether it is healthy
 
 
-async def _find_bubblewrap(settings: CodeSettings, workers: Workers) -> FoundSandbox:
+async def _find_bubblewrap(settings: CodeSection, workers: Workers) -> FoundSandbox:
     program = find_bubblewrap(settings.bubblewrap)
     sandbox = Bubblewrap(program, settings.limits, settings.interpreters, workers)
     result = await sandbox.run(CodeRequest("python", _PROBE))
@@ -96,10 +99,10 @@ async def _find_bubblewrap(settings: CodeSettings, workers: Workers) -> FoundSan
 class ChosenSandbox:
     """A `CodeSandbox` that finds the chosen one, and limits how many programs run at once."""
 
-    def __init__(self, settings: CodeSettings, http: HttpClient, workers: Workers | None = None) -> None:
+    def __init__(self, settings: CodeSection, http: HttpClient, workers: Workers | None = None) -> None:
         self._find = partial(find_sandbox, settings, http, workers or NoWorkers())
         self._found: asyncio.Task[FoundSandbox] | None = None
-        self._slots = Slots(settings.concurrency, settings.queue, "for a sandbox")
+        self._slots = Slots(settings.concurrency, QUEUE, "for a sandbox")
 
     async def warm_up(self) -> None:
         """Look for the sandbox, so that the first program does not wait for it and the log names it."""

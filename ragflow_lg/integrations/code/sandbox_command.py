@@ -78,5 +78,5 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
             print_note(f"Programs run in {found.description}.")
 
         code = settings.section(CodeSection)
-        app = sandbox_app(chosen, key=code.api_key.read(), code_bytes=code.settings.limits.code_bytes)
+        app = sandbox_app(chosen, key=code.api_key.read(), code_bytes=code.limits.code_bytes)
         await uvicorn_server.serve(app, listener, announce, drain, ServerSection())

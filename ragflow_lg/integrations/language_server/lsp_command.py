@@ -43,6 +43,8 @@ def lsp(
 
 def build_canvas_server(settings: Path | None) -> CanvasServer:
     """Return the language server, which checks texts with the settings in a file, or in the default one."""
+    from ragflow_lg.base.diagnostics import Diagnostic
+    from ragflow_lg.base.errors import SettingsError
     from ragflow_lg.dsl_compiler import CanvasLimits, inspect_canvas
     from ragflow_lg.dsl_compiler.deployment import NoDeployment
     from ragflow_lg.integrations.language_server.lsp_server import create_server
@@ -53,9 +55,12 @@ def build_canvas_server(settings: Path | None) -> CanvasServer:
         limits = CanvasLimits()
 
     def check(text: str, path: Path | None) -> CheckedCanvas:
-        return check_text(text, path, lambda: load_settings(settings), CanvasLimits())
+        try:
+            return check_text(text, path, lambda: load_settings(settings), CanvasLimits())
+        except SettingsError as error:
+            hint = "The canvas is checked without them. Save it again when that has changed."
+            problem = Diagnostic("settings", "warning", "", str(error), hint)
+            checked = inspect_canvas(text, catalog(), Unknown())
+            return checked._replace(diagnostics=(problem, *checked.diagnostics))
 
-    def check_alone(text: str, path: Path | None) -> CheckedCanvas:
-        return inspect_canvas(text, catalog(), Unknown())
-
-    return create_server(check, check_alone)
+    return create_server(check)

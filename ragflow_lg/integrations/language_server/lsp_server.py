@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
@@ -19,7 +19,6 @@ from pygls.uris import to_fs_path
 
 from ragflow_lg import __version__
 from ragflow_lg.base.diagnostics import Diagnostic
-from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.dsl_compiler import CheckedCanvas
 from ragflow_lg.dsl_compiler.json_spans import plan_fix, plan_fixes
 from ragflow_lg.integrations.language_server.hover import find_hover
@@ -42,8 +41,6 @@ from ragflow_lg.integrations.language_server.open_document import CheckResult, O
 from ragflow_lg.integrations.language_server.outline import build_outline
 from ragflow_lg.integrations.language_server.text_positions import Units
 
-T = TypeVar("T")
-
 Check = Callable[[str, Path | None], CheckedCanvas]
 """Checks a text as the content of a file, if it is one."""
 
@@ -58,9 +55,9 @@ logger = logging.getLogger(__name__)
 class CanvasServer(LanguageServer):
     """A language server for canvases."""
 
-    def __init__(self, check: Check, check_alone: Check) -> None:
+    def __init__(self, check: Check) -> None:
         super().__init__("ragflow-lg", __version__, types.TextDocumentSyncKind.Full)  # pyright: ignore[reportUnknownMemberType]
-        self._check, self._check_alone = check, check_alone
+        self._check = check
         self._documents: dict[str, OpenDocument] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -112,29 +109,10 @@ class CanvasServer(LanguageServer):
         if not version.is_canvas:
             return CheckResult(version, (), None)
         try:
-            return judge(version, self._check_with_settings(version))
+            return judge(version, self._check(version.canvas.text, version.path))
         except Exception as error:  # the next text may be checked again
             logger.exception("The check failed.")
             return judge(version, CheckedCanvas(None, (_own_problem(error),), None))
-
-    def _check_with_settings(self, version: TextVersion) -> CheckedCanvas:
-        text, path = version.canvas.text, version.path
-        try:
-            return self._check(text, path)
-        except SettingsError as error:
-            checked = self._check_alone(text, path)
-            return checked._replace(diagnostics=(_settings_problem(error), *checked.diagnostics))
-
-    # Answers
-
-    async def answer(self, work: Callable[[], T]) -> T:
-        """Compute an answer without blocking the messages after it."""
-        return await asyncio.to_thread(work)
-
-
-def _settings_problem(error: SettingsError) -> Diagnostic:
-    hint = "The canvas is checked without them. Save it again when that has changed."
-    return Diagnostic("settings", "warning", "", str(error), hint)
 
 
 def _own_problem(error: Exception) -> Diagnostic:
@@ -142,14 +120,9 @@ def _own_problem(error: Exception) -> Diagnostic:
     return Diagnostic("error", "error", "", message[:1_000], "Report it with the canvas.")
 
 
-def create_server(check: Check, check_alone: Check) -> CanvasServer:
-    """Create a server.
-
-    Args:
-        check: Checks texts. Raises SettingsError if the settings cannot be read.
-        check_alone: Checks texts without settings, and is used after that error.
-    """
-    server = CanvasServer(check, check_alone)
+def create_server(check: Check) -> CanvasServer:
+    """Create a server that checks texts with a function."""
+    server = CanvasServer(check)
     _register_documents(server)
     _register_answers(server)
     _register_rename(server)
@@ -199,7 +172,7 @@ def _register(
     @server.feature(feature, options)
     async def _(params: Any) -> object:
         document = server.document(params.text_document.uri)
-        return None if document is None else await server.answer(lambda: find(document, params))
+        return None if document is None else await asyncio.to_thread(find, document, params)
 
 
 def _register_rename(server: CanvasServer) -> None:
@@ -209,7 +182,7 @@ def _register_rename(server: CanvasServer) -> None:
         if document is None:
             return None
         version, offset = document.version, _offset(document.version, params.position)
-        rename = await server.answer(lambda: plan_rename(version.canvas, offset, params.new_name))
+        rename = await asyncio.to_thread(plan_rename, version.canvas, offset, params.new_name)
         if rename.problem:
             server.window_show_message(types.ShowMessageParams(types.MessageType.Warning, rename.problem))
             return None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -11,6 +9,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.local_paths import replace_file
 
 FILE_NAME = "ragflow.json"
 FORMAT = "ragflow-lg pull"
@@ -173,16 +172,10 @@ class PulledFolder:
             SettingsError: if it cannot be written, or is reached through a symbolic link.
         """
         path = self._checked(name)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            os.replace(temporary, path)
+            replace_file(path, content, is_private=True)
         except OSError as error:
-            with suppress(OSError):
-                temporary.unlink()
             raise SettingsError(f"{str(path)!r} cannot be written: {error.strerror or error}.") from None
 
     def absolute(self, name: str) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.local_paths import replace_file
 from ragflow_lg.integrations.studio.canvas_discovery import Canvas
 from ragflow_lg.server.assembly.canvas_files import NO_CANVAS
 
@@ -61,13 +62,9 @@ def write_project(
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file atomically."""
-    temporary = path.resolve().with_name(f".{path.name}.new")  # not .py, because the server watches .py files
     try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path.resolve())
+        replace_file(path.resolve(), text.encode())
     except (OSError, ValueError) as error:
-        temporary.unlink(missing_ok=True)
         raise SettingsError(f"{str(path)!r} cannot be written: {getattr(error, 'strerror', None) or error}.") from None
 
 

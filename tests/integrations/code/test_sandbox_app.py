@@ -13,8 +13,9 @@ import pytest
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.code import sandbox_choice
 from ragflow_lg.integrations.code.bubblewrap import Bubblewrap
-from ragflow_lg.integrations.code.code_settings import CodeLimits, CodeSettings
+from ragflow_lg.integrations.code.code_settings import CodeLimits, CodeSection
 from ragflow_lg.integrations.code.http_sandbox import HttpSandbox
 from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult, CodeSandbox
 from ragflow_lg.integrations.code.sandbox_app import sandbox_app
@@ -26,6 +27,12 @@ from tests.harness.rows import each_row
 from tests.integrations.code.sandboxes import require_bubblewrap
 
 LIMITS = CodeLimits(timeout_s=60.0, cpu_s=1, output_bytes=10_000)
+
+
+class LimitedSection(CodeSection):
+    @property
+    def limits(self) -> CodeLimits:
+        return LIMITS
 
 
 @asynccontextmanager
@@ -51,7 +58,7 @@ async def client_of(url: str, key: str = "") -> AsyncGenerator[HttpSandbox]:
 
 
 def local_sandbox() -> CodeSandbox:
-    return ChosenSandbox(CodeSettings("bubblewrap", bubblewrap=require_bubblewrap(), limits=LIMITS), ScriptedHttp())
+    return ChosenSandbox(LimitedSection(bubblewrap=require_bubblewrap()), ScriptedHttp())
 
 
 @pytest.mark.parametrize(
@@ -173,8 +180,9 @@ async def test_replies_have_ragflows_fields() -> None:
             assert {key: reply.get(key) for key in expected} == expected, program
 
 
-async def test_a_full_queue_is_reported_as_ragflows_service_does() -> None:
-    settings = CodeSettings("bubblewrap", bubblewrap=require_bubblewrap(), limits=LIMITS, concurrency=1, queue=1)
+async def test_a_full_queue_is_reported_as_ragflows_service_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox_choice, "QUEUE", 1)
+    settings = LimitedSection(bubblewrap=require_bubblewrap(), concurrency=1)
     async with (
         serving(ChosenSandbox(settings, ScriptedHttp())) as url,
         httpx.AsyncClient(base_url=url, timeout=20) as client,
