@@ -5,9 +5,8 @@ May import `dsl_compiler.compiler` and what is below it, the plan, and errors fr
 
 from ragflow_lg.dsl_compiler.drawing.arrangement import Direction
 from ragflow_lg.dsl_compiler.drawing.sketch import Sketch, sketch_draft, sketch_plan, sketch_source
-from ragflow_lg.dsl_compiler.drawing.svg import to_png, to_svg
+from ragflow_lg.dsl_compiler.drawing.svg import ThemeName, to_png, to_svg
 from ragflow_lg.dsl_compiler.drawing.text_drawing import to_mermaid, to_text_drawing
-from ragflow_lg.dsl_compiler.drawing.theme import ThemeName
 
 __all__ = [
     "Direction",

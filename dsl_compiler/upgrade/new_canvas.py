@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ragflow_lg.base.lenient_values import texts_in
@@ -50,6 +50,15 @@ class NewCanvas:
     def connect(self, source: EditorNode, targets: Iterable[str]) -> None:
         """Add edges."""
         source.downstream.extend(target for target in targets if target not in source.downstream)
+
+
+def replace_targets(router: EditorNode, names: Mapping[str, str]) -> None:
+    """Replace targets of a router, also in its routes."""
+    params = router.params
+    routes = [*params.get("conditions", []), *params.get("category_description", {}).values(), params]
+    ids_of_routes = [route[key] for route in routes for key in ("to", "end_cpn_ids") if key in route]
+    for ids in [*ids_of_routes, router.downstream]:
+        ids[:] = dict.fromkeys(names.get(id_, id_) for id_ in ids)
 
 
 def references_in(value: Any) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from ragflow_lg.base.lenient_values import as_text, as_texts
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode
 from ragflow_lg.dsl_compiler.flow import reach
 from ragflow_lg.dsl_compiler.upgrade.inputs import Inputs
-from ragflow_lg.dsl_compiler.upgrade.new_canvas import NewCanvas
+from ragflow_lg.dsl_compiler.upgrade.new_canvas import NewCanvas, replace_targets
 from ragflow_lg.dsl_compiler.upgrade.old_canvas import ROUTERS, OldCanvas, OldNode
 
 
@@ -161,7 +161,7 @@ class OldConversation:
         if node.name not in ROUTERS:
             new.connect(new.exit(node.id), [id_])
         else:
-            _lead_to(new.nodes[node.id], answer.id, id_)
+            replace_targets(new.nodes[node.id], {answer.id: id_})
         return message
 
     def _without_answers(self, ids: tuple[str, ...]) -> tuple[str, ...]:
@@ -169,12 +169,3 @@ class OldConversation:
 
     def _is_answer(self, id_: str) -> bool:
         return self.canvas.nodes[id_].name == "Answer"
-
-
-def _lead_to(router: EditorNode, old: str, target: str) -> None:
-    """Replace a target in the routes of a router."""
-    routes = [entry["to"] for entry in router.params.get("conditions", [])]
-    routes += [entry["to"] for entry in router.params.get("category_description", {}).values()]
-    for ids in [*routes, router.params.get("end_cpn_ids", [])]:
-        ids[:] = [target if id_ == old else id_ for id_ in ids]
-    router.downstream[:] = [target if id_ == old else id_ for id_ in router.downstream]

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragflow_lg.base.lenient_values import as_list, as_map
+from ragflow_lg.base.lenient_values import as_map
 from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler.editor_graph import EditorNode, draw_graph
 from ragflow_lg.dsl_compiler.flow import find_predecessors, reach
 from ragflow_lg.dsl_compiler.upgrade.cycles import ROUNDS, Cycle, unroll_cycles
 from ragflow_lg.dsl_compiler.upgrade.inputs import Inputs
-from ragflow_lg.dsl_compiler.upgrade.new_canvas import NewCanvas, references_in
+from ragflow_lg.dsl_compiler.upgrade.new_canvas import NewCanvas, references_in, replace_targets
 from ragflow_lg.dsl_compiler.upgrade.old_canvas import (
     ROUTERS,
     OldCanvas,
@@ -146,17 +146,7 @@ def _lead_to_entries(canvas: OldCanvas, new: NewCanvas) -> None:
     entries = {id_: new.entry(id_) for id_, node in canvas.nodes.items() if node.name != "Answer"}
     for id_, node in canvas.nodes.items():
         if node.name in ROUTERS:
-            router = new.exit(id_)
-            routes = [*as_list(router.params.get("conditions")), *_categories(router), router.params]
-            for route in routes:
-                for key in ("to", "end_cpn_ids"):
-                    if key in route:
-                        route[key] = list(dict.fromkeys(entries.get(target, target) for target in route[key]))
-            router.downstream[:] = dict.fromkeys(entries.get(target, target) for target in router.downstream)
-
-
-def _categories(router: EditorNode) -> list[Any]:
-    return list(as_map(router.params.get("category_description")).values())
+            replace_targets(new.exit(id_), entries)
 
 
 def _wait_for_inputs(canvas: OldCanvas, inputs: Inputs, new: NewCanvas) -> None:

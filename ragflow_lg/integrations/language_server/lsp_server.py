@@ -28,7 +28,6 @@ from ragflow_lg.integrations.language_server.lsp_types import (
     to_edits,
     to_hover,
     to_range,
-    to_symbols,
 )
 from ragflow_lg.integrations.language_server.name_completion import complete
 from ragflow_lg.integrations.language_server.navigation import (
@@ -224,7 +223,7 @@ def _complete(document: OpenDocument, params: types.CompletionParams) -> types.C
 
 
 def _outline(document: OpenDocument, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
-    return to_symbols(document.version.positions, build_outline(document.version.canvas))
+    return build_outline(document.version.canvas, document.version.positions)
 
 
 def _prepare_rename(document: OpenDocument, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder | None:

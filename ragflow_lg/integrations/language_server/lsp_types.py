@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from lsprotocol import types
 
@@ -12,7 +12,6 @@ from ragflow_lg.integrations.language_server.canvas_text import Place
 from ragflow_lg.integrations.language_server.hover import Hover, code, escape
 from ragflow_lg.integrations.language_server.name_completion import CompletionEntry
 from ragflow_lg.integrations.language_server.open_document import Finding
-from ragflow_lg.integrations.language_server.outline import OutlineEntry
 from ragflow_lg.integrations.language_server.text_positions import TextPositions
 
 SOURCE = "ragflow-lg"
@@ -21,15 +20,6 @@ _SEVERITIES = {
     "error": types.DiagnosticSeverity.Error,
     "warning": types.DiagnosticSeverity.Warning,
     "info": types.DiagnosticSeverity.Information,
-}
-
-_SYMBOLS = {
-    "begin": types.SymbolKind.Event,
-    "switch": types.SymbolKind.Enum,
-    "categorize": types.SymbolKind.Enum,
-    "loop": types.SymbolKind.Namespace,
-    "iteration": types.SymbolKind.Namespace,
-    "message": types.SymbolKind.String,
 }
 
 
@@ -66,21 +56,6 @@ def to_hover(positions: TextPositions, hover: Hover) -> types.Hover:
 def to_edits(positions: TextPositions, edits: Iterable[TextEdit]) -> list[types.TextEdit]:
     """Convert edits."""
     return [types.TextEdit(to_range(positions, Place(edit.start, edit.end)), edit.text) for edit in edits]
-
-
-def to_symbols(positions: TextPositions, entries: Sequence[OutlineEntry]) -> list[types.DocumentSymbol]:
-    """Convert an outline."""
-    return [
-        types.DocumentSymbol(
-            entry.title,
-            _SYMBOLS.get(entry.component.lower(), types.SymbolKind.Function),
-            to_range(positions, entry.place),
-            to_range(positions, entry.key),
-            detail=entry.detail,
-            children=to_symbols(positions, entry.children),
-        )
-        for entry in entries
-    ]
 
 
 def to_completion(positions: TextPositions, number: int, entry: CompletionEntry) -> types.CompletionItem:

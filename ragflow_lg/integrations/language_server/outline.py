@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from lsprotocol import types
 
 from ragflow_lg.integrations.language_server.canvas_text import CanvasText, ComponentEntry, Place
+from ragflow_lg.integrations.language_server.lsp_types import to_range
+from ragflow_lg.integrations.language_server.text_positions import TextPositions
 
 MAX_LEVELS = 20
 """Deeper bodies are listed on the last level."""
 
-
-class OutlineEntry(NamedTuple):
-    """A node in the outline."""
-
-    title: str
-    detail: str
-    """Its component and id."""
-    component: str
-    place: Place
-    key: Place
-    children: Sequence[OutlineEntry]
+_SYMBOLS = {
+    "begin": types.SymbolKind.Event,
+    "switch": types.SymbolKind.Enum,
+    "categorize": types.SymbolKind.Enum,
+    "loop": types.SymbolKind.Namespace,
+    "iteration": types.SymbolKind.Namespace,
+    "message": types.SymbolKind.String,
+}
 
 
-def build_outline(canvas: CanvasText) -> Sequence[OutlineEntry]:
+def build_outline(canvas: CanvasText, positions: TextPositions) -> list[types.DocumentSymbol]:
     """Return the nodes in the order of the text."""
     children: dict[str, list[ComponentEntry]] = {}
     for entry in canvas.components.values():
@@ -31,21 +31,25 @@ def build_outline(canvas: CanvasText) -> Sequence[OutlineEntry]:
         children.setdefault(parent, []).append(entry)
     seen: set[str] = set()
 
-    def build(parent: str, level: int) -> list[OutlineEntry]:
-        entries: list[OutlineEntry] = []
+    def describe(entry: ComponentEntry, inside: Sequence[types.DocumentSymbol]) -> types.DocumentSymbol:
+        title = canvas.titles.get(entry.id) or entry.id
+        return types.DocumentSymbol(
+            title.strip() or "?",
+            _SYMBOLS.get(entry.name.lower(), types.SymbolKind.Function),
+            to_range(positions, Place(entry.span.entry_start, entry.span.end)),
+            to_range(positions, entry.key),
+            detail=" · ".join(text for text in (entry.name, entry.id if title != entry.id else "") if text),
+            children=inside,
+        )
+
+    def build(parent: str, level: int) -> list[types.DocumentSymbol]:
+        symbols: list[types.DocumentSymbol] = []
         for entry in children.get(parent, ()):
             if entry.id not in seen:
                 seen.add(entry.id)
-                entries.append(_describe(canvas, entry, build(entry.id, level + 1) if level < MAX_LEVELS else ()))
-        return entries
+                symbols.append(describe(entry, build(entry.id, level + 1) if level < MAX_LEVELS else ()))
+        return symbols
 
     top = build("", 0)
     left = [entry for entry in canvas.components.values() if entry.id not in seen]  # bodies that contain each other
-    return [*top, *(_describe(canvas, entry, ()) for entry in left)]
-
-
-def _describe(canvas: CanvasText, entry: ComponentEntry, children: Sequence[OutlineEntry]) -> OutlineEntry:
-    title = canvas.titles.get(entry.id) or entry.id
-    detail = " · ".join(text for text in (entry.name, entry.id if title != entry.id else "") if text)
-    place = Place(entry.span.entry_start, entry.span.end)
-    return OutlineEntry(title.strip() or "?", detail, entry.name, place, entry.key, children)
+    return [*top, *(describe(entry, ()) for entry in left)]

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple, cast
 from msgspec import Struct
 
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.base.lenient_values import as_list, as_map, as_text
 from ragflow_lg.integrations.mock_model.rules import Reply, Rule, Rules, TextTest, When
-
-_NUMBER = re.compile(r"_\d+$")
 
 
 def find_offered(name: str, offered: Iterable[str]) -> str:
@@ -29,12 +28,9 @@ def find_offered(name: str, offered: Iterable[str]) -> str:
     if name in names:
         return name
     plain = name.casefold()
-    for tool in names:
-        if plain == _NUMBER.sub("", tool).casefold():
-            return tool
-    for tool in names:
-        if plain == _component_of(tool).casefold():
-            return tool
+    for name_of in (_without_number, _component_of):
+        if found := next((tool for tool in names if name_of(tool).casefold() == plain), ""):
+            return found
     return name
 
 
@@ -46,8 +42,12 @@ def names_of(offered: Iterable[str]) -> Iterator[str]:
             yield component
 
 
+def _without_number(tool: str) -> str:
+    return re.sub(r"_\d+$", "", tool)
+
+
 def _component_of(tool: str) -> str:
-    return _components().get(_NUMBER.sub("", tool), "")
+    return _components().get(_without_number(tool), "")
 
 
 @cache
@@ -170,37 +170,23 @@ def parse_request(body: Any) -> MockRequest:
     if not isinstance(messages, list) or not all(isinstance(m, Mapping) for m in cast("list[Any]", messages)):
         raise ServiceError("'messages' should be a list of objects.")
     texts = [(str(m.get("role", "")), _text(m.get("content"))) for m in cast("list[Mapping[str, Any]]", messages)]
-    options = fields.get("stream_options")
+    functions = (as_map(as_map(tool).get("function")) for tool in as_list(fields.get("tools")))
     return MockRequest(
         model,
         next((text for role, text in texts if role in ("system", "developer")), ""),
         next((text for role, text in reversed(texts) if role == "user"), ""),
         texts[-1][1] if texts else "",
         texts[-1][0] if texts else "",
-        tuple(_tool_names(fields.get("tools"))),
+        tuple(str(function.get("name", "")) for function in functions if function),
         fields.get("stream") is True,
-        isinstance(options, Mapping) and cast("Mapping[str, Any]", options).get("include_usage") is True,
+        as_map(fields.get("stream_options")).get("include_usage") is True,
         sum(len(text) for _, text in texts),
     )
 
 
 def _text(content: Any) -> str:
     """Return a message's text; if the message has parts, return its text parts."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    parts = [cast("Mapping[str, Any]", p) for p in cast("list[Any]", content) if isinstance(p, Mapping)]
-    return "".join(text for p in parts if isinstance(text := p.get("text"), str))
-
-
-def _tool_names(tools: Any) -> list[str]:
-    if not isinstance(tools, list):
-        return []
-    functions = [
-        cast("Mapping[str, Any]", t).get("function") for t in cast("list[Any]", tools) if isinstance(t, Mapping)
-    ]
-    return [str(cast("Mapping[str, Any]", f).get("name", "")) for f in functions if isinstance(f, Mapping)]
+    return as_text(content) or "".join(as_text(as_map(part).get("text")) for part in as_list(content))
 
 
 def _shorten(text: str) -> str:

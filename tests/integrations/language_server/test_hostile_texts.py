@@ -83,7 +83,7 @@ def test_every_text_can_be_asked_about(seed: int) -> None:
         result = judge(version, inspect_canvas(version.canvas.text, CATALOG))
         for finding in result.findings:
             assert 0 <= finding.place.start <= finding.place.end <= len(text)
-        build_outline(version.canvas)
+        build_outline(version.canvas, version.positions)
         for _ in range(5):
             offset = chance.randint(0, len(text))
             model = result.model or MODEL
