@@ -152,22 +152,14 @@ class ImportReport(Struct):
     problems: list[str] = field(default_factory=list[str])
 
 
-class FolderImport:
+class FolderImport(Struct):
     """Stores what a folder contains in the services that the settings describe."""
 
-    def __init__(
-        self,
-        folder: PulledFolder,
-        manifest: Manifest,
-        settings: Settings,
-        *,
-        progress: Callable[[str], None] = lambda line: None,
-    ) -> None:
-        self._folder = folder
-        self._manifest = manifest
-        self._settings = settings
-        self._progress = progress
-        self.report = ImportReport()
+    folder: PulledFolder
+    manifest: Manifest
+    settings: Settings
+    progress: Callable[[str], None]
+    report: ImportReport = field(default_factory=ImportReport)
 
     async def move_in(self) -> ImportReport:
         """Store agents and sessions. What fails becomes a problem.
@@ -180,16 +172,16 @@ class FolderImport:
         from ragflow_lg.server.assembly.open_services import open_services
         from ragflow_lg.server.database.database import open_database
 
-        settings = self._settings
+        settings = self.settings
         async with (
             open_store(settings.checkpoints, **settings.store_options) as store,
             open_database(settings.server.database.get_secret_value(), store.keys) as database,
             open_services(settings) as services,
         ):
-            for number, (id_, pulled) in enumerate(self._manifest.agents.items(), 1):
-                self._progress(f"moving in {number}/{len(self._manifest.agents)}: {pulled.title[:80]}")
+            for number, (id_, pulled) in enumerate(self.manifest.agents.items(), 1):
+                self.progress(f"moving in {number}/{len(self.manifest.agents)}: {pulled.title[:80]}")
                 try:
-                    agent = read_local_agent(self._folder, pulled.file)
+                    agent = read_local_agent(self.folder, pulled.file)
                 except CompileError:
                     continue  # the pull has reported it
                 if agent is None or agent.id != id_:
@@ -203,7 +195,7 @@ class FolderImport:
     ) -> None:
         versions: list[ImportedVersion] = []
         for id_, version in pulled.versions.items():
-            content = self._folder.read(version.file)
+            content = self.folder.read(version.file)
             if content is not None:
                 versions.append((id_, version.title, version.update_ms, orjson.loads(content)["dsl"]))
         now_ms = int(services.clock.now() * 1000)
@@ -217,7 +209,7 @@ class FolderImport:
         self, database: Database, store: Store, services: Services, pulled: PulledAgent, agent: LocalAgent
     ) -> None:
         for number, (id_, stored) in enumerate(pulled.sessions.items(), 1):
-            content = self._folder.read(stored.file)
+            content = self.folder.read(stored.file)
             if content is None or sha256(content).hexdigest() != stored.hash:
                 self.report.problems.append(f"{stored.file} was changed or deleted here; pull again to use the session")
                 continue
@@ -227,8 +219,8 @@ class FolderImport:
                 continue
             file, version_id = _find_version(pulled, agent, session)
             await store_session(database, session, version_id)
-            await self._import(store, services, session, self._folder.absolute(file), stored.file)
-            self._progress(f"sessions of {pulled.title[:80]}: {number}/{len(pulled.sessions)} moved in")
+            await self._import(store, services, session, self.folder.absolute(file), stored.file)
+            self.progress(f"sessions of {pulled.title[:80]}: {number}/{len(pulled.sessions)} moved in")
 
     async def _import(
         self, store: Store, services: Services, session: RemoteSession, canvas_file: Path, name: str
@@ -257,7 +249,7 @@ class FolderImport:
 
         if not file.is_file():
             raise SettingsError(f"its canvas {file.name} is missing")
-        return load_canvas(file, self._settings, asks_servers=False)
+        return load_canvas(file, self.settings, asks_servers=False)
 
 
 def _find_version(pulled: PulledAgent, agent: LocalAgent, session: RemoteSession) -> tuple[str, str]:

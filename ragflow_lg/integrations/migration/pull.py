@@ -105,25 +105,17 @@ def pull(
     key = read_key(source)
     manifest = known or Manifest()
     manifest.url, manifest.key_env = source.url, source.key_env
-    options = _Options(sessions, copy_datasets, embedding, force, files_only)
     own_settings = settings.resolve() if settings else None
     pulled.path.mkdir(parents=True, exist_ok=True)
     # The working folder is that of `serve` there, for relative paths in the settings.
     with contextlib.chdir(pulled.path), show_progress() as progress:
-        work = _Pull(pulled, manifest, source, own_settings, options, progress)
+        options = (sessions, copy_datasets, embedding, force, files_only)
+        work = _Pull(pulled, manifest, source, own_settings, *options, progress)
         report, arrived = with_api(config, source, key, work.run)
     remember_source(pulled.path, source)
     problems = [*report.problems, *(arrived.problems if arrived else ())]
     _print_report(folder, report, arrived, problems)
     raise typer.Exit(1 if problems or report.kept else 0)
-
-
-class _Options(NamedTuple):
-    has_sessions: bool
-    copies: bool
-    embedding: str
-    is_forced: bool
-    files_only: bool
 
 
 def _require_own_folder(folder: Path) -> None:
@@ -144,24 +136,19 @@ def _require_own_folder(folder: Path) -> None:
         )
 
 
-class _Pull:
+class _Pull(NamedTuple):
     """One pull, from the list of agents to the list of what is to be set."""
 
-    def __init__(
-        self,
-        folder: PulledFolder,
-        manifest: Manifest,
-        source: Source,
-        settings_file: Path | None,
-        options: _Options,
-        progress: Callable[[str], None],
-    ) -> None:
-        self._folder = folder
-        self._manifest = manifest
-        self._source = source
-        self._settings_file = settings_file
-        self._options = options
-        self._progress = progress
+    folder: PulledFolder
+    manifest: Manifest
+    source: Source
+    settings_file: Path | None
+    has_sessions: bool
+    copies: bool
+    embedding: str
+    is_forced: bool
+    files_only: bool
+    progress: Callable[[str], None]
 
     async def run(self, api: RagflowApi) -> tuple[PullReport, ImportReport | None]:
         """Pull and move in. The working folder is the folder."""
@@ -169,23 +156,23 @@ class _Pull:
         from ragflow_lg.integrations.migration.folder import PulledDataset
         from ragflow_lg.integrations.migration.puller import Puller
 
-        folder, manifest, options = self._folder, self._manifest, self._options
-        puller = Puller(api, folder, manifest, progress=self._progress, is_forced=options.is_forced)
-        report = await puller.pull(with_sessions=options.has_sessions)
+        folder, manifest = self.folder, self.manifest
+        puller = Puller(api, folder, manifest, self.progress, self.is_forced)
+        report = await puller.pull(with_sessions=self.has_sessions)
         servers = await remote_agents.list_mcp_servers(api)
         if servers is None:
             hint = "the server does not list its MCP servers for an API key; add them to the settings"
             report.problems.append(hint)
         datasets = await remote_datasets.list_datasets(api)
-        settings = self._write_settings(servers or (), is_linked=bool(datasets) and not options.copies)
+        settings = self._write_settings(servers or (), is_linked=bool(datasets) and not self.copies)
         for dataset in datasets:
             known = manifest.datasets.get(dataset.id)
             if known is None or not known.is_copied:
                 manifest.datasets[dataset.id] = PulledDataset(dataset.name, False, dataset.embedding_model)
-        if options.copies:
+        if self.copies:
             await self._copy_datasets(api, datasets, settings, report)
         folder.write_manifest(manifest)
-        arrived = None if options.files_only else await self._move_in(settings)
+        arrived = None if self.files_only else await self._move_in(settings)
         problems = [*report.kept, *report.problems, *(arrived.problems if arrived else ())]
         _write_list(folder, manifest, settings, report, servers or (), problems)
         return report, arrived
@@ -194,9 +181,9 @@ class _Pull:
         from ragflow_lg.integrations.migration.folder_import import FolderImport
 
         try:
-            return await FolderImport(self._folder, self._manifest, settings, progress=self._progress).move_in()
+            return await FolderImport(self.folder, self.manifest, settings, self.progress).move_in()
         finally:
-            self._folder.write_manifest(self._manifest)
+            self.folder.write_manifest(self.manifest)
 
     def _write_settings(self, servers: Sequence[RemoteMcpServer], *, is_linked: bool) -> Settings:
         """Write the settings if the folder has none, or those of an earlier pull; trust and load them."""
@@ -205,15 +192,15 @@ class _Pull:
         from ragflow_lg.server.settings.trusted_folders import trust
 
         text, other = (
-            write_settings(self._source.url, self._source.key_env, servers, is_linked=variant).encode()
+            write_settings(self.source.url, self.source.key_env, servers, is_linked=variant).encode()
             for variant in (is_linked, not is_linked)
         )
-        before = self._folder.read(SETTINGS_FILE)
+        before = self.folder.read(SETTINGS_FILE)
         # Datasets that were links are copied now; nothing else replaces a file that its user may have changed.
         if before is None or (before == other and not is_linked):
-            self._folder.write(SETTINGS_FILE, text)
-            trust("settings", self._folder.path)
-        return load_settings(self._settings_file)
+            self.folder.write(SETTINGS_FILE, text)
+            trust("settings", self.folder.path)
+        return load_settings(self.settings_file)
 
     async def _copy_datasets(
         self, api: RagflowApi, datasets: Sequence[RemoteDataset], settings: Settings, report: PullReport
@@ -226,17 +213,17 @@ class _Pull:
         require("knowledge", "A copy of a dataset")
         from ragflow_lg.integrations.migration.dataset_copy import copy_dataset
 
-        embedding = self._options.embedding
+        embedding = self.embedding
         async with contextlib.aclosing(SettingsKnowledge(settings)) as knowledge:
             database, embedders = knowledge.embedded().file, knowledge.embedders()
             for dataset in datasets:
                 try:
-                    await copy_dataset(api, dataset, database, embedders, embedding=embedding, report=self._progress)
+                    await copy_dataset(api, dataset, database, embedders, embedding=embedding, report=self.progress)
                 except (ServiceError, SettingsError) as error:
                     report.problems.append(f"dataset {dataset.name}: {error}")
                     continue
                 model = embedding or dataset.embedding_model
-                self._manifest.datasets[dataset.id] = PulledDataset(dataset.name, True, model)
+                self.manifest.datasets[dataset.id] = PulledDataset(dataset.name, True, model)
 
 
 def _write_list(

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 SAVE_EVERY = 20
 """How many agents or sessions are pulled before the manifest is stored again."""
 
-Progress = Callable[[str], None]
-
 
 class LocalAgent(NamedTuple):
     """An agent's file in the folder. ``hash`` is that of its canonical form."""
@@ -78,25 +76,17 @@ def first_problem(error: CompileError) -> str:
     return lines[1 if len(lines) > 1 else 0].strip()
 
 
-class Puller:
+class Puller(Struct):
     """Pulls into a folder. With ``is_forced``, files that were changed here are replaced."""
 
-    def __init__(
-        self,
-        api: RagflowApi,
-        folder: PulledFolder,
-        manifest: Manifest,
-        *,
-        progress: Progress = lambda line: None,
-        is_forced: bool = False,
-    ) -> None:
-        self._api = api
-        self._folder = folder
-        self._manifest = manifest
-        self._progress = progress
-        self._is_forced = is_forced
-        self.report = PullReport()
-        self._here: dict[str, LocalAgent] = {}
+    api: RagflowApi
+    folder: PulledFolder
+    manifest: Manifest
+    progress: Callable[[str], None]
+    is_forced: bool = False
+    report: PullReport = field(default_factory=PullReport)
+    here: dict[str, LocalAgent] = field(default_factory=dict[str, LocalAgent])
+    """The agents in the folder by id, as they were before the pull."""
 
     async def pull(self, *, with_sessions: bool) -> PullReport:
         """Pull all agents and, on request, their sessions. An agent that fails becomes a problem.
@@ -106,14 +96,14 @@ class Puller:
             SettingsError: if the folder cannot be written.
         """
         self._read_folder()
-        rows = await remote_agents.list_agents(self._api)
-        self._folder.write_manifest(self._manifest)  # so that the folder is known, however early the pull is killed
+        rows = await remote_agents.list_agents(self.api)
+        self.folder.write_manifest(self.manifest)  # so that the folder is known, however early the pull is killed
         try:
             for number, row in enumerate(rows, 1):
                 title = read_text(row, "title", "id", max_chars=80)
-                self._progress(f"agents {number}/{len(rows)}: {title}")
+                self.progress(f"agents {number}/{len(rows)}: {title}")
                 try:
-                    agent = await remote_agents.read_agent(self._api, row)
+                    agent = await remote_agents.read_agent(self.api, row)
                     await self._pull_agent(agent)
                     if with_sessions:
                         await self._pull_sessions(agent)
@@ -122,67 +112,67 @@ class Puller:
                         raise
                     self.report.problems.append(f"{title}: {error}")
                 if number % SAVE_EVERY == 0:
-                    self._folder.write_manifest(self._manifest)
+                    self.folder.write_manifest(self.manifest)
         finally:
-            self._folder.write_manifest(self._manifest)
+            self.folder.write_manifest(self.manifest)
         return self.report
 
     def _read_folder(self) -> None:
         """Read the agents in the folder. Files that cannot be read become problems."""
-        for file in self._folder.agent_files():
+        for file in self.folder.agent_files():
             try:
-                agent = read_local_agent(self._folder, file)
+                agent = read_local_agent(self.folder, file)
             except CompileError as error:
                 self.report.problems.append(f"{file} is not a canvas: {first_problem(error)}")
             else:
                 if agent is not None and agent.id:
-                    self._here[agent.id] = agent
+                    self.here[agent.id] = agent
 
     async def _pull_agent(self, agent: RemoteAgent) -> None:
         there = build_agent_file(agent)
-        known, here = self._manifest.agents.get(agent.id), self._here.get(agent.id)
+        known, here = self.manifest.agents.get(agent.id), self.here.get(agent.id)
         is_changed_here = here is not None and here.hash not in (known.hash if known else "", there.hash)
         if there.blanked:
             self.report.blanked[agent.title] = there.blanked
         file = here.file if here else known.file if known else self._choose_file(agent)
         pulled = known or PulledAgent(file, agent.title, there.hash)
         pulled.file, pulled.title = file, agent.title
-        if is_changed_here and not self._is_forced:
+        if is_changed_here and not self.is_forced:
             self.report.kept.append(f"{agent.title} ({file}) was changed here: `ragflow-lg pull --force` replaces it")
         else:
             if here is not None and here.hash == there.hash:
                 self.report.unchanged += 1
             else:
-                self._folder.write(file, there.text.encode())
+                self.folder.write(file, there.text.encode())
                 self.report.written += 1
             pulled.hash, pulled.update_ms = there.hash, agent.update_ms
-        self._manifest.agents[agent.id] = pulled
+        self.manifest.agents[agent.id] = pulled
         await self._pull_versions(agent, pulled)
 
     async def _pull_versions(self, agent: RemoteAgent, pulled: PulledAgent) -> None:
-        for version in await remote_agents.list_released(self._api, agent.id):
+        for version in await remote_agents.list_released(self.api, agent.id):
             content = build_agent_file(agent, dsl=version.dsl)
             file = f"versions/{pulled.name}/{version.id}.json"
             if self._hash_of(file) != content.hash:
-                self._folder.write(file, content.text.encode())
+                self.folder.write(file, content.text.encode())
             pulled.versions[version.id] = PulledVersion(file, version.title, content.hash, version.update_ms)
 
     async def _pull_sessions(self, agent: RemoteAgent) -> None:
-        pulled = self._manifest.agents[agent.id]
+        pulled = self.manifest.agents[agent.id]
         wanted: list[tuple[str, int]] = []
-        async for id_, update_ms in remote_sessions.list_sessions(self._api, agent.id):
+        async for id_, update_ms in remote_sessions.list_sessions(self.api, agent.id):
             known = pulled.sessions.get(id_)
             if known is None or known.update_ms != update_ms or not self._is_stored(known):
                 wanted.append((id_, update_ms))
         for start in range(0, len(wanted), SAVE_EVERY):
             batch = wanted[start : start + SAVE_EVERY]
             await asyncio.gather(*(self._pull_session(agent, pulled, *each) for each in batch))
-            self._progress(f"sessions of {agent.title[:80]}: {min(start + SAVE_EVERY, len(wanted))}/{len(wanted)}")
-            self._folder.write_manifest(self._manifest)
+            self.progress(f"sessions of {agent.title[:80]}: {min(start + SAVE_EVERY, len(wanted))}/{len(wanted)}")
+            self.folder.write_manifest(self.manifest)
 
     async def _pull_session(self, agent: RemoteAgent, pulled: PulledAgent, id_: str, update_ms: int) -> None:
         try:
-            session = await remote_sessions.read_session(self._api, agent.id, id_)
+            session = await remote_sessions.read_session(self.api, agent.id, id_)
         except ServiceError as error:
             if error.is_retryable:
                 raise
@@ -192,22 +182,22 @@ class Puller:
             return
         content = write_session(session)
         file = f"sessions/{pulled.name}/{id_}.json"
-        self._folder.write(file, content)
+        self.folder.write(file, content)
         pulled.sessions[id_] = PulledSession(file, sha256(content).hexdigest(), update_ms)
         self.report.sessions += 1
 
     def _is_stored(self, session: PulledSession) -> bool:
-        content = self._folder.read(session.file)
+        content = self.folder.read(session.file)
         return content is not None and sha256(content).hexdigest() == session.hash
 
     def _hash_of(self, file: str) -> str:
         try:
-            agent = read_local_agent(self._folder, file)
+            agent = read_local_agent(self.folder, file)
         except CompileError:
             return ""
         return agent.hash if agent else ""
 
     def _choose_file(self, agent: RemoteAgent) -> str:
-        files = [*(pulled.file for pulled in self._manifest.agents.values()), *self._folder.agent_files()]
+        files = [*(pulled.file for pulled in self.manifest.agents.values()), *self.folder.agent_files()]
         taken = {name_of(file).lower() for file in files}
         return f"agents/{choose_name(agent.title, agent.id, taken)}.json"
