@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from string import Template
 from typing import Any, cast
 
 import msgspec
@@ -20,99 +22,29 @@ from ragflow_lg.checkpoints.steps.thread_tables import (
     Precondition,
 )
 
-_KEYS = """
-local checkpoints, blobs, runs, index, lease, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], ARGV[2]
-local ttl_ms = tonumber(ARGV[1])
-local function renew()
-    local time = redis.call('TIME')
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    local deadline = math.max(redis.call('PEXPIRETIME', checkpoints), redis.call('PEXPIRETIME', runs))
-    if deadline >= now + ttl_ms then return deadline end
-    deadline = now + math.ceil(ttl_ms * 1.01)
-    for _, key in ipairs({checkpoints, blobs, runs}) do redis.call('PEXPIREAT', key, deadline) end
-    for _, run in ipairs(redis.call('ZRANGE', runs, 0, -1)) do redis.call('PEXPIREAT', record .. run, deadline) end
-    redis.call('PEXPIREAT', index, deadline, 'GT')
-    return deadline
-end
-"""
-"""Names the keys of a session, and extends their life unless that has just been done.
-
-Otherwise, a run would take time in proportion to the square of the session's length."""
-
 LIST, APPEND, NEWEST = "LIST", "APPEND_FIELD", "NEWEST"
 """Commands of the script.
 
 `LIST` adds a session to the index, with its id and the start of its run. `APPEND` appends to a field of a hash.
 `NEWEST` stores the greatest id that a namespace still has, or nothing: a thread that has blobs must have that hash."""
 
-_WRITE = f"""
-{_KEYS}
-if ARGV[3] ~= '' then
-    local token = redis.call('HGET', lease, 'token') or '{NO_LEASE}'
-    if token ~= ARGV[3] then
-        return redis.error_reply(token == '{NO_LEASE}' and '{LEASE_MISSING}' or '{LEASE_TAKEN}')
-    end
-end
-if ARGV[4] ~= '' and redis.call('HEXISTS', checkpoints, ARGV[4]) == 0 then
-    return redis.error_reply('{CHECKPOINT_MISSING}')
-end
-for i = 6, #ARGV do
-    if redis.call('HEXISTS', blobs, ARGV[i]) == 0 then return redis.error_reply('{BLOB_MISSING}') end
-end
-local function list(session, started_ms)
-    redis.call('ZADD', index, 'GT', started_ms, session)
-    local start = string.sub(runs, 1, -#session - 1)
-    for _, other in ipairs(redis.call('ZRANDMEMBER', index, 3)) do
-        if redis.call('EXISTS', start .. other) == 0 then redis.call('ZREM', index, other) end
-    end
-    local life_ms = math.ceil(ttl_ms * 1.01)
-    if redis.call('PTTL', index) < life_ms then redis.call('PEXPIRE', index, life_ms) end
-end
-local function newest(namespace)
-    local start, id = 'c\\0' .. namespace .. '\\0', ''
-    for _, field in ipairs(redis.call('HKEYS', checkpoints)) do
-        if string.sub(field, 1, #start) == start then
-            local other = string.sub(field, #start + 1)
-            if other > id then id = other end
-        end
-    end
-    redis.call('HSET', checkpoints, 'n\\0' .. namespace, id)
-end
-local written = {{}}
-for _, command in ipairs(cmsgpack.unpack(ARGV[5])) do
-    local name, key = command[1], command[2]
-    if name == '{LIST}' then
-        list(unpack(command, 2))
-    elseif name == '{NEWEST}' then
-        newest(key)
-    elseif name == '{APPEND}' then
-        redis.call('HSET', key, command[3], (redis.call('HGET', key, command[3]) or '') .. command[4])
-    else
-        redis.call(unpack(command))
-    end
-    if name == 'HSET' or name == 'ZADD' or name == '{APPEND}' then written[key] = true end
-end
-local deadline = renew()
-for key in pairs(written) do redis.call('PEXPIREAT', key, deadline) end
-return 1
-"""
-"""Checks the precondition, executes commands, and gives their keys the same time to live as the rest of the session."""
 
-_READ = f"""
-{_KEYS}
-renew()
-local namespace, id = ARGV[3], ARGV[4]
-if redis.call('EXISTS', checkpoints) == 0 then
-    if redis.call('EXISTS', blobs) == 1 then return redis.error_reply('{PART_MISSING}') end
-    return {{}}
-end
-if id == '' then id = redis.call('HGET', checkpoints, 'n\\0' .. namespace) end
-if not id then return {{}} end
-local checkpoint = redis.call('HGET', checkpoints, 'c\\0' .. namespace .. '\\0' .. id)
-if not checkpoint then return {{}} end
-return {{id, checkpoint, redis.call('HGET', checkpoints, 'w\\0' .. namespace .. '\\0' .. id) or ''}}
-"""
-"""Renews a session. Returns the id of a checkpoint, the checkpoint and its pending writes, or nothing."""
+def _read_script(name: str) -> str:
+    texts = [Path(__file__).with_name(f"session_{part}.lua").read_text("utf-8") for part in ("keys", name)]
+    return Template("\n".join(texts)).substitute(
+        LIST=LIST,
+        APPEND=APPEND,
+        NEWEST=NEWEST,
+        NO_LEASE=NO_LEASE,
+        LEASE_MISSING=LEASE_MISSING,
+        LEASE_TAKEN=LEASE_TAKEN,
+        CHECKPOINT_MISSING=CHECKPOINT_MISSING,
+        BLOB_MISSING=BLOB_MISSING,
+        PART_MISSING=PART_MISSING,
+    )
+
+
+_WRITE, _READ = _read_script("write"), _read_script("read")
 
 
 def _pack(commands: Sequence[Command]) -> bytes:

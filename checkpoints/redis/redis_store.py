@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from redis.asyncio import Redis
@@ -104,25 +105,7 @@ def cancel_keys(prefix: str, session: str) -> list[str]:
     return list(dict.fromkeys(f"{prefix}{name}-cancel" for prefix in prefixes for name in names))
 
 
-_TAKE = """
-local token = redis.call('HGET', KEYS[1], 'token')
-if token and token ~= ARGV[2] then
-    return {0, token, redis.call('HGET', KEYS[1], 'owner') or ''}
-end
-local time = redis.call('TIME')
-local last = tonumber(redis.call('GET', KEYS[2]) or 0)
-token = string.format('%.0f', math.max(time[1] * 1000000 + time[2], last + 1))
-redis.call('SET', KEYS[2], token, 'EX', ARGV[5])
-redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[1], 'session_id', ARGV[4], 'token', token, 'owner', ARGV[1], 'started_at', time[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-redis.call('DEL', unpack(KEYS, 3))
-return {1, token, ''}
-"""
-"""Takes a lease, and clears requests to cancel that are older than it.
-
-Tokens are times in microseconds. A counter alone would issue a token twice if the server lost its latest data."""
-
+_TAKE = Path(__file__).with_name("take_lease.lua").read_text("utf-8")
 _RENEW = """
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 0 end
 return redis.call('PEXPIRE', KEYS[1], ARGV[2])

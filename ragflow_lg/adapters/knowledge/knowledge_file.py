@@ -24,29 +24,7 @@ OVERLAP_TOKENS = 32
 
 _BUSY_TIMEOUT_S = 30.0
 _APPLICATION_ID = 0x72666B63
-_TABLES = f"""
-PRAGMA page_size = 8192;
-PRAGMA journal_mode = WAL;
-BEGIN EXCLUSIVE;
-CREATE TABLE IF NOT EXISTS datasets (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE,
-    embedding_model TEXT NOT NULL, vector_model TEXT NOT NULL DEFAULT '', dims INTEGER NOT NULL DEFAULT 0,
-    chunk_tokens INTEGER NOT NULL, overlap_tokens INTEGER NOT NULL, version INTEGER NOT NULL DEFAULT 0
-);
-CREATE TABLE IF NOT EXISTS documents (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
-    dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE,
-    name TEXT NOT NULL, source TEXT NOT NULL, hash TEXT NOT NULL, metadata TEXT NOT NULL, UNIQUE (dataset, name)
-);
-CREATE TABLE IF NOT EXISTS chunks (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL,
-    document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
-    content TEXT NOT NULL, positions TEXT NOT NULL, vector BLOB NOT NULL
-);
-CREATE INDEX IF NOT EXISTS chunks_by_document ON chunks (document);
-PRAGMA application_id = {_APPLICATION_ID};
-COMMIT;
-"""
+_TABLES = Path(__file__).with_name("knowledge_tables.sql").read_text("utf-8").format(application_id=_APPLICATION_ID)
 _TOKENIZER = "unicode61 remove_diacritics 0 categories ''L* N* M* Co Pc''"
 
 

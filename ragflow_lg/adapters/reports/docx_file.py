@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ragflow_lg.adapters.reports.images import Picture
@@ -30,15 +31,7 @@ _FIELD = (
     f"<w:r {_NAMESPACES}><w:rPr/><w:fldChar w:fldCharType='begin'/><w:instrText xml:space='preserve'> NAME "
     "</w:instrText><w:fldChar w:fldCharType='separate'/><w:t>1</w:t><w:fldChar w:fldCharType='end'/></w:r>"
 )
-_WATERMARK = f"""<w:pict {_NAMESPACES}>
-<v:shapetype id="_x0000_t136" coordsize="21600,21600" o:spt="136" adj="10800" path="m@7,l@8,m@5,21600l@6,21600e">
-<v:formulas><v:f eqn="sum #0 0 10800"/><v:f eqn="prod #0 2 1"/><v:f eqn="sum 21600 0 @1"/><v:f eqn="sum 0 0 @2"/>
-<v:f eqn="sum 21600 0 @3"/><v:f eqn="if @0 @3 0"/><v:f eqn="if @0 21600 @1"/><v:f eqn="if @0 0 @2"/>
-<v:f eqn="if @0 @4 21600"/><v:f eqn="mid @5 @6"/><v:f eqn="mid @8 @5"/><v:f eqn="mid @7 @8"/><v:f eqn="mid @6 @7"/>
-<v:f eqn="sum @6 0 @5"/></v:formulas>
-<v:path textpathok="t" o:connecttype="rect"/><v:textpath on="t" fitshape="t"/></v:shapetype>
-<v:shape id="Watermark" o:spid="_x0000_s2049" type="#_x0000_t136" stroked="f" fillcolor="#c0c0c0">
-<v:fill opacity=".4"/><v:textpath style="font-family:Calibri;font-size:1pt"/></v:shape></w:pict>"""
+_WATERMARK = Path(__file__).with_name("watermark.xml").read_text("utf-8")
 """A text along a path, as Word writes it."""
 
 _PLACE = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -36,45 +37,7 @@ _BOXES = "☐☒"
 _MISSING = re.compile(r'the text `"(.)"` could not be displayed')
 _HIDDEN_KINDS = ("C", "M", "Z")
 
-_STYLE = """
-#let given = json(bytes(sys.inputs.report))
-#let fonts = given.fonts
-#let grey = luma(160)
-#let small(body) = text(size: 9pt, fill: luma(90), dir: ltr, body)
-#let pages = context counter(page).display("1 / 1", both: true)
-#let parts = (small(given.footer), small(given.timestamp), if given.numbers { small(pages) })
-#let mark = text(size: given.mark_size * 1pt, fill: luma(120).transparentize(75%), given.watermark)
-#set document(title: given.title, date: none)
-#set page(
-  paper: given.paper, margin: 72pt, foreground: rotate(-45deg, mark),
-  header: if given.header != "" { small(given.header) },
-  footer: if given.has_footer { grid(columns: (1fr, auto, 1fr), align: (left, center, right), ..parts) },
-)
-#set text(font: fonts.at(given.language), lang: given.language, size: given.size * 1pt)
-#set text(region: given.region) if given.region != ""
-#set par(leading: 0.7em, spacing: 1.1em, linebreaks: "optimized")
-#set enum(full: false)
-#set table(stroke: 0.5pt + grey, inset: 5pt)
-#show table.cell.where(y: 0): strong
-#show heading: set block(above: 1.4em, below: 0.8em)
-#show heading: it => { set text(size: (given.size + calc.max(0, 8 - 2 * it.level)) * 1pt); it }
-#show figure: set block(breakable: true)
-#show figure: set align(start)
-#let align(_, body) = body
-#show raw: set text(font: ("DejaVu Sans Mono", ..fonts.at(given.language)), size: given.size * 0.85pt, dir: ltr)
-#show raw.where(block: true): set block(fill: luma(245), inset: 8pt, radius: 3pt, width: 100%)
-#show link: set text(fill: rgb("#1a4f9c"))
-#show quote.where(block: true): it => block(
-  inset: (left: 1em, y: 0.2em), stroke: (left: 2pt + luma(190)), width: 100%, it.body,
-)
-#let horizontalrule = line(length: 100%, stroke: 0.5pt + grey)
-#let original = image
-#let image(..arguments) = context {
-  let natural = measure(original(..arguments))
-  let scale = calc.min(0.75, 450pt / natural.width, 640pt / natural.height)
-  original(..arguments, width: natural.width * scale, height: natural.height * scale)
-}
-"""
+_STYLE = Path(__file__).with_name("report.typ").read_text("utf-8")
 """What comes before the text. All values are in ``sys.inputs``, where Typst does not interpret them."""
 
 

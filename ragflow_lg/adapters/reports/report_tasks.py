@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -106,17 +107,7 @@ def _read_pictures(
     return pictures, unshown
 
 
-_PAGE = """<!DOCTYPE html>
-<html lang="{language}"><head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'unsafe-inline'">
-<title>{title}</title><style>
-body{{font-family:system-ui,sans-serif;line-height:1.5;max-width:48rem;margin:2rem auto;padding:0 1rem}}
-body{{overflow-wrap:anywhere}}
-pre{{background:#f5f5f5;padding:.8rem;overflow-x:auto}}code{{font-family:monospace}}
-table{{border-collapse:collapse}}td,th{{border:1px solid #aaa;padding:.3rem .5rem}}
-blockquote{{border-left:3px solid #bbb;margin-left:0;padding-left:1rem}}img{{max-width:100%}}
-</style></head><body>{timestamp}
-"""
+_PAGE = Path(__file__).with_name("report_page.html").read_text("utf-8")
 """The page runs no scripts and loads nothing, even if it is opened from a server that others trust."""
 
 

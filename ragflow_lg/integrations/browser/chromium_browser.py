@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, suppress
 from copy import copy
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -54,23 +55,7 @@ _EMPTY = "about:blank"
 _SCHEMES = ("http", "https", "about", "blob", "chrome-error")
 
 # In a world of its own, in which the page has replaced nothing.
-_MEASURE = """
-(limit => {
-  let size = 0;
-  const nodes = [document];
-  while (nodes.length && size <= limit) {
-    const node = nodes.pop();
-    size += 20 + (node.nodeValue || "").length;
-    for (const attribute of node.attributes || []) size += attribute.value.length;
-    if (node.shadowRoot) nodes.push(node.shadowRoot);
-    for (let child = node.firstChild; child; child = child.nextSibling) {
-      nodes.push(child);
-      if (nodes.length > limit) return nodes.length;
-    }
-  }
-  return size;
-})
-"""
+_MEASURE = Path(__file__).with_name("measure_page.js").read_text("utf-8").strip()
 
 
 class ChromiumBrowser:

@@ -1,0 +1,21 @@
+PRAGMA page_size = 8192;
+PRAGMA journal_mode = WAL;
+BEGIN EXCLUSIVE;
+CREATE TABLE IF NOT EXISTS datasets (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE,
+    embedding_model TEXT NOT NULL, vector_model TEXT NOT NULL DEFAULT '', dims INTEGER NOT NULL DEFAULT 0,
+    chunk_tokens INTEGER NOT NULL, overlap_tokens INTEGER NOT NULL, version INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE IF NOT EXISTS documents (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+    dataset INTEGER NOT NULL REFERENCES datasets ON DELETE CASCADE,
+    name TEXT NOT NULL, source TEXT NOT NULL, hash TEXT NOT NULL, metadata TEXT NOT NULL, UNIQUE (dataset, name)
+);
+CREATE TABLE IF NOT EXISTS chunks (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL,
+    document INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
+    content TEXT NOT NULL, positions TEXT NOT NULL, vector BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS chunks_by_document ON chunks (document);
+PRAGMA application_id = {application_id};
+COMMIT;
