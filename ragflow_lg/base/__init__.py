@@ -1,4 +1,4 @@
-"""Errors, ids, JSON values, diagnostics, limits, tokens, thinking sections, worker tasks and tables in files.
+"""Errors, ids, JSON values, diagnostics, tokens, thinking sections, worker tasks and tables in files.
 
 Imports nothing else from the project.
 """

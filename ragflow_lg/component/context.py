@@ -14,7 +14,6 @@ from msgspec import Struct
 from ragflow_lg.base.errors import RunCancelled
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.lenient_values import as_items, as_map
-from ragflow_lg.base.limits import paused
 from ragflow_lg.base.thinking import AnswerPart, Mark
 from ragflow_lg.base.values import JsonValue, to_text
 from ragflow_lg.component.events import AnswerDiscarded, Delta, EngineEvent, MessagePiece
@@ -23,7 +22,7 @@ from ragflow_lg.component.node_values import NodeValues
 from ragflow_lg.component.plan import find_stored_secrets, make_redacted_view
 from ragflow_lg.component.spec import MessageAlternative
 from ragflow_lg.component.state import TurnRequest
-from ragflow_lg.component.turn_context import NestedVisits, TurnContext
+from ragflow_lg.component.turn_context import NestedVisits, TurnContext, paused
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.dsl.field_values import parse_object
 from ragflow_lg.dsl.forms import declared_options, is_file, read_value, stored_files, unwrap_submission

@@ -7,11 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.base.values import JsonValue, to_json
-from ragflow_lg.component.begun_calls import BegunCall, BegunCalls, step_key
+from ragflow_lg.component.turn_context import BegunCall, BegunCalls, TurnContext, step_key
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import PlanNode
-    from ragflow_lg.component.turn_context import TurnContext
     from ragflow_lg.services.sessions import Steps
 
 

@@ -9,15 +9,17 @@ the numbers of parallel rounds, and the number of earlier visits to the same pla
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec import Struct, field
 
 from ragflow_lg.base.errors import RunCancelled
-from ragflow_lg.base.limits import Limits
-from ragflow_lg.component.begun_calls import BegunCalls
+from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.component.events import EngineEvent, EventSink
 from ragflow_lg.component.state_size import StateSize
 from ragflow_lg.dsl.redacted_view import RedactedView
@@ -30,6 +32,49 @@ if TYPE_CHECKING:
 
 STORE_S = 0.05
 """How long an interrupted turn waits after its last call to a service, until LangGraph has stored the result."""
+
+
+class Limits:
+    """The time limits of all running nodes, and a way to end all of them. An instance belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Timeout] = set()
+
+    @asynccontextmanager
+    async def limit(self, seconds: float | None) -> AsyncGenerator[asyncio.Timeout]:
+        """End the block after ``seconds``, or only by `end_all` if None.
+
+        Raises:
+            TimeoutError: if the block was ended. A cancellation from outside remains a cancellation.
+        """
+        async with asyncio.timeout(seconds) as limit:
+            self._running.add(limit)
+            try:
+                yield limit
+            finally:
+                self._running.discard(limit)
+
+    def end_all(self) -> None:
+        """End everything that is running."""
+        for limit in self._running:
+            if not limit.expired():
+                limit.reschedule(asyncio.get_running_loop().time())
+
+
+@contextmanager
+def paused(limit: asyncio.Timeout) -> Generator[None]:
+    """Do not count the time spent inside this block. After its end, a limit has no time to count."""
+    if limit.expired():
+        yield
+        return
+    clock, end = asyncio.get_running_loop().time, limit.when()
+    began = clock()
+    limit.reschedule(None)
+    try:
+        yield
+    finally:
+        if end is not None and limit.when() is None and not limit.expired():
+            limit.reschedule(end + clock() - began)
 
 
 class Call:
@@ -52,6 +97,74 @@ class Call:
                 turn.has_no_calls.set()
             if turn.is_stopping:
                 asyncio.get_running_loop().call_later(STORE_S, turn.stop)
+
+
+def step_key(task: str, position: str, name: str, arguments: object) -> str:
+    """Return the key of a step: 32 hexadecimal digits."""
+    text = json.dumps([task, position, name, arguments], sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+class BegunCall(NamedTuple):
+    """A call that has begun."""
+
+    mark: str
+    """Identifies the call; a repeated call has the same mark."""
+    result: str
+    """The key of the step with its result."""
+    title: str
+    arguments: JsonValue = None
+    """The arguments from the model; None if a node was begun."""
+
+
+class BegunCalls:
+    """The calls that must not start twice and that one node of the session's canvas has begun, at any depth.
+
+    An agent's tools, the tools of agents that are tools, and the nodes of canvases that it runs all belong to this
+    node. Only it can ask the user, so it keeps one list of the calls.
+    """
+
+    def __init__(self, steps: Steps, task: str) -> None:
+        self._steps = steps
+        self._task = task
+        self._count = 0
+        self._marks: set[str] = set()
+        self._lock = asyncio.Lock()
+
+    async def load(self) -> list[BegunCall]:
+        """Read the calls that began before a crash; none of them may start again."""
+        calls: list[BegunCall] = []
+        while (entry := await self.find("begun call", len(calls))) is not None:
+            calls.append(BegunCall(*cast("list[Any]", entry)))
+        self._count, self._marks = len(calls), {call.mark for call in calls}
+        return calls
+
+    async def add(self, call: BegunCall) -> None:
+        """Store that a call begins. It must not start before this method returns."""
+        async with self._lock:  # a gap in the numbers would hide the calls after it
+            await self.put("begun call", self._count, to_json(list(call)))
+            self._count += 1
+        self._marks.add(call.mark)
+
+    def contain(self, mark: str) -> bool:
+        """Return whether a call with this mark has begun and must not be repeated."""
+        return mark in self._marks
+
+    def allow_repeat(self, mark: str) -> None:
+        """Let an interrupted call start once more."""
+        self._marks.discard(mark)
+
+    async def has_result(self, call: BegunCall) -> bool:
+        """Return whether the result of a call was stored."""
+        return (await self._steps.find(call.result))[0]
+
+    async def find(self, what: str, number: int) -> JsonValue:
+        """Return an entry of one of the node's lists, or None."""
+        return (await self._steps.find(step_key(self._task, what, "", number)))[1]
+
+    async def put(self, what: str, number: int, value: JsonValue) -> None:
+        """Store an entry of one of the node's lists."""
+        await self._steps.put(step_key(self._task, what, "", number), value)
 
 
 class NestedVisits:

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.begun_calls import BegunCall, step_key
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.component.plan import PlanNode
+from ragflow_lg.component.turn_context import BegunCall, step_key
 from ragflow_lg.dsl.forms import Form, unwrap_submission
 
 if TYPE_CHECKING:

@@ -18,12 +18,11 @@ from ragflow_lg.base.errors import (
 )
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue, to_json
-from ragflow_lg.component.begun_calls import step_key
 from ragflow_lg.component.context import Round, RunContext
 from ragflow_lg.component.events import EngineEvent, NodeFinished, NodeStarted
 from ragflow_lg.component.plan import PlanNode
 from ragflow_lg.component.state import TurnRequest
-from ragflow_lg.component.turn_context import NestedVisits, TurnContext
+from ragflow_lg.component.turn_context import NestedVisits, TurnContext, step_key
 from ragflow_lg.engine.interrupted_calls import Ask, ask_about_calls, begin_once
 from ragflow_lg.engine.message_preview import preview_messages
 from ragflow_lg.engine.node_attempts import apply_error_policy, attempt, plain_outputs

@@ -2,9 +2,8 @@ import asyncio
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import JsonValue
-from ragflow_lg.component.begun_calls import BegunCall, BegunCalls
 from ragflow_lg.component.context import RunContext
-from ragflow_lg.component.node_steps import MemorySteps
+from ragflow_lg.component.node_steps import BegunCall, BegunCalls, MemorySteps
 from ragflow_lg.component.turn_context import NestedVisits, TurnContext
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.services import fake_services

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from ragflow_lg.base.limits import Limits, paused
+from ragflow_lg.component.turn_context import Limits, paused
 
 
 async def sleep_within(limits: Limits, seconds: float | None) -> str:
