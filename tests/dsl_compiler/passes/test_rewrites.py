@@ -12,7 +12,7 @@ from ragflow_lg.dsl_compiler.compiler import run_passes
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 from ragflow_lg.dsl_compiler.passes.components_from_graph import components_from_graph
-from tests.fakes.canvas import CATALOG, canvas, diagnostics_of, node, plan_of, text
+from tests.fakes.canvas import CATALOG, assert_findings, canvas, diagnostics_of, node, plan_of, text
 from tests.harness.rows import each_row
 
 
@@ -29,21 +29,24 @@ def test_a_simplified_categorize_with_a_map_as_downstream_is_rewritten() -> None
     assert [(r.label, r.targets) for r in plan.nodes[NodeId("c")].routes] == [("order", ("a",)), ("other", ("b",))]
 
 
-def test_a_rewrite_is_reported() -> None:
-    document = canvas({"l": node("LLM", {"system_prompt": "x"}, ["m"]), "m": node("Message", {"content": "x"})})
-    assert diagnostics_of(document, "document-rewritten")[0].node == "l"
+def agent(**params: Any) -> dict[str, Any]:
+    return canvas({"l": node("Agent", {"sys_prompt": "x", **params}, ["m"]), "m": node("Message", {"content": "x"})})
 
 
-@pytest.mark.parametrize("blank", ["", None, []])
-def test_the_removal_of_an_empty_value_is_not_reported(blank: Any) -> None:
-    agent = node("Agent", {"sys_prompt": "x", "user_prompt": blank, "prompts": "y"}, ["m"])
-    assert diagnostics_of(canvas({"l": agent, "m": node("Message", {"content": "x"})}), "document-rewritten") == []
+BLANKS: list[Any] = ["", None, []]
+OLD_LLM = {"l": node("LLM", {"system_prompt": "x"}, ["m"]), "m": node("Message", {"content": "x"})}
 
 
-def test_a_removed_parameter_is_reported() -> None:
-    agent = node("Agent", {"sys_prompt": "x", "system_prompt": "gone"}, ["m"])
-    (diagnostic,) = diagnostics_of(canvas({"l": agent, "m": node("Message", {"content": "x"})}), "document-rewritten")
-    assert diagnostic.message == "Agent has a different shape: system_prompt was omitted."
+@each_row(
+    ("document", "expected"),
+    [
+        (canvas(OLD_LLM), ["^info l "]),
+        *((agent(user_prompt=blank, prompts="y"), []) for blank in BLANKS),
+        (agent(system_prompt="gone"), [r" Agent has a different shape: system_prompt was omitted\. "]),
+    ],
+)
+def test_a_rewrite_is_reported_unless_nothing_is_lost(document: dict[str, Any], expected: list[str]) -> None:
+    assert_findings(document, "document-rewritten", *expected)
 
 
 def test_the_tools_of_an_older_agent_are_read() -> None:

@@ -314,19 +314,13 @@ def test_chunks_have_the_fields_of_ragflow() -> None:
         [scored_chunk("1", 0.8, kb_id="k", img_id="i", position_int=[[1, 2, 3, 4, 5]], odd=1)], 8
     ).chunks
     assert chunk == {
-        "chunk_id": "1",
-        "content_with_weight": "text of 1",
-        "doc_id": "doc-a.md",
-        "docnm_kwd": "a.md",
-        "kb_id": "k",
-        "important_kwd": [],
-        "tag_kwd": [],
-        "image_id": "i",
-        "similarity": 0.8,
-        "vector_similarity": 0.2,
-        "term_similarity": 0.4,
-        "positions": [[1, 2, 3, 4, 5]],
-        "doc_type_kwd": "",
-        "mom_id": "",
-        "row_id": None,
+        **{
+            "chunk_id": "1",
+            "content_with_weight": "text of 1",
+            "doc_id": "doc-a.md",
+            "docnm_kwd": "a.md",
+            "kb_id": "k",
+        },
+        **{"important_kwd": [], "tag_kwd": [], "image_id": "i", "similarity": 0.8, "vector_similarity": 0.2},
+        **{"term_similarity": 0.4, "positions": [[1, 2, 3, 4, 5]], "doc_type_kwd": "", "mom_id": "", "row_id": None},
     }

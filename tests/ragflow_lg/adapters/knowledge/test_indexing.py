@@ -179,9 +179,6 @@ def test_files_of_a_folder_are_listed(tmp_path: Path) -> None:
 
 
 async def test_files_that_cannot_be_read_are_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_limit(*names: str, limit: str, value: int) -> None:
-        monkeypatch.setattr(indexing, limit, value)
-
     (folder / "large.md").write_text("x" * 100, "utf-8")
     (folder / "b.txt.meta.json").write_bytes(b" " * 100)
     os.mkfifo(folder / "pipe.md")
@@ -189,8 +186,8 @@ async def test_files_that_cannot_be_read_are_reported(folder: Path, monkeypatch:
     (folder / long).write_text("text", "utf-8")
     (folder / "linked.md").write_text("linked", "utf-8")
     (folder / "linked.md.meta.json").symlink_to("/etc/hostname")  # not read
-    read_limit(limit="MAX_FILE_BYTES", value=50)
-    read_limit(limit="MAX_SIDECAR_BYTES", value=50)
+    monkeypatch.setattr(indexing, "MAX_FILE_BYTES", 50)
+    monkeypatch.setattr(indexing, "MAX_SIDECAR_BYTES", 50)
     (folder / "locked").mkdir()
     walk = os.walk
 
