@@ -186,18 +186,18 @@ def test_what_is_wrong_beside_dsl_v2_is_reported(v1: Any, message: str) -> None:
         convert_source({"version": 2, "components": {"a_b": {"name": "A"}}, "v1": v1}, "v1")
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [(("A:b", "a:B"), "the same id in DSL v2, 'a_b'"), (("A:b:c",), "two colons"), ((":b",), "a part of it is empty")],
+@each_row(
+    ("components", "message"),
+    [
+        ({"A:b": text(), "a:B": text()}, "the same id in DSL v2, 'a_b'"),
+        ({"A:b:c": text()}, "two colons"),
+        ({":b": text()}, "a part of it is empty"),
+        ({"a": text(["b"])}, "'b', which does not exist"),
+    ],
 )
-def test_ids_that_dsl_v2_cannot_have_are_reported(keys: tuple[str, ...], message: str) -> None:
+def test_what_dsl_v2_cannot_have_is_reported(components: dict[str, Any], message: str) -> None:
     with pytest.raises(CompileError, match=message):
-        convert_source(canvas({key: text() for key in keys}), "v2")
-
-
-def test_a_missing_target_is_reported() -> None:
-    with pytest.raises(CompileError, match="'b', which does not exist"):
-        convert_source(canvas({"a": text(["b"])}), "v2")
+        convert_source(canvas(components), "v2")
 
 
 def test_diagnostics_have_positions_in_dsl_v2() -> None:

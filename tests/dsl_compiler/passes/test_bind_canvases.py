@@ -1,7 +1,5 @@
 from typing import Any
 
-import pytest
-
 from ragflow_lg.dsl_compiler import check_canvas, compile_canvas
 from ragflow_lg.dsl_compiler.passes.bind_canvases import MAX_CANVASES
 from ragflow_lg.services.tool_policies import ToolPermits
@@ -9,6 +7,7 @@ from tests.fakes.agents import WIKI
 from tests.fakes.canvas import CATALOG, canvas, node
 from tests.fakes.policies import Canvases, entry
 from tests.fakes.regions import form
+from tests.harness.rows import each_row
 
 HELLO = canvas({"m": node("Message", {"content": "hello"})})
 
@@ -38,18 +37,9 @@ def test_a_canvas_tool_has_the_plan_of_the_canvas() -> None:
 
 
 def test_canvas_nodes_and_tools_of_tools_are_bound() -> None:
-    helper = {
-        "component_name": "Agent",
-        "name": "H",
-        "params": {"llm_id": "m@T", "tools": [entry("Canvas", canvas="x")]},
-    }
-    document = canvas(
-        {
-            "c": node("Canvas", {"canvas": "ghost"}, ["a"]),
-            "a": node("Agent", {"llm_id": "m@T", "prompts": "p", "tools": [helper]}),
-        }
-    )
-    assert check(document)[1] == [
+    helper = entry("Agent", llm_id="m@T", tools=[entry("Canvas", canvas="x")])
+    agent = node("Agent", {"llm_id": "m@T", "prompts": "p", "tools": [helper]})
+    assert check(canvas({"c": node("Canvas", {"canvas": "ghost"}, ["a"]), "a": agent}))[1] == [
         ("canvas-unknown", "/components/c/obj/params/canvas"),
         ("canvas-unknown", "/components/a/obj/params/tools/0/params/tools/0/params/canvas"),
     ]
@@ -80,28 +70,21 @@ def test_only_the_first_problems_of_a_played_canvas_are_reported() -> None:
 
 
 WEBHOOK = {"mode": "Webhook", "security": {"auth_type": "none", "allow_anonymous": True}}
+SCAN = {"inputs": {"scan": {"type": "file", "optional": False}}}
+M = {"m": node("Message", {"content": "x"})}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("inner", "message"),
     [
         (canvas({"f": form("name")}), "'f' asks the user for input"),
-        (canvas({"begin": node("Begin", WEBHOOK, ["m"]), "m": node("Message", {"content": "x"})}), "webhook"),
-        (
-            canvas(
-                {
-                    "begin": node("Begin", {"inputs": {"scan": {"type": "file", "optional": False}}}, ["m"]),
-                    "m": node("Message", {"content": "x"}),
-                }
-            ),
-            "needs a file",
-        ),
+        (canvas({"begin": node("Begin", WEBHOOK, ["m"]), **M}), "webhook"),
+        (canvas({"begin": node("Begin", SCAN, ["m"]), **M}), "needs a file"),
     ],
 )
 def test_an_unfit_canvas_is_refused(inner: Any, message: str) -> None:
     plan, problems = check(canvas_with_tools("c"), c=inner)
-    assert plan is None
-    assert problems == [("canvas-unfit", PLACE)]
+    assert (plan, problems) == (None, [("canvas-unfit", PLACE)])
     assert message in messages(canvas_with_tools("c"), c=inner)[0]
 
 

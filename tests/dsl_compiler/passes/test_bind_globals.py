@@ -11,27 +11,14 @@ def initial_globals(**document: Any) -> dict[str, Any]:
     return dict(plan_of(canvas({"a": text()}, **document)).globals)
 
 
-def test_every_canvas_has_the_system_globals() -> None:
-    assert initial_globals() == {
-        "sys.query": "",
-        "sys.user_id": "",
-        "sys.conversation_turns": 0,
-        "sys.files": [],
-        "sys.history": [],
-        "sys.date": "",
-    }
+SYSTEM = {"query": "", "user_id": "", "conversation_turns": 0, "files": [], "history": [], "date": ""}
+OLD = {"sys.query": "old", "sys.conversation_turns": 7, "sys.flag": True, "sys.map": {"a": 1}}
 
 
 def test_system_globals_are_emptied_by_type() -> None:
-    values = initial_globals(
-        globals={"sys.query": "old", "sys.conversation_turns": 7, "sys.flag": True, "sys.map": {"a": 1}}
-    )
-    assert (values["sys.query"], values["sys.conversation_turns"], values["sys.flag"], values["sys.map"]) == (
-        "",
-        0,
-        False,
-        {},
-    )
+    system = {f"sys.{name}": value for name, value in SYSTEM.items()}
+    assert initial_globals() == system
+    assert initial_globals(globals=OLD) == {**system, "sys.flag": False, "sys.map": {}}
 
 
 @each_row(
