@@ -11,8 +11,8 @@ def initial_globals(**document: Any) -> dict[str, Any]:
     return dict(plan_of(canvas({"a": text()}, **document)).globals)
 
 
-SYSTEM = {"query": "", "user_id": "", "conversation_turns": 0, "files": [], "history": [], "date": ""}
-OLD = {"sys.query": "old", "sys.conversation_turns": 7, "sys.flag": True, "sys.map": {"a": 1}}
+SYSTEM: dict[str, Any] = {"query": "", "user_id": "", "conversation_turns": 0, "files": [], "history": [], "date": ""}
+OLD: dict[str, Any] = {"sys.query": "old", "sys.conversation_turns": 7, "sys.flag": True, "sys.map": {"a": 1}}
 
 
 def test_system_globals_are_emptied_by_type() -> None:

@@ -12,10 +12,8 @@ from ragflow_lg.adapters.reports.markdown_document import (
     find_parts,
     read_markdown,
 )
-from ragflow_lg.adapters.reports.report_settings import ReportSettings
-from ragflow_lg.adapters.reports.report_tasks import build_report
 from ragflow_lg.base.errors import ServiceError
-from ragflow_lg.services.reports import Layout, ReportRequest
+from ragflow_lg.services.reports import Layout
 from tests.harness.rows import each_row
 from tests.ragflow_lg.adapters.reports.written import HOSTILE_TEXTS, write
 
@@ -145,8 +143,3 @@ def test_text_never_becomes_markup(text: str) -> None:
 def test_pandoc_reads_no_files_even_if_a_document_names_them() -> None:
     blocks: list[Any] = [{"t": "Para", "c": [{"t": "Image", "c": [["", [], []], [], ["/etc/passwd", ""]]}]}]
     assert b"root:" not in DocumentWriter("html5", {"/etc/passwd": "/etc/passwd"}).write(blocks, "--embed-resources")
-
-
-def test_a_report_has_no_warnings_without_a_reason() -> None:
-    _, warnings = build_report(ReportRequest("a", "html"), {}, ReportSettings())
-    assert warnings == []

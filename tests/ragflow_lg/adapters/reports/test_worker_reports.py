@@ -93,24 +93,16 @@ async def test_images_have_limits() -> None:
     assert "/c, /b" in written.warnings[0]
 
 
-@pytest.mark.parametrize(
-    ("request_", "message"),
-    [
-        (ReportRequest("a" * 500_001, "pdf"), "a file can have 500,000"),
-        (ReportRequest("a", "pdf", Layout("h" * 2_001)), "at most 2,000 characters"),
-    ],
-)
-async def test_texts_have_limits(request_: ReportRequest, message: str) -> None:
-    with pytest.raises(ServiceError) as caught:
-        await WorkerReports(PLAIN, NoWorkers()).write(request_, no_image)
-    assert message in str(caught.value)
-
-
-async def test_a_file_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_texts_and_files_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragflow_lg.adapters.reports.report_tasks.MAX_BYTES", 10)
     assert MAX_BYTES > 10
-    with pytest.raises(ServiceError, match="more than 10"):
-        await WorkerReports(PLAIN, NoWorkers()).write(ReportRequest("a" * 11, "markdown"), no_image)
+    for request, message in (
+        (ReportRequest("a" * 500_001, "pdf"), "a file can have 500,000"),
+        (ReportRequest("a", "pdf", Layout("h" * 2_001)), "at most 2,000 characters"),
+        (ReportRequest("a" * 11, "markdown"), "more than 10"),
+    ):
+        with pytest.raises(ServiceError, match=message):
+            await WorkerReports(PLAIN, NoWorkers()).write(request, no_image)
 
 
 async def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
