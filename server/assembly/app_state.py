@@ -112,7 +112,6 @@ def _journal_url(settings: Settings) -> str:
 
 
 def _is_shared(settings: Settings) -> bool:
-    """Return whether sessions and their events are in Redis."""
     return store_kind(settings.checkpoints) == store_kind(_journal_url(settings)) == "redis"
 
 

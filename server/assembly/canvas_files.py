@@ -41,14 +41,10 @@ class CanvasFiles:
         compatibility: Compatibility | None = None,
         limits: CanvasLimits = NO_LIMITS,
     ) -> None:
-        """Initialize.
+        """Initialize. The settings are loaded when they are first needed. ``path`` is the canvas's, if it has one.
 
-        Args:
-            settings: Loads the settings when they are first needed.
-            path: The canvas's path, if it has one.
-            asks_servers: Whether the canvas will call only the MCP servers in the settings.
-            compatibility: Replaces the choice of RAGFlow's behaviours in the settings.
-            limits: The limits on the size of the canvas, but not of other canvases that it runs.
+        ``asks_servers`` says that the canvas will call only the MCP servers in the settings. ``compatibility`` replaces
+        the section of the settings. The ``limits`` are not those of other canvases that it runs.
         """
         self._settings = cache(settings)
         self._path = None if path is None else path.absolute()

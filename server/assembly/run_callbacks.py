@@ -58,7 +58,6 @@ def _provider(otel: OtelSection) -> Any:
 
 
 def _exporter(name: str) -> Any:
-    """Create an exporter by its entry point name."""
     from importlib.metadata import entry_points
 
     if name == "console":

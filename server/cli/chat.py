@@ -79,12 +79,7 @@ _WINDOW = 12
 
 
 def _build_dataset_chat(datasets: Sequence[str], *, has_reasoning: bool = False) -> Mapping[str, Any]:
-    """Return a canvas that answers from datasets.
-
-    Args:
-        datasets: Names or ids of the datasets.
-        has_reasoning: Whether each question is answered by deep research instead of one search.
-    """
+    """Return a canvas that answers from datasets, by one search or by deep research for each question."""
     search = {**_RETRIEVAL, "dataset_ids": list(datasets)}
     model = {
         "llm_id": "",

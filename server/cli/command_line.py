@@ -92,7 +92,6 @@ class _Commands(CommandGroup):
     """The subcommands. Importing all and inspecting their signatures would take longer than checking a canvas."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the subcommands."""
         return list(find_commands())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -96,7 +96,6 @@ class _View:
         self._progress.print(printable(text), soft_wrap=True)
 
     def show_event(self, event: WireEvent) -> None:
-        """Print an event."""
         match event:
             case WireNodeStarted():
                 name = event.component_name or event.component_id
@@ -156,7 +155,6 @@ class _View:
                 pass  # shown by the next record
 
     def close(self) -> None:
-        """End the last line."""
         self._end_line()
 
     def _write(self, screen: Console, text: str, style: str | None) -> None:

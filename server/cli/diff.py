@@ -58,7 +58,6 @@ def diff(
 
 
 def _as_page(old: Path, new: Path, found: Sequence[Difference]) -> str:
-    """Return a page with both drawings and the differences."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     from ragflow_lg.dsl_compiler.drawing import sketch_source

@@ -1,4 +1,7 @@
-"""Filling forms from the command line: ``NAME=VALUE`` entries, files of this machine, and prompts on a terminal."""
+"""Filling forms from the command line: ``NAME=VALUE`` entries, files of this machine, and prompts on a terminal.
+
+A value that does not fit is an `AnswerError`. Where several values are read, its message names all that do not fit.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,6 @@ def read_attachments(paths: Iterable[Path]) -> list[dict[str, str]]:
     """Read files: images as ``data:`` URIs, all others as text. Audio is transcribed when the turn begins.
 
     The components that work on files, such as ExcelProcessor, read them again by their ids.
-
-    Raises:
-        typer.BadParameter: If a file cannot be read, is too large, or is not what its suffix says.
     """
     try:
         return [_read_text(path) for path in paths]
@@ -35,11 +35,7 @@ def read_attachments(paths: Iterable[Path]) -> list[dict[str, str]]:
 
 
 def describe_file(name: str) -> dict[str, str]:
-    """Return a file as the value of a form's field. Its text is read by the node that has the form.
-
-    Raises:
-        AnswerError: If it is not a file that can be read, or is too large.
-    """
+    """Return a file as the value of a form's field. Its text is read by the node that has the form."""
     from ragflow_lg.adapters.local_files import read_local_file
 
     if not name:
@@ -70,12 +66,7 @@ def _read_text(path: Path) -> dict[str, str]:
 
 
 def read_fields(form: Iterable[FormField], entries: Iterable[str], *, needs_all: bool = False) -> dict[str, Any]:
-    """Read ``NAME=VALUE`` entries, and parse each value according to its field's type.
-
-    Raises:
-        AnswerError: If entries are malformed or a value has the wrong type. The message names all such entries
-            and, with ``needs_all``, all missing fields.
-    """
+    """Read ``NAME=VALUE`` entries, and parse each value according to its field's type."""
     fields_by_name = {field.name: field for field in form}
     values: dict[str, Any] = {}
     texts: dict[str, list[str]] = {}
@@ -108,9 +99,6 @@ def read_answers(pauses: Sequence[Pause], entries: Sequence[str]) -> dict[str, d
 
     ``COMPONENT@NAME=VALUE`` answers one component's form. A plain name answers every form that has this field but no
     entry specifically for it; the order of the entries does not matter.
-
-    Raises:
-        AnswerError: If entries are malformed or a value has the wrong type. The message names all such entries.
     """
     shared, qualified = _fields_by_name(pauses)
     answers: dict[str, dict[str, Any]] = {}
@@ -201,11 +189,7 @@ def _unknown_field(name: str, known: Iterable[str]) -> AnswerError:
 
 
 def check_fields(form: Iterable[FormField], fields: Mapping[str, Any]) -> None:
-    """Check values against a form.
-
-    Raises:
-        AnswerError: If fields are missing or invalid. The message names all such fields.
-    """
+    """Check values against a form."""
     _raise_problems(form_problems(as_declared(form), fields).values())
 
 
@@ -217,11 +201,7 @@ def as_declared(form: Iterable[FormField]) -> dict[str, dict[str, Any]]:
 
 
 def parse_value(field: FormField, text: str) -> Any:
-    """Parse text according to its field's type. In a field for files, ``@PATH`` is a file of this machine.
-
-    Raises:
-        AnswerError: If the text does not have that type, or the file cannot be read.
-    """
+    """Parse text according to its field's type. In a field for files, ``@PATH`` is a file of this machine."""
     if is_file(field.type) and text.startswith("@"):
         return describe_file(text[1:])
     try:
@@ -231,11 +211,7 @@ def parse_value(field: FormField, text: str) -> Any:
 
 
 def read_value(field: FormField, text: str) -> Any:
-    """Parse text as `parse_value` does, and check the value.
-
-    Raises:
-        AnswerError: If the field does not accept the value.
-    """
+    """Parse text as `parse_value` does, and check the value."""
     value = parse_value(field, text)
     _raise_problems(form_problems(as_declared([field]), {field.name: value}).values())
     return value

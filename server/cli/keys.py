@@ -11,10 +11,7 @@ from ragflow_lg.server.cli.options import SettingsFile
 from ragflow_lg.server.cli.terminal import format_time, print_line, print_note
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ragflow_lg.server.database.database import Database
-    from ragflow_lg.server.database.key_repository import KeyRepository
     from ragflow_lg.server.database.tables import KeyRow
 
 _DAY_MS = 86_400_000
@@ -116,7 +113,11 @@ async def _perform(url: str, action: Action, new: _NewKey) -> None:
             audit("key.revoked", tenant=row.tenant, key=row.id, name=row.name)
             print_line(f"revoked {row.prefix}…")
         else:
-            await _list(repository, file, now_ms)
+            rows = await repository.list()
+            for row in rows:
+                print_line(_describe(row, now_ms))
+            if not rows:
+                print_note(f"There are no keys in {file or 'the database'}; `ragflow-lg keys create` creates one.")
 
 
 async def _create(database: Database, new: _NewKey, now_ms: int) -> str:
@@ -136,14 +137,6 @@ async def _create(database: Database, new: _NewKey, now_ms: int) -> str:
     )
     audit("key.created", tenant=new.tenant, name=new.name, kind=new.kind)
     return key
-
-
-async def _list(repository: KeyRepository, file: Path | None, now_ms: int) -> None:
-    rows = await repository.list()
-    for row in rows:
-        print_line(_describe(row, now_ms))
-    if not rows:
-        print_note(f"There are no keys in {file or 'the database'}; `ragflow-lg keys create` creates one.")
 
 
 def _describe(row: KeyRow, now_ms: int) -> str:

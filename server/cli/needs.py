@@ -89,7 +89,6 @@ def _as_text(found: Sequence[Need]) -> str:
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Write a file, unless there is one."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

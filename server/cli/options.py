@@ -12,11 +12,7 @@ import typer
 
 
 def check_session_name(name: str | None) -> str | None:
-    """Return the name of a session.
-
-    Raises:
-        typer.BadParameter: If it is empty or blank.
-    """
+    """Return the name of a session."""
     if name is not None and not name.strip():
         raise typer.BadParameter("A session needs a name.")
     return name
@@ -187,11 +183,7 @@ class PlayOptions:
     trace: TraceOption = False
 
     def check_replay(self) -> None:
-        """Check that the recording and replay options are compatible.
-
-        Raises:
-            typer.BadParameter: If they are not.
-        """
+        """Check that the recording and replay options are compatible."""
         if self.replay and self.record:
             raise typer.BadParameter("Use either --record or --replay.", param_hint="--replay")
         if self.replay and self.model:

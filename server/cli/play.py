@@ -370,7 +370,6 @@ def _stop_on_signals(runner: Runner, run: Run) -> None:
 
 
 async def _write_events(run: Run, has_trace: bool) -> None:
-    """Write the events as JSON Lines."""
     events = cast("AsyncIterator[Any]", run.with_records() if has_trace else aiter(run))
     async for event in events:
         sys.stdout.write(json.dumps(run.envelope.wrap(event), ensure_ascii=False) + "\n")

@@ -331,6 +331,5 @@ def _drawing(report: Report) -> Markup | None:
 
 
 def _mark_code(text: str) -> Markup:
-    """Return a text of a rule with its code marked."""
     parts = str(escape(text)).split("`")
     return Markup("".join(f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts)))

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
 
 Names: TypeAlias = Annotated[list[str] | None, typer.Argument(help="Names of sessions.", metavar="SESSION")]
+AllNames: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(help="Names of sessions. Default: all sessions.", metavar="SESSION")
+]
 User: TypeAlias = Annotated[
     str, typer.Option("--user", help="The sessions whose last turn had this sys.user_id.", metavar="ID")
 ]
@@ -42,9 +45,7 @@ _OTHER_STORE = "with --checkpoint, only that store is used. To import them, name
 
 
 def export(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Names of sessions. Default: all sessions.", metavar="SESSION")
-    ] = None,
+    names: AllNames = None,
     user: User = "",
     output: Output = None,
     settings: SettingsFile = None,

@@ -14,7 +14,7 @@ from ragflow_lg.server.cli.command_line import CommandGroup
 from ragflow_lg.server.cli.fork import fork, rerun
 from ragflow_lg.server.cli.options import CanvasFile, Checkpoint, Session, SettingsFile
 from ragflow_lg.server.cli.session_store import canvas_of, no_session, with_store
-from ragflow_lg.server.cli.session_transfer import delete, export, import_
+from ragflow_lg.server.cli.session_transfer import AllNames, delete, export, import_
 from ragflow_lg.server.cli.terminal import count_of, format_time, print_line, print_note
 from ragflow_lg.server.cli.trace import trace
 
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 
 def prune(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Names of sessions. Default: all sessions.", metavar="SESSION")
-    ] = None,
+    names: AllNames = None,
     keep_turns: Annotated[
         int | None, typer.Option(help="Keep this number of turns of each session.", metavar="NUMBER", min=1)
     ] = None,
@@ -87,11 +85,9 @@ async def _prune(store: Store, names: list[str], limits: PruneLimits, is_dry_run
             pruned = await prune_session(store, record.session, limits, is_dry_run=is_dry_run)
         except SessionBusyError as error:
             print_line(f"{name} was not changed: it is running in {error.holder}")
-        except SessionKeyError as error:
-            locked += 1
-            print_line(f"{name} was not changed: {error}")
-        except DamagedSessionError as error:
-            damaged.append(name)
+        except (SessionKeyError, DamagedSessionError) as error:
+            locked += isinstance(error, SessionKeyError)
+            damaged += [] if isinstance(error, SessionKeyError) else [name]
             print_line(f"{name} was not changed: {error}")
         else:
             print_line(_describe(name, pruned, is_dry_run))

@@ -89,11 +89,7 @@ def format_command(*words: str) -> str:
 
 
 def write_output(content: bytes, file: Path | None) -> None:
-    """Write a document to a file, or to standard output if there is none.
-
-    Raises:
-        typer.BadParameter: If the file cannot be written.
-    """
+    """Write a document to a file, or to standard output if there is none."""
     if file is None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
@@ -105,11 +101,7 @@ def write_output(content: bytes, file: Path | None) -> None:
 
 
 def replace_file(file: Path, content: bytes) -> None:
-    """Replace a file as a whole, so that an interruption leaves the old one.
-
-    Raises:
-        typer.BadParameter: if it cannot be written.
-    """
+    """Replace a file as a whole, so that an interruption leaves the old one."""
     try:
         local_paths.replace_file(file, content)
     except OSError as error:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from fastapi import APIRouter, FastAPI
@@ -132,7 +131,13 @@ logger = logging.getLogger(__name__)
 
 
 def make_app(app_state: AppState) -> FastAPI:
-    """Create the application from opened server parts. ``app.state.turns`` drains its runs."""
+    """Create the application from opened server parts. ``app.state.turns`` drains its runs.
+
+    If there is an MCP server, ``app.state.mcp`` must be running while the application serves.
+
+    Raises:
+        SettingsError: if a package for a part is not installed, or a folder of the settings does not contain it.
+    """
     app = FastAPI(
         title="ragflow-lg",
         version=version("ragflow-lg"),
@@ -151,9 +156,15 @@ def make_app(app_state: AppState) -> FastAPI:
     _add_routes(app, _ROUTERS)
     check_templates(section.templates)
     if section.mcp:
-        _mount_mcp(app)
+        require("mcp", "The MCP server ([server] mcp, --mcp)")
+        from ragflow_lg.server.http.mcp.mcp_endpoint import McpEndpoint
+
+        app.state.mcp = McpEndpoint()
+        app.router.routes.append(Route("/mcp", app.state.mcp, include_in_schema=False))
     if section.ragflow_ui is not None:
-        _mount_front_end(app, section.ragflow_ui, section.allow_origins)
+        check_build(section.ragflow_ui)
+        _add_routes(app, _UI_ROUTERS)
+        app.add_middleware(FrontEndFiles, folder=section.ragflow_ui, embedding_origins=section.allow_origins)
     app.add_middleware(PageFiles, has_root=section.ragflow_ui is None, frame_origins=section.frame_origins)
     if origins := section.allow_origins:
         app.add_middleware(
@@ -183,30 +194,6 @@ def _add_routes(app: FastAPI, routers: Iterable[APIRouter]) -> None:
     """
     for router in routers:
         app.router.routes.extend(router.routes)
-
-
-def _mount_mcp(app: FastAPI) -> None:
-    """Add the MCP server. ``app.state.mcp`` must be running while the application serves.
-
-    Raises:
-        SettingsError: if the package for it is not installed.
-    """
-    require("mcp", "The MCP server ([server] mcp, --mcp)")
-    from ragflow_lg.server.http.mcp.mcp_endpoint import McpEndpoint
-
-    app.state.mcp = McpEndpoint()
-    app.router.routes.append(Route("/mcp", app.state.mcp, include_in_schema=False))
-
-
-def _mount_front_end(app: FastAPI, folder: Path, embedding_origins: Sequence[str]) -> None:
-    """Add RAGFlow's front end and the routes that only it needs.
-
-    Raises:
-        SettingsError: if the folder does not contain a build.
-    """
-    check_build(folder)
-    _add_routes(app, _UI_ROUTERS)
-    app.add_middleware(FrontEndFiles, folder=folder, embedding_origins=embedding_origins)
 
 
 def _respond_refusal(request: Request, error: RequestError) -> Response:

@@ -167,7 +167,6 @@ class _ResponseRecorder:
         await self._send(message)
 
     def record_end(self, method: str, route: str) -> None:
-        """Record the end of the response."""
         self.seconds = time.monotonic() - self._began_s
         self._operations.metrics.count_request(method, route, self.status, self.seconds)
         if self._has_events:

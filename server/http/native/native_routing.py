@@ -41,7 +41,6 @@ class NativeRoute(APIRoute):
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        """Initialize."""
         signature = inspect.signature(endpoint, eval_str=True)
         answer: Any = signature.return_annotation
         if answer is None:

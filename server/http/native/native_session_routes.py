@@ -183,7 +183,6 @@ async def get_run_file(session_id: str, request: Request, agent: Agent, control:
 async def _build_run_file(
     app_state: AppState, agent: AgentRow, session: SessionRow, version: VersionRow, reader: SessionReader
 ) -> bytes:
-    """Return the file."""
     try:
         async with asyncio.timeout(LIMIT_S):
             await _learn_from_older(app_state, agent, session, reader)

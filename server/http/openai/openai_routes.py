@@ -323,12 +323,10 @@ class _ResponseBuilder:
         self._id, self.created = envelope.session_id, envelope.created_at
 
     def note_end(self, event: WireEvent) -> None:
-        """Keep why a model's answer ended."""
         if isinstance(event, WireNodeFinished) and event.component_type in _ANSWERING:
             self.end = event.finish_reason or "stop"
 
     def build_event(self, event: WireEvent) -> bytes:
-        """Build the frame of an event, if it has one."""
         self.note_end(event)
         if isinstance(event, Message) and not event.audio_binary:  # chunks contain text only
             text = "</think>" if event.end_to_think else event.content
@@ -363,7 +361,6 @@ class _ResponseBuilder:
     def build_chunk(
         self, delta: dict[str, Any], reason: str | None = None, usage: dict[str, Any] | None = None
     ) -> bytes:
-        """Build a stream frame."""
         content, more = delta["content"], {name: value for name, value in delta.items() if name != "content"}
         choice_delta = {"content": content, "role": "assistant", "function_call": None, "tool_calls": None, **more}
         frame = {
@@ -378,7 +375,6 @@ class _ResponseBuilder:
         return openai_frame(frame)
 
     def build_error(self, error: str) -> bytes:
-        """Build the frame of an error."""
         return self.build_chunk({"content": f"**ERROR**: {error}", "error": error})
 
     def refuse(self, error: RagflowLgError) -> list[bytes]:
@@ -387,7 +383,6 @@ class _ResponseBuilder:
         return [self.build_error(str(error)), end, OPENAI_DONE]
 
     def build_completion(self, message: dict[str, Any], text: str, reason: str) -> dict[str, Any]:
-        """Build the answer to a non-streaming request."""
         return {
             "id": self._id,
             "object": "chat.completion",

@@ -280,7 +280,6 @@ async def delete_agent(agent_id: str, request: Request, caller: Authenticated) -
 
 
 def _build_columns(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the columns that a body sets."""
     columns: dict[str, Any] = {}
     for name in ("description", "avatar", *_MAX_CHARS):
         if name in fields:

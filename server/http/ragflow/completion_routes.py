@@ -233,7 +233,6 @@ async def rejoin_run(request: Request, caller: ApiCaller, agent: AgentRow, run_i
 async def _find_continued(
     request: Request, agent: AgentRow, user: str, key: str, version: VersionRow
 ) -> SessionRow | None:
-    """Find the newest session of a conversation with a version."""
     sessions = SessionRepository(get_app_state(request).database, agent.tenant)
     found = await sessions.of_conversation(agent.id, user, key)
     return next((session for session in found if session.version_id == version.id), None)
@@ -269,7 +268,6 @@ class CompletionResponder(Struct, frozen=True):
         return await begin_stream(request, frames, self._refuse)
 
     async def _collect(self, turn: Turn, caller: ApiCaller) -> Response:
-        """Collect the events of a turn, and respond with its answer."""
         collector = AnswerCollector(turn.envelope, self.forwarding, has_trace=self.has_trace)
         try:
             async with aclosing(turn.events()) as events:

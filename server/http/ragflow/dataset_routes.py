@@ -101,7 +101,6 @@ async def _pick_datasets(request: Request, caller: ApiCaller, ids: Sequence[str]
 def _choose(
     filters: DatasetFilters, ids: Sequence[str], entries: Sequence[DatasetEntry], caller: ApiCaller
 ) -> list[DatasetEntry]:
-    """Return the datasets that a request asks for."""
     chosen = sorted(entries, key=lambda entry: entry.dataset.name.casefold())
     keywords = _read_keywords(filters.ext).casefold()
     if filters.id and ids:
@@ -117,7 +116,6 @@ def _choose(
 
 
 def _read_keywords(ext: str) -> str:
-    """Return the keywords in the parameter ``ext``, a JSON object."""
     try:
         value: Any = orjson.loads(ext or "{}")
     except orjson.JSONDecodeError:
@@ -274,7 +272,6 @@ def _read_ids(value: Any) -> list[str]:
 
 
 def _check_number(name: str, value: Any, least: float, most: float) -> float:
-    """Return a number of the body."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise RequestError(f"`{name}` must be a number from {least} to {most}.", 101)
     return value

@@ -115,7 +115,6 @@ def _list(request: Request, caller: ApiCaller) -> list[ListedModel]:
 
 
 def _list_of(request: Request, caller: ApiCaller, provider: str) -> list[ListedModel]:
-    """Return the models of a provider."""
     models = [model for model in _list(request, caller) if model.provider == provider]
     if not models:
         raise RequestError(f"No provider found for provider {provider!r}.")

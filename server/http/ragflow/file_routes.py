@@ -156,7 +156,6 @@ async def _store_files(request: Request, caller: ApiCaller, uploads: Sequence[Up
 
 
 async def _fetch_page(request: Request, caller: ApiCaller, url: str) -> Upload:
-    """Fetch a page with the guarded HTTP client."""
     if not _is_web_address(url):
         raise RequestError("`url` must begin with http:// or https://.", 101)
     try:

@@ -85,7 +85,6 @@ def add_state(canvas: Mapping[str, Any], values: Mapping[str, Any], pauses: Sequ
 
 
 def _with_outputs(component: Any, outputs: Mapping[str, Any]) -> Any:
-    """Return a component with the values of its outputs."""
     entry = as_map(component)
     obj = as_map(entry.get("obj"))
     if not outputs or not obj:
@@ -271,7 +270,6 @@ async def _load_agent(request: Request, caller: ApiCaller, agent_id: str) -> Age
 
 
 async def _fits_response(request: Request, agent: AgentRow, version_ids: Sequence[str]) -> bool:
-    """Return whether the canvases of all rows fit into one response."""
     agents = AgentRepository(get_app_state(request).database, agent.tenant)
     sizes = await agents.canvas_sizes(sorted({*version_ids, agent.version_id}))
     draft = sizes.get(agent.version_id, 0)

@@ -134,7 +134,6 @@ class RagflowRoute(APIRoute):
     respond: ClassVar[Callable[[Any], Response]] = respond
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        """Initialize."""
         signature = inspect.signature(endpoint, eval_str=True)
         if signature.return_annotation is not Response:
             endpoint = enclose(endpoint, type(self).respond, signature)

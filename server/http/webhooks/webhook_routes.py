@@ -205,7 +205,10 @@ def _respond_error(request: Request, error: RagflowLgError, *, is_test: bool) ->
     """Respond with the reason. Only owners see details of the canvas and the server."""
     message = str(error)
     if isinstance(error, BusyError):
-        return _respond_busy(request, error)
+        get_operations(request).metrics.count_refusal("busy")
+        audit("request.refused", reason="busy", path=request.url.path)
+        headers = {"Retry-After": str(math.ceil(error.retry_s))}
+        return respond_json({"code": 429, "message": str(error)}, 429, headers)  # callers rely on the status
     if not isinstance(error, RequestError) and not is_test:
         logger.warning("%s %s: %s", request.method, request.url.path, error)
         is_canvas = isinstance(error, CompileError)
@@ -217,17 +220,7 @@ def _respond_error(request: Request, error: RagflowLgError, *, is_test: bool) ->
     return respond_json({"code": status, "message": message}, status)
 
 
-def _respond_busy(request: Request, error: BusyError) -> Response:
-    """Respond with the time to wait. The HTTP status is 429, because callers rely on it."""
-    get_operations(request).metrics.count_refusal("busy")
-    audit("request.refused", reason="busy", path=request.url.path)
-    response = respond_json({"code": 429, "message": str(error)}, 429)
-    response.headers["Retry-After"] = str(math.ceil(error.retry_s))
-    return response
-
-
 def _parse_time_us(text: str) -> int:
-    """Parse epoch seconds into microseconds."""
     try:
         seconds = float(text[:40])
         if 0 <= seconds < 1e11:
