@@ -62,18 +62,35 @@ def check(
     ragflow-lg check --for ragflow-1.0 --from https://ragflow.example.com --key-env RAGFLOW_KEY
     """
     paths = files or []
-    if for_ is None:
-        if every_rule or from_ or key_env or output == "html" or not paths:
-            raise typer.BadParameter("Name a canvas file or a folder; --all, --from, --key-env and html need --for.")
-        raise typer.Exit(check_files(paths, output, settings, tenant, is_ready=ready, is_fixing=fix))
+    if for_ is not None:
+        source = (from_, key_env, settings, allow_private)
+        raise typer.Exit(
+            _examine(paths, source, output, every_rule=every_rule, is_fixing=fix, is_other=bool(tenant or ready))
+        )
+    if every_rule or from_ or key_env or output == "html" or not paths:
+        raise typer.BadParameter("Name a canvas file or a folder; --all, --from, --key-env and html need --for.")
+    raise typer.Exit(check_files(paths, output, settings, tenant, is_ready=ready, is_fixing=fix))
+
+
+def _examine(
+    paths: list[Path],
+    source: tuple[str, str, Path | None, bool],
+    output: str,
+    *,
+    every_rule: bool,
+    is_fixing: bool,
+    is_other: bool,
+) -> int:
+    """Report what RAGFlow 1.0 does otherwise with canvases in files and on a server. Return the exit code."""
     from ragflow_lg.server.cli.ragflow_1_report import report_files, report_server, write_report
 
-    if tenant or ready:
+    url, key_env, settings, is_private = source
+    if is_other:
         raise typer.BadParameter("--tenant and --ready have no meaning with --for.")
-    if not paths and not from_:
+    if not paths and not url:
         raise typer.BadParameter("Name a canvas file, a folder, or a server with --from URL --key-env NAME.")
-    reports, unread = report_files(paths, output, every_rule=every_rule, is_fixing=fix)
-    if from_:
-        found, failed = report_server(from_, key_env, settings, every_rule=every_rule, is_private=allow_private)
+    reports, unread = report_files(paths, output, every_rule=every_rule, is_fixing=is_fixing)
+    if url:
+        found, failed = report_server(url, key_env, settings, every_rule=every_rule, is_private=is_private)
         reports, unread = [*reports, *found], unread + failed
-    raise typer.Exit(write_report(reports, unread, output))
+    return write_report(reports, unread, output)
