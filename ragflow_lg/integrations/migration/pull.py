@@ -101,8 +101,7 @@ def pull(
     known = pulled.read_manifest()
     said = Source(known.url, known.key_env) if known else None
     source = find_source(pulled.path, said, from_, key_env, is_private=allow_private)
-    config = load_folder_settings(pulled.path, settings)
-    key = read_key(source)
+    config, key = load_folder_settings(pulled.path, settings), read_key(source)
     manifest = known or Manifest()
     manifest.url, manifest.key_env = source.url, source.key_env
     own_settings = settings.resolve() if settings else None
