@@ -73,11 +73,7 @@ async def put_checkpoint(
     """Store a checkpoint with channel values, all of them new; return its config."""
     version: str = saver.get_next_version(None, None)
     versions: ChannelVersions = dict.fromkeys(values or {}, version)
-    checkpoint: Checkpoint = {
-        **empty_checkpoint(),
-        "channel_values": dict(values or {}),
-        "channel_versions": versions,
-    }
+    checkpoint: Checkpoint = {**empty_checkpoint(), "channel_values": dict(values or {}), "channel_versions": versions}
     return await saver.aput(config, checkpoint, metadata, versions)
 
 

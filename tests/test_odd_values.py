@@ -70,11 +70,7 @@ TEXTS = st.one_of(
     st.text(st.characters(codec="utf-8"), max_size=8),
 )
 SCALARS = st.one_of(
-    TEXTS,
-    st.integers(-(2**63), 2**63 - 1),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.booleans(),
-    st.none(),
+    TEXTS, st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none()
 )
 VALUES = st.one_of(
     SCALARS,

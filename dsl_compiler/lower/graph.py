@@ -13,11 +13,7 @@ from msgspec.structs import replace
 from typing_extensions import TypedDict
 
 from ragflow_lg.base.ids import NodeId
-from ragflow_lg.base.langgraph_internals import (
-    add_trigger,
-    set_stream_channels,
-    set_subgraph,
-)
+from ragflow_lg.base.langgraph_internals import add_trigger, set_stream_channels, set_subgraph
 from ragflow_lg.component.plan import Plan, PlanNode, Region
 from ragflow_lg.component.state import CanvasState, ParallelState, RegionState, TurnRequest
 from ragflow_lg.component.turn_context import TurnContext

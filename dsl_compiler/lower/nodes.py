@@ -274,11 +274,7 @@ class EntryNode(Node):
         opened, event = await open_turn(self._program.plan, state, turn, request)
         await turn.emit(event, task.runtime.stream_writer)
         await turn.begin()
-        view: dict[str, Any] = {
-            **opened,
-            "outputs": {},
-            "history": [*state.get("history", ()), *opened["history"]],
-        }
+        view: dict[str, Any] = {**opened, "outputs": {}, "history": [*state.get("history", ()), *opened["history"]]}
         update, goto = await visit(
             self._program, view, turn, superstep_of(task.config), request=request, write=task.runtime.stream_writer
         )

@@ -12,12 +12,7 @@ from ragflow_lg.dsl_compiler.ragflow_1.engine import is_list_or_map
 from ragflow_lg.dsl_compiler.ragflow_1.examined_canvas import Canvas, Edit, Hit, texts_at, without_braces
 from ragflow_lg.dsl_compiler.ragflow_1.rules import NAMES
 
-_RETRIEVAL_DEFAULTS = {
-    "top_n": 8,
-    "top_k": 1024,
-    "similarity_threshold": 0.2,
-    "keywords_similarity_weight": 0.5,
-}
+_RETRIEVAL_DEFAULTS = {"top_n": 8, "top_k": 1024, "similarity_threshold": 0.2, "keywords_similarity_weight": 0.5}
 
 
 _OPERATIONS = frozenset(

@@ -97,12 +97,7 @@ async def _call(
     artifacts: list[Mapping[str, JsonValue]] = [file for file in files if isinstance(file, Mapping)]
     value = result.value if result.value is not None else result.outputs.get("content") or dict(result.outputs) or None
     return Outcome(
-        value,
-        chunks=chunks,
-        usage=child.usage,
-        artifacts=artifacts,
-        documents=documents,
-        tokens=child.budget.spent,
+        value, chunks=chunks, usage=child.usage, artifacts=artifacts, documents=documents, tokens=child.budget.spent
     )
 
 

@@ -151,11 +151,7 @@ def _invalid(path: tuple[str | int, ...], message: str) -> Finding:
 
 
 async def _call(
-    ctx: RunContext,
-    tool: _Declaration,
-    headers: Mapping[str, str],
-    arguments: Mapping[str, Any],
-    position: str,
+    ctx: RunContext, tool: _Declaration, headers: Mapping[str, str], arguments: Mapping[str, Any], position: str
 ) -> Outcome:
     where = f"The schema of the tool {tool.name!r}"
     try:

@@ -29,13 +29,7 @@ class WorkerTask(Generic[P, T]):
     """
 
     def __init__(
-        self,
-        function: Callable[P, T],
-        activity: str,
-        seconds: float,
-        small_size: int,
-        *,
-        is_long: bool = False,
+        self, function: Callable[P, T], activity: str, seconds: float, small_size: int, *, is_long: bool = False
     ) -> None:
         self.function = function
         self.activity = activity
@@ -59,10 +53,7 @@ class WorkerTask(Generic[P, T]):
 
 
 def worker_task(
-    activity: str,
-    *,
-    seconds: float = 10.0,
-    small_size: int = SMALL_SIZE,
+    activity: str, *, seconds: float = 10.0, small_size: int = SMALL_SIZE
 ) -> Callable[[Callable[P, T]], WorkerTask[P, T]]:
     """Return a decorator that turns a module-level function into a task.
 

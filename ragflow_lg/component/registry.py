@@ -33,9 +33,7 @@ class Registry:
     """
 
     def __init__(
-        self,
-        sources: Mapping[str, Source] | None = None,
-        find_more: Callable[[], Mapping[str, Source]] = lambda: {},
+        self, sources: Mapping[str, Source] | None = None, find_more: Callable[[], Mapping[str, Source]] = lambda: {}
     ) -> None:
         """Create a registry. ``sources`` load specs on first use, each under the lower-case name of its main component.
 

@@ -9,13 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ragflow_lg.base.diagnostics import Finding
 from ragflow_lg.component.decorator import RunContext, component
-from ragflow_lg.component.spec import (
-    CanvasName,
-    ComponentOutputs,
-    ComponentParams,
-    TemplateOrValue,
-    ToolRules,
-)
+from ragflow_lg.component.spec import CanvasName, ComponentOutputs, ComponentParams, TemplateOrValue, ToolRules
 from ragflow_lg.engine.canvas_call import play_canvas
 
 

@@ -20,10 +20,7 @@ from ragflow_lg.base.values import JsonValue, to_text
 MAX_DIGITS = 308
 """Number of digits that every number may have; the largest float has 309."""
 
-_BOOLEANS = {
-    **dict.fromkeys(("true", "yes", "on", "1"), True),
-    **dict.fromkeys(("false", "no", "off", "0"), False),
-}
+_BOOLEANS = {**dict.fromkeys(("true", "yes", "on", "1"), True), **dict.fromkeys(("false", "no", "off", "0"), False)}
 _TEXTS = frozenset(("line", "paragraph", "text", "string"))
 _LISTS = re.compile("list|array|multi|checkbox")
 _NAMED_OPTIONS = 20

@@ -15,13 +15,7 @@ if TYPE_CHECKING:
 
 
 async def play(
-    graph: Any,
-    state: Any,
-    config: Any,
-    *,
-    context: Any,
-    control: RunControl | None = None,
-    durability: Any = None,
+    graph: Any, state: Any, config: Any, *, context: Any, control: RunControl | None = None, durability: Any = None
 ) -> Any:
     """Run a graph, within the run of the caller's context, and return its final state.
 

@@ -12,10 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from ragflow_lg.base.errors import (
-    RagflowLgError,
-    RunCancelled,
-)
+from ragflow_lg.base.errors import RagflowLgError, RunCancelled
 from ragflow_lg.base.thinking import strip_thinking
 from ragflow_lg.base.values import JsonValue, to_json
 from ragflow_lg.component.context import Round, RunContext
@@ -108,14 +105,7 @@ async def visit_item(
     await turn.emit(NodeStarted(node.id, created_at, turn.visits, ctx.place), write)
     outputs = {**program.blank, **plain_outputs(await node.spec.run(ctx, node.params))}
     event = NodeFinished(
-        node.id,
-        created_at,
-        0.0,
-        {},
-        outputs,
-        targets=program.default_targets,
-        visit=turn.visits,
-        place=ctx.place,
+        node.id, created_at, 0.0, {}, outputs, targets=program.default_targets, visit=turn.visits, place=ctx.place
     )
     await turn.emit(event, write)
     update: dict[str, Any] = {"outputs": {node.id: outputs}}

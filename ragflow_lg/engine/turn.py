@@ -62,10 +62,7 @@ async def open_turn(
     update = {
         "globals": globals_,
         "history": [*before, ["user", "" if query is None else query]],
-        "messages": [
-            *prior_messages(before, seed),
-            {"type": "human", "content": to_text(query), "id": message_id},
-        ],
+        "messages": [*prior_messages(before, seed), {"type": "human", "content": to_text(query), "id": message_id}],
         "turn": record,
     }
     return update, TurnStarted(globals_, inputs, seed)

@@ -371,9 +371,7 @@ class Run:
         return frames
 
 
-async def _each(
-    batches: AsyncGenerator[list[WireEvent | AgentRecord]],
-) -> AsyncGenerator[WireEvent | AgentRecord]:
+async def _each(batches: AsyncGenerator[list[WireEvent | AgentRecord]]) -> AsyncGenerator[WireEvent | AgentRecord]:
     async with aclosing(batches):
         async for batch in batches:
             for event in batch:

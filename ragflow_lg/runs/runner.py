@@ -23,13 +23,7 @@ from ragflow_lg.runs.run_session import PlayOptions
 from ragflow_lg.runs.stored_steps import CheckpointInfo, StoredSteps, list_checkpoints
 from ragflow_lg.runs.stored_turn import check_canvas, thread_config
 from ragflow_lg.runs.stored_variables import Moment, read_moment
-from ragflow_lg.services.sessions import (
-    RunRecord,
-    SessionStore,
-    Trace,
-    hold_lease,
-    with_lease_token,
-)
+from ragflow_lg.services.sessions import RunRecord, SessionStore, Trace, hold_lease, with_lease_token
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver

@@ -28,10 +28,7 @@ def session_status(snapshot: Any) -> RunStatus:
 
 def thread_config(canvas: CompiledCanvas, session: SessionId | str) -> Any:
     """Return the LangGraph config for a session."""
-    return {
-        "configurable": {"thread_id": thread_of_session(session)},
-        "recursion_limit": canvas.recursion_limit,
-    }
+    return {"configurable": {"thread_id": thread_of_session(session)}, "recursion_limit": canvas.recursion_limit}
 
 
 async def read_stored_end(canvas: CompiledCanvas, config: Any) -> TurnFinished | None:

@@ -70,11 +70,7 @@ def without_secrets(settings: Settings) -> Settings:
     """Return only the settings that affect how a canvas is compiled; workers get no secrets."""
     servers = {id_: McpSection.model_construct(allow=section.allow) for id_, section in settings.mcp.items()}
     return Settings.model_construct(
-        agents=settings.agents,
-        mcp=servers,
-        compat=settings.compat,
-        canvases=settings.canvases,
-        limits=settings.limits,
+        agents=settings.agents, mcp=servers, compat=settings.compat, canvases=settings.canvases, limits=settings.limits
     )
 
 

@@ -53,11 +53,7 @@ def read_server_url(url: str, setting: str = "[knowledge] url") -> ServerUrl | N
 
 
 def open_knowledge_server(
-    section: KnowledgeSection,
-    datasets: Sequence[Dataset],
-    http: HttpClient,
-    embedders: Embedders,
-    rerankers: Rerankers,
+    section: KnowledgeSection, datasets: Sequence[Dataset], http: HttpClient, embedders: Embedders, rerankers: Rerankers
 ) -> Knowledge:
     """Open a server's knowledge. No request is sent before the first search.
 

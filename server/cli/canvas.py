@@ -33,8 +33,7 @@ def convert(
     plain: Annotated[
         bool,
         typer.Option(
-            "--plain",
-            help="For v2: leave out what v2 does not have (variables, the nodes inside a Loop, the drawing).",
+            "--plain", help="For v2: leave out what v2 does not have (variables, the nodes inside a Loop, the drawing)."
         ),
     ] = False,
 ) -> None:
@@ -245,8 +244,7 @@ def _as_text(changes: Sequence[Change]) -> str:
 def schema(
     output: Output = None,
     check: Annotated[
-        Path | None,
-        typer.Option("--check", help="Exit with 1 if this file is not the schema of this version."),
+        Path | None, typer.Option("--check", help="Exit with 1 if this file is not the schema of this version.")
     ] = None,
     dsl: Annotated[Literal["v1", "v2"], typer.Option("--dsl", help="Version of the DSL.")] = "v1",
 ) -> None:

@@ -91,9 +91,7 @@ def _build_dataset_chat(datasets: Sequence[str], *, has_reasoning: bool = False)
     if has_reasoning:
         tool = {"component_name": "Retrieval", "name": "Documents", "params": search}
         components["Agent:Answer"] = _node(
-            "Agent",
-            {**model, "sys_prompt": PROMPT, "strategy": "deep_research", "tools": [tool]},
-            "Message:Reply",
+            "Agent", {**model, "sys_prompt": PROMPT, "strategy": "deep_research", "tools": [tool]}, "Message:Reply"
         )
         answer = "{Agent:Answer@content}"
     else:

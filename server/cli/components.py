@@ -21,10 +21,7 @@ from ragflow_lg.server.cli.options import SettingsFile
 
 
 def components(
-    name: Annotated[
-        str,
-        typer.Argument(help="Describe this component and its parameters.", metavar="[NAME]"),
-    ] = "",
+    name: Annotated[str, typer.Argument(help="Describe this component and its parameters.", metavar="[NAME]")] = "",
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="text or json.")] = "text",
 ) -> None:
     """List all components, or describe one with its parameters.

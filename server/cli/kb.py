@@ -60,8 +60,7 @@ def create(
     name: Annotated[str, typer.Argument(help="Name; canvases can use it in place of the id.", metavar="NAME")],
     id_: Annotated[str, typer.Option("--id", help="Id of the dataset in RAGFlow's canvases. Default: a new one.")] = "",
     embedding: Annotated[
-        str,
-        typer.Option("--embedding", help='ID of [embeddings."ID"]. Default: from the settings.', metavar="ID"),
+        str, typer.Option("--embedding", help='ID of [embeddings."ID"]. Default: from the settings.', metavar="ID")
     ] = "",
     chunk_tokens: Annotated[int, typer.Option(help="Maximum length of a chunk, in tokens.", min=16, max=8192)] = 256,
     overlap_tokens: Annotated[
@@ -99,8 +98,7 @@ def add(
         ),
     ] = "",
     embedding: Annotated[
-        str,
-        typer.Option("--embedding", help='ID of [embeddings."ID"] for a new dataset.', metavar="ID"),
+        str, typer.Option("--embedding", help='ID of [embeddings."ID"] for a new dataset.', metavar="ID")
     ] = "",
     prune: Annotated[bool, typer.Option("--prune", help="Delete documents whose files no longer exist.")] = False,
     parallel: Annotated[int, typer.Option(help="Files that are embedded at the same time.", min=1, max=64)] = 4,

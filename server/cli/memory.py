@@ -96,12 +96,7 @@ def search(
 
 
 @memory.command(no_args_is_help=True)
-def export(
-    user: User,
-    tenant: Tenant = "default",
-    output: Output = None,
-    settings: SettingsFile = None,
-) -> None:
+def export(user: User, tenant: Tenant = "default", output: Output = None, settings: SettingsFile = None) -> None:
     """Write everything that all memories contain about a user, one JSON object per line.
 
     Example: ragflow-lg memory export --user anna -o anna.jsonl

@@ -31,8 +31,7 @@ def needs(
         typer.Option("--output", "-o", help="text, json, or toml: settings for what is missing."),
     ] = "text",
     init: Annotated[
-        bool,
-        typer.Option("--init", help=f"Write {SETTINGS_FILE} and {VARIABLES_FILE} for what is missing."),
+        bool, typer.Option("--init", help=f"Write {SETTINGS_FILE} and {VARIABLES_FILE} for what is missing.")
     ] = False,
     settings: SettingsFile = None,
 ) -> None:

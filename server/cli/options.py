@@ -19,15 +19,12 @@ def check_session_name(name: str | None) -> str | None:
 
 
 Session: TypeAlias = Annotated[
-    str,
-    typer.Argument(help="Name of the session.", metavar="SESSION", callback=check_session_name),
+    str, typer.Argument(help="Name of the session.", metavar="SESSION", callback=check_session_name)
 ]
 NewSession: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--as",
-        help="Name of the new session. Default: the old name with a suffix.",
-        callback=check_session_name,
+        "--as", help="Name of the new session. Default: the old name with a suffix.", callback=check_session_name
     ),
 ]
 CanvasFile: TypeAlias = Annotated[
@@ -145,12 +142,7 @@ Inputs: TypeAlias = Annotated[
 ]
 Conversation: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--session",
-        "-s",
-        help="Name of the conversation to continue or start.",
-        callback=check_session_name,
-    ),
+    typer.Option("--session", "-s", help="Name of the conversation to continue or start.", callback=check_session_name),
 ]
 Events: TypeAlias = Annotated[
     Literal["json", "pretty"] | None,

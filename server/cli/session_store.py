@@ -63,11 +63,7 @@ def use_store(
 
 
 def with_store(
-    file: Path | None,
-    checkpoint: str,
-    work: Callable[[Store, Settings], Awaitable[T]],
-    *,
-    may_create: bool = False,
+    file: Path | None, checkpoint: str, work: Callable[[Store, Settings], Awaitable[T]], *, may_create: bool = False
 ) -> T:
     """Do the same as `use_store` with the settings in a file, or in the default one."""
     from ragflow_lg.server.settings import load_settings

@@ -75,8 +75,7 @@ def import_(
     file: Annotated[Path, typer.Argument(help="File of `export`; - for standard input.", metavar="FILE")],
     replaces: Annotated[bool, typer.Option("--replace", help="Replace sessions that exist already.")] = False,
     tenant: Annotated[
-        str,
-        typer.Option("--tenant", help="Tenant of the server that gets the sessions. Default: its only one."),
+        str, typer.Option("--tenant", help="Tenant of the server that gets the sessions. Default: its only one.")
     ] = "",
     with_agents: Annotated[
         bool, typer.Option("--with-agents", help="Import also agents and versions that the server does not have.")

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Float,
-    Index,
-    Integer,
-    MetaData,
-    UniqueConstraint,
-)
+from sqlalchemy import BigInteger, Boolean, Float, Index, Integer, MetaData, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from ragflow_lg.server.database.text_types import EncryptedText, LargeText, LineText
@@ -83,10 +75,7 @@ class SessionRow(Row):
     """A conversation. It uses the version it began with, unless another one is pinned."""
 
     __tablename__ = "sessions"
-    __table_args__ = (
-        Index(None, "tenant", "agent_id", "update_ms"),
-        Index(None, "tenant", "conversation"),
-    )
+    __table_args__ = (Index(None, "tenant", "agent_id", "update_ms"), Index(None, "tenant", "conversation"))
 
     id: Mapped[str] = mapped_column(LineText(ID_CHARS), primary_key=True)
     agent_id: Mapped[str] = mapped_column(LineText(ID_CHARS))

@@ -175,10 +175,7 @@ def make_app(app_state: AppState) -> FastAPI:
             expose_headers=[VISITOR_HEADER],
         )
     app.add_middleware(
-        RequestLimits,
-        operations=operations,
-        refuse=_respond_refusal,
-        max_body_bytes=section.max_body_bytes,
+        RequestLimits, operations=operations, refuse=_respond_refusal, max_body_bytes=section.max_body_bytes
     )
     app.add_middleware(RequestLog, operations=operations, refuse=_respond_refusal)
     app.add_exception_handler(RagflowLgError, _handle_error)

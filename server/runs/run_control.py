@@ -48,11 +48,7 @@ class RunControl(AgentSessions):
     """Begins, answers, continues, repeats, forks and stops one agent's runs."""
 
     def __init__(
-        self,
-        app_state: AppState,
-        turns: Turns,
-        agent: AgentRow,
-        policy: DisconnectPolicy | None = None,
+        self, app_state: AppState, turns: Turns, agent: AgentRow, policy: DisconnectPolicy | None = None
     ) -> None:
         """Initialize. ``policy`` is the disconnect policy for runs started here."""
         super().__init__(app_state, turns, agent)

@@ -60,11 +60,7 @@ class Inspector:
         return moment, variables, left_out, runner.plan
 
     async def try_node(
-        self,
-        version: VersionRow,
-        node: str,
-        values: Mapping[str, Any],
-        feed: tuple[SessionRow, str] | None,
+        self, version: VersionRow, node: str, values: Mapping[str, Any], feed: tuple[SessionRow, str] | None
     ) -> tuple[ObservedVisit, RedactedView]:
         """Run one component of a version alone, in a run slot.
 

@@ -23,14 +23,7 @@ from ragflow_lg.services.sessions import RunRecord
 from tests.fakes.canvas import CATALOG, canvas, node
 from tests.fakes.regions import form, loop
 from tests.fakes.services import fake_services
-from tests.stores import (
-    OpenStore,
-    checkpoint_config,
-    fresh_prefix,
-    put_checkpoint,
-    sqlite_file,
-    store_opener,
-)
+from tests.stores import OpenStore, checkpoint_config, fresh_prefix, put_checkpoint, sqlite_file, store_opener
 
 OLD, NEW = EncryptionKey("old", b"o" * 32), EncryptionKey("new", b"n" * 32)
 OpenWith = Callable[..., OpenStore]

@@ -61,9 +61,7 @@ class Verdict:
     text: str
 
 
-FAILING = {
-    "agent/iteration@dc976aa8.json": "structured_content must be an array",
-}
+FAILING = {"agent/iteration@dc976aa8.json": "structured_content must be an array"}
 """Canvases that also fail in RAGFlow: one reads an output that Agents no longer have."""
 
 

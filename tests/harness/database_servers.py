@@ -110,7 +110,7 @@ def _postgresql(set_up: Path, run: Path, folder: Path, port: int) -> tuple[list[
     first = [str(set_up), "-D", data, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", str(secret), "-N", *shared]
     unsafe = [f"-c{name}=off" for name in ("fsync", "synchronous_commit", "full_page_writes")]
     return [*first, "-E", "UTF8", "--locale=C"], [
-        *(str(run), "-D", data, "-p", str(port), "-k", str(folder), "-h", "127.0.0.1", *unsafe),
+        *(str(run), "-D", data, "-p", str(port), "-k", str(folder), "-h", "127.0.0.1", *unsafe)
     ]
 
 

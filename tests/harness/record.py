@@ -231,11 +231,7 @@ def _message(message: Mapping[str, Any]) -> Record:
     calls = [
         call
         if "function" in call
-        else {
-            "id": call["id"],
-            "function": {"name": call["name"], "arguments": call["arguments"]},
-            "type": "function",
-        }
+        else {"id": call["id"], "function": {"name": call["name"], "arguments": call["arguments"]}, "type": "function"}
         for call in message["tool_calls"]
     ]
     return {

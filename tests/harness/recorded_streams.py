@@ -63,12 +63,7 @@ _FILES = canvas(("begin", "Begin", {}, ["Message:0"]), ("Message:0", "Message", 
 _ASKS_AGENT = {"name": "Fact_Finder_0", "arguments": {"user_prompt": "When is the market?"}}
 
 CASES: Sequence[Case] = (
-    Case(
-        "form",
-        FORM,
-        [Turn("A shirt"), Turn(inputs={"size": "large"}), Turn(inputs={"size": 42})],
-        has_all_apis=True,
-    ),
+    Case("form", FORM, [Turn("A shirt"), Turn(inputs={"size": "large"}), Turn(inputs={"size": 42})], has_all_apis=True),
     Case("model", MODEL, [Turn("Grüße, 你好?")], [Reply("Good day to you.")]),
     Case("split_emoji", MODEL, replies=[Reply(chunks=["Hi \ud83d", "\ude00 and \N{GRINNING FACE}", "!"])]),
     Case("switch", _read("tests/fixtures/crash/routed.json")),

@@ -84,11 +84,7 @@ async def replicas(
     settings = folder / "settings.toml"
     settings.write_text(
         SETTINGS.format(
-            redis_url=redis_url,
-            prefix=fresh_prefix(),
-            base_url=base_url,
-            folder=folder,
-            takeovers=takeovers,
+            redis_url=redis_url, prefix=fresh_prefix(), base_url=base_url, folder=folder, takeovers=takeovers
         )
         + more
     )

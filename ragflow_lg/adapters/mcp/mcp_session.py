@@ -177,10 +177,7 @@ class McpSession:
         if settings.kind != "stdio":
             return await stack.enter_async_context(create_session(self._connection(options)))
         program = StdioServerParameters(  # langchain-mcp-adapters would fill ${NAME} in from our environment
-            command=settings.command,
-            args=list(settings.args),
-            env=dict(settings.env),
-            encoding_error_handler="replace",
+            command=settings.command, args=list(settings.args), env=dict(settings.env), encoding_error_handler="replace"
         )
         received, sent = await stack.enter_async_context(stdio_client(program))
         return await stack.enter_async_context(ClientSession(received, sent, **options))

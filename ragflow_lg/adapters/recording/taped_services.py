@@ -23,12 +23,7 @@ from ragflow_lg.services.memories import Memories
 from ragflow_lg.services.services import Caller, Services
 from ragflow_lg.services.tool_policies import ToolServer
 
-_TAPED: Mapping[str, Any] = {
-    "models": ChatModels,
-    "http": HttpClient,
-    "knowledge": Knowledge,
-    "memories": Memories,
-}
+_TAPED: Mapping[str, Any] = {"models": ChatModels, "http": HttpClient, "knowledge": Knowledge, "memories": Memories}
 """The services with an answer from outside, by their names in `Services`. Integrations name theirs."""
 
 

@@ -27,11 +27,7 @@ def group() -> None:
 
 
 @sandbox.command()
-def serve(
-    host: Host = "127.0.0.1",
-    port: Port = RAGFLOW_PORT,
-    settings: SettingsFile = None,
-) -> None:
+def serve(host: Host = "127.0.0.1", port: Port = RAGFLOW_PORT, settings: SettingsFile = None) -> None:
     """Serve the sandbox of this machine with the contract of RAGFlow's sandbox service.
 
     Several servers, or RAGFlow itself, can use it. The first line of output is the URL. The limits are those under

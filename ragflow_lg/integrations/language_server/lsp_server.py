@@ -22,20 +22,9 @@ from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.dsl_compiler import CheckedCanvas
 from ragflow_lg.dsl_compiler.json_spans import plan_fix, plan_fixes
 from ragflow_lg.integrations.language_server.hover import find_hover
-from ragflow_lg.integrations.language_server.lsp_types import (
-    to_completion,
-    to_diagnostic,
-    to_edits,
-    to_hover,
-    to_range,
-)
+from ragflow_lg.integrations.language_server.lsp_types import to_completion, to_diagnostic, to_edits, to_hover, to_range
 from ragflow_lg.integrations.language_server.name_completion import complete
-from ragflow_lg.integrations.language_server.navigation import (
-    find_definition,
-    find_renamable,
-    find_uses,
-    plan_rename,
-)
+from ragflow_lg.integrations.language_server.navigation import find_definition, find_renamable, find_uses, plan_rename
 from ragflow_lg.integrations.language_server.open_document import CheckResult, OpenDocument, TextVersion, judge
 from ragflow_lg.integrations.language_server.outline import build_outline
 from ragflow_lg.integrations.language_server.text_positions import Units

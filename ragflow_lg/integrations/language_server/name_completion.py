@@ -14,13 +14,7 @@ from ragflow_lg.integrations.language_server.canvas_model import (
     find_parameter,
     nested_entries,
 )
-from ragflow_lg.integrations.language_server.canvas_text import (
-    MAX_CHARS,
-    TARGET_KEYS,
-    JsonString,
-    Place,
-    read_string,
-)
+from ragflow_lg.integrations.language_server.canvas_text import MAX_CHARS, TARGET_KEYS, JsonString, Place, read_string
 
 _TOKEN = re.compile(r'"(?:[^"\\\r\n]|\\[^\r\n])*+(?P<end>"?)|[{}\[\],:]|[^\s{}\[\],:"]+')
 MAX_DEPTH = 100

@@ -10,13 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ragflow_lg.base.errors import CompileError, ServiceError
-from ragflow_lg.dsl.redaction import (
-    VALUE_FIELDS,
-    Redactor,
-    find_field_name,
-    hides_all,
-    is_secret_name,
-)
+from ragflow_lg.dsl.redaction import VALUE_FIELDS, Redactor, find_field_name, hides_all, is_secret_name
 from ragflow_lg.dsl.variable_references import parse_template
 from ragflow_lg.dsl_compiler.canvas_format import format_canvas
 

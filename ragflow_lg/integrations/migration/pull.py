@@ -61,12 +61,10 @@ def pull(
     key_env: KeyVariable = "",
     sessions: Annotated[bool, typer.Option("--sessions", help="Pull sessions too; they go on here.")] = False,
     copy_datasets: Annotated[
-        bool,
-        typer.Option("--copy-datasets", help="Copy the datasets instead of searching them on the server."),
+        bool, typer.Option("--copy-datasets", help="Copy the datasets instead of searching them on the server.")
     ] = False,
     embedding: Annotated[
-        str,
-        typer.Option("--embedding", help='ID of [embeddings."ID"] for copies. Default: the model of each dataset.'),
+        str, typer.Option("--embedding", help='ID of [embeddings."ID"] for copies. Default: the model of each dataset.')
     ] = "",
     files_only: Annotated[
         bool, typer.Option("--files-only", help="Write files only; do not store agents and sessions for `serve`.")

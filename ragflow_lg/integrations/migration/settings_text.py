@@ -35,10 +35,7 @@ def mcp_variables(server: RemoteMcpServer) -> Mapping[str, str]:
 
 
 def write_list(
-    blanked: Mapping[str, Sequence[str]],
-    mcp_servers: Sequence[RemoteMcpServer],
-    missing: str,
-    problems: Sequence[str],
+    blanked: Mapping[str, Sequence[str]], mcp_servers: Sequence[RemoteMcpServer], missing: str, problems: Sequence[str]
 ) -> str:
     """Return the page of what is to be set: keys that were left out, variables, settings, and canvases with errors.
 

@@ -381,11 +381,7 @@ github = search(
     ),
     request=_ask_github,
     results="items",
-    fields=(
-        "name",
-        "html_url",
-        lambda row: f"{read_text(row, 'description')}\n stars:{read_text(row, 'watchers')}",
-    ),
+    fields=("name", "html_url", lambda row: f"{read_text(row, 'description')}\n stars:{read_text(row, 'watchers')}"),
     count=lambda params, arguments: min(params.top_n, MAX_PAGE),
     error_field="message",
     effects="reads",

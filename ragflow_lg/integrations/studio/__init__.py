@@ -3,6 +3,5 @@
 from ragflow_lg.component.integration import Command, Integration
 
 INTEGRATION = Integration(
-    __name__,
-    commands={"studio": Command("Build", ".studio_command:studio", "Open canvases in LangGraph Studio.")},
+    __name__, commands={"studio": Command("Build", ".studio_command:studio", "Open canvases in LangGraph Studio.")}
 )

@@ -24,11 +24,7 @@ _COMMAND = "ragflow_lg.integrations.studio.langgraph_command"
 _JOBS = 10
 """Concurrent runs; LangGraph's default is one."""
 
-_QUIET = {
-    "LANGGRAPH_CLI_NO_ANALYTICS": "1",
-    "LANGGRAPH_NO_VERSION_CHECK": "true",
-    "LANGSMITH_TRACING": "false",
-}
+_QUIET = {"LANGGRAPH_CLI_NO_ANALYTICS": "1", "LANGGRAPH_NO_VERSION_CHECK": "true", "LANGSMITH_TRACING": "false"}
 _PROBLEMS_ONLY = {"LOG_LEVEL": "WARNING"}
 
 

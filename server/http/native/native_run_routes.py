@@ -92,11 +92,7 @@ async def get_run(run_id: str, control: Control) -> RunAnswer:
     return await load_run_answer(control, run_id)
 
 
-@router.get(
-    "/runs/{run_id}/events",
-    responses=_describe_stream("The events.", 400, 410),
-    summary="Follow a run",
-)
+@router.get("/runs/{run_id}/events", responses=_describe_stream("The events.", 400, 410), summary="Follow a run")
 async def follow_run(
     run_id: str,
     request: Request,

@@ -82,10 +82,7 @@ async def create_schedule_of_agent(body: ScheduleRequest, request: Request, agen
 
 @router.get("/schedules", summary="List schedules")
 async def list_schedules(
-    request: Request,
-    agent: Agent,
-    page: Page = 1,
-    page_size: PageSize = 30,
+    request: Request, agent: Agent, page: Page = 1, page_size: PageSize = 30
 ) -> ScheduleListAnswer:
     """List the schedules of an agent, oldest first."""
     app_state = get_app_state(request)

@@ -49,7 +49,7 @@ EVENT_STREAM: dict[str, Any] = {
             '{"run_id":"9b1f…","session_id":"0c7f…","event":"workflow_started","data":{"inputs":{}}}\n\n'
             'event: end\ndata: {"run":{"status":"succeeded"},"error":null}\n\n'
         }
-    },
+    }
 }
 """Description of a stream for the OpenAPI document."""
 

@@ -23,14 +23,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 
-_EMPTY: Mapping[str, JsonValue] = {
-    "string": "",
-    "number": 0,
-    "boolean": False,
-    "object": {},
-    "file": [],
-    "null": None,
-}
+_EMPTY: Mapping[str, JsonValue] = {"string": "", "number": 0, "boolean": False, "object": {}, "file": [], "null": None}
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _ARRAY = "array"
 MAX_NUMBER_CHARS = 400

@@ -18,14 +18,7 @@ from ragflow_lg.checkpoints.redis.redis_tables import RedisTables
 from ragflow_lg.checkpoints.steps.saver import CanvasSaver
 from ragflow_lg.services.sessions import RunRecord, with_lease_token
 from tests.fakes.python_process import python_process
-from tests.stores import (
-    METADATA,
-    checkpoint_config,
-    fresh_prefix,
-    put_checkpoint,
-    redis_client,
-    redis_keys,
-)
+from tests.stores import METADATA, checkpoint_config, fresh_prefix, put_checkpoint, redis_client, redis_keys
 
 THREAD = str(uuid.uuid4())
 PLACE = checkpoint_config(THREAD)

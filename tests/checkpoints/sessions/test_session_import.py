@@ -176,10 +176,7 @@ HOSTILE: dict[str, tuple[Change, str]] = {
     "other session": (lambda lines: lines[1].update(session="0" * 32), r"Line 2 .*belongs to another session"),
     "session": (lambda lines: lines[1].update(session="../x"), "Line 2 .*not an id of 32"),
     "text": (lambda lines: lines[1]["checkpoints"][0].update(text='{"a":1}'), r"Line 2 .*damaged"),
-    "object": (
-        change_state(lambda state: state["checkpoint"].update(channel_values=[{"lc": 2}])),
-        r"Line 2 .*object",
-    ),
+    "object": (change_state(lambda state: state["checkpoint"].update(channel_values=[{"lc": 2}])), r"Line 2 .*object"),
     "versions": (change_state(lambda state: state["checkpoint"].update(channel_versions={"a": []})), r"Line 2 "),
     "interrupt": (change_state(lambda state: state["writes"].append(["a", "__interrupt__", 5])), r"Line 2 "),
     "metadata": (change_state(lambda state: state["metadata"].update(step="x")), r"Line 2 .*Expected `int`"),

@@ -79,8 +79,7 @@ async def test_other_values_are_stored_as_outputs_are_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
-    [("{", "cannot be read"), ("\x01" + "0" * 32 + "\x01", "is missing"), ("", "cannot be read")],
+    ("text", "reason"), [("{", "cannot be read"), ("\x01" + "0" * 32 + "\x01", "is missing"), ("", "cannot be read")]
 )
 async def test_damage_is_reported(text: str, reason: str) -> None:
     with pytest.raises(CheckpointError, match=reason):

@@ -146,11 +146,7 @@ TWINS = {"nodes": [{"id": id_, "data": {"name": "Twin"}} for id_ in "ab"]}
     ("document", "code", "expected"),
     [
         (canvas({**OWN, **out("x")}), "region-parallel", []),  # rounds may write their own values
-        (
-            canvas({**iteration(SHARED, {}, max_concurrency=4), **out("x")}),
-            "region-parallel",
-            ["/w: .*env.x"],
-        ),
+        (canvas({**iteration(SHARED, {}, max_concurrency=4), **out("x")}), "region-parallel", ["/w: .*env.x"]),
         (canvas({**iteration(SHARED, {}, max_concurrency=1), **out("x")}), "region-parallel", []),
         (canvas({"a": text(), "island": text()}), "node-unreachable", ["^warning island "]),
         (canvas({"a": text(["b"]), "b": text()}, graph=TWINS), "title-duplicate", [" b .*Twin"]),

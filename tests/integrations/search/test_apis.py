@@ -45,9 +45,7 @@ NEWS_LINK = (
 PAPER = "Sample size / population: n = 1,961\nResults: It worked 0 times.\nLimitations: -\n"
 TITLE = "├── Title: Semaglutide trial 0\n├── URL: https://doi.org/10.1000/0\n"
 MARKET = "| 0 | 600510.SH | 贵州茅台 | 1400.00 | 1.2 |\n| 1 | 600511.SH | 贵州茅台 | 1400.00 | 1.2 |"
-YAHOO = [
-    *("info", "history", "count", "financials", "income_stmt", "balance_sheet", "cash_flow_statement", "news"),
-]
+YAHOO = [*("info", "history", "count", "financials", "income_stmt", "balance_sheet", "cash_flow_statement", "news")]
 REPORT = [
     *("| industry | Consumer Electronics |", "| regularMarketPrice | 190.5 |", "| 1 | 2026-01-02 |  |  |  |  |  |"),
     *("| 0 | TotalAssets | 1000.5 |", "| 0 | Apple \\| rises | Reuters | https://e/n | 2026-01-01 |"),

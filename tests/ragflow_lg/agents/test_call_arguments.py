@@ -83,9 +83,7 @@ def arguments_sent(request: ChatRequest) -> list[Any]:
     Every call has an id of its own, a name and an object, and is followed by its result.
     """
     from langchain_core.messages import convert_to_messages
-    from langchain_openai.chat_models.base import (
-        _convert_message_to_dict,  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType] - what ChatOpenAI sends
-    )
+    from langchain_openai.chat_models.base import _convert_message_to_dict  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType] - what ChatOpenAI sends
 
     converted: list[dict[str, Any]] = [
         _convert_message_to_dict(m) for m in convert_to_messages(write_messages(request))

@@ -7,13 +7,7 @@ import pytest
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import check_canvas
-from ragflow_lg.server.agents.agent_versions import (
-    delete_version,
-    find_version,
-    load_templates,
-    publish,
-    reset_canvas,
-)
+from ragflow_lg.server.agents.agent_versions import delete_version, find_version, load_templates, publish, reset_canvas
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from tests.server.http.app_server import ECHO, FORM, start_app
 

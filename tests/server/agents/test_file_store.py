@@ -6,12 +6,7 @@ import pytest
 
 from ragflow_lg.base.errors import RequestError, ServiceError
 from ragflow_lg.checkpoints.key_ring import make_key_ring
-from ragflow_lg.server.agents.file_store import (
-    MAX_READ_BYTES,
-    FileStore,
-    TenantFiles,
-    safe_file_name,
-)
+from ragflow_lg.server.agents.file_store import MAX_READ_BYTES, FileStore, TenantFiles, safe_file_name
 from ragflow_lg.server.database.database import Database, open_database
 from ragflow_lg.services.encryption import EncryptionKey
 from ragflow_lg.services.workers import NoWorkers

@@ -16,10 +16,7 @@ from ragflow_lg.library import check_canvas, open_runner
 from ragflow_lg.library import load_canvas as load_graph
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.server.assembly.canvas_files import read_canvas
-from ragflow_lg.server.assembly.library import (
-    check_file,
-    load_canvas,
-)
+from ragflow_lg.server.assembly.library import check_file, load_canvas
 from ragflow_lg.server.assembly.open_services import GUARD_GROUP, open_services, tool_policies
 from ragflow_lg.server.assembly.recordings import open_recording
 from ragflow_lg.server.settings import Settings

@@ -10,13 +10,7 @@ from ragflow_lg.base import extras
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.component.registry import BrokenSpec, Registry
-from ragflow_lg.server.cli.doctor import (
-    probe_fonts,
-    probe_models,
-    probe_packages,
-    probe_tools,
-    probe_window,
-)
+from ragflow_lg.server.cli.doctor import probe_fonts, probe_models, probe_packages, probe_tools, probe_window
 from ragflow_lg.server.settings import Settings, load_settings
 from tests.fakes.mcp_servers import REAL, TINY
 from tests.fakes.model_wires.ollama_wire import OllamaWire

@@ -146,10 +146,7 @@ def test_it_says_who_can_reach_an_address_of_the_network(host: str, *, warns: bo
 
 @each_row(
     ("words", "advice"),
-    [
-        ([], "A worker needs a queue"),
-        (["--queue", "redis://127.0.0.1:1"], "set database in the section [server]"),
-    ],
+    [([], "A worker needs a queue"), (["--queue", "redis://127.0.0.1:1"], "set database in the section [server]")],
 )
 def test_a_worker_needs_a_queue_and_the_database_of_the_servers(words: list[str], advice: str) -> None:
     result = call("worker", *words)

@@ -16,10 +16,7 @@ def test_the_sources_of_all_messages_are_stored_in_ragflows_shape() -> None:
     for more in (*ODD, {"chunks": {7: {"id": "c"}}}, {"chunks": {8: {"id": "d"}}, "doc_aggs": {"a.md": {"count": 1}}}):
         add_sources(reference, more)
     text = write_reference(reference)
-    assert read_reference(text) == {
-        "chunks": {"7": {"id": "c"}, "8": {"id": "d"}},
-        "doc_aggs": {"a.md": {"count": 1}},
-    }
+    assert read_reference(text) == {"chunks": {"7": {"id": "c"}, "8": {"id": "d"}}, "doc_aggs": {"a.md": {"count": 1}}}
     assert read_chunks(text) == [{"id": "c", "citation_id": "7"}, {"id": "d", "citation_id": "8"}]
 
 

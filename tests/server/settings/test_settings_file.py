@@ -162,10 +162,7 @@ def test_prompts_are_texts_or_files_next_to_the_settings(home: Path, monkeypatch
     write(home / "conf/prompts/question.txt", "Rewrite: {conversation}\n")
     text = 'reflection = "Think."\nstandalone_question = { file = "prompts/question.txt" }'
     file = write(home / "conf/s.toml", f"[prompts]\n{text}")
-    assert load_settings(file).prompts == {
-        "reflection": "Think.",
-        "standalone_question": "Rewrite: {conversation}\n",
-    }
+    assert load_settings(file).prompts == {"reflection": "Think.", "standalone_question": "Rewrite: {conversation}\n"}
     monkeypatch.setenv("RAGFLOW_LG_PROMPTS__REFLECTION", "Think twice.")
     assert load_settings(file).prompts["reflection"] == "Think twice."
 
