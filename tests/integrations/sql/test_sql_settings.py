@@ -66,7 +66,7 @@ async def test_databases_are_queried(tmp_path: Path) -> None:
     nowhere = {"db_type": "postgres", "host": "127.0.0.1", "port": 1, "database": "x"}
     shop = {"db_type": "sqlite", "database": str(tmp_path / "shop.db")}
     far = {**nowhere, "username": "u", "password": "hidden"}
-    connections = {"shop": shop, "open": {**shop, "allow_writes": True}, "far": far}
+    connections: dict[str, Any] = {"shop": shop, "open": {**shop, "allow_writes": True}, "far": far}
     connections["keyless"] = {**nowhere, "password": {"env": "NOT_SET"}}
     found = await probe_databases(Settings.model_validate({"sql": {"connections": connections}}))
     assert sorted((finding.is_well, finding.what) for finding in found) == [

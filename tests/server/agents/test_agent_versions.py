@@ -39,14 +39,14 @@ async def test_a_version_is_found_by_id_or_role(tmp_path: Path) -> None:
 
 
 def test_a_reset_removes_the_data_of_turns_only() -> None:
-    values = {
+    values: dict[str, tuple[Any, Any]] = {
         "sys.query": ("Hi", ""), "sys.conversation_turns": (3, 0), "sys.files": (["a"], []), "sys.flag": (True, False),
         "sys.map": ({"a": 1}, {}), "sys.nothing": (None, None), "env.set": ("changed", "as declared"),
         "env.number": (4, 0), "env.list": (["a"], []), "env.gone": ("x", ""), "other": (1, 1),
     }  # fmt: skip
     variables = {"set": {"type": "string", "value": "as declared"}, "number": {"type": "number", "value": None}}
     variables |= {"list": {"type": "array<string>"}, "gone": "nonsense"}
-    turns = {"history": [["user", "Hi"]], "path": ["begin"], "retrieval": {"chunks": []}, "memory": [1]}
+    turns: dict[str, Any] = {"history": [["user", "Hi"]], "path": ["begin"], "retrieval": {"chunks": []}, "memory": [1]}
     canvas: dict[str, Any] = {"components": {"begin": {}}, **turns, "variables": variables}
     canvas["globals"] = {name: before for name, (before, _) in values.items()}
     reset = reset_canvas(canvas)

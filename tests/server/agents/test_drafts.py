@@ -22,6 +22,7 @@ from ragflow_lg.server.agents.drafts import (
 )
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.limits_section import LimitsSection
+from ragflow_lg.server.settings.secret import Secret
 from ragflow_lg.server.settings.sections import AgentsSection, McpSection, ProviderSection
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.canvas import CATALOG, canvas, node, text
@@ -120,8 +121,8 @@ async def test_large_canvases_are_drawn_as_small_ones_are(pool: WorkerPool, note
 
 
 def test_workers_get_rules_but_no_secrets() -> None:
-    server = McpSection(url=SecretStr("https://x.test/?k=geheim1"), headers={"a": SecretStr("geheim2")}, allow=("t",))
-    provider = ProviderSection(api_key=SecretStr("geheim3"))
+    server = McpSection(url=SecretStr("https://x.test/?k=geheim1"), headers={"a": Secret("geheim2")}, allow=("t",))
+    provider = ProviderSection(api_key=Secret("geheim3"))
     agents = AgentsSection(deny_tools=("Wikipedia",))
     settings = Settings(mcp={"m": server}, providers={"p": provider}, agents=agents)
     data = pickle.dumps(without_secrets(settings))
