@@ -120,7 +120,7 @@ async def test_a_run_that_a_worker_has_begun_is_not_ended_by_another_process(que
 
 
 async def test_a_run_whose_server_died_before_it_created_the_stream_can_be_followed(queued: Queued) -> None:
-    """Its followers were told that it is gone, until a worker began it. A repeated request began a second run."""
+    """For its followers, it was gone until a worker began it. A repeated request began a second run."""
     server, _, player = queued
     journal: Any = server.app_state.run_manager.journal
     await journal._client.delete(journal._head_key(RUN))
