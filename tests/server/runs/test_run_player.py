@@ -71,7 +71,7 @@ async def queued(tmp_path: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch
 
 
 def await_orders(server: AppServer, queue: Any) -> None:
-    """Give a server a queue."""
+    """Put runs of the server into a queue."""
     manager: Any = server.app_state.run_manager
     server.turns.playing._queue = manager._queue = queue
 
