@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, ClassVar, LiteralString
+from typing import Any, ClassVar, LiteralString, cast
 
 from langgraph.store.postgres.aio import AsyncPostgresStore
 from psycopg import AsyncConnection, Error, OperationalError, sql
@@ -92,7 +92,7 @@ async def _create_tables(connection: AsyncConnection[Any], schema: str) -> None:
     try:
         await connection.execute("SET lock_timeout = 0")  # an index waits for transactions that are open
         await connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
-        await connection.execute(TABLES.format(bytes="bytea"), prepare=False)  # pyright: ignore[reportArgumentType]
+        await connection.execute(cast("LiteralString", TABLES.format(bytes="bytea")), prepare=False)
         await AsyncPostgresStore(connection).setup()
     finally:
         await connection.execute("RESET lock_timeout")
