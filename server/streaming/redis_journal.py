@@ -343,7 +343,7 @@ class RedisJournal:
             StreamError: If Redis refuses the command, or has not answered for too long.
         """
         failure: Exception = TimeoutError()
-        pause_s = PAUSE_S
+        pause_s, cancellations = PAUSE_S, _count_cancellations()
         try:
             async with asyncio.timeout(patience_s or self._ask_s):
                 while True:
@@ -351,6 +351,8 @@ class RedisJournal:
                         return await call()
                     except _PASSING as error:
                         failure = error
+                    if _count_cancellations() > cancellations:  # redis-py can swallow one, also that of the time limit
+                        raise asyncio.CancelledError
                     await asyncio.sleep(pause_s)
                     pause_s = min(pause_s * 2, MAX_PAUSE_S)
         except TimeoutError:
@@ -376,6 +378,11 @@ class RedisJournal:
 
     def _read_key(self, run_id: str) -> str:
         return f"{self._prefix}agent:events-read:{run_id}"
+
+
+def _count_cancellations() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
 
 
 def _failed(error: Exception) -> StreamError:

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from ragflow_lg.base.errors import StreamError, StreamUnknownError
 from ragflow_lg.checkpoints.key_ring import make_key_ring
@@ -199,6 +200,28 @@ async def test_a_silent_redis_delays_no_caller_however_many_there_are() -> None:
         assert {str(failure) for failure in failures} == {"The event journal failed: it did not answer in time."}
         assert time.monotonic() - start_s < 8
     silent.close()
+
+
+class SwallowingClient:
+    """A client of Redis that takes a cancellation for its own timeout, as redis-py does when both come at once."""
+
+    async def get(self, key: str) -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            raise RedisTimeoutError from None
+
+
+async def test_a_swallowed_cancellation_ends_the_wait() -> None:
+    client: Any = SwallowingClient()
+    async with asyncio.timeout(20):
+        with pytest.raises(StreamError, match="did not answer in time"):
+            await RedisJournal(client, ask_s=0.05).head("a")
+        reading = asyncio.create_task(RedisJournal(client, ask_s=60).head("a"))
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
 
 
 async def test_entries_are_encrypted_in_redis(redis_url: str) -> None:
