@@ -31,8 +31,9 @@ def probe_packages(registry: Registry) -> list[CheckResult]:
 
 
 def probe_models(settings: Settings) -> list[CheckResult]:
-    """Check the default model, and report missing packages, and sections whose variable with the key is not set."""
+    """Check the default model, and report missing packages, keys and passwords."""
     from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
+    from ragflow_lg.server.settings.secret import missing_secrets
 
     chat = settings.chat_settings()
     try:
@@ -41,24 +42,8 @@ def probe_models(settings: Settings) -> list[CheckResult]:
     except RagflowLgError as error:
         results = [CheckResult(False, f"the default model {chat.default_model} cannot be used", str(error))]
     results += _probe_families(settings)
-    sections = {
-        "providers": settings.providers,
-        "embeddings": settings.embeddings,
-        "rerankers": settings.rerankers,
-        "speech": settings.speech,
-        "tools": settings.tools,
-        "": {
-            "knowledge": settings.knowledge,
-            **({"transcription": settings.transcription} if settings.transcription else {}),
-        },
-    }
-    for kind, named in sections.items():
-        for name, section in named.items():
-            if problem := section.api_key.problem():
-                what = f"[{kind}.{name}]" if kind else f"[{name}]"
-                results.append(
-                    CheckResult(False, f"{what} has no key: {problem}", "Put the key there, or correct api_key.")
-                )
+    for place, problem in missing_secrets(settings):
+        results.append(CheckResult(False, f"{place} is missing: {problem}", f"Put it there, or correct {place}."))
     return results
 
 

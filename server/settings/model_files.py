@@ -51,7 +51,9 @@ def describe_fault(fault: ErrorDetails, model: type[BaseModel], place: tuple[int
         return "missing; add it."
     if fault["type"] != "extra_forbidden":
         return fault["msg"].removeprefix("Value error, ").rstrip(".") + "."  # Pydantic's prefix
-    known = _list_fields(model, place[:-1])
+    known, (name, _, form) = _list_fields(model, place[:-1]), str(place[-1]).rpartition("_")
+    if form in ("env", "file") and name in known:
+        return f'unknown setting. Write {name} = {{ {form} = "…" }}.'
     near = get_close_matches(str(place[-1]), known, n=1)
     return "unknown setting. " + (f"Did you mean {near[0]!r}?" if near else f"Valid are {', '.join(known)}.")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import GetCoreSchemaHandler, SecretStr
+from pydantic import BaseModel, GetCoreSchemaHandler, SecretStr
 from pydantic_core import CoreSchema, core_schema
 
 MAX_CHARS = 64 * 1024
@@ -56,7 +57,7 @@ class Secret:
         if self._env:
             return os.environ.get(self._env, "").strip()
         if self._file:
-            with suppress(OSError):
+            with suppress(OSError, RuntimeError):  # there may be no home folder
                 if (path := Path(self._file).expanduser()).is_file():
                     with path.open(encoding="utf-8", errors="replace") as file:
                         return file.read(MAX_CHARS).strip()
@@ -88,3 +89,17 @@ class Secret:
     @property
     def _forms(self) -> tuple[str, str, str]:
         return self._text, self._env, self._file
+
+
+def missing_secrets(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the place of each secret in the settings that is not where it should be, and why."""
+    if isinstance(value, Secret):
+        if problem := value.problem():
+            yield place, problem
+    elif isinstance(value, BaseModel | Mapping):
+        entries: dict[str, Any] = dict(cast("Any", value))
+        for name, part in entries.items():
+            yield from missing_secrets(part, f"{place}.{name}" if place else str(name))
+    elif isinstance(value, tuple):
+        for number, part in enumerate(cast("tuple[Any, ...]", value)):
+            yield from missing_secrets(part, f"{place}[{number}]")

@@ -43,12 +43,6 @@ class AccountSection(Section):
     password: Secret = Secret()
     """``"TEXT"``, ``{ env = "VARIABLE" }`` or ``{ file = "PATH" }``."""
 
-    @property
-    def missing_password(self) -> str:
-        """What to do if the password is not where it should be, otherwise ``""``."""
-        problem = self.password.problem()
-        return f"{problem[0].upper()}{problem[1:]}. Put the password there, or correct password." if problem else ""
-
 
 def web_address(value: str) -> str:
     """Return an address without surrounding spaces.

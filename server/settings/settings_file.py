@@ -64,7 +64,11 @@ def load_settings(path: Path | None = None) -> Settings:
         dotenv_file.load_variables(variables)
     values: dict[str, Any] = read_file(file) if file is not None else {}
     if file is not None:
-        values = {**values, **_from_folder(values, file.parent)}
+        folder = file.parent.absolute()
+        values = _from_folder(values, folder)
+        if isinstance(paths := values.get("canvases"), dict):
+            canvases = cast("dict[str, Any]", paths).items()
+            values["canvases"] = {n: folder / _home(Path(p)) if isinstance(p, str) else p for n, p in canvases}
     problems = unknown_variables(Settings.model_fields)
     try:
         settings = Settings(**values)
@@ -82,24 +86,16 @@ def load_settings(path: Path | None = None) -> Settings:
     raise SettingsError("\n".join([f"The settings {source} are wrong:", *problems]))
 
 
-def _from_folder(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Make the paths of canvases and prompts relative to the folder of the file that contains them."""
-
-    def absolute(path: Any) -> Any:
-        return folder.absolute() / _home(Path(path)) if isinstance(path, str) else path
-
-    changed: dict[str, Any] = {}
-    canvases, prompts = values.get("canvases"), values.get("prompts")
-    if isinstance(canvases, dict):
-        changed["canvases"] = {name: absolute(path) for name, path in cast("dict[str, Any]", canvases).items()}
-    if isinstance(prompts, dict):
-        changed["prompts"] = {
-            name: {**cast("dict[str, Any]", entry), "file": absolute(cast("dict[str, Any]", entry).get("file"))}
-            if isinstance(entry, dict)
-            else entry
-            for name, entry in cast("dict[str, Any]", prompts).items()
-        }
-    return changed
+def _from_folder(value: Any, folder: Path) -> Any:
+    """Make the paths in ``{ file = "PATH" }`` relative to the folder of the settings."""
+    if isinstance(value, list):
+        return [_from_folder(part, folder) for part in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    entries = cast("dict[str, Any]", value)
+    if entries.keys() == {"file"} and isinstance(entries["file"], str):
+        return {"file": str(folder / _home(Path(entries["file"])))}
+    return {name: _from_folder(part, folder) for name, part in entries.items()}
 
 
 def _find(path: Path | None) -> Path | None:

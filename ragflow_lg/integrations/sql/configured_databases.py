@@ -236,12 +236,7 @@ async def probe_databases(settings: Settings) -> list[CheckResult]:
     """Query each database."""
     connections = settings.section(SqlSection).connections
     databases = make_databases(settings, NoWorkers())
-    missing = [
-        CheckResult(False, f"[sql.connections.{name}] has no password", section.missing_password)
-        for name, section in connections.items()
-        if section.missing_password
-    ]
-    return [*missing, *await asyncio.gather(*(_probe(databases, name) for name in connections))]
+    return await asyncio.gather(*(_probe(databases, name) for name in connections))
 
 
 async def _probe(databases: ConfiguredDatabases, name: str) -> CheckResult:

@@ -70,12 +70,9 @@ async def test_databases_are_queried(tmp_path: Path) -> None:
     connections["keyless"] = {**nowhere, "password": {"env": "NOT_SET"}}
     found = await probe_databases(Settings.model_validate({"sql": {"connections": connections}}))
     assert sorted((finding.is_well, finding.what) for finding in found) == [
-        (False, "[sql.connections.keyless] has no password"),
         (False, "the database [sql.connections.far] cannot be reached"),
         (False, "the database [sql.connections.keyless] cannot be reached"),
         (True, "the database [sql.connections.open] answers (may be changed)"),
         (True, "the database [sql.connections.shop] answers (read-only)"),
     ]
-    advice = " ".join(finding.advice for finding in found)
-    assert "The environment variable 'NOT_SET' is not set. Put the password there" in advice
     assert "hidden" not in advice
