@@ -31,6 +31,7 @@ from ragflow_lg.server.runs.agent_canvases import AgentCanvases
 from ragflow_lg.server.runs.playing import Playing
 from ragflow_lg.server.runs.run_end import do_not_release
 from ragflow_lg.server.runs.turn_session import NAME_CHARS, SessionFields, TurnSession, hash_request, question_text
+from ragflow_lg.server.streaming.journal import LEFT
 from ragflow_lg.server.streaming.new_run import NewRun, encode_run
 from ragflow_lg.server.streaming.run_manager import each_event
 from ragflow_lg.services.chat import Usage
@@ -387,7 +388,9 @@ class Turns:
                 return None if is_over else head
         except StreamUnknownError:
             return None
-        return head if await self.playing.is_played(row.id) else None
+        # Whoever asks again while the first server of a run plays it has asked twice: its session is busy.
+        goes_on = head.player == LEFT or head.takeovers > 0 or await self.playing.is_queued(row.id)
+        return head if goes_on and not await self._app_state.store.cancels.is_requested(row.id) else None
 
 
 def _check_user(field: str, user: str) -> str:
