@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from sqlalchemy import select, update
@@ -48,10 +48,27 @@ async def find_left_runs(app_state: AppState, player: RunPlayer) -> list[RunRow]
     now_ms = app_state.now_ms()
     left = select(RunRow).where(RunRow.status.in_(OPEN), RunRow.start_ms.between(now_ms - KEPT_MS, now_ms))
     try:
-        return [row for row in await app_state.database.all(left) if await player.announce(row)]
+        rows = await app_state.database.all(left)
     except RagflowLgError as error:
         logger.warning("the runs that were left are not continued: %s", error)
         return []
+    found: list[RunRow] = []
+    for row in rows:
+        with _logging_failures(row):
+            if await player.announce(row):
+                found.append(row)
+    return found
+
+
+@contextmanager
+def _logging_failures(row: RunRow) -> Generator[None]:
+    """Log what fails in the block: a damaged run must not end the continuation of the others."""
+    try:
+        yield
+    except RagflowLgError as error:
+        logger.warning("run %s is not continued: %s", row.id, error)
+    except Exception:
+        logger.exception("run %s is not continued", row.id)
 
 
 async def continue_left_runs(app_state: AppState, player: RunPlayer, rows: Sequence[RunRow]) -> None:
@@ -61,15 +78,12 @@ async def continue_left_runs(app_state: AppState, player: RunPlayer, rows: Seque
     async def continue_one(row: RunRow) -> None:
         async with places:
             claim = update(RunRow).where(RunRow.id == row.id, RunRow.restarts == row.restarts)
-            try:
+            with _logging_failures(row):
                 if await player.can_restart(row) and await database.execute(claim.values(restarts=row.restarts + 1)):
                     await player.restart(row)
                     return
-            except RagflowLgError as error:
-                logger.warning("run %s is not continued: %s", row.id, error)
-            except Exception:  # it must not end the continuation of the others
-                logger.exception("run %s is not continued", row.id)
-            await player.give_up(row)
+            with _logging_failures(row):
+                await player.give_up(row)
 
     async with asyncio.TaskGroup() as tasks:
         for row in rows:

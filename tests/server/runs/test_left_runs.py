@@ -97,6 +97,39 @@ async def test_a_left_run_that_was_cancelled_does_not_go_on(tmp_path: Path, how:
         assert (await server.run_row(row.id)).prompt_tokens == row.prompt_tokens > 0
 
 
+async def test_a_request_is_not_answered_by_a_left_run_that_was_stopped(tmp_path: Path) -> None:
+    async with left_run(tmp_path) as (server, row):
+        await find_left_runs(server.app_state, RunPlayer(server.app_state, server.turns))
+        assert await server.turns.playing.cancel("tenant", row.id)
+        asked = await server.ask(row.agent_id, session_id=row.session_id)
+        assert asked["data"]["message_id"] != row.id
+
+
+@pytest.mark.parametrize("method", ["announce", "give_up"])
+async def test_a_damaged_left_run_does_not_keep_others_from_going_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    async with left_run(tmp_path) as (server, row):
+        damaged = RunRow(
+            id="damaged", agent_id=row.agent_id, version_id="", session_id=row.session_id, status="drained"
+        )
+        damaged.start_ms = row.start_ms - 1
+        await RunRepository(server.app_state.database, "tenant").add(damaged)
+        player = RunPlayer(server.app_state, server.turns)
+        act = getattr(player, method)
+
+        async def fail(row: RunRow) -> Any:
+            if row.id == "damaged":
+                raise ValueError("What?")
+            return await act(row)
+
+        monkeypatch.setattr(player, method, fail)
+        rows = await find_left_runs(server.app_state, player)
+        await continue_left_runs(server.app_state, player, rows if method == "announce" else [damaged, row])
+        assert (await server.turns.playing.result("tenant", row.id))[0] == "succeeded"
+        assert "run damaged is not continued" in caplog.messages
+
+
 async def test_a_left_run_that_fails_unexpectedly_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
