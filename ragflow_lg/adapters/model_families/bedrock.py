@@ -1,18 +1,20 @@
 """Models on Amazon Bedrock: its Converse API, through ``langchain-aws``, and signatures of requests.
 
-The package has only synchronous calls. They run in threads of their own: others wait for those of the event loop. If a
-call is cancelled, its thread ends with the next piece of the answer.
+The package has only synchronous calls, which run in threads. botocore, below it, asks for a response before it sends a
+request (``before-send``); the thread then waits for that of our own HTTP client in the event loop, which ends at once
+when the caller is cancelled. The threads are not those of the event loop, which others wait for.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
+import concurrent.futures
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, partial
-from typing import Any, TypeVar, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from contextvars import ContextVar, copy_context
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from ragflow_lg.adapters.model_families.claude_options import claude_version, sampling_names, thinking_option
@@ -28,6 +30,9 @@ from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.services.chat import ChatRequest
 
+if TYPE_CHECKING:
+    import httpx
+
 T = TypeVar("T")
 
 DEFAULT_REGION = "us-east-1"
@@ -35,6 +40,8 @@ DEFAULT_REGION = "us-east-1"
 _SERVICE = "bedrock"
 SERVICE = "bedrock-runtime"
 _THREADS = 64
+_QUEUED = 16
+"""How many chunks a thread may be ahead of their reader."""
 _REGION = re.compile(r"(?:^|\.)bedrock-runtime(?:-fips)?\.([a-z]{2}(?:-[a-z]+)+-\d)\.")
 
 
@@ -83,6 +90,78 @@ class BedrockSigner:
         return dict(request.headers.items())
 
 
+class _Call:
+    """One call in a thread, and what it has begun in the event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: concurrent.futures.Future[Any] | None = None
+        self._is_over = False
+        self.responses: list[httpx.Response] = []
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run work in the event loop and return its result to the thread."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        self._waiting = future
+        if self._is_over:
+            future.cancel()
+        return future.result()
+
+    async def end(self) -> None:
+        """Cancel whatever the thread waits for, now and later, and close the connection."""
+        self._is_over = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+        for response in self.responses:
+            await response.aclose()
+
+
+_call: ContextVar[_Call] = ContextVar("_call")
+
+
+class ModelThreads:
+    """Threads for the calls of one endpoint."""
+
+    def __init__(self) -> None:
+        self._executor = concurrent.futures.ThreadPoolExecutor(_THREADS, "model")
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Return the result of a function."""
+        call, context = _Call(), copy_context()
+        context.run(_call.set, call)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, context.run, function)
+        finally:
+            await call.end()
+
+    async def iterate(self, make: Callable[[], Iterable[T]]) -> AsyncGenerator[T]:
+        """Yield what an iterable yields. The thread waits for a slow reader."""
+        queue: asyncio.Queue[tuple[T] | None] = asyncio.Queue()
+        room = asyncio.Semaphore(_QUEUED)
+
+        async def put(item: T) -> None:
+            await room.acquire()
+            queue.put_nowait((item,))
+
+        def produce() -> None:
+            for item in make():
+                _call.get().wait(put(item))
+
+        producing = asyncio.create_task(self.run(produce))
+        producing.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (entry := await queue.get()) is not None:
+                room.release()
+                yield entry[0]
+            await producing
+        finally:
+            producing.cancel()
+
+    def close(self) -> None:
+        """End the threads after their calls."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
 @lru_cache
 def _make_chat_class() -> Any:
     """Return ``ChatBedrockConverse`` whose asynchronous calls run in our threads. The import takes about a second."""
@@ -90,17 +169,17 @@ def _make_chat_class() -> Any:
     from pydantic import Field
 
     class BedrockChat(ChatBedrockConverse):
-        call: Any = Field(exclude=True)
+        threads: Any = Field(exclude=True)
 
         async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
-            return await self.call(self._generate, messages, stop, None, **kwargs)
+            return await self.threads.run(lambda: self._generate(messages, stop, None, **kwargs))
 
         async def _astream(
             self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
         ) -> AsyncIterator[Any]:
-            chunks = self._stream(messages, stop, None, **kwargs)
-            while (chunk := await self.call(next, chunks, None)) is not None:
-                yield chunk
+            async with aclosing(self.threads.iterate(lambda: self._stream(messages, stop, None, **kwargs))) as chunks:
+                async for chunk in chunks:
+                    yield chunk
 
     return BedrockChat
 
@@ -112,43 +191,41 @@ class BedrockFamily(ModelFamily):
 
     def __init__(self, endpoint: FamilyEndpoint) -> None:
         super().__init__(endpoint)
-        self._threads = ThreadPoolExecutor(_THREADS, "model")
+        self._threads = ModelThreads()
         self._client: Any = None
 
     def make_chat(self, model: str) -> Any:
-        """Return a ``ChatBedrockConverse`` whose calls run in our threads."""
+        """Return a ``ChatBedrockConverse`` whose calls run in our threads and use our HTTP client."""
         client = self._open()
-        return _make_chat_class()(model=model, client=client, bedrock_client=client, call=self._call)
+        return _make_chat_class()(model=model, client=client, bedrock_client=client, threads=self._threads)
 
     def make_embeddings(self, model: str) -> Any:
-        """Return a ``BedrockEmbeddings``."""
+        """Return a ``BedrockEmbeddings`` that uses our HTTP client."""
         return create_embeddings(model, "bedrock", client=self._open(), region_name=self._region)
 
     async def embed_texts(self, embeddings: Any, texts: Sequence[str]) -> list[list[float]]:
         """Return the vectors of chunks, in order."""
-        return await self._call(embeddings.embed_documents, list(texts))
+        return await self._threads.run(lambda: embeddings.embed_documents(list(texts)))
 
     async def embed_question(self, embeddings: Any, text: str) -> list[float]:
         """Return the vector of a question."""
-        return await self._call(embeddings.embed_query, text)
-
-    async def _call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Run a function in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *args, **kwargs))
+        return await self._threads.run(lambda: embeddings.embed_query(text))
 
     @property
     def _region(self) -> str:
         return region_of(self.endpoint.base_url)
 
     def _open(self) -> Any:
-        """Return botocore's client, which signs and sends requests."""
+        """Return botocore's client, which signs requests, reads responses and sends nothing itself."""
         if self._client is not None:
             return self._client
         from botocore.config import Config
         from botocore.session import Session
         from botocore.tokens import FrozenAuthToken
 
-        key, timeout_s = self.endpoint.api_key, self.endpoint.timeout_s
+        from ragflow_lg.adapters.http.answer_limits import LimitedClient
+
+        key = self.endpoint.api_key
 
         class KeySession(Session):
             def get_auth_token(self, **_: Any) -> Any:
@@ -159,16 +236,23 @@ class BedrockFamily(ModelFamily):
             SERVICE,
             region_name=self._region,
             endpoint_url=self.endpoint.base_url.rstrip("/"),
-            verify=os.environ.get("SSL_CERT_FILE"),  # as for the other families
-            config=Config(
-                connect_timeout=timeout_s,
-                read_timeout=timeout_s,
-                max_pool_connections=_THREADS,
-                retries={"total_max_attempts": 1},
-                **({"signature_version": "bearer"} if key else {}),
-            ),
+            config=Config(retries={"total_max_attempts": 1}, **({"signature_version": "bearer"} if key else {})),
         )
+        self._connections = LimitedClient(timeout=self.endpoint.timeout_s, follow_redirects=False)
+        self._client.meta.events.register(f"before-send.{SERVICE}", self._send)
         return self._client
+
+    def _send(self, request: Any, **_: Any) -> Any:
+        """Return the response to a signed request, for botocore."""
+        from botocore.awsrequest import AWSResponse
+
+        message = self._connections.build_request(
+            request.method, request.url, headers=list(request.headers.items()), content=request.body
+        )
+        call = _call.get()
+        response = call.wait(self._connections.send(message, stream=True))
+        call.responses.append(response)
+        return AWSResponse(request.url, response.status_code, dict(response.headers), _Body(response))
 
     def options(self, model: str, request: ChatRequest) -> dict[str, Any]:
         """Return the options."""
@@ -185,8 +269,31 @@ class BedrockFamily(ModelFamily):
 
     async def aclose(self) -> None:
         """Close the connections, and let the threads end."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._threads = ThreadPoolExecutor(_THREADS, "model")
+        self._client = None
+        self._threads.close()
+        self._threads = ModelThreads()
+        await super().aclose()
+
+
+class _Body:
+    """The body of a response, as botocore reads it in a thread."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+
+    def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
+        """Yield the pieces of the body."""
+        pieces = self._response.aiter_raw()
+        while (piece := _call.get().wait(_next(pieces))) is not None:
+            yield piece
+
+    def read(self, amt: int | None = None, **_: Any) -> bytes:
+        """Return the whole body once, then nothing."""
+        return b"" if self._response.is_closed else b"".join(self.stream())
+
+    def close(self) -> None:
+        """Do nothing: the end of the call closes the connection."""
+
+
+async def _next(pieces: AsyncIterator[bytes]) -> bytes | None:
+    return await anext(pieces, None)

@@ -204,8 +204,6 @@ async def test_a_server_that_is_gone_can_be_asked_again(case: Case) -> None:
 
 
 async def test_an_answer_that_is_too_large_fails(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    if case.client == "bedrock":
-        pytest.skip("botocore reads whole answers, of servers of AWS")
     monkeypatch.setattr(answer_limits, "MAX_ANSWER_BYTES", 3_000)
     monkeypatch.setattr(answer_limits, "MAX_STREAM_BYTES", 10_000)
     async with model_of(case, Reply(("x" * 500,) * 30), max_retries=1) as (stub, model):
@@ -227,6 +225,12 @@ async def test_a_cancelled_stream_leaves_at_once(case: Case) -> None:
         await cast("AsyncGenerator[ChatDelta]", stream).aclose()
         await asyncio.wait_for(stub.lost.wait(), 60)
         assert asyncio.get_running_loop().time() - began < 2
+    async with model_of(case, faults=[Fault(pause_s=60)]) as (stub, model):
+        reading = asyncio.create_task(read(model))
+        while not stub.received:
+            await asyncio.sleep(0.01)
+        reading.cancel()
+        await asyncio.wait_for(stub.lost.wait(), 5)  # although the server is silent
 
 
 async def test_calls_time_out(case: Case) -> None:
