@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from ragflow_lg.base.errors import parse_retry_after
-from ragflow_lg.base.lenient_values import as_map
+from ragflow_lg.base.lenient_values import as_list, as_map, as_text
 
 _UNREADABLE = (TypeError, LookupError, AttributeError, RecursionError, ValidationError)
 """Their messages describe the inside of a client and may be very long."""
@@ -101,12 +101,14 @@ def _code(error: BaseException) -> str:
 
 def _detail(error: BaseException) -> str:
     """Return the server's own description of an error."""
-    body = as_map(getattr(error, "body", None))
+    whole = getattr(error, "body", None)
+    body = as_map(whole)
     details = as_map(as_map(_response(error)).get("Error"))
     texts = (
         as_map(body.get("error")).get("message"),
         body.get("message"),
         details.get("Message"),
+        as_text(whole) or str(as_list(whole) or ""),
         getattr(error, "message", None),
         getattr(error, "error", None),  # Ollama
     )

@@ -135,6 +135,24 @@ async def test_a_refusal_names_status_and_reason_but_never_the_key(status: int, 
         assert len(server.requests) == 2, "the client must not try again by itself"
 
 
+@each_row(
+    ("body", "reason"),
+    [
+        ('{"error": "no luck"}', "no luck"),
+        ('"no luck"', "no luck"),
+        ("<html>no luck</html>", "<html>no luck</html>"),
+        ('[{"error": {"message": "no luck"}}]', "[{'error': {'message': 'no luck'}}]"),
+        ('{"error": {"message": "no luck"}}', "no luck"),
+        ("", "Error code: 400"),
+    ],
+)
+async def test_a_refusal_of_any_form_keeps_its_reason(body: str, reason: str) -> None:
+    async with mock_endpoint(reply(status=400, garbage=body)) as (_, chat):
+        with pytest.raises(ServiceError) as caught:
+            await chat.complete(HELLO)
+    assert str(caught.value) == f"The model 'm' of Test answered 400: {reason}"
+
+
 async def test_a_long_refusal_is_shortened() -> None:
     async with mock_endpoint(reply(status=400, garbage="<html>" + "x" * 5000)) as (_, chat):
         with pytest.raises(ServiceError) as caught:
@@ -404,10 +422,11 @@ async def test_no_schema_is_sent_with_tools_unless_the_setting_says_so() -> None
 
 
 async def test_a_refusal_for_length_names_the_setting_and_the_window() -> None:
-    refusal = reply(status=400, error="request (4111 tokens) exceeds the available context size (2048 tokens)")
-    async with mock_endpoint(refusal) as (_, known):
-        chat = OpenAIChat("m", known.endpoint, ModelSettings(None))
-        before = chat.context_tokens
-        with pytest.raises(ServiceError, match=re.escape('Set [models."m@Test"] context_tokens = 2048')):
-            await chat.complete(HELLO)
-        assert (before, chat.context_tokens, known.context_tokens) == (128_000, 2048, 100)
+    text = "request (4111 tokens) exceeds the available context size (2048 tokens)"
+    for refusal in (reply(status=400, error=text), reply(status=400, garbage=json.dumps({"error": text}))):
+        async with mock_endpoint(refusal) as (_, known):
+            chat = OpenAIChat("m", known.endpoint, ModelSettings(None))
+            before = chat.context_tokens
+            with pytest.raises(ServiceError, match=re.escape('Set [models."m@Test"] context_tokens = 2048')):
+                await chat.complete(HELLO)
+            assert (before, chat.context_tokens, known.context_tokens) == (128_000, 2048, 100)
