@@ -389,7 +389,8 @@ class Turns:
         except StreamUnknownError:
             return None
         # Whoever asks again while the first server of a run plays it has asked twice: its session is busy.
-        goes_on = head.player == LEFT or head.takeovers > 0 or await self.playing.is_queued(row.id)
+        is_continued = head.player == LEFT or head.takeovers > 0
+        goes_on = await (self.playing.is_played if is_continued else self.playing.is_queued)(row.id)
         return head if goes_on and not await self._app_state.store.cancels.is_requested(row.id) else None
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock
+from unittest.mock import AsyncMock, patch
 
 import pytest
 from msgspec import structs
@@ -140,10 +140,14 @@ async def test_a_left_run_that_fails_unexpectedly_is_logged(
         assert f"run {row.id} is not continued" in caplog.messages
 
 
-async def test_the_stream_of_a_left_run_that_cannot_go_on_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", ["runner", "events"])
+async def test_the_stream_of_a_left_run_that_cannot_go_on_ends(tmp_path: Path, step: str) -> None:
     async with left_run(tmp_path) as (server, row):
-        monkeypatch.setattr(server.turns, "runner", AsyncMock(side_effect=StreamError("It is away.")))
-        assert await continue_it(server, row) == "drained"
+        place, name = (server.turns, "runner") if step == "runner" else (server.app_state.run_manager, "events_so_far")
+        with patch.object(place, name, AsyncMock(side_effect=StreamError("It is away."))):
+            assert await continue_it(server, row) == "drained"
         end = await server.app_state.run_manager.read_end(row.id)
         assert end is not None
         assert end.is_interruption
+        asked = await server.ask(row.agent_id, session_id=row.session_id)
+        assert asked["data"]["message_id"] != row.id
