@@ -232,7 +232,7 @@ class RunTask:
     async def _play(self) -> None:
         try:
             await self._open()
-        except StreamError as error:
+        except Exception as error:  # noqa: BLE001 - the caller receives it
             if not self.start_result.done():
                 self.start_result.set_exception(error)
                 self.start_result.exception()  # the caller may be gone: mark the exception as retrieved
@@ -246,9 +246,12 @@ class RunTask:
             await self._spec.on_finished(self.has_begun, end.is_interruption)
         finally:
             self.is_over = True
-            with suppress(StreamError, TimeoutError):  # followers get the journal's error when they read
-                async with asyncio.timeout(None if self._failure is None else LAST_S):
-                    await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
+            await self._write_end(end, None if self._failure is None else LAST_S)
+
+    async def _write_end(self, end: RunEnd, patience_s: float | None) -> None:
+        with suppress(StreamError, TimeoutError):  # followers get the journal's error when they read
+            async with asyncio.timeout(patience_s):
+                await self._journal.append(self.head.run_id, [encode_entry(end)], is_last=True)
 
     async def _open(self) -> None:
         if not self._spec.previous:
@@ -257,13 +260,24 @@ class RunTask:
         run_id = self.head.run_id
         if not await self._journal.claim(self.head, self._spec.previous):
             raise StreamError(f"Another server has already taken over run {run_id}.")
+        try:
+            await self._go_on()
+        except Exception:
+            await self._write_end(self._build_interruption(self.head.player), LAST_S)  # so that others can go on
+            raise
+
+    async def _go_on(self) -> None:
+        """Prepare what follows the stored events of a run that has been claimed."""
         if self._spec.replay is not None:
             await self._spec.replay.open()
         if self._spec.previous == QUEUED:
             return  # it has written nothing
         # This uses the number that the other run manager would use next if it resumed.
-        end = RunEnd("drained", store_error(interruption_error(run_id)), self._spec.previous)
-        await self._journal.append(run_id, [encode_entry(end)])
+        end = self._build_interruption(self._spec.previous)
+        await self._journal.append(self.head.run_id, [encode_entry(end)])
+
+    def _build_interruption(self, player: str) -> RunEnd:
+        return RunEnd("drained", store_error(interruption_error(self.head.run_id)), player)
 
     def _build_end(self, raised: BaseException | None) -> RunEnd:
         status = self.run.status

@@ -17,7 +17,7 @@ from ragflow_lg.base.errors import (
     StreamUnknownError,
 )
 from ragflow_lg.runs.wire.wire_events import Message
-from ragflow_lg.server.streaming.journal import Bounds
+from ragflow_lg.server.streaming.journal import Bounds, RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.run_manager import RunManager
 from ragflow_lg.server.streaming.run_task import CANCEL, CONTINUE, DisconnectPolicy, PlaySpec
@@ -245,6 +245,44 @@ async def test_followers_notice_that_a_replica_has_died(open_replica: OpenJourna
         assert seen == [1, 2]
         assert not there.cancel(run_id)
         await dying.aclose()
+
+
+class UnreadableReplay:
+    """What followers have received cannot be read."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    async def open(self) -> None:
+        raise self.error
+
+    def feed(self, event: Any) -> Any:
+        return (event,)
+
+    def complete(self, error: ConflictError) -> Any:
+        raise error
+
+
+@pytest.mark.parametrize("error", [StreamError("It did not answer."), KeyError("x")])
+async def test_a_run_that_cannot_be_begun_after_its_claim_goes_on_elsewhere(
+    open_replica: OpenJournal, error: Exception
+) -> None:
+    async with open_replica() as one, open_replica() as two, open_manager(one) as here, open_manager(two) as there:
+        run = ScriptedRun(words(5))
+        run_id = run.envelope.message_id
+        await one.begin(RunHead(run.envelope, "dead"))
+        claiming = PlaySpec(ScriptedRun([], run_id), CONTINUE, previous="dead", replay=UnreadableReplay(error))
+        with pytest.raises(type(error), match=str(error)):
+            await here.start(claiming)
+        end = await there.read_end(run_id)
+        assert end is not None
+        assert (end.status, end.player) == ("drained", here.player)
+        await there.start(PlaySpec(run, CONTINUE, previous=here.player))
+        for run_manager in (here, there):
+            async with asyncio.timeout(60):
+                assert [content for _, content in await follow_to_end(run_manager, run_id)] == [
+                    f"w{number}" for number in range(1, 6)
+                ]
 
 
 async def test_the_last_page_says_that_the_run_has_ended() -> None:
