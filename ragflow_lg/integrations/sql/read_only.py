@@ -36,12 +36,11 @@ _TSQL_COMMANDS = _words(
     "ROLLBACK SAVE SEND SET SETUSER SHUTDOWN THROW TRUNCATE UPDATE UPDATETEXT USE WAITFOR WHILE WRITETEXT"
 )
 """T-SQL needs nothing between two statements, so that a second one could stand where an alias can."""
-_EXPLAIN = re.compile(
-    r"(?:EXPLAIN|DESCRIBE|DESC)\b(?:\s|\((?!\s*(?:SELECT|WITH|VALUES|TABLE|\()\b)[^()]*\)"
-    r"|(?:ANALY[SZ]E|VERBOSE|EXTENDED|PARTITIONS|QUERY|PLAN|FORMAT(?:\s*=)?\s*\w+)\b)*",
-    re.IGNORECASE,
-)
-_TABLE = re.compile(r"[\w.$\"`]+(?:\s+[\w%\"'`]+)?")
+_EXPLAIN_OPTIONS = _words("ANALYZE ANALYSE VERBOSE EXTENDED PARTITIONS QUERY PLAN")
+_QUERIES = ("SELECT", "WITH", "VALUES", "TABLE", "(")
+"""How queries begin."""
+_TABLE = re.compile(r"(word|IDENTIFIER)( DOT (word|IDENTIFIER))*( word| IDENTIFIER| STRING)?")
+"""A table, and perhaps the name or the pattern of its columns, as kinds of tokens."""
 _PRAGMA_OF_TABLE = "table_info|table_xinfo|table_list|index_list|index_info|index_xinfo|foreign_key_list"
 _PRAGMA = re.compile(
     rf"PRAGMA\s+(?:\w+\s*\.\s*)?(?:(?:{_PRAGMA_OF_TABLE})(?:\s*\(.*\))?"
@@ -63,14 +62,16 @@ _REFUSED_FUNCTIONS: dict[str, str] = {
         "pg_* lo_* dblink* lowrite loread set_config nextval setval currval txid_current *_to_xml *_to_xmlschema "
         "*_to_xml_and_xmlschema ts_stat ts_rewrite crosstab* connectby xpath_table binary_upgrade* brin_* "
         "heap_force_* autoprewarm* gin_clean_pending_list run_command_on_* master_run_on_* postgres_fdw_* "
-        "query_export_to_s3 table_import_from_s3 invoke http http_* blob_put schedule schedule_in_database unschedule "
-        "alter_job add_job run_job replicate_ddl_command"
+        "query_export_to_s3 table_import_from_s3 invoke http http_* http_get http_head http_delete blob_put schedule "
+        "schedule_in_database unschedule alter_job add_job run_job replicate_ddl_command"
     ),
     "tsql": "openrowset openquery opendatasource openxml xp_* sp_*",
     "trino": "query execute",
     "": "http* admin_* qcmdexc wlm_set_conn_env mq* nextval",
 }
 """Functions, by dialect, that read files, call servers, change something, or run a text as SQL."""
+_COLUMNS = _words("http_* invoke schedule")
+"""Which of them are ordinary names of columns too, and not functions of a single value."""
 _HARMLESS_FUNCTIONS = _words(
     "pg_typeof pg_size_pretty pg_size_bytes pg_table_size pg_total_relation_size pg_relation_size pg_indexes_size "
     "pg_database_size pg_column_size pg_get_viewdef pg_get_constraintdef pg_get_indexdef pg_get_expr pg_get_userbyid "
@@ -126,14 +127,14 @@ def check_statement(text: str, tokens: Sequence[Token], dialect: str) -> tuple[s
     word = tokens[0].text.upper()
     if word in ("INSERT", "UPDATE", "DELETE"):
         return CHANGES_REFUSED, False
-    for token in tokens:
-        kind = token.token_type.name
-        if kind == "HEREDOC_STRING" or (kind == "BYTE_STRING" and "'" in token.text):
+    for index, token in enumerate(tokens):
+        kind, before = token.token_type.name, tokens[max(index - 2, 0)]
+        is_escaped = kind == "IDENTIFIER" and before.text.upper() == "U" and before.start == token.start - 2
+        is_read_differently = kind == "HEREDOC_STRING" or (kind == "BYTE_STRING" and "'" in token.text)
+        if is_read_differently or (is_escaped and dialect == "postgres"):  # U&"\0061" is the name a
             return _not_a_read(f"{token.text[:20]!r} is quoted in a way that databases read differently"), False
-    if explained := _EXPLAIN.match(text):
-        rest = text[explained.end() :]
-        is_table = _TABLE.fullmatch(rest) and rest.split()[0].upper() not in _COMMANDS
-        return "" if is_table else _refusal_of_query(rest, dialect), False
+    if word.split()[0] in ("EXPLAIN", "DESCRIBE", "DESC"):
+        return _refusal_of_explain(text, dialect), False
     if word == "SHOW" and dialect in ("mysql", "postgres", "trino"):
         # the condition or the query of a SHOW may call any function
         condition = re.search(r"\bWHERE\b|\(", text, re.IGNORECASE)
@@ -145,13 +146,39 @@ def check_statement(text: str, tokens: Sequence[Token], dialect: str) -> tuple[s
         return "" if _PRAGMA.fullmatch(text) else _not_a_read("this PRAGMA is not run"), False
     if word in _COMMANDS or (dialect == "tsql" and word in _TSQL_COMMANDS):
         return _not_a_read(f"{word} statements are not run"), False
-    if word not in ("SELECT", "WITH", "VALUES", "TABLE", "("):
+    if word not in _QUERIES:
         raise NotSqlError(f"It is not SQL: no statement begins with {tokens[0].text[:40]!r}.")
-    return _refusal_of_query(text, dialect), True
+    refusal = _refusal_of_query(text, dialect)
+    return refusal, not refusal
 
 
 def _not_a_read(what: str) -> str:
     return f"For security reasons, only statements that read are supported: {what}."
+
+
+def _refusal_of_explain(text: str, dialect: str) -> str:
+    """Return why EXPLAIN is refused: after its options, there is neither a query nor the name of a table or column."""
+    if dialect == "tsql":
+        return _not_a_read("SQL Server takes EXPLAIN and DESCRIBE for names of procedures")
+    tokens = split_tokens(text, dialect)[0]
+    words = [*(text[token.start : token.end + 1].upper() for token in tokens), ""]
+    first = 1
+    while True:
+        if words[first] in _EXPLAIN_OPTIONS:
+            first += 1
+        elif words[first] == "FORMAT" and words[first + 1]:
+            first = min(first + (3 if words[first + 1] == "=" else 2), len(tokens))
+        elif words[first] == "(" and words[first + 1] not in _QUERIES and ")" in words[first:]:
+            first = words.index(")", first) + 1
+        else:
+            break
+    kinds = [
+        "word" if re.fullmatch(r"[\w$]+", text[token.start : token.end + 1]) else token.token_type.name
+        for token in tokens[first:]
+    ]
+    if words[first] not in _COMMANDS.union(_QUERIES) and _TABLE.fullmatch(" ".join(kinds)):
+        return ""
+    return _refusal_of_query(text[tokens[first].start :] if words[first] else "", dialect)
 
 
 def _refusal_of_query(text: str, dialect: str) -> str:
@@ -174,7 +201,8 @@ def _refusal_of_query(text: str, dialect: str) -> str:
             node, exp.Command | exp.Into | exp.Lock | exp.Drop | exp.Alter | exp.Set | exp.Hint | exp.NextValueFor
         ):
             return _not_a_read(f"{type(node).__name__} is not supported in a query")
-        if isinstance(node, exp.Func | exp.Identifier | exp.Table) and (name := _refused_name(node, dialect)):
+        is_named = isinstance(node, exp.Func | exp.Identifier | exp.Table | exp.Dot | exp.Column)
+        if is_named and (name := _refused_name(node, dialect)):
             return _not_a_read(f"{name[:40]} is not supported")
     return ""
 
@@ -190,11 +218,13 @@ def _refused_name(node: Any, dialect: str) -> str:
     if isinstance(node, exp.Table):
         is_pragma = dialect == "sqlite" and own.startswith("pragma_")
         return own if is_pragma and not _PRAGMA.fullmatch(own.replace("pragma_", "PRAGMA ", 1)) else ""
-    refused = _REFUSED_FUNCTIONS.get(dialect, "").split()
-    is_unknown = isinstance(node, exp.Anonymous | exp.AnonymousAggFunc)
-    for name in [own] if is_unknown else map(str.lower, node.sql_names()):
-        if "\\" in name:
-            return name  # PostgreSQL's U&"…" can spell any name
+    refused, names = _REFUSED_FUNCTIONS.get(dialect, "").split(), [own]
+    if isinstance(node, exp.Dot | exp.Column):  # PostgreSQL reads (a).f and a.f as f(a)
+        is_call = dialect == "postgres" and (isinstance(node, exp.Dot) or node.table)
+        refused = [pattern for pattern in refused if is_call and pattern not in _COLUMNS]
+    elif not isinstance(node, exp.Anonymous | exp.AnonymousAggFunc):
+        names = [name.lower() for name in node.sql_names()]
+    for name in names:
         if name not in _HARMLESS_FUNCTIONS and any(fnmatchcase(name, pattern) for pattern in refused):
             return name
     return ""
