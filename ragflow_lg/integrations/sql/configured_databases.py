@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 MAX_ERROR_CHARS = 1_000
 _ADDED = re.compile(
-    r'DECLARE "[^"]+" CURSOR FOR (SELECT \* FROM \()?|\) AS ragflow_lg_row WHERE .*?= 1'
+    r'DECLARE "[^"]+" CURSOR FOR (SELECT \* FROM \()?|\) AS ragflow_lg_row WHERE .*?(= 1|\.\.\.)'
+    r"|\.\.\.([^()]*\*)? ?F?R?O?M? ?\(|\) (A?|AS ?|AS r\w*)\.\.\."  # PostgreSQL shows a part of a long line
     r"| *\(Background on this error at: [^)]*\)"
 )
 """What is put before and after a query to read its rows one by one, and SQLAlchemy's address for help."""

@@ -153,9 +153,10 @@ def _read(connection: Connection, server: Server, statement: Statement, limits: 
         found = connection.exec_driver_sql(text, tuple(statement.values) or None, execution_options=options)
         titles = list(found.keys()) if found.returns_rows else None
         result = read_rows(statement.text, titles, found, limits, kind.chunk_rows)
-        is_cut = bool(result.has_more or result.error)
-        if is_cut:
+        if server.writes and not result.error and (statement.refusal or not result.has_more):
+            transaction.commit()  # a change is complete before its rows are read
+        if result.has_more or result.error:
             connection.invalidate()  # closing the result may read all of its rows
-        if is_cut or not server.writes:
+        if transaction.is_active:
             transaction.rollback()
     return result

@@ -14,7 +14,7 @@ from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.integrations.sql import configured_databases
 from ragflow_lg.integrations.sql.database_kinds import DatabaseKind
 from ragflow_lg.services.databases import DatabaseAccount, StatementResult
-from tests.fakes.databases import ask, execute, new_database, open_databases
+from tests.fakes.databases import SHOP, ask, execute, new_database, open_databases
 from tests.harness.rows import each_row
 
 ENDLESS = {
@@ -41,6 +41,37 @@ async def test_a_connection_of_the_settings_that_may_write_commits(shop: Databas
     assert list(results[2].rows) == [{"name": "cup"}]
     assert execute(shop, ["SELECT count(*) FROM more"]) == [(0,)]
     assert [tuple(row) for row in execute(shop, ["SELECT count(*) FROM goods WHERE name = 'cup'"])] == [(2,)]
+
+
+CHANGES = (
+    "WITH a AS (SELECT 7 AS id) INSERT INTO goods (id) SELECT id FROM a",
+    "WITH a AS (SELECT 7 AS id) DELETE FROM goods WHERE id IN (SELECT id FROM a)",
+    "WITH a AS (INSERT INTO goods (id) VALUES (8) RETURNING id) SELECT id FROM a",
+    "SELECT id INTO copied FROM goods",
+)
+
+
+@pytest.mark.slow
+async def test_changes_that_begin_like_queries_run_where_writes_are_allowed(tmp_path: Path) -> None:
+    with new_database("postgres", tmp_path) as account:
+        execute(account, SHOP)
+        results = await ask(open_databases(account), "; ".join(CHANGES), "writer")
+        assert [(result.error, result.changed, len(result.rows)) for result in results] == [
+            ("", 1, 0),
+            ("", 1, 0),
+            ("", None, 1),
+            ("", 4, 0),
+        ]
+        assert execute(account, ["SELECT count(*) FROM copied"]) == [(4,)]
+
+
+async def test_a_change_is_kept_although_it_returns_more_rows_than_the_limit(shop: DatabaseAccount) -> None:
+    databases = open_databases(shop)
+    sql = "INSERT INTO goods (id) VALUES (7), (8), (9) RETURNING id; SELECT 1 AS a"
+    first, second = await ask(databases, sql, "writer", max_rows=2)
+    assert (first.error, first.rows, first.has_more) == ("", [{"id": 7}, {"id": 8}], True)
+    assert second.rows == [{"a": 1}]
+    assert [tuple(row) for row in execute(shop, ["SELECT count(*) FROM goods WHERE id > 6"])] == [(3,)]
 
 
 async def test_values_are_bound_and_not_read_as_sql(shop: DatabaseAccount) -> None:
@@ -95,6 +126,11 @@ async def test_the_texts_of_errors_contain_nothing_that_was_added(shop: Database
     assert "nothing" in missing.error
     assert "ragflow_lg" not in missing.error
     assert zero.error == "" or "division by zero" in zero.error
+    for width in range(60):  # PostgreSQL shows a part of a long line
+        sql = f"SELECT {'1' * width}0, nope"
+        (missing,) = await ask(databases, sql)
+        shown = missing.error.partition("LINE 1: ")[2].removesuffix(" ^")
+        assert sql.endswith(shown.removeprefix("...")), missing.error
 
 
 async def test_the_time_limit_stops_the_statement_in_the_server(shop: DatabaseAccount) -> None:
