@@ -6,7 +6,9 @@ import re
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from xml.sax.saxutils import quoteattr
 
+from markupsafe import Markup
 from msgspec import Struct
 
 from ragflow_lg.base.errors import SettingsError
@@ -113,6 +115,7 @@ def _template() -> Template:
     )
     sizes = {name: value for name, value in vars(arrangement).items() if name.isupper()}
     functions = {"colour_of": colour_of, "shorten": shorten_text, "text_width": text_width, "title_lines": title_lines}
+    environment.filters["quoted"] = _quoted
     return environment.get_template("svg.jinja", globals={**sizes, **functions, "fonts": _FONTS, "marks": MARKS})
 
 
@@ -121,6 +124,11 @@ def _written(value: Any) -> Any:
     if isinstance(value, float):
         return f"{value:.1f}"
     return _NOT_XML.sub(" ", value) if type(value) is str else value  # a part of the drawing is a Markup
+
+
+def _quoted(text: str) -> Markup:
+    """Return a text as the value of an attribute, in quotation marks, with line breaks and tabs as references."""
+    return Markup(quoteattr(_written(text)))
 
 
 def to_png(

@@ -38,6 +38,16 @@ def test_hostile_titles_are_only_text() -> None:
     assert "x" * 100 not in svg
 
 
+def test_ids_with_line_breaks_and_tabs_are_read_as_they_are() -> None:
+    odd = "a\n\t\r\"'<&"
+    agent = node("Agent", {"llm_id": "m@P", "tools": [{"component_name": "PubMed", "name": "T\n1"}]}, [odd])
+    document = canvas({"agent": agent, odd: text(["end"]), "end": text()}, ["agent"])
+    root = ElementTree.fromstring(to_svg(sketch_plan(plan_of(document))))
+    values = {key: {e.get(f"data-{key}") for e in root.iter()} for key in ("node", "from", "to", "tool")}
+    assert [key for key in ("node", "from", "to") if odd not in values[key]] == []
+    assert values["tool"] == {None, "T\n1"}
+
+
 def test_a_long_chinese_title_is_cut_to_two_lines() -> None:
     labels = texts(to_svg(sketch_of([("begin", "a")], {"a": "知识库检索" * 10})))
     first, title = (text for text in labels if "知识库" in text)
