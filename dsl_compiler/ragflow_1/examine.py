@@ -50,7 +50,9 @@ def _find_hits(meets: Meets, canvas: Canvas) -> Iterator[Hit]:
 
 
 def _is_met(value: Any, wanted: bool | str) -> bool:
-    return bool(value) is wanted if isinstance(wanted, bool) else as_text(value).lower() == wanted
+    if isinstance(wanted, bool):
+        return bool(value) is wanted
+    return bool(as_text(value)) if wanted == "*" else as_text(value).lower() == wanted
 
 
 CONDITIONS: dict[str, Condition] = {id_: _find_condition(rule) for id_, rule in RULES.items()}

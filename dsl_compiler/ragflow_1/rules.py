@@ -32,7 +32,7 @@ class Meets(Struct, frozen=True, forbid_unknown_fields=True):
     before: str = ""
     """The component of a node that must follow."""
     when: Mapping[str, bool | str] = field(default_factory=dict[str, bool | str])
-    """What parameters must be: true is any value, false none, and a text that text in any case."""
+    """What parameters must be: true is any value, false none, ``*`` any text, ``""`` none, others that in any case."""
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True, rename={"class_": "class"}):

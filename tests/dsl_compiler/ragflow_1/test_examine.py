@@ -36,6 +36,14 @@ def test_values_of_odd_types_are_examined_and_fixed(short: dict[str, Any]) -> No
     json.loads(text)
 
 
+@each_row("value", [5, {"a": 1}, ["m@P"], True])
+def test_a_value_that_is_no_text_is_none(value: Any) -> None:
+    llm: list[Any] = ["LLM", {"llm_id": value, "visual_files_var": value}, ["m"]]
+    message: list[Any] = ["Message", {"content": ["x"], "output_format": value}, []]
+    found = rules_of(expand({"begin": ["Begin", {"prologue": value}, ["l"]], "l": llm, "m": message}))
+    assert found & {"model-missing", "prologue", "visual-files-var", "message-output-format"} == {"model-missing"}
+
+
 def test_a_long_blank_between_braces_takes_linear_time() -> None:
     long = {"l": ["ListOperations", {"query": "{" + " " * 100_000, "operations": "head"}, ["m"]], "m": MESSAGE}
     assert "list-query-braced" not in rules_of(expand(long))
