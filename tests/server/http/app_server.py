@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 from ragflow_lg.checkpoints import open_store
+from ragflow_lg.integrations.sql.configured_databases import make_databases
 from ragflow_lg.runs.callbacks import RunCallbacks
 from ragflow_lg.server.assembly.app_state import AppState, open_run_manager
 from ragflow_lg.server.assembly.tenant_resources import TenantResources
@@ -27,7 +28,9 @@ from ragflow_lg.server.http.edge.uvicorn_server import open_socket, start_server
 from ragflow_lg.server.settings import Settings
 from ragflow_lg.server.settings.sections import HttpSection
 from ragflow_lg.server.settings.server_section import ServerSection
+from ragflow_lg.services.databases import Databases
 from ragflow_lg.services.memories import NoMemories
+from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.services import OneModel, Reply, ScriptedModel, fake_services
 
 
@@ -168,6 +171,7 @@ async def start_app(
         knowledge=knowledge,
         servers=servers,
         memories=memories or NoMemories(),
+        integrations={Databases: make_databases(settings, NoWorkers())},
     )
     async with (
         open_store(checkpoints, **settings.store_options) as store,
