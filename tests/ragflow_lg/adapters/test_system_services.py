@@ -104,3 +104,13 @@ async def test_callers_get_a_copy_of_the_result() -> None:
     result["list"].append(2)
     assert await cache.find(["a"], None, {}) == (True, {"list": [1]})
     assert await cache.find(["a"], {"api_key": "other"}, {}) == (False, None)  # nor between credentials
+
+
+async def test_keys_are_hashed_with_a_secret_of_the_process() -> None:
+    keys: list[list[bytes]] = []
+    for _ in range(2):
+        cache: Any = MemoryResultCache({"*": 10}, FixedClock())
+        await cache.put(["a"], {"api_key": "secret"}, {}, "x")
+        keys.append(list(cache._results._values))
+    assert [len(each) for each in keys] == [1, 1]
+    assert keys[0] != keys[1]

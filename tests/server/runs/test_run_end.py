@@ -1,11 +1,12 @@
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock, Mock
 from uuid import uuid4
 
 import pytest
 
-from ragflow_lg.base.errors import ConflictError
+from ragflow_lg.base.errors import ConflictError, DatabaseError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.runs.wire.answer_text import AnswerText
 from ragflow_lg.runs.wire.wire_events import Envelope, Message, MessageEnd
@@ -72,6 +73,17 @@ async def test_a_run_that_was_stopped_by_force_is_not_stored_as_cancelled(server
         run = await begun(server, "cancelled")
         await end(server, run, None, is_taken_over=False).store(has_begun=True, is_interrupted=is_interrupted)
         assert (await server.run_row(run.envelope.message_id)).status == status
+
+
+async def test_a_failing_database_does_not_fail_the_run(server: AppServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, free_slot = AsyncMock(side_effect=DatabaseError("It is full.")), Mock()
+    run = await begun(server, "succeeded")
+    monkeypatch.setattr("ragflow_lg.server.runs.run_end.write_turn", write)
+    monkeypatch.setattr("ragflow_lg.server.runs.run_end.PAUSES_S", (0.0, 0.0))
+    assert (await server.ask(await server.agent(ECHO)))["data"]["data"]["content"] == "You said hello"
+    await end(server, run, "hi", is_taken_over=False, free_slot=free_slot).store(has_begun=True, is_interrupted=False)
+    free_slot.assert_called_once_with()
+    assert write.await_count == 6
 
 
 def end(server: AppServer, run: EndedRun, question: str | None, **options: Any) -> Ending:

@@ -1,6 +1,7 @@
 import asyncio
 from pathlib import Path
 
+from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas, start_app
@@ -65,6 +66,15 @@ async def test_a_component_is_run(server: AppServer) -> None:
     ):
         refused = await server.post(path, body)
         assert (refused["code"], words in refused["message"]) == (101, True)
+
+
+async def test_tokens_of_a_component_count(tmp_path: Path) -> None:
+    replies = [Reply("a", usage=Usage(1000, 1000, 1, 0.5)) for _ in range(3)]
+    async with start_app(tmp_path, replies, sections={"tenants": {"tenant": {"tokens_day": 100}}}) as server:
+        path = f"/agents/{await server.agent(MODEL)}/components/LLM:0/debug"
+        body = {"params": {"sys.query": {"value": "Hi"}}}
+        assert (await server.post(path, body))["data"]["content"] == "a"
+        assert (await server.client.post(path, json=body)).status_code == 429
 
 
 async def test_a_trace_is_returned_for_its_agent_and_tenant_only(server: AppServer) -> None:

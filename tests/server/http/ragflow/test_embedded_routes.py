@@ -8,7 +8,7 @@ import pytest
 from ragflow_lg.server.agents.file_store import FILE_LIMITS
 from ragflow_lg.services.sessions import RunRecord, Trace
 from tests.fakes.services import Reply
-from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas, frames
+from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, canvas, frames, says
 
 SECRET = "internal-host.example:8443 key-4711"
 
@@ -149,3 +149,18 @@ async def test_a_key_opens_only_its_agents_until_it_expires(server: AppServer) -
     unknown = await codes("beta-unknown", mine, ids[0])
     assert await codes(expired, mine, ids[0]) == unknown
     assert 0 not in unknown
+
+
+async def test_turns_of_a_page_read_only_files_of_its_agent(server: AppServer) -> None:
+    reads = says("Files: {sys.files}")
+    mine, other, page = await server.agent(reads), await server.agent(reads), await server.page()
+    files: dict[str, Any] = {}
+    for agent_id in (mine, other):
+        content = {"file": ("a.txt", f"text of {agent_id}".encode())}
+        uploaded = await server.client.post(f"/agents/{agent_id}/upload", files=content, headers=page)
+        files[agent_id] = uploaded.json()["data"]
+    path, body = f"/agentbots/{mine}/completions", {"query": "Hi", "stream": False}
+    own, foreign = [(await server.post(path, {**body, "files": [files[id_]]}, headers=page)) for id_ in (mine, other)]
+    assert f"text of {mine}" in own["data"]["data"]["content"]
+    assert (foreign["code"], f"text of {other}" in str(foreign)) == (101, False)
+    assert f"text of {other}" in (await server.ask(mine, files=[files[other]]))["data"]["data"]["content"]
