@@ -148,9 +148,14 @@ class KeyRing:
             encrypted = b""
         return self.decrypt(domain, place, mark[0] + encrypted).decode("utf-8", "surrogatepass")
 
-    def digest(self, domain: str, text: bytes) -> str:
+    def digest(self, domain: str, text: bytes, key: str = "") -> str:
         """Return the name of a blob: 32 hexadecimal digits that show its content only to those who have the key."""
-        return hashlib.blake2b(text, key=self._derived(self.current, domain).name_key, digest_size=16).hexdigest()
+        name_key = self._derived(key or self.current, domain).name_key
+        return hashlib.blake2b(text, key=name_key, digest_size=16).hexdigest()
+
+    def digests(self, domain: str, text: bytes) -> list[str]:
+        """Return the `digest` with each key, the current one first."""
+        return [self.digest(domain, text, key) for key in self._secrets]
 
     def _derive(self, key: str, domain: str) -> _Derived:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -177,7 +177,7 @@ class RunRow(Row):
     request_key: Mapped[str | None] = mapped_column(LineText(HASH_CHARS), default=None)
     """The hash of the ``Idempotency-Key`` of the request that began the run, if it had one."""
     request_hash: Mapped[str] = mapped_column(LineText(HASH_CHARS), default="")
-    """The hash of that request, or of what its user sent if it had no key; ``""`` if the run cannot be repeated."""
+    """The hash of what its user sent, ``""`` if that is not repeated, and then that of a request with a key."""
     restarts: Mapped[int] = mapped_column(Integer, default=0)
     """How often a server has continued the run after its own restart."""
 

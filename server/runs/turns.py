@@ -52,6 +52,8 @@ WAIT_MS = 60_000
 LOOK_S = 0.05
 MAX_LOOK_S = 0.5
 _REQUESTS = "requests"
+_TEXT, _REQUEST = slice(32), slice(-32, None)
+"""Where a row has the hash of what a user sent, and that of a request with an ``Idempotency-Key``."""
 
 
 class Turn:
@@ -163,11 +165,11 @@ class Turns:
         """
         if (repeated := await self.find_repeated(agent.tenant)) is not None:
             return repeated
-        newest, request_hash, row = None, self._digest(hash_request(request)), session.row
+        newest, hashes, row = None, self._digests(hash_request(request), _TEXT), session.row
         if not session.is_new:
             runs = RunRepository(self._app_state.database, agent.tenant)
             newest = session.newest_run if session.version is not None else await runs.newest(row.id)
-            if (head := await self._unread_run(newest, request_hash)) is not None:
+            if (head := await self._unread_run(newest, hashes)) is not None:
                 return self.rejoin(agent.tenant, head)
         elif not row.name and isinstance(query := request.get("query"), str):
             row.name = query[:NAME_CHARS]
@@ -176,7 +178,7 @@ class Turns:
         question = question_text(request)
         if newest is not None and newest.asked == question and await self.playing.is_lost(newest):
             await RunRepository(self._app_state.database, agent.tenant).set(newest.id, asked="")
-        return await self.play(agent, session, run, question, policy, request_hash, page_key)
+        return await self.play(agent, session, run, question, policy, hashes[0], page_key)
 
     async def find_repeated(self, tenant: str) -> Turn | None:
         """Return the turn that an earlier request with the same ``Idempotency-Key`` has begun, if there is one.
@@ -191,7 +193,7 @@ class Turns:
         notes, runs = current_notes(), RunRepository(self._app_state.database, tenant)
         until_ms, look_s = self._app_state.now_ms() + WAIT_MS, LOOK_S
         while notes.request_key and (row := await runs.of_request(notes.request_key)) is not None:
-            if row.request_hash != self._digest(notes.request_hash):
+            if row.request_hash[_REQUEST] not in self._digests(notes.request_hash, _REQUEST):
                 message = "Another request was sent with this Idempotency-Key. Send each request with a new key."
                 raise RequestError(message, 101, status=422, reason="idempotency-key-reused")
             is_lost, now_ms = await self.playing.is_lost(row), self._app_state.now_ms()
@@ -294,7 +296,8 @@ class Turns:
         row.asked, notes = new.question or "", current_notes()
         row.request_hash = request_hash
         if notes.request_key:
-            row.request_key, row.request_hash = notes.request_key, self._digest(notes.request_hash)
+            row.request_key = notes.request_key
+            row.request_hash += self._digests(notes.request_hash, _REQUEST)[0]
         if (repeated := await self._store(new, session, row)) is not None:
             release()
             await self.playing.forget(row.id, new.tenant, new.page_key)
@@ -371,15 +374,15 @@ class Turns:
         """Return the number of a tenant's runs in this process."""
         return self._slots.in_use_by(tenant)
 
-    def _digest(self, request_hash: str) -> str:
-        """Return the hash of a request as it is stored. With keys, nobody can look for questions that have it."""
+    def _digests(self, request_hash: str, part: slice) -> list[str]:
+        """Return what may be stored of a hash; the first is. With keys, nobody can look for questions that have it."""
         keys = self._app_state.store.keys
-        return request_hash if keys is None else keys.digest(_REQUESTS, request_hash.encode())
+        return [*(keys.digests(_REQUESTS, request_hash.encode()) if keys is not None else ()), request_hash[part]]
 
-    async def _unread_run(self, row: RunRow | None, request_hash: str) -> RunHead | None:
+    async def _unread_run(self, row: RunRow | None, hashes: Sequence[str]) -> RunHead | None:
         """Return the head of a session's last run if it answers this request. Nobody has stopped it or had its end."""
         run_manager = self._app_state.run_manager
-        if row is None or row.request_hash != request_hash:
+        if row is None or row.request_hash[_TEXT] not in hashes:
             return None
         try:
             head, end = await run_manager.head(row.id), await run_manager.read_end(row.id)

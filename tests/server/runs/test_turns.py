@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from pydantic import SecretStr
 
 from ragflow_lg.base.errors import DatabaseError, RequestError
+from ragflow_lg.base.request_notes import RequestNotes, use_notes
+from ragflow_lg.checkpoints.key_ring import make_key_ring
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.database.session_repository import RunRepository
@@ -22,6 +24,7 @@ from ragflow_lg.server.runs.turns import Turns
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.server.streaming.new_run import Owner
 from ragflow_lg.server.streaming.run_queue import RunQueue, open_queue
+from ragflow_lg.services.encryption import EncryptionKey
 from tests.fakes.services import Reply
 from tests.server.http.app_server import ECHO, FORM, MODEL, AppServer, start_app
 from tests.server.waiting import wait_while
@@ -84,6 +87,35 @@ async def test_a_repeated_request_is_answered_by_its_run_until_a_client_has_had_
             if len(runs) == 2:
                 assert [event.event async for _, event in turn.events()][-1] == "workflow_finished"
         assert runs[0] == runs[1] != runs[2]
+
+
+OLD, NEW = EncryptionKey("2026", b"a" * 32), EncryptionKey("2027", b"b" * 32)
+
+
+@pytest.mark.parametrize(("before", "after"), [([], []), ([], [OLD]), ([OLD], [NEW, OLD])])
+async def test_a_repeated_request_is_found_after_a_change_of_keys(
+    server: AppServer, before: list[EncryptionKey], after: list[EncryptionKey]
+) -> None:
+    """Also one with an ``Idempotency-Key``, by this key and by its text."""
+    store = server.app_state.store
+    first, second = (
+        Turns(replace(server.app_state, store=replace(store, keys=make_key_ring(keys)))) for keys in (before, after)
+    )
+    notes = RequestNotes(request_key="key", request_hash="0" * 64)
+    for kept in (notes, RequestNotes()):
+        agent, session = await server.opened(ECHO)
+        with use_notes(kept):
+            run_id = (await first.begin(agent, TurnSession(session), {"query": "hi"})).envelope.message_id
+        await server.app_state.run_manager.wait(run_id)
+        for repeated in (kept, RequestNotes()):
+            with use_notes(repeated):
+                turn = await second.begin(agent, TurnSession(session), {"query": "hi"})
+            assert turn.envelope.message_id == run_id
+    with (
+        use_notes(RequestNotes(request_key="key", request_hash="1" * 64)),
+        pytest.raises(RequestError, match="Another"),
+    ):
+        await second.begin(agent, TurnSession(session), {"query": "hi"})
 
 
 async def test_a_request_that_is_repeated_after_its_run_was_stopped_is_played_again(server: AppServer) -> None:
