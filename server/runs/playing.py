@@ -170,7 +170,10 @@ class Playing:
         row = await RunRepository(self._app_state.database, tenant).get(run_id)
         if row is None:
             return
-        player = (await self._manager.head(run_id)).player
+        try:
+            player = (await self._manager.head(run_id)).player
+        except StreamUnknownError:  # what the queue has of it cannot be read, or its stream is lost
+            player = QUEUED
         if player != QUEUED:
             return
         envelope = Envelope(run_id, row.start_ms // 1000, row.session_id, row.session_id)

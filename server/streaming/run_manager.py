@@ -167,14 +167,24 @@ class RunManager:
         return head
 
     async def _stored_head(self, run_id: str) -> RunHead | None:
-        """Return a run's head, also if its server died before it created the stream, or it has expired in the queue."""
+        """Return a run's head, also if its server died before it created the stream, or it has expired in the queue.
+
+        Raises:
+            StreamInterruptedError: If it is in the queue, but this process stops.
+        """
         head = await self.journal.head(run_id)
-        if head is None and self._queue is not None and (data := await self._queue.read(run_id)) is not None:
-            with suppress(StreamError):  # it cannot be read, or this process stops
-                new = decode_run(data, run_id, self._keys)
-                await self.order(new.envelope, new.tenant, new.policy)
-            head = await self.journal.head(run_id)
-        return head
+        if head is not None or self._queue is None or (data := await self._queue.read(run_id)) is None:
+            return head
+        if self.is_draining:
+            raise _stopping_error(run_id)
+        if await self.journal.tail(run_id) is not None:
+            return None  # it is played, and Redis has lost the head: its player must not lose the run as well
+        try:
+            new = decode_run(data, run_id, self._keys)
+        except StreamError:
+            return None
+        await self.order(new.envelope, new.tenant, new.policy)
+        return await self.journal.head(run_id)
 
     async def read_end(self, run_id: str) -> RunEnd | None:
         """Return how a run ended, or None while it is running.
@@ -378,7 +388,7 @@ class RunManager:
         """
         if self._queue is not None:
             if self.is_draining:
-                raise StreamInterruptedError(f"This server is stopping. Run {run_id} goes on: send the request again.")
+                raise _stopping_error(run_id)
             if missed + 1 >= MISSED_LOOKS:
                 raise interruption_error(run_id)
             return missed + 1
@@ -427,6 +437,10 @@ class RunManager:
             beat += 1
             with suppress(StreamError):  # a failed report is repeated soon; callers that need the journal get the error
                 await (self._report() if beat % BEATS == 0 else self.journal.heartbeat(self.player, (), ()))
+
+
+def _stopping_error(run_id: str) -> StreamInterruptedError:
+    return StreamInterruptedError(f"This server is stopping. Run {run_id} goes on: send the request again.")
 
 
 async def each_event(pages: AsyncGenerator[EventPage[Event]]) -> AsyncGenerator[tuple[int, Event]]:

@@ -94,17 +94,20 @@ async def stored(server: AppServer) -> tuple[str, str]:
     return row.status, row.error
 
 
-@pytest.mark.parametrize("has_expired", [False, True])
-async def test_a_cancelled_run_has_ended_although_it_never_leaves_the_queue(queued: Queued, has_expired: bool) -> None:
+@pytest.mark.parametrize("lost", ["", "head", "head, and the queue is unreadable"])
+async def test_a_cancelled_run_has_ended_although_it_never_leaves_the_queue(queued: Queued, lost: str) -> None:
     """It had left the queue first: its followers waited for a worker, and the run seemed to be interrupted."""
     server, line, player = queued
     server.turns.playing._queue = cast("Any", Dying(b""))
-    if has_expired:
+    if lost:
         journal: Any = server.app_state.run_manager.journal
         await journal._client.delete(journal._head_key(RUN))
+    data = line.data
+    if "queue" in lost:
+        line.data = b"other"
     with pytest.raises(StreamError, match="died"):
         await server.turns.playing.cancel("tenant", RUN)
-    server.turns.playing._queue = cast("Any", line)
+    server.turns.playing._queue, line.data = cast("Any", line), data
     assert await stored(server) == ("cancelled", "")
     assert [event async for event in server.turns.playing.follow(RUN)] == []
     assert await player.play(RUN)

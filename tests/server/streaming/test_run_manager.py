@@ -17,13 +17,16 @@ from ragflow_lg.base.errors import (
     StreamUnknownError,
 )
 from ragflow_lg.runs.wire.wire_events import Message
-from ragflow_lg.server.streaming.journal import Bounds, RunHead
+from ragflow_lg.server.streaming.journal import QUEUED, Bounds, RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
+from ragflow_lg.server.streaming.new_run import NewRun, encode_run
 from ragflow_lg.server.streaming.run_manager import RunManager
+from ragflow_lg.server.streaming.run_queue import open_queue
 from ragflow_lg.server.streaming.run_task import CANCEL, CONTINUE, DisconnectPolicy, PlaySpec
 from tests.fakes.scripted_run import ScriptedRun, words
 from tests.server.streaming.journals import OpenJournal, follow_to_end, memory_journal, open_manager
 from tests.server.waiting import wait_while
+from tests.stores import fresh_prefix
 
 
 async def start(run_manager: RunManager, run: Any, policy: DisconnectPolicy = CONTINUE) -> str:
@@ -283,6 +286,29 @@ async def test_a_run_that_cannot_be_begun_after_its_claim_goes_on_elsewhere(
                 assert [content for _, content in await follow_to_end(run_manager, run_id)] == [
                     f"w{number}" for number in range(1, 6)
                 ]
+
+
+async def test_the_head_of_a_queued_run_is_created_unless_it_is_played_or_this_server_stops(
+    open_replica: OpenJournal, redis_url: str
+) -> None:
+    """A server that stopped said that the run was gone; a lost head of a run that was played ended the run."""
+    run = ScriptedRun([])
+    run_id = run.envelope.message_id
+    async with open_replica() as journal, open_queue(redis_url, prefix=fresh_prefix()) as queue:
+        run_manager = RunManager(journal, queue=queue)
+        await queue.put(run_id, encode_run(NewRun(run.envelope, "t", "a")))
+        run_manager.is_draining = True
+        with pytest.raises(StreamInterruptedError, match="goes on: send the request again"):
+            await run_manager.head(run_id)
+        run_manager.is_draining = False
+        assert (await run_manager.head(run_id)).player == QUEUED
+        assert await journal.claim(RunHead(run.envelope, "worker"), QUEUED)
+        await journal.append(run_id, [b"1"])
+        await journal._client.delete(journal._head_key(run_id))
+        with pytest.raises(StreamUnknownError):
+            await run_manager.head(run_id)
+        await journal.append(run_id, [b"2"], is_last=True)
+        await run_manager.aclose()
 
 
 async def test_the_last_page_says_that_the_run_has_ended() -> None:
