@@ -43,7 +43,7 @@ def _find_more() -> dict[str, Source]:
     """Return what loads the components of integrations and of installed distributions."""
     found = find_integrations()
     sources: dict[str, Source] = {
-        name.lower(): partial(_load_integrated, integration, place)
+        name.lower(): partial(_load_integrated, name, integration, place)
         for integration in found.integrations.values()
         for name, place in integration.components.items()
     }
@@ -64,8 +64,12 @@ def _load_built_in(module: str) -> Iterable[AnySpec]:
     return find_specs(importlib.import_module(module))
 
 
-def _load_integrated(integration: Integration, place: str) -> Iterable[AnySpec]:
-    return find_specs(integration.load(place))
+def _load_integrated(name: str, integration: Integration, place: str) -> Iterable[AnySpec | BrokenSpec]:
+    try:
+        module = integration.load(place)
+    except SettingsError as error:
+        return [BrokenSpec(name, error)]
+    return [spec for spec in find_specs(module) if spec.name in integration.components]
 
 
 def _load_installed(group: str, read: Callable[[EntryPoint], AnySpec]) -> Iterable[AnySpec | BrokenSpec]:

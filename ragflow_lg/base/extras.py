@@ -88,9 +88,8 @@ def load_entry_point(entry_point: EntryPoint, what: str) -> Any:
     try:
         return entry_point.load()
     except (Exception, SystemExit) as error:  # importing foreign code may raise anything
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
         raise SettingsError(
-            f"The {what} {describe_entry_point(entry_point)} cannot be loaded: {reason}. "
+            f"The {what} {describe_entry_point(entry_point)} cannot be loaded: {describe_error(error)}. "
             "Repair or uninstall the package."
         ) from error
 
@@ -107,12 +106,16 @@ def load_named(name: str, setting: str) -> Any:
         for attribute in attributes.split("."):
             found = getattr(found, attribute)
     except (Exception, SystemExit) as error:  # importing foreign code may raise anything
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
         raise SettingsError(
-            f"{setting} is {name!r}, which cannot be imported: {reason}. Install its package, or add its folder to "
-            "PYTHONPATH."
+            f"{setting} is {name!r}, which cannot be imported: {describe_error(error)}. Install its package, or "
+            "add its folder to PYTHONPATH."
         ) from error
     return found
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the kind and message of an error that foreign code has raised, as one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
 
 
 def describe_entry_point(entry_point: EntryPoint) -> str:

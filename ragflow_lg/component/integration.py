@@ -12,15 +12,40 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field, to_builtins
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.base.extras import find_entry_points, install_command, load_entry_point
+from ragflow_lg.base.extras import (
+    describe_entry_point,
+    describe_error,
+    extra_of,
+    find_entry_points,
+    install_command,
+    load_entry_point,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from importlib.metadata import EntryPoint
 
 GROUP = "ragflow_lg.integrations"
+
+CORE_NAMES = {
+    "component": "agent agentinvoke begin canvas categorize dataoperations docgenerator exitloop invoke iteration "
+    "iterationitem listoperations llm loop loopitem message retrieval stringtransform switch userfillup "
+    "variableaggregator variableassigner docsgenerator fillup parallel searchmydataset search_my_dataset "
+    "search_my_dateset",
+    "section": "agents canvases checkpoint_durability checkpoint_prefix checkpoint_ttl_s checkpoints compat crawler "
+    "datasets default_model embeddings encryption_keys http knowledge limits mcp memories models otel pauses prompts "
+    "providers queue reports rerankers retention run server speech tenants tools transcription "
+    "chat_settings compatibility default_embedding embedding_settings http_settings known_embedding known_reranker "
+    "mcp_settings permits restrict_models secrets section shared store_options tenant tool_settings",
+    "need": "address canvas dataset key mcp_server memory model package reranker search_option speech",
+    "command": "canvas chat check components continue doctor init kb keys memory models needs prompts resume run "
+    "schedules serve sessions settings trust worker cancel completion convert diff draw eject fmt fork history rerun "
+    "schema trace upgrade",
+}
+"""The names that integrations cannot have. They are written down, because importing what has them takes long."""
 
 
 class Service(NamedTuple):
@@ -72,21 +97,49 @@ class Integration(Struct, frozen=True):
     commands: Mapping[str, Command] = field(default_factory=dict[str, Command])
 
     def load(self, place: str) -> Any:
-        """Import a module, or what ``.module:name`` names."""
+        """Import a module, or what ``.module:name`` names.
+
+        Raises:
+            SettingsError: if it cannot be imported.
+        """
         module, _, name = place.partition(":")
-        found = import_module(module, self.package)
-        return getattr(found, name) if name else found
+        try:
+            found = import_module(module, self.package)
+            return getattr(found, name) if name else found
+        except (Exception, SystemExit) as error:  # importing foreign code may raise anything
+            raise self.blame(place, error) from error
+
+    def blame(self, place: str, error: BaseException) -> SettingsError:
+        """Return an error that names the place in the package that has raised another one."""
+        extra = extra_of(error.name) if isinstance(error, ModuleNotFoundError) else ""
+        advice = f"Install it with: {install_command(extra)}" if extra else "Repair or uninstall the package."
+        return SettingsError(
+            f"{place} of the integration {self.package} cannot be used: {describe_error(error)}. {advice}"
+        )
+
+    def section_fields(self) -> dict[str, Any]:
+        """Return the sections with their defaults, as fields of a model."""
+        kinds = {name: self.load(place) for name, place in self.sections.items()}
+        return {name: (kind, kind()) for name, kind in kinds.items()}
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """Yield the names that only one integration can have, each with the kind of what it names."""
+        kinds = {"component": self.components, "section": self.sections, "need": self.needs, "command": self.commands}
+        return ((kind, name.lower()) for kind, names in kinds.items() for name in names)
 
 
 class Found(NamedTuple):
-    """The integrations in this installation, and why others cannot be loaded."""
+    """The integrations in this installation, and why others cannot be used."""
 
     integrations: Mapping[str, Integration]
     missing: Mapping[str, SettingsError]
 
 
 def find_integrations() -> Found:
-    """Return the integrations of all distributions on ``sys.path``, by the names of their entry points."""
+    """Return the integrations of all distributions on ``sys.path``, by the names of their entry points.
+
+    This distribution comes first. What is missing of other distributions has their names as well.
+    """
     return _load_all(tuple(find_entry_points(GROUP)))
 
 
@@ -95,32 +148,79 @@ def need_kinds() -> Mapping[str, NeedKind]:
     return {kind: need for each in find_integrations().integrations.values() for kind, need in each.needs.items()}
 
 
+def find_services() -> Iterator[tuple[Any, Service, Integration]]:
+    """Yield the services with their Protocols. Nothing can ask for those whose Protocol cannot be imported."""
+    for integration in find_integrations().integrations.values():
+        for service in integration.services:
+            try:
+                protocol = integration.load(service.protocol)
+            except SettingsError:
+                continue
+            yield protocol, service, integration
+
+
 def recorded_protocols() -> Mapping[Any, str]:
     """Return the Protocols of services whose answers a recording has, with their names in it."""
-    return {
-        integration.load(service.protocol): service.recorded_as
-        for integration in find_integrations().integrations.values()
-        for service in integration.services
-        if service.recorded_as
-    }
+    return {protocol: service.recorded_as for protocol, service, _ in find_services() if service.recorded_as}
 
 
 @lru_cache(maxsize=1)
 def _load_all(entry_points: tuple[EntryPoint, ...]) -> Found:
     integrations: dict[str, Integration] = {}
     missing: dict[str, SettingsError] = {}
-    for entry_point in entry_points:
+    taken = {(kind, name): "ragflow-lg" for kind, names in CORE_NAMES.items() for name in names.split()}
+    for entry_point in sorted(entry_points, key=lambda each: not _is_own(each)):
         try:
-            integrations[entry_point.name] = load_entry_point(entry_point, "integration")
+            integrations[entry_point.name] = _accept(entry_point, taken)
         except SettingsError as error:
-            missing[entry_point.name] = _explain(entry_point, error)
+            package = entry_point.dist.name if entry_point.dist else "?"
+            name = entry_point.name if _is_own(entry_point) else f"{entry_point.name} of {package}"
+            missing[name] = _explain(entry_point, error)
     return Found(integrations, missing)
+
+
+def _is_own(entry_point: EntryPoint) -> bool:
+    return entry_point.dist is not None and entry_point.dist.name == "ragflow-lg"
+
+
+def _accept(entry_point: EntryPoint, taken: dict[tuple[str, str], str]) -> Integration:
+    """Return an integration, whose names are taken from now on.
+
+    Raises:
+        SettingsError: if it cannot be loaded, is wrong, or has a name that is taken.
+    """
+    integration = load_entry_point(entry_point, "integration")
+    described = f"the integration {describe_entry_point(entry_point)}"
+    if not _is_own(entry_point):
+        _check(integration, described)
+    names = [("integration", entry_point.name), *integration.names()]
+    for kind, name in names:
+        if owner := taken.get((kind, name)):
+            raise SettingsError(f"The {kind} {name!r} of {described} is taken by {owner}. Rename it, or uninstall one.")
+    taken.update(dict.fromkeys(names, described))
+    return integration
+
+
+def _check(integration: Any, described: str) -> None:
+    """Raise an error if a value is not an integration, or if its sections cannot be fields of the settings."""
+    try:
+        if not isinstance(integration, Integration):
+            raise TypeError(f"{type(integration).__name__} is not Integration")
+        convert(to_builtins(integration), Integration)
+        if integration.sections:
+            from pydantic import create_model  # `check` does not need it
+
+            create_model("Sections", **integration.section_fields())
+    except (Exception, SystemExit) as error:  # foreign code may raise anything
+        raise SettingsError(f"T{described[1:]} is wrong: {describe_error(error)}.") from error
 
 
 def _explain(entry_point: EntryPoint, error: SettingsError) -> SettingsError:
     """Return the error, or the command that installs a package that is only declared, with its extra."""
     cause, extras = error.__cause__, ",".join(entry_point.extras)
-    if not extras or not isinstance(cause, ModuleNotFoundError) or not entry_point.module.startswith(cause.name or "?"):
+    if not extras or not _is_own(entry_point) or not isinstance(cause, ModuleNotFoundError):
+        return error
+    if not f"{entry_point.module}.".startswith(f"{cause.name}."):
         return error
     command = install_command(extras)
     return SettingsError(f"The integration {entry_point.name} is not installed. Install it with: {command}")

@@ -171,6 +171,8 @@ class Services(Struct, frozen=True):
     """The services of integrations, by their Protocols."""
     secrets: tuple[str, ...] = ()
     """Keys and passwords from the settings, which are redacted in all output."""
+    unopened: Mapping[type, SettingsError] = field(default_factory=dict[type, SettingsError])
+    """Why services of integrations could not be opened, by their Protocols."""
 
     def __repr__(self) -> str:
         """Hide the secrets."""
@@ -183,6 +185,8 @@ class Services(Struct, frozen=True):
             SettingsError: if there is none.
         """
         if protocol not in self.integrations:
+            if protocol in self.unopened:
+                raise self.unopened[protocol]
             name = protocol.__name__
             raise SettingsError(f"This program has no {name}. Pass Services(integrations={{{name}: …}}).")
         return self.integrations[protocol]

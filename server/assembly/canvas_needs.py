@@ -23,6 +23,7 @@ from ragflow_lg.server.assembly.tenant_settings import describe_unshared_dataset
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ragflow_lg.component.integration import Integration, NeedKind
     from ragflow_lg.server.settings import Settings
 
 
@@ -176,7 +177,7 @@ class _Checks:
         }
         for integration in find_integrations().integrations.values():
             for kind, need in integration.needs.items():
-                self.by_kind[kind] = partial(_check_with, need.code, integration.load(need.find_problem), settings)
+                self.by_kind[kind] = partial(_check_with, integration, need, settings)
 
     def _check_model(self, llm_id: str) -> str:
         try:
@@ -266,10 +267,8 @@ def _missing_key(what: str, problem: str) -> str:
     return f"The key of {what} is missing: {problem}. Put it there." if problem else ""
 
 
-def _check_with(
-    code: str, find_problem: Callable[[Settings, str], str], settings: Settings, name: str
-) -> tuple[str, str]:
-    return code, find_problem(settings, name)
+def _check_with(integration: Integration, need: NeedKind, settings: Settings, name: str) -> tuple[str, str]:
+    return need.code, integration.load(need.find_problem)(settings, name)
 
 
 def _find_retriever(settings: Settings, name: str) -> tuple[str, str] | None:

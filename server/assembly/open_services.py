@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import find_entry_points, load_entry_point
-from ragflow_lg.component.integration import find_integrations
+from ragflow_lg.component.integration import find_services
 from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
 
 if TYPE_CHECKING:
@@ -164,12 +164,19 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
 
 @asynccontextmanager
 async def open_integrations(settings: Settings, services: Services) -> AsyncGenerator[Services]:
-    """Add the services of the integrations, but those that a recording already plays."""
+    """Add the services of the integrations, but those that a recording already plays.
+
+    The error of one that cannot be opened is raised where it is asked for.
+    """
     async with AsyncExitStack() as stack:
-        for integration in find_integrations().integrations.values():
-            for service in integration.services:
-                protocol = integration.load(service.protocol)
-                if protocol not in services.integrations:
-                    opened = await stack.enter_async_context(integration.load(service.open)(settings, services))
-                    services = replace(services, integrations={**services.integrations, protocol: opened})
+        for protocol, service, integration in find_services():
+            if protocol in services.integrations:
+                continue
+            try:
+                opened = await stack.enter_async_context(integration.load(service.open)(settings, services))
+            except Exception as error:  # noqa: BLE001 - third-party code may raise anything
+                found = error if isinstance(error, SettingsError) else integration.blame(service.open, error)
+                services = replace(services, unopened={**services.unopened, protocol: found})
+            else:
+                services = replace(services, integrations={**services.integrations, protocol: opened})
         yield services

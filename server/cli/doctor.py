@@ -125,9 +125,16 @@ def probe_fonts(settings: Settings) -> list[CheckResult]:
 
 
 async def probe_integrations(settings: Settings) -> list[CheckResult]:
-    """Return what the integrations report."""
-    probes = [(each, each.probe) for each in find_integrations().integrations.values() if each.probe]
-    return [result for each, probe in probes for result in await each.load(probe)(settings)]
+    """Return what the integrations report. A probe that fails is a failure."""
+    results: list[CheckResult] = []
+    for name, integration in find_integrations().integrations.items():
+        if integration.probe:
+            try:
+                results += await integration.load(integration.probe)(settings)
+            except Exception as error:  # noqa: BLE001 - third-party code may raise anything
+                found = error if isinstance(error, RagflowLgError) else integration.blame(integration.probe, error)
+                results.append(CheckResult(False, f"the integration {name} cannot be checked", str(found)))
+    return results
 
 
 def probe_tool_keys(settings: Settings) -> list[CheckResult]:

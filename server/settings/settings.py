@@ -282,12 +282,8 @@ class CoreSettings(BaseSettings):
 
 def _find_sections() -> dict[str, Any]:
     """Return the sections of the integrations, as fields of a model."""
-    sections: dict[str, Any] = {}
-    for integration in find_integrations().integrations.values():
-        for name, place in integration.sections.items():
-            kind = integration.load(place)
-            sections[name] = (kind, kind())
-    return sections
+    owners = find_integrations().integrations.values()
+    return {name: field for owner in owners for name, field in owner.section_fields().items()}
 
 
 if TYPE_CHECKING:

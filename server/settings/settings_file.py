@@ -14,6 +14,7 @@ import pydantic_settings
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.local_paths import suggest_file
+from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.server.settings import dotenv_file
 from ragflow_lg.server.settings.model_files import describe_fault, read_file
 from ragflow_lg.server.settings.settings import PREFIX, Settings
@@ -70,6 +71,7 @@ def load_settings(path: Path | None = None) -> Settings:
             canvases = cast("dict[str, Any]", paths).items()
             values["canvases"] = {n: folder / _home(Path(p)) if isinstance(p, str) else p for n, p in canvases}
     problems = unknown_variables(Settings.model_fields)
+    is_unknown = bool(problems)
     try:
         settings = Settings(**values)
         if not problems:
@@ -77,11 +79,14 @@ def load_settings(path: Path | None = None) -> Settings:
     except pydantic.ValidationError as error:
         for fault in error.errors(include_input=False, include_url=False):
             place = fault["loc"]
+            is_unknown |= fault["type"] == "extra_forbidden" and len(place) == 1
             variable = variable_name(place)
             name = ".".join(map(str, place)) + (f" ({variable})" if variable else "")
             problems.append(f"  {name}: {describe_fault(fault, Settings, place)}")
     except pydantic_settings.SettingsError as error:
         problems.append(f"  environment: {_unreadable(error)}")
+    if is_unknown:  # it may be the section of one
+        problems += [f"  {error}" for error in find_integrations().missing.values()]
     source = f"of {file} or the environment" if file is not None else "of the environment"
     raise SettingsError("\n".join([f"The settings {source} are wrong:", *problems]))
 
