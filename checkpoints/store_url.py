@@ -67,10 +67,8 @@ def key_prefix(url: str, prefix: str) -> str:
     """Return the prefix of all keys of a deployment: in a cluster, it begins with the hash tag of the deployment.
 
     Raises:
-        CheckpointError: if the name of the deployment is invalid, or the prefix begins with a brace, as hash tags do.
+        CheckpointError: if the name of the deployment is invalid.
     """
-    if prefix.startswith("{"):
-        raise CheckpointError(f"The prefix {prefix!r} begins with a brace. Choose another checkpoint_prefix.")
     try:
         name = cluster_name(url)
     except ValueError as error:

@@ -10,7 +10,8 @@ from typing import Any, cast
 import msgspec
 from redis.asyncio import Redis
 
-from ragflow_lg.base.ids import session_of_thread
+from ragflow_lg.base.ids import session_of_thread, thread_of_session
+from ragflow_lg.checkpoints.records.run_records import hex_session
 from ragflow_lg.checkpoints.redis.redis_client import Command, collect
 from ragflow_lg.checkpoints.steps.thread_tables import (
     BLOB_MISSING,
@@ -62,9 +63,10 @@ def _as_text(part: Any) -> Any:
 class RedisSessions:
     """The keys of all sessions of a deployment."""
 
-    def __init__(self, client: Redis, prefix: str, ttl_s: int) -> None:
+    def __init__(self, client: Redis, prefix: str, ttl_s: int, *, is_cluster: bool = False) -> None:
         self.client = cast("Any", client)
         self.prefix = prefix
+        self._flag_prefixes = (prefix,) if is_cluster else (prefix, "")
         self._ttl_ms = ttl_s * 1000
         self.index = f"{prefix}agent:sessions"
         """The key of the sorted set of all sessions."""
@@ -72,6 +74,14 @@ class RedisSessions:
     def lease_key(self, session: str) -> str:
         """Return the key of a session's lease."""
         return f"{self.prefix}agent:active-session:{session}"
+
+    def cancel_keys(self, session: str) -> list[str]:
+        """Return RAGFlow's keys for the session's name and for both of its UUID forms.
+
+        Those without the prefix are RAGFlow's own. In a cluster, they are in other slots.
+        """
+        names = dict.fromkeys((hex_session(session), session, thread_of_session(session)))
+        return list(dict.fromkeys(f"{prefix}{name}-cancel" for prefix in self._flag_prefixes for name in names))
 
     def runs_key(self, session: str) -> str:
         """Return the key of the sorted set of a session's runs."""

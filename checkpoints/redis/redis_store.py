@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints.failures import translate_errors
 from ragflow_lg.checkpoints.records.lease_owner import Owner, parse_owner
 from ragflow_lg.checkpoints.records.leases import LEASE_S, TOKEN_TTL_S, LeaseHolder, StoredLeases
@@ -23,7 +22,7 @@ from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.redis.redis_tables import RedisTables
 from ragflow_lg.checkpoints.steps.saver import CanvasSaver
 from ragflow_lg.checkpoints.store import Store
-from ragflow_lg.checkpoints.store_url import key_prefix
+from ragflow_lg.checkpoints.store_url import cluster_name, key_prefix
 
 if TYPE_CHECKING:
     from ragflow_lg.checkpoints.key_ring import KeyRing
@@ -44,19 +43,19 @@ class RedisCancels(LocalCancels):
     def __init__(self, sessions: RedisSessions) -> None:
         super().__init__(self._listen)
         self._client = sessions.client
-        self._prefix = sessions.prefix
+        self._keys = sessions.cancel_keys
         self._channel = f"{sessions.prefix}agent:cancel"
 
     async def request(self, session: str) -> None:
         """Set the flag and publish a message."""
         with translate_errors(RedisError, OSError):
-            await self._client.set(cancel_keys(self._prefix, session)[0], "x", ex=FLAG_TTL_S)
+            await self._client.set(self._keys(session)[0], "x", ex=FLAG_TTL_S)
             await self._client.publish(self._channel, hex_session(session))
 
     async def is_requested(self, session: str) -> bool:
         """Return whether a flag is set."""
         with translate_errors(RedisError, OSError):
-            return bool(await self._client.exists(*cancel_keys(self._prefix, session)))
+            return bool(await self._client.exists(*self._keys(session)))
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
@@ -89,20 +88,10 @@ class RedisCancels(LocalCancels):
         sessions = self.sessions
         pipeline = self._client.pipeline(transaction=False)
         for session in sessions:
-            pipeline.exists(*cancel_keys(self._prefix, session))
+            pipeline.exists(*self._keys(session))
         for session, count in zip(sessions, await pipeline.execute(), strict=True):
             if count:
                 self.cancel(session)
-
-
-def cancel_keys(prefix: str, session: str) -> list[str]:
-    """Return RAGFlow's keys for the session's name and for both of its UUID forms.
-
-    Those without the prefix are RAGFlow's own. In a cluster, where the prefix has a hash tag, they are in other slots.
-    """
-    names = dict.fromkeys((hex_session(session), session, thread_of_session(session)))
-    prefixes = (prefix,) if prefix.startswith("{") else (prefix, "")
-    return list(dict.fromkeys(f"{prefix}{name}-cancel" for prefix in prefixes for name in names))
 
 
 _TAKE = Path(__file__).with_name("take_lease.lua").read_text("utf-8")
@@ -128,11 +117,7 @@ class RedisLeaseTable:
 
     async def take(self, session: str, owner: Owner, dead_token: int) -> int | LeaseHolder:
         """Lease a session if it is free or the token of its lease is ``dead_token``."""
-        keys = (
-            self._sessions.lease_key(session),
-            self._counter_key(session),
-            *cancel_keys(self._sessions.prefix, session),
-        )
+        keys = (self._sessions.lease_key(session), self._counter_key(session), *self._sessions.cancel_keys(session))
         arguments = (str(owner), dead_token or -1, self._lease_ms, session, TOKEN_TTL_S)
         is_ours, token, holder = await self._client.eval(_TAKE, len(keys), *keys, *arguments)
         return int(token) if is_ours else _holder(token, holder)
@@ -187,11 +172,11 @@ async def open_redis_store(url: str, prefix: str, ttl_s: int, keys: KeyRing | No
     Raises:
         CheckpointError: if the server does not respond.
     """
-    prefix = key_prefix(url, prefix)
+    prefix, is_cluster = key_prefix(url, prefix), bool(cluster_name(url))
     async with open_redis(url) as client, open_redis(url, LEASE_CONNECTIONS) as lease_client:
         with translate_errors(RedisError, OSError):
             await cast("Any", client).set(prefix + _OPENED, "1")
-        sessions, texts = RedisSessions(client, prefix, ttl_s), RecordTexts(keys)
+        sessions, texts = RedisSessions(client, prefix, ttl_s, is_cluster=is_cluster), RecordTexts(keys)
         leases = StoredLeases(RedisLeaseTable(lease_client, sessions))
         cancels = RedisCancels(sessions)
         try:

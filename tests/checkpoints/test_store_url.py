@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints.store_url import key_prefix, redact_url, sqlite_path, store_kind
+from ragflow_lg.checkpoints.store_url import redact_url, sqlite_path, store_kind
 from tests.harness.rows import each_row
 
 
@@ -47,9 +47,3 @@ def test_a_password_is_hidden() -> None:
         assert redact_url(f"redis+sentinel://{url}") == "redis+sentinel://a:1,b:2/s"
     for url in ("host?password=sec@ret", "me:sec?ret@host"):
         assert redact_url(f"postgresql://{url}") == "postgresql://..."
-
-
-def test_a_prefix_that_looks_like_a_hash_tag_is_refused() -> None:
-    assert key_prefix("redis+cluster://host:1/shop", "p") == "{shop}p"
-    with pytest.raises(CheckpointError, match=r"begins with a brace. Choose another checkpoint_prefix"):
-        key_prefix("redis://host", "{a}")

@@ -13,11 +13,12 @@ from tests.stores import fresh_prefix, redis_client
 SESSION = "0123456789abcdef0123456789abcdef"
 
 
+@pytest.mark.parametrize("prefix", ["", "{a}"])
 @pytest.mark.parametrize("key", [f"{SESSION}-cancel", f"{thread_of_session(SESSION)}-cancel"])
-async def test_the_flag_of_ragflow_cancels_a_run_soon(redis_url: str, key: str) -> None:
+async def test_the_flag_of_ragflow_cancels_a_run_soon(redis_url: str, key: str, prefix: str) -> None:
     cancelled_at: list[float] = []
     async with redis_client(redis_url) as client:
-        cancels = RedisCancels(RedisSessions(client, fresh_prefix(), 60))
+        cancels = RedisCancels(RedisSessions(client, prefix + fresh_prefix(), 60))
         async with aclosing(cancels), cancels.watch(SESSION, lambda: cancelled_at.append(time.monotonic())):
             await asyncio.sleep(0.1)
             start_s = time.monotonic()
