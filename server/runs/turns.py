@@ -391,7 +391,7 @@ class Turns:
                 return None if is_over else head
         except StreamUnknownError:
             return None
-        # Whoever asks again while the first server of a run plays it has asked twice: its session is busy.
+        # Anyone who asks again while the first server of a run plays it has asked twice: its session is busy.
         is_continued = head.player == LEFT or head.takeovers > 0
         goes_on = await (self.playing.is_played if is_continued else self.playing.is_queued)(row.id)
         return head if goes_on and not await self._app_state.store.cancels.is_requested(row.id) else None
