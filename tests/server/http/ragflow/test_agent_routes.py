@@ -1,6 +1,6 @@
 import json
 import re
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, distribution
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -255,6 +255,7 @@ async def test_what_tests_a_database_is_installed_with_an_extra(
     server: AppServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removed = EntryPoint("sql", "ragflow_lg.removed.sql:INTEGRATION [sql]", GROUP)
+    vars(removed).update(dist=distribution("ragflow-lg"))
     monkeypatch.setattr("ragflow_lg.component.integration.find_entry_points", Mock(return_value=[removed]))
     answer = await server.client.post(PATH, json=FIELDS)
     assert (answer.status_code, answer.json()["code"]) == (200, 100)
