@@ -151,7 +151,7 @@ class BegunCalls:
         return mark in self._marks
 
     def allow_repeat(self, mark: str) -> None:
-        """Let an interrupted call start once more."""
+        """Permit an interrupted call to start once more."""
         self._marks.discard(mark)
 
     async def has_result(self, call: BegunCall) -> bool:
