@@ -87,6 +87,23 @@ def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:  # p
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _one_tls_context() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] - pytest uses it
+    """Load the certificates for all HTTP clients of a process once: it takes 30 ms, and a test has several clients."""
+    import httpx
+    from httpx._transports import default
+
+    create, shared = httpx.create_ssl_context, httpx.create_ssl_context()
+
+    def find(*, verify: Any = True, cert: Any = None, trust_env: bool = True) -> Any:
+        is_usual = verify is True and cert is None and not {"SSL_CERT_FILE", "SSL_CERT_DIR"} & os.environ.keys()
+        return shared if is_usual else create(verify=verify, cert=cert, trust_env=trust_env)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(default, "create_ssl_context", find)
+        yield
+
+
 @pytest.fixture
 def shared_corpus() -> Path:
     folder = SHARED / "corpus"
