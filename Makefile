@@ -135,7 +135,6 @@ sbom: .cache/supply
 
 schema: $(VENV)/.ok
 	$(BIN)/ragflow-lg canvas schema -o docs/canvas.schema.json
-	$(BIN)/ragflow-lg canvas schema --dsl v2 -o docs/canvas_v2.schema.json
 
 $(VENV)/.run: pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) with what running a canvas needs; this takes half a minute, once."

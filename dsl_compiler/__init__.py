@@ -11,7 +11,6 @@ from ragflow_lg.dsl_compiler.compiler import (
     inspect_canvas,
     upgrade_source,
 )
-from ragflow_lg.dsl_compiler.conversion import convert_source
 from ragflow_lg.dsl_compiler.deployment import NO_LIMITS, CanvasLimits
 from ragflow_lg.dsl_compiler.diagnostics import extend_pointer
 
@@ -22,7 +21,6 @@ __all__ = [
     "add_positions",
     "check_canvas",
     "compile_canvas",
-    "convert_source",
     "extend_pointer",
     "inspect_canvas",
     "upgrade_source",

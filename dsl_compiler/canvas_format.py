@@ -10,7 +10,6 @@ from ragflow_lg.base.errors import CompileError
 from ragflow_lg.base.lenient_values import as_list, as_map
 from ragflow_lg.dsl_compiler.compiler import Source, add_positions
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
-from ragflow_lg.dsl_compiler.dsl_v2 import is_v2
 from ragflow_lg.dsl_compiler.source import read_source
 
 _RUN_STATE: dict[str, Any] = {"history": [], "messages": [], "path": [], "retrieval": [], "task_id": None, "answer": []}
@@ -62,9 +61,6 @@ def _without_state(document: Mapping[str, Any]) -> dict[str, Any]:
     values = as_map(document.get("globals"))
     if values:
         kept["globals"] = {key: _RUN_GLOBALS.get(key, value) for key, value in values.items()}
-    v1 = as_map(document.get("v1"))
-    if is_v2(document) and isinstance(v1.get("document"), Mapping):
-        kept["v1"] = {**v1, "document": _without_state(as_map(v1["document"]))}
     graph = as_map(document.get("graph"))
     if graph:
         kept["graph"] = {

@@ -16,7 +16,7 @@ from ragflow_lg.dsl_compiler.analysis import ANALYSES, AnalysedCanvas, Analysis
 from ragflow_lg.dsl_compiler.deployment import CanvasSource, Deployment, NoDeployment
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft, Nesting
-from ragflow_lg.dsl_compiler.dsl_v2 import V2Pointers, is_v2, to_v1
+from ragflow_lg.dsl_compiler.dsl_v2 import is_v2, to_v1
 from ragflow_lg.dsl_compiler.passes import PASSES
 from ragflow_lg.dsl_compiler.passes.components_from_graph import with_components
 from ragflow_lg.dsl_compiler.passes.upgrade_document import upgrade_document
@@ -87,7 +87,7 @@ def inspect_canvas(source: Source, catalog: Registry, deployment: Deployment | N
 def upgrade_source(source: Source, catalog: Registry) -> Upgrade:
     """Return a canvas from before RAGFlow 0.20 as one of today, in its template's wrapper if it has one.
 
-    A canvas of today is returned as it is, without changes.
+    A canvas of today is returned as it is, without changes, but always in DSL v1.
 
     Raises:
         CompileError: if the source is not a JSON object or is too large.
@@ -99,12 +99,14 @@ def upgrade_source(source: Source, catalog: Registry) -> Upgrade:
         raise CompileError(add_positions(reporter.diagnostics, text))
     wrapper = dict(as_map(value))
     old = with_components(draft.document, draft.base)
-    if not is_old_canvas(old, catalog):
+    upgrade = Upgrade(dict(draft.document), ())
+    if is_old_canvas(old, catalog):
+        if count_components(old) > MAX_COMPONENTS:
+            upgrade_document(draft, reporter)
+            raise CompileError(add_positions(reporter.diagnostics, text))
+        upgrade = upgrade_canvas(old, catalog)
+    elif not is_v2(as_map(wrapper["dsl"]) if draft.base else wrapper):
         return Upgrade(wrapper, ())
-    if count_components(old) > MAX_COMPONENTS:
-        upgrade_document(draft, reporter)
-        raise CompileError(add_positions(reporter.diagnostics, text))
-    upgrade = upgrade_canvas(old, catalog)
     document = {key: entry for key, entry in upgrade.document.items() if entry is not None}
     return Upgrade({**wrapper, "dsl": document} if draft.base else document, upgrade.changes)
 
@@ -202,10 +204,7 @@ def _as_v1(document: Mapping[str, Any], base: str, reporter: Reporter) -> Mappin
     if not is_v2(document):
         return document
     converted = to_v1(document, base, reporter)
-    if reporter.has_errors:
-        return None
-    reporter.written_pointer = V2Pointers(document, base)
-    return converted
+    return None if reporter.has_errors else converted
 
 
 def _read_inner(text: str, reporter: Reporter) -> Any:

@@ -1,6 +1,6 @@
-"""The JSON Schemas for a canvas in DSL v1 and v2, for editors. They are built from the components' params models.
+"""The JSON Schema for a canvas, for editors. It is built from the components' params models.
 
-They are as lenient as the compiler: null means "not set", a single value means a list of one item, and a number may be
+It is as lenient as the compiler: null means "not set", a single value means a list of one item, and a number may be
 a string.
 """
 
@@ -18,7 +18,6 @@ from ragflow_lg.dsl.compatibility import ALL, BEHAVIOURS
 from ragflow_lg.dsl.variable_references import Reference, Template
 
 SCHEMA_ID = "urn:ragflow-lg:canvas:1"
-V2_SCHEMA_ID = "urn:ragflow-lg:canvas:2"
 
 _COMPAT: dict[str, Any] = {
     "description": "Behaviours of RAGFlow to follow where ragflow-lg differs: all of them, or by name.",
@@ -36,54 +35,33 @@ _COMPAT: dict[str, Any] = {
 
 def canvas_schema(catalog: Registry) -> dict[str, Any]:
     """Return the schema (draft 2020-12). It also accepts a template's wrapper and a graph-only export."""
-    definitions: dict[str, Any] = {}
-    document = _definitions("v1", _choices(catalog, "component_name", definitions))
+    document = json.loads(Path(__file__).with_name("schema_definitions.json").read_text("utf-8"))
     document["Document"]["properties"]["compat"] = _COMPAT
-    return _schema(SCHEMA_ID, "RAGFlow canvas (DSL v1)", {"compat": _COMPAT}, document, definitions)
-
-
-def canvas_v2_schema(catalog: Registry) -> dict[str, Any]:
-    """Return the schema (draft 2020-12) for DSL v2. It also accepts a template's wrapper."""
     definitions: dict[str, Any] = {}
-    document = _definitions("v2", _choices(catalog, "name", definitions))
-    document["V1"]["properties"]["document"]["properties"] = {"compat": _COMPAT}
-    return _schema(V2_SCHEMA_ID, "RAGFlow canvas (DSL v2)", {}, document, definitions)
-
-
-def _schema(
-    id_: str, title: str, around: dict[str, Any], document: dict[str, Any], definitions: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the schema for a document, and for a template that has it in ``dsl`` with some keys ``around``."""
-    template = {"dsl": {"$ref": "#/$defs/Document"}, **around}
+    document["Component"]["allOf"] = _choices(catalog, definitions)
+    template = {"dsl": {"$ref": "#/$defs/Document"}, "compat": _COMPAT}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": id_,
-        "title": title,
+        "$id": SCHEMA_ID,
+        "title": "RAGFlow canvas (DSL v1)",
         "anyOf": [{"$ref": "#/$defs/Document"}, {"type": "object", "properties": template, "required": ["dsl"]}],
         "$defs": {**document, **dict(sorted(definitions.items()))},
     }
 
 
-def _choices(catalog: Registry, name_key: str, definitions: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return which params go with which name, and add their schemas to the definitions."""
+def _choices(catalog: Registry, definitions: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return which params go with which component, and add their schemas to the definitions."""
     choices: list[dict[str, Any]] = []
     for spec in catalog:
         definitions[spec.name] = _params_schema(spec, definitions)
         names = [spec.name, *spec.aliases]
         choices.append(
             {
-                "if": {"properties": {name_key: {"enum": names}}, "required": [name_key]},
+                "if": {"properties": {"component_name": {"enum": names}}, "required": ["component_name"]},
                 "then": {"properties": {"params": {"$ref": f"#/$defs/{spec.name}"}}},
             }
         )
     return choices
-
-
-def _definitions(version: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the definitions of a document and its parts, whose components have the given choices."""
-    definitions = json.loads(Path(__file__).with_name("schema_definitions.json").read_text("utf-8"))[version]
-    definitions["Component"]["allOf"] = choices
-    return definitions
 
 
 class _SchemaGenerator(GenerateJsonSchema):

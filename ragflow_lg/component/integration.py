@@ -42,7 +42,7 @@ CORE_NAMES = {
     "mcp_settings permits restrict_models secrets section shared store_options tenant tool_settings",
     "need": "address canvas dataset key mcp_server memory model package reranker search_option speech",
     "command": "canvas chat check components continue doctor init kb keys memory models needs prompts resume run "
-    "schedules serve sessions settings trust worker cancel completion convert diff draw eject fmt fork history rerun "
+    "schedules serve sessions settings trust worker cancel completion diff draw eject fmt fork history rerun "
     "schema trace upgrade",
 }
 """The names that integrations cannot have. They are written down, because importing what has them takes long."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 import orjson
 
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import MAX_LISTED_ERRORS, BusyError, CompileError, RequestError, WorkLimitError
 from ragflow_lg.base.worker_tasks import WorkerTask, worker_task
-from ragflow_lg.dsl_compiler import check_canvas, convert_source
+from ragflow_lg.dsl_compiler import check_canvas
+from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.drawing import sketch_source
-from ragflow_lg.dsl_compiler.dsl_v2 import is_v2
+from ragflow_lg.dsl_compiler.dsl_v2 import is_v2, to_v1
 from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.assembly.library import catalog
 from ragflow_lg.server.settings import Settings
@@ -135,9 +136,6 @@ def draft_error(text: str) -> RequestError:
     return RequestError(text, 101, status=422, data=False, has_data=True, reason="canvas-invalid")
 
 
-DslVersion = Literal["v1", "v2"]
-"""What a client may ask for. Canvases are stored in DSL v1."""
-
 _REFUSED = frozenset(
     {
         "json-invalid",
@@ -196,10 +194,9 @@ async def _read_draft(dsl: Any) -> tuple[dict[str, Any], str]:
     if isinstance(fields.get("dsl"), dict) and not fields.keys() & {"components", "graph"}:
         fields = fields["dsl"]  # a template: clients expect the graph at the top level of the stored canvas
     if is_v2(fields):
-        try:
-            fields = convert_source(fields, "v1")
-        except CompileError as error:
-            refuse(error.diagnostics)
+        reporter = Reporter()
+        fields = to_v1(fields, "", reporter)
+        refuse(reporter.diagnostics)
     try:
         return fields, orjson.dumps(fields).decode()
     except TypeError as error:  # numbers beyond 64 bit
@@ -213,20 +210,3 @@ def _is_unfilled(source: Any, pointer: str) -> bool:
         key = part.replace("~1", "/").replace("~0", "~")
         value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
     return value == ""
-
-
-async def shown_canvas(dsl: str, version: str) -> Any:
-    """Return a stored canvas in a version of the DSL.
-
-    Raises:
-        RequestError: If there is no such version, or the canvas cannot be converted to it.
-    """
-    if version not in ("", "v1", "v2"):
-        raise RequestError("dsl_version should be v1 or v2.", 101, status=400)
-    if version != "v2":
-        return orjson.loads(dsl)
-    try:
-        return convert_source(dsl, "v2")
-    except CompileError as error:
-        refuse(error.diagnostics)
-        raise

@@ -1,4 +1,4 @@
-"""``ragflow-lg canvas``: draw, compare, format, convert, upgrade and eject canvases."""
+"""``ragflow-lg canvas``: draw, compare, format, upgrade and eject canvases."""
 
 from __future__ import annotations
 
@@ -21,36 +21,8 @@ from ragflow_lg.server.cli.terminal import count_of, print_line, print_note, wri
 if TYPE_CHECKING:
     from ragflow_lg.dsl_compiler.upgrade import Change
 
-canvas = make_group("Draw, compare, format, convert and eject canvases.")
+canvas = make_group("Draw, compare, format, upgrade and eject canvases.")
 canvas.command(no_args_is_help=True)(diff)
-
-
-@canvas.command(no_args_is_help=True)
-def convert(
-    file: Annotated[Path, typer.Argument(help="Canvas file.", metavar="FILE")],
-    to: Annotated[Literal["v1", "v2"], typer.Option("--to", help="Version of the DSL to write.")],
-    output: Output = None,
-    plain: Annotated[
-        bool,
-        typer.Option(
-            "--plain", help="For v2: leave out what v2 does not have (variables, the nodes inside a Loop, the drawing)."
-        ),
-    ] = False,
-) -> None:
-    """Convert a canvas to DSL v2, or back to DSL v1.
-
-    What DSL v2 does not have is kept in its key "v1", so that the way back gives the same canvas. With --plain the file
-    is as RAGFlow's Go port writes it. All commands read both versions.
-
-    Example: ragflow-lg canvas convert my_canvas.json --to v2 -o my_canvas.v2.json
-    """
-    from ragflow_lg.dsl_compiler import convert_source
-    from ragflow_lg.server.assembly.canvas_files import read_canvas
-
-    if plain and to == "v1":
-        raise typer.BadParameter("--plain goes with --to v2.")
-    document = convert_source(read_canvas(file), to, is_plain=plain)
-    write_output(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), output)
 
 
 PictureFormat: TypeAlias = Literal["mermaid", "svg", "png", "ascii"]
@@ -200,7 +172,7 @@ def upgrade(
     output: Output = None,
     report: Annotated[Literal["text", "json"], typer.Option("--report", help="Format of the report.")] = "text",
 ) -> None:
-    """Upgrade a canvas from before RAGFlow 0.20.
+    """Upgrade a canvas from before RAGFlow 0.20, or write one that is in DSL v2 in DSL v1.
 
     Answer, Generate, Relevant and the other components that RAGFlow removed are replaced by those of today. The report
     on standard error says what became of each, and what may behave differently. RAGFlow and ragflow-lg run the result.
@@ -246,28 +218,20 @@ def schema(
     check: Annotated[
         Path | None, typer.Option("--check", help="Exit with 1 if this file is not the schema of this version.")
     ] = None,
-    dsl: Annotated[Literal["v1", "v2"], typer.Option("--dsl", help="Version of the DSL.")] = "v1",
 ) -> None:
     """Print the JSON Schema of canvases.
 
     It contains this version's components.
 
-    Examples:
-    ragflow-lg canvas schema -o canvas.schema.json
-
-    ragflow-lg canvas schema --dsl v2 -o canvas_v2.schema.json
+    Example: ragflow-lg canvas schema -o canvas.schema.json
     """
-    from ragflow_lg.dsl_compiler.schema import canvas_schema, canvas_v2_schema
+    from ragflow_lg.dsl_compiler.schema import canvas_schema
     from ragflow_lg.server.assembly.library import catalog
 
-    build = canvas_v2_schema if dsl == "v2" else canvas_schema
-    text = json.dumps(build(catalog()), ensure_ascii=False, indent=2) + "\n"
+    text = json.dumps(canvas_schema(catalog()), ensure_ascii=False, indent=2) + "\n"
     if check is not None:
         if not check.is_file() or check.read_text(encoding="utf-8") != text:
-            print_note(
-                f"{check} is not the schema of this version; update it with: "
-                f"ragflow-lg canvas schema --dsl {dsl} -o {check}"
-            )
+            print_note(f"{check} is not the schema of this version; update it: ragflow-lg canvas schema -o {check}")
             raise typer.Exit(1)
     else:
         write_output(text.encode(), output)

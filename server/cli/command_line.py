@@ -54,7 +54,7 @@ _COMMANDS = {
     "init": Command(_BUILD, ".init:init", "Set up a folder with an example canvas and settings."),
     "check": Command(_BUILD, ".check:check", "Report all problems in canvases, with their line and column."),
     "needs": Command(_BUILD, ".needs:needs", "List what a canvas needs from the settings, and what is missing."),
-    "canvas": Command(_BUILD, ".canvas:canvas", "Draw, compare, format, convert and eject canvases."),
+    "canvas": Command(_BUILD, ".canvas:canvas", "Draw, compare, format, upgrade and eject canvases."),
     "components": Command(
         _BUILD, ".components:components", "List all components, or describe one with its parameters.", False
     ),
@@ -75,7 +75,7 @@ _COMMANDS = {
 _CORE = Integration("ragflow_lg.server.cli", commands=_COMMANDS)
 
 MOVED = {
-    **{name: f"canvas {name}" for name in ("convert", "diff", "draw", "eject", "fmt", "schema", "upgrade")},
+    **{name: f"canvas {name}" for name in ("diff", "draw", "eject", "fmt", "schema", "upgrade")},
     **{name: f"sessions {name}" for name in ("cancel", "fork", "history", "rerun", "trace")},
     "completion": "--install-completion",
 }

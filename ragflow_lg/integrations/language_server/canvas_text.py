@@ -146,16 +146,11 @@ class CanvasText:
 
     @cached_property
     def titles(self) -> Mapping[str, str]:
-        """The titles of the nodes in the graph of the editor, by the id that the component has in the text."""
-        v1 = self.child(self.document, "v1") if self.version == 2 else None
-        document = self.document if v1 is None else self.child(v1, "document")
-        nodes = self.child(self.child(document, "graph"), "nodes")
+        """The titles of the nodes in the graph of the editor, by id."""
+        nodes = self.child(self.child(self.document, "graph"), "nodes")
         titles: dict[str, str] = {}
         for node in nodes.children if nodes is not None else ():
             titles[self.string(self.child(node, "id"))] = self.string(self.child(self.child(node, "data"), "name"))
-        entries = self.child(v1, "components")
-        for entry in entries.children if entries is not None else ():
-            titles[entry.name] = titles.get(self.string(self.child(entry, "key")), "")
         return titles
 
     @cached_property

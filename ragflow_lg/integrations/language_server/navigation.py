@@ -105,7 +105,7 @@ def plan_rename(canvas: CanvasText, offset: int, new_id: str) -> Rename:
     mention = find_renamable(canvas, offset)
     if mention is None:
         if canvas.version == 2:
-            return Rename(problem="Ids are renamed in DSL v1: `ragflow-lg canvas convert --to v1`.")
+            return Rename(problem="Ids are renamed in DSL v1: `ragflow-lg canvas upgrade`.")
         return Rename(problem="There is no component here.")
     if mention.component == ENTRY_ID:
         return Rename(problem=f"RAGFlow starts a turn at the component {ENTRY_ID!r}, so that it needs this id.")

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Literal
 
+import orjson
 from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ragflow_lg.dsl_compiler.drawing import Direction, Sketch, ThemeName, to_mermaid, to_png, to_svg, to_text_drawing
 from ragflow_lg.server.agents.agent_versions import delete_version, find_version, publish
-from ragflow_lg.server.agents.drafts import DslVersion, draw_canvas, find_diagnostics, shown_canvas
+from ragflow_lg.server.agents.drafts import draw_canvas, find_diagnostics
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.http.native.native_requests import PublishRequest
 from ragflow_lg.server.http.native.native_responses import (
@@ -116,16 +117,10 @@ async def publish_version(body: PublishRequest, request: Request, agent: Agent) 
 
 
 @version_router.get("/versions/{version}", summary="Show a version")
-async def get_version(
-    version: str,
-    request: Request,
-    agent: Agent,
-    dsl_version: Annotated[DslVersion, Query(description="Version of the DSL of the canvas.")] = "v1",
-) -> VersionWhole:
+async def get_version(version: str, request: Request, agent: Agent) -> VersionWhole:
     """Return a version with its canvas: `draft`, `published` (the last one), or an id."""
     row = await find_version(get_app_state(request).database, agent, version)
-    canvas = await shown_canvas(row.dsl, dsl_version)
-    return VersionWhole(**build_version_answer(row, agent).model_dump(), dsl=canvas)
+    return VersionWhole(**build_version_answer(row, agent).model_dump(), dsl=orjson.loads(row.dsl))
 
 
 @version_router.delete("/versions/{version}", responses=describe_problems(409), summary="Delete a version")

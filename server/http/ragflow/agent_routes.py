@@ -14,7 +14,7 @@ from starlette.requests import Request
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.models.prompt_texts import PROMPTS
 from ragflow_lg.server.agents.agent_versions import build_version, load_templates
-from ragflow_lg.server.agents.drafts import check_draft, check_release, shown_canvas
+from ragflow_lg.server.agents.drafts import check_draft, check_release
 from ragflow_lg.server.agents.file_store import file_store
 from ragflow_lg.server.database.agent_repository import AgentQuery, AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository
@@ -220,7 +220,7 @@ async def store_agent(request: Request, caller: ApiCaller, body: AgentChange) ->
 
 
 @router.get("/agents/{agent_id}")
-async def get_agent(agent_id: str, request: Request, caller: Authenticated, dsl_version: str = "") -> Any:
+async def get_agent(agent_id: str, request: Request, caller: Authenticated) -> Any:
     """Return an agent with its draft."""
     agents = AgentRepository(get_app_state(request).database, caller.tenant)
     agent = await agents.get(agent_id)
@@ -229,7 +229,7 @@ async def get_agent(agent_id: str, request: Request, caller: Authenticated, dsl_
         audit("agent.refused", agent=agent_id)
         raise RequestError("canvas not found.", status=404)
     row = await _build_shown_agent(request, caller, agent, version)
-    return {**row, "dsl": await shown_canvas(version.dsl, dsl_version)}
+    return {**row, "dsl": orjson.loads(version.dsl)}
 
 
 @router.put("/agents/{agent_id}")

@@ -6,7 +6,6 @@ import pytest
 import pytest_asyncio
 from lsprotocol import types
 
-from ragflow_lg.dsl_compiler import convert_source
 from ragflow_lg.dsl_compiler.json_spans import TextEdit, apply_edits
 from ragflow_lg.integrations.language_server.text_positions import TextPositions
 from tests.architecture.sources import ROOT
@@ -160,14 +159,19 @@ async def test_other_files_and_canvases_of_today_old_canvases_and_dsl_v2(editor:
     shown = await editor.diagnostics()
     assert [d.code for d in shown] == [d["code"] for d in reported]
     assert "legacy-component" in [d.code for d in shown]
-    v2 = json.dumps(convert_source(TEXT.replace('"demo"', '"no@Provider"'), "v2"), indent=1)
+    params = {"llm_id": "no@Provider", "unknown": 1}
+    components = {
+        "begin_": {"name": "Begin", "downstream": ["llm_a"], "params": {}},
+        "llm_a": {"name": "LLM", "params": params},
+    }
+    v2 = json.dumps({"version": 2, "components": components}, indent=1)
     editor.open("untitled:v2", v2)
     assert {"model-unavailable", "params-unknown"} <= {str(d.code) for d in await editor.diagnostics()}
     position = types.Position(3, 5)
     document = types.TextDocumentIdentifier("untitled:v2")
     assert await editor.client.text_document_hover_async(types.HoverParams(document, position)) is None
     symbols = await editor.client.text_document_document_symbol_async(types.DocumentSymbolParams(document))
-    assert "Read the order 🎉" in [symbol.name for symbol in symbols or ()]
+    assert [symbol.name for symbol in symbols or ()] == ["begin_", "llm_a"]
 
 
 async def test_closed_documents_have_no_diagnostics(editor: Editor) -> None:

@@ -3,7 +3,7 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
-from ragflow_lg.dsl_compiler import check_canvas, convert_source
+from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.json_spans import apply_edits
 from ragflow_lg.integrations.language_server.canvas_text import CanvasText, Place
 from ragflow_lg.integrations.language_server.navigation import find_definition, find_renamable, find_uses, plan_rename
@@ -108,5 +108,5 @@ def test_begin_and_other_places_are_not_renamed() -> None:
 
 
 def test_components_of_dsl_v2_are_not_renamed() -> None:
-    text = json.dumps(convert_source(TEXT, "v2"))
-    assert "convert --to v1" in plan_rename(CanvasText(text), text.index('"switch_kind"') + 2, "x").problem
+    text = json.dumps({"version": 2, "components": {"switch_kind": {"name": "Switch"}}})
+    assert "canvas upgrade" in plan_rename(CanvasText(text), text.index('"switch_kind"') + 2, "x").problem

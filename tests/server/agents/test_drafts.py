@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.errors import CompileError, RequestError
-from ragflow_lg.dsl_compiler import check_canvas, convert_source
+from ragflow_lg.dsl_compiler import check_canvas
 from ragflow_lg.dsl_compiler.drawing import to_svg
 from ragflow_lg.server.agents import drafts
 from ragflow_lg.server.agents.drafts import (
@@ -17,7 +17,6 @@ from ragflow_lg.server.agents.drafts import (
     check_in_worker,
     draw_canvas,
     find_diagnostics,
-    shown_canvas,
     without_secrets,
 )
 from ragflow_lg.server.settings import Settings
@@ -27,7 +26,6 @@ from ragflow_lg.server.settings.sections import AgentsSection, McpSection, Provi
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.canvas import CATALOG, canvas, node, text
 from tests.harness.rows import each_row
-from tests.server.http.app_server import ECHO
 
 
 @each_row(
@@ -53,10 +51,16 @@ async def test_the_answer_to_a_draft_with_many_errors_is_bounded() -> None:
     assert str(caught.value).endswith("\nand 150 more")
 
 
-async def test_a_canvas_in_dsl_v2_is_stored_and_shown_in_dsl_v1() -> None:
-    stored = await check_draft(Settings(), NoWorkers(), {"title": "Echo", "dsl": convert_source(ECHO, "v2")})
-    assert await shown_canvas(stored, "v1") == ECHO
-    assert await shown_canvas(stored, "v2") == convert_source(ECHO, "v2")
+async def test_a_canvas_in_dsl_v2_is_stored_in_dsl_v1() -> None:
+    components = {
+        "begin_": {"name": "Begin", "downstream": ["switch_a"]},
+        "switch_a": {"name": "Switch", "params": {"conditions": []}},
+    }
+    flat: dict[str, Any] = {"version": 2, "components": components}
+    stored = json.loads(await check_draft(Settings(), NoWorkers(), {"title": "Echo", "dsl": flat}))
+    assert stored["components"].keys() == {"begin", "Switch:a"}
+    with pytest.raises(RequestError, match="no 'v1' here"):
+        await check_draft(Settings(), NoWorkers(), {**flat, "v1": {}})
 
 
 @pytest.fixture

@@ -49,18 +49,16 @@ def test_a_drawing_that_cannot_be_written_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_canvas_in_dsl_v2_is_checked_run_and_converted_back(tmp_path: Path) -> None:
-    v2 = tmp_path / "router.v2.json"
-    assert invoke("canvas", "convert", ROUTER, "--to", "v2", "-o", v2).exit_code == 0
-    assert json.loads(v2.read_bytes())["dsl"]["version"] == 2
+def test_a_canvas_in_dsl_v2_is_checked_run_and_converted(tmp_path: Path) -> None:
+    v2, v1 = tmp_path / "echo.v2.json", tmp_path / "echo.json"
+    message = {"name": "Message", "params": {"content": ["You said {sys.query}"]}}
+    components = {"begin_": {"name": "Begin", "downstream": ["message_a"]}, "message_a": message}
+    v2.write_text(json.dumps({"version": 2, "components": components}))
     assert invoke("check", v2).exit_code == 0
-    question = ("Where is my parcel?", "--model", "demo", "--events", "pretty")
-    answers = [invoke("run", file, *question).stdout for file in (ROUTER, v2)]
+    assert invoke("canvas", "upgrade", v2, "-o", v1).exit_code == 0
+    assert list(json.loads(v1.read_bytes())["components"]) == ["begin", "Message:a"]
+    answers = [invoke("run", file, "hello", "--events", "pretty").stdout for file in (v1, v2)]
     assert answers[0] == answers[1] != ""
-    assert json.loads(invoke("canvas", "convert", v2, "--to", "v1").stdout) == json.loads(ROUTER.read_bytes())
-    plain = json.loads(invoke("canvas", "convert", ROUTER, "--to", "v2", "--plain").stdout)
-    assert plain.get("dsl", plain).keys() == {"version", "components"}
-    assert "--plain goes with --to v2" in invoke("canvas", "convert", ROUTER, "--to", "v1", "--plain").stderr
 
 
 def test_an_old_canvas_is_upgraded_with_a_report(tmp_path: Path) -> None:
@@ -70,8 +68,6 @@ def test_an_old_canvas_is_upgraded_with_a_report(tmp_path: Path) -> None:
     assert names == {"Begin", "Categorize", "LLM", "Message", "Switch", "VariableAssigner"}
     assert "generate:help: Generate became LLM." in result.stderr
     assert "4 components were upgraded; 0 of them may behave differently" in result.stderr
-    invoke("canvas", "convert", OLD, "--to", "v2", "-o", tmp_path / "old.v2.json")
-    assert invoke("canvas", "upgrade", tmp_path / "old.v2.json").stdout == result.stdout
     new = tmp_path / "new.json"
     assert invoke("canvas", "upgrade", OLD, "-o", new).exit_code == 0
     assert invoke("check", new).exit_code == 0
