@@ -52,13 +52,11 @@ async def test_the_answer_to_a_draft_with_many_errors_is_bounded() -> None:
 
 
 async def test_a_canvas_in_dsl_v2_is_stored_in_dsl_v1() -> None:
-    components = {
-        "begin_": {"name": "Begin", "downstream": ["switch_a"]},
-        "switch_a": {"name": "Switch", "params": {"conditions": []}},
-    }
+    message = {"name": "Message", "params": {"content": ["Hello"]}}
+    components = {"begin_": {"name": "Begin", "downstream": ["message_a"]}, "message_a": message}
     flat: dict[str, Any] = {"version": 2, "components": components}
     stored = json.loads(await check_draft(Settings(), NoWorkers(), {"title": "Echo", "dsl": flat}))
-    assert stored["components"].keys() == {"begin", "Switch:a"}
+    assert stored["components"].keys() == {"begin", "Message:a"}
     with pytest.raises(RequestError, match="no 'v1' here"):
         await check_draft(Settings(), NoWorkers(), {**flat, "v1": {}})
 
