@@ -22,6 +22,7 @@ from ragflow_lg.base.extras import (
     find_entry_points,
     install_command,
     load_entry_point,
+    load_named,
 )
 
 if TYPE_CHECKING:
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
 GROUP = "ragflow_lg.integrations"
 
 CORE_NAMES = {
-    "component": "agent agentinvoke begin canvas categorize dataoperations docgenerator exitloop invoke iteration "
+    "component": "agent agentinvoke begin canvas categorize dataoperations exitloop invoke iteration "
     "iterationitem listoperations llm loop loopitem message retrieval stringtransform switch userfillup "
-    "variableaggregator variableassigner docsgenerator fillup parallel searchmydataset search_my_dataset "
+    "variableaggregator variableassigner fillup parallel searchmydataset search_my_dataset "
     "search_my_dateset",
     "section": "agents canvases checkpoint_durability checkpoint_prefix checkpoint_ttl_s checkpoints compat crawler "
     "datasets default_model embeddings encryption_keys http knowledge limits mcp memories models otel pauses prompts "
-    "providers queue reports rerankers retention run server speech tenants tools transcription "
+    "providers queue rerankers retention run server speech tenants tools transcription "
     "chat_settings compatibility default_embedding embedding_settings http_settings known_embedding known_reranker "
     "mcp_settings permits restrict_models secrets section shared store_options tenant tool_settings",
     "need": "address canvas dataset key mcp_server memory model package reranker search_option speech",
@@ -46,6 +47,10 @@ CORE_NAMES = {
     "schema trace upgrade",
 }
 """The names that integrations cannot have. They are written down, because importing what has them takes long."""
+
+
+CORE_PROTOCOLS = {"documents": "ragflow_lg.services.reports:Reports", "sql": "ragflow_lg.services.databases:Databases"}
+"""The services of integrations that the core asks for as well."""
 
 
 class Service(NamedTuple):
@@ -157,6 +162,12 @@ def find_services() -> Iterator[tuple[Any, Service, Integration]]:
             except SettingsError:
                 continue
             yield protocol, service, integration
+
+
+def missing_services() -> Mapping[Any, SettingsError]:
+    """Return why services that the core asks for are missing, by their Protocols."""
+    missing = find_integrations().missing
+    return {load_named(place, name): missing[name] for name, place in CORE_PROTOCOLS.items() if name in missing}
 
 
 def recorded_protocols() -> Mapping[Any, str]:

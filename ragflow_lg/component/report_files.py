@@ -12,7 +12,7 @@ from ragflow_lg.base.thinking import split_thoughts
 from ragflow_lg.component.decorator import RunContext
 from ragflow_lg.services.artifacts import Artifact
 from ragflow_lg.services.http import HttpRequest
-from ragflow_lg.services.reports import MEDIA_TYPES, ReportFormat, ReportRequest
+from ragflow_lg.services.reports import MEDIA_TYPES, ReportFormat, ReportRequest, Reports
 
 EXTENSIONS: Mapping[ReportFormat, str] = {**{format_: format_ for format_ in MEDIA_TYPES}, "markdown": "md"}
 """The extensions of files by their formats."""
@@ -51,7 +51,7 @@ async def write_report_file(ctx: RunContext, request: ReportRequest, name: str) 
     Raises:
         RagflowLgError: if it cannot be written or kept.
     """
-    written = await ctx.services.reports.write(request, lambda address: _load_image(ctx, address))
+    written = await ctx.services.of(Reports).write(request, lambda address: _load_image(ctx, address))
     media_type = MEDIA_TYPES[request.format]
     stored = await ctx.services.artifacts.store(Artifact(name, media_type, written.content), has_text=False)
     return ReportFile(stored.id, stored.url, name, media_type, written.content, written.warnings)
@@ -61,7 +61,7 @@ async def _load_image(ctx: RunContext, address: str) -> bytes | None:
     """Return an image of the agent's files, or one from the web if the settings allow that. Paths are never read."""
     if not address.startswith(("http://", "https://")):
         return await ctx.services.artifacts.find(address)
-    if not ctx.services.reports.fetches_images:
+    if not ctx.services.of(Reports).fetches_images:
         return None
     request = HttpRequest("GET", address, max_response_bytes=MAX_IMAGE_BYTES, is_binary=True)
     response = await ctx.services.http.send(request)

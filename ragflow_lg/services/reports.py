@@ -7,8 +7,6 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from ragflow_lg.base.errors import SettingsError
-
 ReportFormat: TypeAlias = Literal["pdf", "docx", "html", "markdown", "txt", "xlsx"]
 
 MEDIA_TYPES: Mapping[ReportFormat, str] = {
@@ -73,14 +71,3 @@ class Reports(Protocol):
             SettingsError: if the packages for the format are not installed.
         """
         ...
-
-
-class NoReports:
-    """The `Reports` of programs without a writer: every request is refused."""
-
-    fetches_images = False
-    inline_bytes = 0
-
-    async def write(self, request: ReportRequest, load_image: ImageLoader) -> WrittenReport:
-        """Refuse the request."""
-        raise SettingsError("This program cannot write documents. Open its services with open_services.")

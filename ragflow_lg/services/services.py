@@ -18,7 +18,6 @@ from ragflow_lg.services.chat import ChatModels
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Knowledge
 from ragflow_lg.services.memories import Memories, NoMemories
-from ragflow_lg.services.reports import NoReports, Reports
 from ragflow_lg.services.speech import NoSpeech, Speech
 from ragflow_lg.services.tool_policies import ToolPolicies, ToolServer, ToolSettings
 from ragflow_lg.services.workers import NoWorkers, Workers
@@ -159,8 +158,6 @@ class Services(Struct, frozen=True):
     """Processes for work whose time and memory depend on hostile input."""
     artifacts: Artifacts = field(default_factory=NoArtifacts)
     """What keeps the files that programs of CodeExec and documents create."""
-    reports: Reports = field(default_factory=NoReports)
-    """What writes documents."""
     speech: Speech = field(default_factory=NoSpeech)
     """What speaks the texts of Messages, and transcribes audio files."""
     memories: Memories = field(default_factory=NoMemories)

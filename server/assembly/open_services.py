@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import find_entry_points, load_entry_point
-from ragflow_lg.component.integration import find_services
+from ragflow_lg.component.integration import find_services, missing_services
 from ragflow_lg.services.tool_policies import ToolGuard, ToolPolicies
 
 if TYPE_CHECKING:
@@ -19,21 +19,17 @@ if TYPE_CHECKING:
     from ragflow_lg.adapters.recording.recorder import Recorder
     from ragflow_lg.adapters.workers.worker_pool import WorkerPool
     from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.artifacts import Artifacts
     from ragflow_lg.services.services import Clock, Services
-    from ragflow_lg.services.workers import Workers
 
 
-def file_services(settings: Settings, workers: Workers) -> dict[str, Any]:
-    """Return ``reports`` and ``artifacts``. The server has its own."""
+def _open_artifacts(settings: Settings) -> Artifacts:
+    """Return what keeps files. The server has its own."""
     from ragflow_lg.adapters.folder_artifacts import FolderArtifacts
-    from ragflow_lg.adapters.reports.worker_reports import WorkerReports
     from ragflow_lg.services.artifacts import NoArtifacts
 
     folder = settings.run.downloads
-    return {
-        "reports": WorkerReports(settings.reports.settings, workers),
-        "artifacts": NoArtifacts() if folder is None else FolderArtifacts(folder),
-    }
+    return NoArtifacts() if folder is None else FolderArtifacts(folder)
 
 
 GUARD_GROUP = "ragflow_lg.tool_guards"
@@ -138,7 +134,7 @@ async def open_services(
             memories=await stack.enter_async_context(open_memories(settings, knowledge, models, clock, workers)),
             state_limits=settings.limits.state,
             secrets=settings.secrets,
-            **file_services(settings, workers),
+            artifacts=_open_artifacts(settings),
             speech=speech,
         )
         services = await stack.enter_async_context(open_integrations(settings, services))
@@ -156,7 +152,7 @@ async def _open_player(player: Player, settings: Settings, policies: ToolPolicie
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
 
     async with aclosing(_open_workers(settings)) as workers:
-        others = {"workers": workers, **file_services(settings, workers)}
+        others = {"workers": workers, "artifacts": _open_artifacts(settings)}
         played = player.services(LocalFiles(workers), SystemClock(), RandomIds(), policies, settings.prompts, **others)
         async with open_integrations(settings, played) as services:
             yield player.wrap(services)
@@ -168,6 +164,7 @@ async def open_integrations(settings: Settings, services: Services) -> AsyncGene
 
     The error of one that cannot be opened is raised where it is asked for.
     """
+    services = replace(services, unopened=missing_services())
     async with AsyncExitStack() as stack:
         for protocol, service, integration in find_services():
             if protocol in services.integrations:

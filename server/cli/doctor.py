@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ragflow_lg.base.errors import RagflowLgError, SettingsError
-from ragflow_lg.base.extras import require
+from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.server.cli.options import Checkpoint, SettingsFile
@@ -107,23 +106,6 @@ async def _probe(id_: str, server: McpServer) -> CheckResult:
     return CheckResult(True, f"MCP server {id_} offers {', '.join(names[:MAX_LISTED_TOOLS]) or 'no tools'}{more}")
 
 
-def probe_fonts(settings: Settings) -> list[CheckResult]:
-    """Report the languages that PDF files cannot show; none if the packages for documents are not installed."""
-    from ragflow_lg.adapters.reports.languages import LANGUAGES, advise_fonts, language_of
-    from ragflow_lg.adapters.reports.pdf_file import find_missing_languages
-
-    try:
-        require("reports", "Writing PDF files")
-    except SettingsError:
-        return []
-    missing = find_missing_languages(settings.reports.settings)
-    if not missing:
-        return [CheckResult(True, f"PDF files have fonts for {', '.join(each.name for each in LANGUAGES.values())}")]
-    names = ", ".join(LANGUAGES[language_of(character)].name for character in missing)
-    advice = f"If agents write such texts, install {advise_fonts(missing)}, or set font_folders in [reports]."
-    return [CheckResult(True, f"PDF files show boxes instead of {names}", advice)]
-
-
 async def probe_integrations(settings: Settings) -> list[CheckResult]:
     """Return what the integrations report. A probe that fails is a failure."""
     results: list[CheckResult] = []
@@ -192,7 +174,6 @@ def doctor(settings: SettingsFile = None, checkpoint: Checkpoint = "") -> None:
             *probe_tool_keys(config),
             *find_unknown_names(config),
             *await probe_tools(config),
-            *probe_fonts(config),
             *await probe_integrations(config),
         ]
         found = await probe_store(url, ttl_s=config.checkpoint_ttl_s)

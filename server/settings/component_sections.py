@@ -1,4 +1,4 @@
-"""The sections for what components use: documents and speech."""
+"""The sections for what components use: speech."""
 
 from __future__ import annotations
 
@@ -6,31 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from ragflow_lg.adapters.reports.report_settings import Paper, ReportSettings
 from ragflow_lg.adapters.speech.endpoint_speech import AudioFormat, SpeechSettings, TranscriptionSettings
-from ragflow_lg.server.settings.sections import EndpointSection, Section
-
-_DEFAULTS = ReportSettings()
-
-
-class ReportsSection(Section):
-    """``[reports]``: fonts, paper, images and limits of DocGenerator and of Message's ``output_format``."""
-
-    fonts: tuple[str, ...] = ()
-    """Families of fonts that precede the built-in one, by name."""
-    font_folders: tuple[str, ...] = ()
-    """Folders with further fonts."""
-    system_fonts: bool = True
-    """Whether PDF files use the fonts of the system."""
-    paper: Paper = _DEFAULTS.paper
-    """The size of pages."""
-    fetch_images: bool = False
-    """Whether images at web addresses are fetched, under the rules of ``[http]``."""
-
-    @property
-    def settings(self) -> ReportSettings:
-        """The settings of the writer."""
-        return ReportSettings(**self.model_dump())
+from ragflow_lg.server.settings.sections import EndpointSection
 
 
 class SpeechSection(EndpointSection):

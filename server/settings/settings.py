@@ -19,7 +19,7 @@ from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
 from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.server.settings.compat_choices import CompatChoices
-from ragflow_lg.server.settings.component_sections import ReportsSection, SpeechSection, TranscriptionSection
+from ragflow_lg.server.settings.component_sections import SpeechSection, TranscriptionSection
 from ragflow_lg.server.settings.encryption_section import EncryptionKeySection, to_keys
 from ragflow_lg.server.settings.knowledge_sections import DatasetSection, KnowledgeSection, MemorySection
 from ragflow_lg.server.settings.limits_section import LimitsSection, PausesSection, TenantSection
@@ -102,7 +102,6 @@ class CoreSettings(BaseSettings):
     mcp: dict[str, McpSection] = Field(default_factory=dict[str, McpSection])
     http: HttpSection = HttpSection()
     crawler: CrawlerSection = CrawlerSection()
-    reports: ReportsSection = ReportsSection()
     run: RunSection = RunSection()
     agents: AgentsSection = AgentsSection()
     canvases: dict[str, Path] = Field(default_factory=dict[str, Path])

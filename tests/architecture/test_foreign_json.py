@@ -19,7 +19,7 @@ METHODS = {"model_validate_json", "validate_json", "raw_decode"}
 ONE_WAY = "ragflow_lg/base/json_scanner.py"
 
 IN_WORKERS = {
-    "ragflow_lg/adapters/reports/markdown_document.py": "tasks read what Pandoc makes of a text",
+    "ragflow_lg/integrations/documents/markdown_document.py": "tasks read what Pandoc makes of a text",
     "ragflow_lg/adapters/knowledge/file_text.py": "tasks read uploaded files",
     "ragflow_lg/components/data_operations.py": "the task of literal_eval",
     "ragflow_lg/dsl/code_contract.py": "the task that reads what a program has printed",

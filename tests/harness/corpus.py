@@ -18,8 +18,6 @@ from typing import Any, cast
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.adapters.chat.demo_chat import DemoChat
-from ragflow_lg.adapters.reports.report_settings import ReportSettings
-from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.base.diagnostics import Diagnostic
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.catalog import load_catalog
@@ -28,11 +26,14 @@ from ragflow_lg.dsl.forms import FormField, form_fields
 from ragflow_lg.dsl_compiler import check_canvas, upgrade_source
 from ragflow_lg.dsl_compiler.lower import lower_plan
 from ragflow_lg.integrations.browser.browsers import Browsers
+from ragflow_lg.integrations.documents.report_settings import ReportSettings
+from ragflow_lg.integrations.documents.worker_reports import WorkerReports
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.wire.wire_events import Message
 from ragflow_lg.services.databases import Databases
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from ragflow_lg.services.knowledge import Dataset
+from ragflow_lg.services.reports import Reports
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.databases import new_database, open_databases
 from tests.fakes.knowledge import FakeKnowledge
@@ -159,8 +160,11 @@ async def _run(plan: Plan, turns: int = 1) -> tuple[str, str | None]:
             http=EmptyHttp(),
             knowledge=AnyKnowledge(),
             artifacts=NamedArtifacts(),
-            integrations={Browsers: ClosedBrowsers(), Databases: databases},
-            reports=WorkerReports(ReportSettings(system_fonts=False), NoWorkers()),
+            integrations={
+                Browsers: ClosedBrowsers(),
+                Databases: databases,
+                Reports: WorkerReports(ReportSettings(system_fonts=False), NoWorkers()),
+            },
         )
         runner = Runner(lower_plan(plan), services, saver=InMemorySaver())
         status, error = "succeeded", None

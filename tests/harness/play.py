@@ -9,8 +9,6 @@ from typing import Any
 from ragflow_lg.adapters.http.address_guard import resolve_host
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.reports.report_settings import ReportSettings
-from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.base.errors import RagflowLgError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.component.plan import Plan
@@ -18,9 +16,12 @@ from ragflow_lg.component.registry import Registry
 from ragflow_lg.dsl_compiler import compile_canvas
 from ragflow_lg.integrations.code.http_sandbox import HttpSandbox
 from ragflow_lg.integrations.code.programs import CodeSandbox
+from ragflow_lg.integrations.documents.report_settings import ReportSettings
+from ragflow_lg.integrations.documents.worker_reports import WorkerReports
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.services.knowledge import DatasetSearch
 from ragflow_lg.services.memories import MemorySearch
+from ragflow_lg.services.reports import Reports
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.http_server import HttpServer, Received, Route
 from tests.fakes.knowledge import FakeKnowledge
@@ -101,9 +102,11 @@ async def play(case: Case, reopen: OpenStore | None = None) -> list[TurnResult]:
                 servers=servers,
                 knowledge=knowledge,
                 memories=memories,
-                integrations={CodeSandbox: code},
+                integrations={
+                    CodeSandbox: code,
+                    Reports: WorkerReports(ReportSettings(system_fonts=False), NoWorkers()),
+                },
                 artifacts=NamedArtifacts(),
-                reports=WorkerReports(ReportSettings(system_fonts=False), NoWorkers()),
             )
             sandbox.play(turn.get("sandbox_script", ()), turn.get("sandbox_health", 200))
             limit = 1 if turn.get("cancel_after") else 256

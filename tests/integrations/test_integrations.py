@@ -1,7 +1,18 @@
 """What the integrations declare exists, and theirs is all that they have."""
 
+import re
+from importlib.metadata import EntryPoint, distribution
+from unittest.mock import Mock
+
+import pytest
+
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.extras import load_named
 from ragflow_lg.catalog import find_specs
-from ragflow_lg.component.integration import Integration, find_integrations
+from ragflow_lg.component.integration import CORE_PROTOCOLS, GROUP, Integration, find_integrations
+from ragflow_lg.server.assembly.open_services import open_integrations
+from ragflow_lg.server.settings import Settings
+from tests.fakes.services import fake_services
 from tests.harness.rows import each_row
 
 FOUND = find_integrations()
@@ -30,3 +41,14 @@ def test_it_has_what_it_declares(integration: Integration) -> None:
         *([integration.probe] if integration.probe else []),
     ]:
         assert callable(integration.load(place)), place
+
+
+@each_row("name", CORE_PROTOCOLS)
+async def test_the_core_says_what_to_install(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    assert CORE_PROTOCOLS[name] in [service.protocol for service in FOUND.integrations[name].services]
+    removed = EntryPoint(name, f"ragflow_lg.removed.{name}:INTEGRATION [extra]", GROUP)
+    vars(removed).update(dist=distribution("ragflow-lg"))
+    monkeypatch.setattr("ragflow_lg.component.integration.find_entry_points", Mock(return_value=[removed]))
+    async with open_integrations(Settings(), fake_services()) as services:
+        with pytest.raises(SettingsError, match=re.escape(f"{name} is not installed. Install it with: ")):
+            services.of(load_named(CORE_PROTOCOLS[name], name))

@@ -8,7 +8,6 @@ import orjson
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError, ServiceError, SettingsError
-from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.engine.single_visit import input_form
 from ragflow_lg.server.agents.agent_versions import build_version, reset_canvas
 from ragflow_lg.server.agents.tenant_services import tenant_services
@@ -128,8 +127,6 @@ async def test_database(body: DatabaseBody, request: Request, caller: Authentica
         body.db_type, body.host.strip(), _read_port(body.port), body.database, body.username, body.password
     )
     services = get_app_state(request).services_of(caller.tenant)
-    if (missing := find_integrations().missing.get("sql")) is not None:
-        raise RequestError(str(missing), _FAILED, status=200)
     try:
         await services.of(Databases).check(account, timeout_s=_ANSWER_S)
     except (ServiceError, SettingsError) as error:

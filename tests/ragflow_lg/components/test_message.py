@@ -3,15 +3,15 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.reports.report_settings import ReportSettings
-from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.base.values import MAX_TEXT_CHARS
 from ragflow_lg.component.events import MessagePiece
 from ragflow_lg.components import message as message_module
 from ragflow_lg.components.message import message
+from ragflow_lg.integrations.documents.report_settings import ReportSettings
+from ragflow_lg.integrations.documents.worker_reports import WorkerReports
 from ragflow_lg.services.artifacts import NoArtifacts
-from ragflow_lg.services.reports import NoReports
+from ragflow_lg.services.reports import Reports
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.canvas import canvas, node, plan_of
 from tests.fakes.memories import FakeMemories
@@ -69,7 +69,7 @@ async def test_the_text_of_all_references_is_limited() -> None:
 
 async def converted(output_format: str, content: str = "# A\n{a@x}", **services: Any) -> tuple[Result, NamedArtifacts]:
     artifacts, reports = NamedArtifacts(), WorkerReports(ReportSettings(system_fonts=False), NoWorkers())
-    parts = {"reports": reports, "artifacts": artifacts, **services}
+    parts = {"integrations": {Reports: reports}, "artifacts": artifacts, **services}
     params = {"content": content, "output_format": output_format}
     outputs = {"a": {"x": "<think>hidden</think>shown"}}
     return await run_component(message, params, outputs=outputs, services=fake_services(**parts)), artifacts
@@ -92,7 +92,7 @@ async def test_a_text_is_converted_to_a_file(output_format: str, format_: str, s
     assert b"hidden" not in stored.content
 
 
-@each_row("services", [{"reports": NoReports()}, {"artifacts": NoArtifacts()}])
+@each_row("services", [{"integrations": {}}, {"artifacts": NoArtifacts()}])
 async def test_a_failed_conversion_does_not_cost_the_text(services: dict[str, Any]) -> None:
     result, _ = await converted("pdf", **services)
     assert (result.error, result.outputs["content"]) == (None, "# A\nhiddenshown")

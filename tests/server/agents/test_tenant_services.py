@@ -12,17 +12,18 @@ import pytest
 from msgspec.structs import replace
 from pypdf import PdfReader
 
-from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base.local_paths import local_path
 from ragflow_lg.integrations.code.programs import CodeResult, CodeSandbox
+from ragflow_lg.integrations.documents.reports_section import ReportsSection
+from ragflow_lg.integrations.documents.worker_reports import WorkerReports
 from ragflow_lg.library import open_runner
 from ragflow_lg.server.agents.file_store import FILE_LIMITS
 from ragflow_lg.server.agents.retention import delete_expired_files
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.settings.component_sections import ReportsSection
 from ragflow_lg.services.artifacts import Artifact
+from ragflow_lg.services.reports import Reports
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.images import PNG
 from tests.ragflow_lg.base.spreadsheets.books import book, cells
@@ -143,7 +144,8 @@ async def writer(tmp_path: Path) -> AsyncGenerator[AppServer]:
     try:
         async with start_app(tmp_path, sections=SECTIONS) as server:
             with_files(server, FILES[0])
-            use(server, reports=WorkerReports(SECTIONS["reports"].settings, pool))
+            writer = WorkerReports(SECTIONS["reports"].settings, pool)
+            use(server, integrations={**server.app_state.services.integrations, Reports: writer})
             yield server
     finally:
         await pool.aclose()

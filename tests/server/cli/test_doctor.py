@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.reports import typst_compiler
 from ragflow_lg.base import extras
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.component.registry import BrokenSpec, Registry
-from ragflow_lg.server.cli.doctor import probe_fonts, probe_models, probe_packages, probe_tools, probe_window
+from ragflow_lg.server.cli.doctor import probe_models, probe_packages, probe_tools, probe_window
 from ragflow_lg.server.settings import Settings, load_settings
 from tests.fakes.mcp_servers import REAL, TINY
 from tests.fakes.model_wires.ollama_wire import OllamaWire
@@ -97,19 +96,6 @@ def test_what_is_well_with_advice_is_a_note(monkeypatch: pytest.MonkeyPatch) -> 
     result = invoke("doctor", "--checkpoint", "memory://")
     assert result.exit_code == 0
     assert "note  Browser cannot be used\n      → Install Chromium.\n" in result.stdout
-
-
-def test_languages_without_a_font_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    typst_compiler.open_fonts.cache_clear()
-    monkeypatch.setattr(typst_compiler, "find_cjk_font", lambda: None)
-    (finding,) = probe_fonts(Settings.model_validate({"reports": {"system_fonts": False}}))
-    assert finding.is_well
-    assert finding.what.startswith("PDF files show boxes instead of Japanese, Korean, Chinese")
-    assert "Noto Sans CJK JP for Japanese" in finding.advice
-    assert "[reports]" in finding.advice
-    monkeypatch.setitem(extras.EXTRAS, "reports", ("no_such_module",))
-    assert probe_fonts(Settings()) == []
-    typst_compiler.open_fonts.cache_clear()
 
 
 def test_encryption_is_checked_before_there_is_a_store() -> None:

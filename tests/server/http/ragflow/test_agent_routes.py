@@ -1,15 +1,11 @@
 import json
-import re
-from importlib.metadata import EntryPoint, distribution
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import make_url
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.component.integration import GROUP
 from ragflow_lg.server.http.ragflow.agent_routes import AgentChange
 from ragflow_lg.server.settings.sections import HttpSection
 from tests.server.conftest import require_database_server
@@ -249,17 +245,6 @@ async def test_what_cannot_be_tried_is_told(server: AppServer, change: dict[str,
     answer = await server.client.post(PATH, json=FIELDS | change)
     assert (answer.status_code, answer.json()["code"]) == (200, code)
     assert message in answer.json()["message"]
-
-
-async def test_what_tests_a_database_is_installed_with_an_extra(
-    server: AppServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    removed = EntryPoint("sql", "ragflow_lg.removed.sql:INTEGRATION [sql]", GROUP)
-    vars(removed).update(dist=distribution("ragflow-lg"))
-    monkeypatch.setattr("ragflow_lg.component.integration.find_entry_points", Mock(return_value=[removed]))
-    answer = await server.client.post(PATH, json=FIELDS)
-    assert (answer.status_code, answer.json()["code"]) == (200, 100)
-    assert re.search(r"sql is not installed. Install it with: pip install '.*\[sql\]'", answer.json()["message"])
 
 
 @pytest.mark.slow

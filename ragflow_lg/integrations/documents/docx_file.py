@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ragflow_lg.adapters.reports.images import Picture
-from ragflow_lg.adapters.reports.languages import LANGUAGES
-from ragflow_lg.adapters.reports.markdown_document import DocumentWriter, Element, title_of
-from ragflow_lg.adapters.reports.report_settings import ReportSettings
+from ragflow_lg.integrations.documents.images import Picture
+from ragflow_lg.integrations.documents.languages import LANGUAGES
+from ragflow_lg.integrations.documents.markdown_document import DocumentWriter, Element, title_of
+from ragflow_lg.integrations.documents.report_settings import ReportSettings
 from ragflow_lg.services.reports import Layout
 
 _PAPERS_MM = {"a4": (210.0, 297.0), "a5": (148.0, 210.0), "us-letter": (215.9, 279.4), "us-legal": (215.9, 355.6)}

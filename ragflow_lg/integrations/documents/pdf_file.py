@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ragflow_lg.adapters.reports.images import Picture
-from ragflow_lg.adapters.reports.languages import LANGUAGES, describe_missing, main_language
-from ragflow_lg.adapters.reports.markdown_document import DocumentWriter, Element, count_cells, title_of
-from ragflow_lg.adapters.reports.report_settings import ReportSettings
-from ragflow_lg.adapters.reports.typst_compiler import compile_source, find_problems, open_fonts
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.documents.images import Picture
+from ragflow_lg.integrations.documents.languages import LANGUAGES, describe_missing, main_language
+from ragflow_lg.integrations.documents.markdown_document import DocumentWriter, Element, count_cells, title_of
+from ragflow_lg.integrations.documents.report_settings import ReportSettings
+from ragflow_lg.integrations.documents.typst_compiler import compile_source, find_problems, open_fonts
 from ragflow_lg.services.reports import Layout
 
 if TYPE_CHECKING:

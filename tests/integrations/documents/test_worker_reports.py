@@ -6,14 +6,16 @@ import pytest
 import pytest_asyncio
 from pypdf import PdfReader
 
-from ragflow_lg.adapters.reports.pandoc import run_pandoc
-from ragflow_lg.adapters.reports.report_tasks import MAX_BYTES, ReportSettings, list_images
-from ragflow_lg.adapters.reports.typst_compiler import compile_source, open_fonts
-from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.adapters.workers.worker_pool import WorkerPool
 from ragflow_lg.base import extras
 from ragflow_lg.base.errors import ServiceError, SettingsError, WorkLimitError
 from ragflow_lg.base.worker_tasks import worker_task
+from ragflow_lg.integrations.documents import typst_compiler
+from ragflow_lg.integrations.documents.pandoc import run_pandoc
+from ragflow_lg.integrations.documents.report_tasks import MAX_BYTES, ReportSettings, list_images
+from ragflow_lg.integrations.documents.typst_compiler import compile_source, open_fonts
+from ragflow_lg.integrations.documents.worker_reports import WorkerReports, probe_fonts
+from ragflow_lg.server.settings import Settings
 from ragflow_lg.services.reports import Layout, ReportFormat, ReportRequest
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.images import PNG
@@ -94,7 +96,7 @@ async def test_images_have_limits() -> None:
 
 
 async def test_texts_and_files_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragflow_lg.adapters.reports.report_tasks.MAX_BYTES", 10)
+    monkeypatch.setattr("ragflow_lg.integrations.documents.report_tasks.MAX_BYTES", 10)
     assert MAX_BYTES > 10
     for request, message in (
         (ReportRequest("a" * 500_001, "pdf"), "a file can have 500,000"),
@@ -158,13 +160,26 @@ async def test_work_that_takes_too_long_is_killed(pool: WorkerPool, monkeypatch:
     monkeypatch.setattr(list_images, "seconds", 1)
     with pytest.raises(WorkLimitError, match=r"Pandoc needs more memory or time|Looking for the images"):
         await WorkerReports(PLAIN, pool).write(ReportRequest("![" * 200_000, "pdf"), no_image)
-    monkeypatch.setattr("ragflow_lg.adapters.reports.pandoc.SECONDS", 1)
+    monkeypatch.setattr("ragflow_lg.integrations.documents.pandoc.SECONDS", 1)
     with pytest.raises(WorkLimitError, match="Pandoc did not finish within 1 s"):
         await WorkerReports(PLAIN, NoWorkers()).write(ReportRequest("[" * 200_000, "docx"), no_image)
     assert (await WorkerReports(PLAIN, pool).write(ReportRequest("a", "html"), no_image)).content
 
 
 async def test_pandoc_has_a_limit_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragflow_lg.adapters.reports.pandoc.HEAP_MB", 30)
+    monkeypatch.setattr("ragflow_lg.integrations.documents.pandoc.HEAP_MB", 30)
     with pytest.raises(WorkLimitError, match="more memory"):
         run_pandoc(b"a " * 200_000, "commonmark", "docx")
+
+
+async def test_languages_without_a_font_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    typst_compiler.open_fonts.cache_clear()
+    monkeypatch.setattr(typst_compiler, "find_cjk_font", lambda: None)
+    (finding,) = await probe_fonts(Settings.model_validate({"reports": {"system_fonts": False}}))
+    assert finding.is_well
+    assert finding.what.startswith("PDF files show boxes instead of Japanese, Korean, Chinese")
+    assert "Noto Sans CJK JP for Japanese" in finding.advice
+    assert "[reports]" in finding.advice
+    monkeypatch.setitem(extras.EXTRAS, "reports", ("no_such_module",))
+    assert await probe_fonts(Settings()) == []
+    typst_compiler.open_fonts.cache_clear()

@@ -3,8 +3,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ragflow_lg.adapters.reports.report_settings import ReportSettings
-from ragflow_lg.adapters.reports.report_tasks import build_report
+from ragflow_lg.integrations.documents.report_settings import ReportSettings
+from ragflow_lg.integrations.documents.report_tasks import build_report
 from ragflow_lg.services.reports import Layout, ReportRequest
 from tests.fakes.images import PNG
 

@@ -1,4 +1,4 @@
-"""Settings of the report writer."""
+"""Settings of the report writer, as its worker processes get them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ Paper: TypeAlias = Literal["a4", "a5", "us-letter", "us-legal"]
 
 
 class ReportSettings(Struct, frozen=True):
-    """Fonts, paper and images of reports. Source of the names: the section ``[reports]`` of the settings."""
+    """Fonts, paper and images of reports. The section ``[reports]`` describes the names that it has."""
 
     fonts: tuple[str, ...] = ()
-    """Families that precede the built-in ones."""
     font_folders: tuple[str, ...] = ()
-    """Folders with further fonts."""
     system_fonts: bool = True
-    """Whether the fonts of the system are used."""
     paper: Paper = "a4"
     fetch_images: bool = False
-    """Whether images at web addresses are fetched."""
     inline_bytes: int = 2 * 1024 * 1024
     """Maximum size of a file that the description of its download contains as Base64."""
     max_chars: int = 500_000

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pypdf import PdfReader
 
-from ragflow_lg.adapters.reports import typst_compiler
-from ragflow_lg.adapters.reports.languages import LANGUAGES, describe_missing, is_right_to_left, language_of
-from ragflow_lg.adapters.reports.markdown_document import DocumentWriter
-from ragflow_lg.adapters.reports.report_settings import ReportSettings
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.extras import find_cjk_font
+from ragflow_lg.integrations.documents import typst_compiler
+from ragflow_lg.integrations.documents.languages import LANGUAGES, describe_missing, is_right_to_left, language_of
+from ragflow_lg.integrations.documents.markdown_document import DocumentWriter
+from ragflow_lg.integrations.documents.report_settings import ReportSettings
 from ragflow_lg.services.reports import Layout
 from tests.harness.rows import each_row
-from tests.ragflow_lg.adapters.reports.written import EMPTY, HOSTILE_TEXTS, PLAIN, write_with_warnings
+from tests.integrations.documents.written import EMPTY, HOSTILE_TEXTS, PLAIN, write_with_warnings
 
 TEXT = """# Title
 
@@ -247,7 +247,7 @@ def test_lists_have_the_direction_of_their_text() -> None:
 
 
 def test_tables_that_need_too_much_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragflow_lg.adapters.reports.pdf_file.MAX_TABLE_CELLS", 9)
+    monkeypatch.setattr("ragflow_lg.integrations.documents.pdf_file.MAX_TABLE_CELLS", 9)
     with pytest.raises(ServiceError, match="The tables have 10 cells, more than the 9 that fit into a PDF"):
         write("> | a | b |\n> |---|---|\n" + "> | c | d |\n" * 4)
 

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias, TypeGuard
 
 import orjson
 
-from ragflow_lg.adapters.reports.languages import LANGUAGES, is_right_to_left, language_of
-from ragflow_lg.adapters.reports.pandoc import run_pandoc
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.documents.languages import LANGUAGES, is_right_to_left, language_of
+from ragflow_lg.integrations.documents.pandoc import run_pandoc
 
 Element: TypeAlias = Any
 """A part of Pandoc's document: ``{"t": its type, "c": its content}``, or a list of such parts."""

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ragflow_lg.adapters.reports.images import read_data_address, read_picture
+from ragflow_lg.integrations.documents.images import read_data_address, read_picture
 from tests.conftest import FIXTURES
 from tests.fakes.images import PNG
 from tests.harness.rows import each_row
-from tests.ragflow_lg.adapters.reports.written import DRAWING
+from tests.integrations.documents.written import DRAWING
 
 WEBP = base64.b64decode("UklGRiQAAABXRUJQVlA4IBgAAAAwAQCdASoBAAEAAgA0JaQAA3AA/vuUAAA=")
 JPEG = (FIXTURES / "images" / "photo.jpg").read_bytes()

@@ -20,7 +20,7 @@ from ragflow_lg.component.report_files import EXTENSIONS, ReportFile, strip_thin
 from ragflow_lg.component.spec import ComponentOutputs, ComponentParams
 from ragflow_lg.dsl.downloads import show_value
 from ragflow_lg.dsl.variable_references import Reference, Template
-from ragflow_lg.services.reports import Layout, ReportFormat, ReportRequest
+from ragflow_lg.services.reports import Layout, ReportFormat, ReportRequest, Reports
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ async def _create(ctx: RunContext, params: Params, text: str) -> dict[str, JsonV
 
 def _describe(ctx: RunContext, params: Params, file: ReportFile) -> Mapping[str, Any]:
     """Return RAGFlow's download info. Large files are not repeated in it, because it is stored with the session."""
-    is_repeated = len(file.content) <= ctx.services.reports.inline_bytes
+    is_repeated = len(file.content) <= ctx.services.of(Reports).inline_bytes
     query = urlencode({"ext": params.output_format, "mime_type": file.media_type})
     is_served = bool(file.id) and local_path(file.id) is None
     return {

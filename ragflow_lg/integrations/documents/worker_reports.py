@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.reports.report_settings import ReportSettings
-from ragflow_lg.adapters.reports.report_tasks import build_report, list_images
-from ragflow_lg.base.errors import RagflowLgError, ServiceError
+from ragflow_lg.base.errors import RagflowLgError, ServiceError, SettingsError
 from ragflow_lg.base.extras import require
+from ragflow_lg.checkpoints.check_result import CheckResult
+from ragflow_lg.integrations.documents.languages import LANGUAGES, advise_fonts, language_of
+from ragflow_lg.integrations.documents.report_settings import ReportSettings
+from ragflow_lg.integrations.documents.report_tasks import build_report, list_images
+from ragflow_lg.integrations.documents.reports_section import ReportsSection
 from ragflow_lg.services.reports import ImageLoader, ReportRequest, WrittenReport
 from ragflow_lg.services.workers import Workers
+
+if TYPE_CHECKING:
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.services import Services
 
 MAX_LAYOUT_CHARS = 2_000
 """Maximum length of a header, a footer or a watermark."""
@@ -69,3 +79,25 @@ class WorkerReports(Struct, frozen=True):
             return images, []
         named = ", ".join(address[:200] for address in missing[:5]) + (" …" if len(missing) > 5 else "")
         return images, [f"These images are not shown, because they are not files of the agent, or too large: {named}"]
+
+
+@asynccontextmanager
+async def open_reports(settings: Settings, services: Services) -> AsyncGenerator[WorkerReports]:
+    """Yield the writer of the settings."""
+    yield WorkerReports(settings.section(ReportsSection).settings, services.workers)
+
+
+async def probe_fonts(settings: Settings) -> list[CheckResult]:
+    """Report the languages that PDF files cannot show; none if the packages for documents are not installed."""
+    try:
+        require("reports", "Writing PDF files")
+    except SettingsError:
+        return []
+    from ragflow_lg.integrations.documents.pdf_file import find_missing_languages
+
+    missing = find_missing_languages(settings.section(ReportsSection).settings)
+    if not missing:
+        return [CheckResult(True, f"PDF files have fonts for {', '.join(each.name for each in LANGUAGES.values())}")]
+    names = ", ".join(LANGUAGES[language_of(character)].name for character in missing)
+    advice = f"If agents write such texts, install {advise_fonts(missing)}, or set font_folders in [reports]."
+    return [CheckResult(True, f"PDF files show boxes instead of {names}", advice)]

@@ -7,8 +7,8 @@ import binascii
 import re
 from typing import Any, NamedTuple
 
-from ragflow_lg.adapters.reports.typst_compiler import compile_source, open_fonts
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.documents.typst_compiler import compile_source, open_fonts
 
 _DATA = re.compile(r"data:image/[\w.+-]+;base64,", re.IGNORECASE)
 _STARTS = (

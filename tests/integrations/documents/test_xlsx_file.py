@@ -4,10 +4,10 @@ from typing import Any
 import openpyxl
 from hypothesis import given, settings
 
-from ragflow_lg.adapters.reports.markdown_document import clean_text
-from ragflow_lg.adapters.reports.xlsx_file import read_sheets, write_xlsx
 from ragflow_lg.base.spreadsheets.tables import Table
-from tests.ragflow_lg.adapters.reports.written import HOSTILE_TEXTS
+from ragflow_lg.integrations.documents.markdown_document import clean_text
+from ragflow_lg.integrations.documents.xlsx_file import read_sheets, write_xlsx
+from tests.integrations.documents.written import HOSTILE_TEXTS
 
 TABLE = "| a | b |\n|---|---|\n| 1 |  |\n"
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.reports.report_settings import ReportSettings
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.worker_tasks import worker_task
+from ragflow_lg.integrations.documents.report_settings import ReportSettings
 from ragflow_lg.services.reports import Layout, ReportRequest
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.reports.images import Picture
-    from ragflow_lg.adapters.reports.markdown_document import Element
+    from ragflow_lg.integrations.documents.images import Picture
+    from ragflow_lg.integrations.documents.markdown_document import Element
 
 MAX_BYTES = 20 * 1024 * 1024
 """Maximum size of a file."""
@@ -28,7 +28,7 @@ _PART_BYTES = 3 * 1024 * 1024
 @worker_task("Looking for the images of the document", seconds=30, small_size=0)
 def list_images(text: str) -> list[str]:
     """Return the addresses of the images in a text, each once."""
-    from ragflow_lg.adapters.reports.markdown_document import find_parts, read_markdown
+    from ragflow_lg.integrations.documents.markdown_document import find_parts, read_markdown
 
     return list(dict.fromkeys(address for _, _, (address, _) in find_parts(read_markdown(text), "Image")))
 
@@ -50,13 +50,13 @@ def build_report(
 
 
 def _write(request: ReportRequest, images: Mapping[str, bytes], settings: ReportSettings) -> tuple[bytes, list[str]]:
-    from ragflow_lg.adapters.reports.markdown_document import DocumentWriter, clean_text, read_markdown
+    from ragflow_lg.integrations.documents.markdown_document import DocumentWriter, clean_text, read_markdown
 
     text, layout = clean_text(request.text), _clean_layout(request.layout)
     if request.format == "markdown":
         return "\n\n".join(part for part in (layout.timestamp, text) if part).encode(), []
     if request.format == "xlsx":
-        from ragflow_lg.adapters.reports.xlsx_file import write_xlsx
+        from ragflow_lg.integrations.documents.xlsx_file import write_xlsx
 
         return write_xlsx(text), []
     blocks = read_markdown(text)
@@ -69,10 +69,10 @@ def _write(request: ReportRequest, images: Mapping[str, bytes], settings: Report
     if request.format == "html":
         return _write_html(blocks, text, layout.timestamp, pictures), warnings
     if request.format == "docx":
-        from ragflow_lg.adapters.reports.docx_file import write_docx
+        from ragflow_lg.integrations.documents.docx_file import write_docx
 
         return write_docx(blocks, layout, pictures, settings), warnings
-    from ragflow_lg.adapters.reports.pdf_file import write_pdf
+    from ragflow_lg.integrations.documents.pdf_file import write_pdf
 
     content, more = write_pdf(blocks, text, layout, pictures, settings)
     return content, [*warnings, *more]
@@ -80,7 +80,7 @@ def _write(request: ReportRequest, images: Mapping[str, bytes], settings: Report
 
 def _clean_layout(layout: Layout) -> Layout:
     """Return a layout whose texts are single lines of characters that all targets can contain."""
-    from ragflow_lg.adapters.reports.markdown_document import clean_text
+    from ragflow_lg.integrations.documents.markdown_document import clean_text
 
     names = ("header", "footer", "watermark", "timestamp")
     return replace(layout, **{name: " ".join(clean_text(getattr(layout, name)).split()) for name in names})
@@ -90,8 +90,8 @@ def _read_pictures(
     blocks: list[Element], images: Mapping[str, bytes], *, as_pixels: bool
 ) -> tuple[dict[str, Picture], list[str]]:
     """Return the images by address, and the addresses of those that cannot be shown."""
-    from ragflow_lg.adapters.reports.images import read_data_address, read_picture
-    from ragflow_lg.adapters.reports.markdown_document import find_parts
+    from ragflow_lg.integrations.documents.images import read_data_address, read_picture
+    from ragflow_lg.integrations.documents.markdown_document import find_parts
 
     pictures: dict[str, Picture] = {}
     unshown: list[str] = []
@@ -112,8 +112,8 @@ _PAGE = Path(__file__).with_name("report_page.html").read_text("utf-8")
 
 
 def _write_html(blocks: list[Element], text: str, timestamp: str, pictures: Mapping[str, Picture]) -> bytes:
-    from ragflow_lg.adapters.reports.languages import main_language
-    from ragflow_lg.adapters.reports.markdown_document import DocumentWriter, title_of
+    from ragflow_lg.integrations.documents.languages import main_language
+    from ragflow_lg.integrations.documents.markdown_document import DocumentWriter, title_of
 
     language = main_language(text)
     addresses = {address: picture.data_address for address, picture in pictures.items()}

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from ragflow_lg.adapters.reports.markdown_document import (
+from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.documents.markdown_document import (
     MAX_DEPTH,
     DocumentWriter,
     clean_text,
     find_parts,
     read_markdown,
 )
-from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.services.reports import Layout
 from tests.harness.rows import each_row
-from tests.ragflow_lg.adapters.reports.written import HOSTILE_TEXTS, write
+from tests.integrations.documents.written import HOSTILE_TEXTS, write
 
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "p", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code"),

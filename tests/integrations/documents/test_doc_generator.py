@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ragflow_lg.adapters.reports.report_settings import ReportSettings
-from ragflow_lg.adapters.reports.worker_reports import WorkerReports
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.node_steps import MemorySteps
 from ragflow_lg.component.turn_context import TurnContext
-from ragflow_lg.components.doc_generator import doc_generator, file_name
+from ragflow_lg.integrations.documents.doc_generator import doc_generator, file_name
+from ragflow_lg.integrations.documents.report_settings import ReportSettings
+from ragflow_lg.integrations.documents.worker_reports import WorkerReports
 from ragflow_lg.services.artifacts import Artifact, StoredArtifact
 from ragflow_lg.services.http import HttpResponse
-from ragflow_lg.services.reports import ImageLoader, Layout, ReportRequest, WrittenReport
+from ragflow_lg.services.reports import ImageLoader, Layout, ReportRequest, Reports, WrittenReport
 from ragflow_lg.services.workers import NoWorkers
 from tests.fakes.canvas import canvas, node, plan_of
 from tests.fakes.images import PNG
@@ -49,7 +49,7 @@ async def run(
 ) -> tuple[Result, NamedArtifacts, list[ReportRequest]]:
     artifacts = artifacts or NamedArtifacts()
     reports = RecordedReports(settings)
-    services = fake_services(reports=reports, artifacts=artifacts)
+    services = fake_services(integrations={Reports: reports}, artifacts=artifacts)
     return await run_component(doc_generator, params, services=services, **options), artifacts, reports.requests
 
 
@@ -137,7 +137,7 @@ async def test_images_of_the_web_are_fetched_only_if_the_settings_allow_it() -> 
         http = ScriptedHttp({address: HttpResponse(200, {}, "", address, PNG)})
         reports = WorkerReports(ReportSettings(system_fonts=False, fetch_images=is_allowed), NoWorkers())
         artifacts = NamedArtifacts()
-        services = fake_services(reports=reports, artifacts=artifacts, http=http)
+        services = fake_services(integrations={Reports: reports}, artifacts=artifacts, http=http)
         result = await run_component(doc_generator, {"content": text, "output_format": "html"}, services=services)
         assert len(http.requests) == (2 if is_allowed else 0)
         assert artifacts.stored[0].content.count(b"<img") == len(http.requests) // 2
@@ -147,7 +147,7 @@ async def test_images_of_the_web_are_fetched_only_if_the_settings_allow_it() -> 
 async def test_a_file_is_written_once_if_the_node_starts_again() -> None:
     steps, artifacts = MemorySteps(), NamedArtifacts()
     plan = plan_of(canvas({"a": node("DocGenerator", {"content": "x", "output_format": "txt"})}))
-    services = fake_services(reports=WorkerReports(SETTINGS, NoWorkers()), artifacts=artifacts)
+    services = fake_services(integrations={Reports: WorkerReports(SETTINGS, NoWorkers())}, artifacts=artifacts)
     outputs: list[Any] = []
     for _ in range(2):
         plan_node: Any = plan.nodes[NodeId("a")]
@@ -170,11 +170,11 @@ async def test_a_failure_fails_the_node() -> None:
     assert result.error == "Document generation failed: The folder is full."
     without = await run_component(doc_generator, {"content": "x"})
     assert without.error is not None
-    assert without.error.startswith("Document generation failed: This program cannot write documents.")
+    assert without.error.startswith("Document generation failed: This program has no Reports.")
 
 
 async def test_without_a_store_the_file_is_in_the_download() -> None:
-    services = fake_services(reports=WorkerReports(SETTINGS, NoWorkers()))
+    services = fake_services(integrations={Reports: WorkerReports(SETTINGS, NoWorkers())})
     result = await run_component(doc_generator, {**PLAIN, "content": "abc"}, services=services)
     download = json.loads(result.outputs["download"])
     assert (download["base64"], download["preview_url"], len(download["doc_id"])) == ("YWJj", "", 32)

@@ -6,10 +6,10 @@ import docx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragflow_lg.adapters.reports.report_settings import ReportSettings
+from ragflow_lg.integrations.documents.report_settings import ReportSettings
 from ragflow_lg.services.reports import Layout
-from tests.ragflow_lg.adapters.reports import written
-from tests.ragflow_lg.adapters.reports.written import EMPTY, HOSTILE_TEXTS, PLAIN
+from tests.integrations.documents import written
+from tests.integrations.documents.written import EMPTY, HOSTILE_TEXTS, PLAIN
 
 
 def write(text: str, layout: Layout = EMPTY, settings: ReportSettings = PLAIN) -> Any:
