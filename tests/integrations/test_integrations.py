@@ -2,10 +2,12 @@
 
 import re
 from importlib.metadata import EntryPoint, distribution
+from pkgutil import iter_modules
 from unittest.mock import Mock
 
 import pytest
 
+import ragflow_lg.integrations as folder
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_named
 from ragflow_lg.catalog import find_specs
@@ -19,10 +21,6 @@ FOUND = find_integrations()
 
 
 def test_every_folder_is_declared() -> None:
-    from pkgutil import iter_modules
-
-    import ragflow_lg.integrations as folder
-
     assert {module.name for module in iter_modules(folder.__path__)} == FOUND.integrations.keys()
     assert FOUND.missing == {}
 
@@ -34,12 +32,8 @@ def test_it_has_what_it_declares(integration: Integration) -> None:
         assert {spec.name for spec in find_specs(integration.load(place))} == named
     services = [place for service in integration.services for place in (service.protocol, service.open)]
     needs = [need.find_problem for need in integration.needs.values()]
-    for place in [
-        *integration.sections.values(),
-        *services,
-        *needs,
-        *([integration.probe] if integration.probe else []),
-    ]:
+    probes = [integration.probe] if integration.probe else []
+    for place in [*integration.sections.values(), *services, *needs, *probes]:
         assert callable(integration.load(place)), place
 
 
