@@ -19,11 +19,9 @@ PROGRAMS = {
     "elasticsearch": "elasticsearch_node .venv/bin/pytest -m elasticsearch tests/ragflow_lg/adapters/elasticsearch",
     "failover": "failover",
     "fuzz-api": "api_fuzz",
-    "fuzz-canvases": "canvas_fuzz",
     "langgraph-versions": "langgraph_versions",
     "noisy": "noisy",
     "templates": "templates tests/fixtures/canvas",
-    "workers": "workers",
 }
 """The modules of `tests.harness`, whose docstrings name their options, with the options of a call without any."""
 

@@ -7,16 +7,19 @@ from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import parse_qs, urlsplit
 
 from sqlalchemy import text
 
+from ragflow_lg.integrations.mock_model.mock_llm_app import Exchange
 from ragflow_lg.server.database.database import open_database
 from ragflow_lg.server.streaming.run_queue import QueueState, open_queue
+from tests.fakes.http_server import HttpServer, Received, Route
 from tests.harness.mortal_process import CODE, VARIABLE
 from tests.harness.shared_services import start_shared_services
-from tests.harness.workers import Effects
 from tests.server.queue_processes import end, start_worker
 from tests.server.replicas import Program, Replica, start_replica
 
@@ -35,6 +38,37 @@ silence_s = 0.7
 """
 MAX_REPEATED = 5
 """How often a line of the log may come in one case, numbers and ids apart."""
+
+
+class Effects(HttpServer):
+    """The services, and a record of all effects: the number of the step, by turn."""
+
+    def __init__(self) -> None:
+        super().__init__([Route("/1", body="one", delay_ms=60), Route("/3", body="three", delay_ms=60)])
+        self.steps: dict[str, list[int]] = {}
+        self.canvases: dict[str, Any] = {}
+
+    def _route(self, request: Received) -> Route:
+        parts = urlsplit(request.path)
+        if turn := parse_qs(parts.query).get("turn"):
+            self.record(turn[0], int(parts.path[1:]))
+        return super()._route(request)
+
+    def record(self, turn: str, step: int) -> None:
+        self.steps.setdefault(turn, []).append(step)
+
+    def record_model(self, exchange: Exchange) -> None:
+        if not exchange.end and exchange.body is not None:
+            step, _, rest = str(exchange.body["messages"][-1]["content"]).partition(" for ")
+            self.record(rest.rstrip("."), int(step))
+
+    def repeated(self) -> list[str]:
+        """Return the turns in which a step was repeated after a later one had begun."""
+        return [
+            f"{turn}: {steps}"
+            for turn, steps in self.steps.items()
+            if any(later < earlier for earlier, later in pairwise(steps))
+        ]
 
 
 @dataclass

@@ -72,7 +72,6 @@ async def replicas(
     redis_url: str,
     base_url: str,
     count: int = 2,
-    silence_s: float = 1.0,
     takeovers: int = 2,
     more: str = "",
     plays: bool = True,
