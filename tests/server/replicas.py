@@ -68,13 +68,7 @@ class Replica(Struct):
 
 @asynccontextmanager
 async def replicas(
-    folder: Path,
-    redis_url: str,
-    base_url: str,
-    count: int = 2,
-    takeovers: int = 2,
-    more: str = "",
-    plays: bool = True,
+    folder: Path, redis_url: str, base_url: str, count: int = 2, takeovers: int = 2, more: str = "", plays: bool = True
 ) -> AsyncGenerator[list[Replica]]:
     """Start servers one after the other; the first creates the key. ``more`` is added to their settings.
 
