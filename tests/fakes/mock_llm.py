@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from ragflow_lg.integrations.mock_model.mock_llm_app import Exchange, mock_app, start_mock_server
+from ragflow_lg.integrations.mock_model.mock_llm_app import Exchange, mock_app
 from ragflow_lg.integrations.mock_model.rules import AudioRules, Reply, Rule, Rules
-from ragflow_lg.server.http.edge.uvicorn_server import open_socket
+from tests.fakes.tool_stubs.stub import serving
 
 
 def reply(*pieces: str, **more: Any) -> Reply:
@@ -37,8 +37,8 @@ class MockLLM:
 
     async def __aenter__(self) -> MockLLM:
         rules = self.rules or Rules(rules=[Rule(replies=list(self.replies))], audio=self.audio)
-        self._server = start_mock_server(mock_app(rules, self._listen), open_socket("127.0.0.1", 0))
-        self.base_url = await self._server.__aenter__()
+        self._server = serving(mock_app(rules, self._listen))
+        self.base_url = f"http://{await self._server.__aenter__()}/v1"
         return self
 
     async def __aexit__(

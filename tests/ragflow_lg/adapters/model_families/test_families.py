@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from ragflow_lg.adapters.chat import openai_chat
 from ragflow_lg.adapters.chat.chat_settings import ChatModelSettings, ProviderSettings
 from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.adapters.http import answer_limits
@@ -155,12 +156,13 @@ async def test_a_schema_is_passed_on(case: Case) -> None:
     assert sent["properties"] == SCHEMA["properties"]
 
 
-async def test_a_busy_server_is_asked_again_when_it_says(case: Case) -> None:
-    faults = [Fault(429, {"retry-after": "0.7"}), Fault(500)]
+async def test_a_busy_server_is_asked_again_when_it_says(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openai_chat, "_FIRST_PAUSE_S", 0.01)
+    faults = [Fault(429, {"retry-after": "0.3"}), Fault(500)]
     async with model_of(case, faults=faults, max_retries=2) as (stub, model):
         began = asyncio.get_running_loop().time()
         assert (await read(model))[0] == "Hello"
-        assert asyncio.get_running_loop().time() - began > 0.9
+        assert asyncio.get_running_loop().time() - began > 0.3
         stub.faults = [Fault(429, {"retry-after": "0.1"})]
         assert (await model.complete(HELLO)).text == "Hello"
         assert len(stub.received) == 5

@@ -69,13 +69,14 @@ async def test_bedrocks_signature_is_that_of_the_region_in_the_address() -> None
 
 
 async def test_many_streams_of_bedrock_leave_the_threads_of_the_loop_alone() -> None:
-    async with model_of(CASES["bedrock"], Reply(("a",) * 20), faults=[Fault(pause_s=0.1)] * 12) as (_, model):
+    async with model_of(CASES["bedrock"], Reply(("a",) * 10), faults=[Fault(pause_s=0.1)] * 12) as (stub, model):
         tasks = [asyncio.create_task(read(model)) for _ in range(12)]
-        await asyncio.sleep(0.5)
+        while len(stub.received) < len(tasks):
+            await asyncio.sleep(0.01)
         began = asyncio.get_running_loop().time()
         await asyncio.to_thread(lambda: None)
         assert asyncio.get_running_loop().time() - began < 0.5
-        assert {(await task)[0] for task in tasks} == {"a" * 20}
+        assert {(await task)[0] for task in tasks} == {"a" * 10}
 
 
 async def test_an_error_in_a_stream_of_bedrock_can_be_retried() -> None:
