@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any, cast
 
 import pytest
 
-from tests.fakes.mcp_servers import TINY
 from tests.harness.loaded_python import python_command
 from tests.server.cli.command import ROOT, frames, invoke, write_canvas
 
@@ -194,35 +192,6 @@ replies = [{ text = "It is ${last}" }]
     assert [key for key in keys if key in tape.read_text("utf-8")] == []
     replayed = invoke("run", canvas, "question", "--replay", tape)
     assert (replayed.stderr, replayed.exit_code) == ("", 0)
-
-
-def test_a_server_of_tools_is_neither_needed_nor_named_for_a_replay(tmp_path: Path) -> None:
-    tape = tmp_path / "tape.jsonl"
-    rules = """
-[[rules]]
-when.last_role = "user"
-replies = [{ calls = [{ name = "echo_0", arguments = { a = 1 } }] }]
-[[rules]]
-replies = [{ text = "It said ${last}" }]
-"""
-    mcp: list[dict[str, Any]] = [{"mcp_id": "s", "tools": {"echo": {}}}]
-    canvas = write_canvas(
-        tmp_path / "mcp.json",
-        ("begin", "Begin", {}, ["a"]),
-        ("a", "Agent", {"llm_id": "m@Mock", "prompts": "{sys.query}", "mcp": mcp}, ["m"]),
-        ("m", "Message", {"content": ["{a@content}"]}, []),
-    )
-    with mock_llm(tmp_path, rules) as url:
-        settings = settings_file(tmp_path, url)
-        command = f"[mcp.s]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([*TINY, 'well'])}\n"
-        settings.write_text(f"{settings.read_text()}\n{command}")
-        recorded = invoke("run", canvas, "question", "--settings", settings, "--record", tape)
-    assert recorded.exit_code == 0, recorded.stderr
-    assert 'It said {"a": 1}' in answer(frames(recorded))
-    replayed = invoke("run", canvas, "question", "--replay", tape)
-    assert (replayed.exit_code, replayed.stderr) == (0, "")
-    assert steady(frames(replayed)) == steady(frames(recorded))
-    assert "There is no MCP server 's'" in str(invoke("run", canvas, "question").exception)
 
 
 def test_a_replay_tells_what_has_changed(tmp_path: Path) -> None:

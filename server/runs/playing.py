@@ -20,7 +20,7 @@ from ragflow_lg.server.runs.run_end import Ending, do_not_release
 from ragflow_lg.server.streaming.journal import QUEUED
 from ragflow_lg.server.streaming.new_run import NewRun, Owner
 from ragflow_lg.server.streaming.run_manager import each_event
-from ragflow_lg.server.streaming.run_task import PlaySpec, parse_policy
+from ragflow_lg.server.streaming.run_task import PlaySpec
 
 if TYPE_CHECKING:
     from ragflow_lg.server.agents.quotas import Quotas
@@ -67,7 +67,7 @@ class Playing:
         is_taken_over = previous not in ("", QUEUED)
         ending = Ending(self._app_state, self._quotas, run, new, is_taken_over, replay, free_slot)
         identity = (new.tenant, takeovers, previous)
-        spec = PlaySpec(run, parse_policy(new.policy), *identity, replay, ending.store, ending.open_voice)
+        spec = PlaySpec(run, new.policy, *identity, replay, ending.store, ending.open_voice)
         await self._manager.start(spec)
 
     async def end_unplayed(self, new: NewRun, player: str, status: str, error: str) -> None:

@@ -41,14 +41,13 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import AgentRow, VersionRow
     from ragflow_lg.server.runs.turns import Turn, Turns
-    from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
 
 class RunControl(AgentSessions):
     """Begins, answers, continues, repeats, forks and stops one agent's runs."""
 
     def __init__(
-        self, app_state: AppState, turns: Turns, agent: AgentRow, policy: DisconnectPolicy | None = None
+        self, app_state: AppState, turns: Turns, agent: AgentRow, policy: str | None = None
     ) -> None:
         """Initialize. ``policy`` is the disconnect policy for runs started here."""
         super().__init__(app_state, turns, agent)

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.streaming.journal import RunHead
     from ragflow_lg.server.streaming.run_manager import EventPage
     from ragflow_lg.server.streaming.run_queue import RunQueue
-    from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
 LOST_MS = 10_000
 """After this time, a run of which nothing is known but its row has been lost with its server."""
@@ -150,7 +149,7 @@ class Turns:
         agent: AgentRow,
         session: TurnSession,
         request: TurnRequest,
-        policy: DisconnectPolicy | None = None,
+        policy: str | None = None,
         page_key: str = "",
     ) -> Turn:
         """Begin a turn, or answer the form the session is waiting at.
@@ -242,7 +241,7 @@ class Turns:
         session: TurnSession,
         run: Run,
         question: str | None,
-        policy: DisconnectPolicy | None = None,
+        policy: str | None = None,
         request_hash: str = "",
         page_key: str = "",
     ) -> Turn:
@@ -267,7 +266,7 @@ class Turns:
             self._app_state.now_ms(),
             run.record.parent_run,
             bool(run.record.tenant),
-            str(policy or self._app_state.settings.server.on_disconnect),
+            policy or self._app_state.settings.server.on_disconnect,
             page_key,
         )
         release = do_not_release

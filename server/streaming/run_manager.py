@@ -118,7 +118,7 @@ class RunManager:
         if run_id in self._tasks:
             raise StreamError(f"Run {run_id} is already running.")
         await self._live()
-        identity = (str(this_process()), spec.takeovers, str(spec.policy))
+        identity = (str(this_process()), spec.takeovers, spec.policy)
         head = RunHead(spec.run.envelope, self.player, spec.owner, *identity)
         task = RunTask(spec, head, self.journal, arrival_s=self._arrival_s, away_s=self.silence_s)
         self._tasks[run_id] = task

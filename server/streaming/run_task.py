@@ -32,41 +32,29 @@ _log = logging.getLogger(__name__)
 _GRACE = re.compile(r"grace:([0-9]{1,6}(?:\.[0-9]{1,3})?)")
 
 
-class DisconnectPolicy(Struct, frozen=True):
-    """How long a run continues without followers before it is cancelled.
-
-    A ``grace_s`` of 0 cancels the run immediately; an infinite one lets it run to the end.
-    """
-
-    grace_s: float
-
-    def __str__(self) -> str:
-        if self.grace_s == 0:
-            return "cancel"
-        return "continue" if math.isinf(self.grace_s) else f"grace:{self.grace_s:g}"
-
-
-CANCEL = DisconnectPolicy(0.0)
-CONTINUE = DisconnectPolicy(math.inf)
-DEFAULT_POLICY = DisconnectPolicy(30.0)
+CANCEL = "cancel"
+CONTINUE = "continue"
+DEFAULT_POLICY = "grace:30"
 """Long enough for browsers and proxies to reconnect, but short enough not to waste money on unread answers."""
 
 
-def parse_policy(text: str) -> DisconnectPolicy:
-    """Parse ``cancel``, ``continue`` or ``grace:SECONDS``.
+def parse_policy(text: str) -> float:
+    """Return how many seconds a run continues without followers before it is cancelled, which may be infinite.
+
+    The policy is ``cancel``, ``continue`` or ``grace:SECONDS``.
 
     Raises:
         SettingsError: For any other text.
 
-    >>> str(parse_policy("grace:2.5"))
-    'grace:2.5'
+    >>> parse_policy("grace:2.5")
+    2.5
     """
-    if text == "cancel":
-        return CANCEL
-    if text == "continue":
-        return CONTINUE
+    if text == CANCEL:
+        return 0.0
+    if text == CONTINUE:
+        return math.inf
     if match := _GRACE.fullmatch(text):
-        return DisconnectPolicy(float(match[1]))
+        return float(match[1])
     raise SettingsError(f"Unknown disconnect policy {text[:40]!r}: use cancel, continue or grace:SECONDS.")
 
 
@@ -156,7 +144,7 @@ class PlaySpec(Struct, frozen=True):
     """A run to start, and what is known about it."""
 
     run: Playable
-    policy: DisconnectPolicy = DEFAULT_POLICY
+    policy: str = DEFAULT_POLICY
     """What happens when the run has no followers."""
     owner: str = ""
     """Stored in the run's `RunHead`, as are ``takeovers``."""
@@ -187,6 +175,7 @@ class RunTask:
         self.run = spec.run
         self.head = head
         self._spec = spec
+        self._grace_s = parse_policy(spec.policy)
         self._journal = journal
         self._arrival_s = arrival_s
         self._away_s = away_s
@@ -215,7 +204,7 @@ class RunTask:
         """Uncount a follower."""
         self._followers -= 1
         if not self._followers:
-            self._watch_after(self._spec.policy.grace_s)
+            self._watch_after(self._grace_s)
 
     def stop(self) -> None:
         """Stop the run immediately, in the middle of its work. It can be continued."""
@@ -240,7 +229,7 @@ class RunTask:
         if not self.start_result.done():
             self.start_result.set_result(None)
         if not self._followers:
-            self._watch_after(max(self._arrival_s, self._spec.policy.grace_s))
+            self._watch_after(max(self._arrival_s, self._grace_s))
         end = self._build_end(await self._read_all())
         try:
             await self._spec.on_finished(self.has_begun, end.is_interruption)
@@ -354,7 +343,7 @@ class RunTask:
 
     def _watch_after(self, patience_s: float) -> None:
         """Cancel the run if it has no followers for so long, and the policy does not let it run to the end."""
-        if math.isfinite(self._spec.policy.grace_s) and not self._has_read:
+        if math.isfinite(self._grace_s) and not self._has_read:
             self._watching = asyncio.get_running_loop().call_later(patience_s, self._start_watching)
 
     def _start_watching(self) -> None:

@@ -129,9 +129,10 @@ Mode: TypeAlias = Annotated[
 
 def _parse_policy(text: str) -> str:
     try:
-        return str(parse_policy(text)) if text else ""
+        parse_policy(text or CONTINUE)
     except SettingsError:
         raise ValueError("must be `cancel`, `continue` or `grace:SECONDS`") from None
+    return text
 
 
 OnDisconnect: TypeAlias = Annotated[
@@ -174,9 +175,7 @@ class EventResponder(Struct, frozen=True):
             RagflowLgError: if the run is refused.
         """
         request = self.request
-        policy = parse_policy(self.on_disconnect) if self.on_disconnect else None
-        if self.mode == "background" and policy is None:
-            policy = CONTINUE
+        policy = self.on_disconnect or (CONTINUE if self.mode == "background" else None)
         control = RunControl(get_app_state(request), get_turns(request), self.agent, policy)
         if self.mode == "stream":
             frames = self._begin_frames(control, self._begin(control, start))

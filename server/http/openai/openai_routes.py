@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import AgentRow
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.server.streaming.run_manager import EventPage
-    from ragflow_lg.server.streaming.run_task import DisconnectPolicy
 
 
 def _check_messages(value: Any) -> Any:
@@ -154,7 +153,7 @@ async def complete_of_agent(
 
 
 async def run_openai_turn(
-    request: Request, caller: ApiCaller, agent: AgentRow, body: ChatBody, policy: DisconnectPolicy | None
+    request: Request, caller: ApiCaller, agent: AgentRow, body: ChatBody, policy: str | None
 ) -> Response:
     """Run a turn with an agent and respond as OpenAI does."""
     messages = [_read_message(number, message) for number, message in enumerate(body.messages)]

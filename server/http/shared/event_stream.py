@@ -19,7 +19,7 @@ from ragflow_lg.base.tasks import end_task
 from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
 from ragflow_lg.server.http.shared.request_bodies import parse_flag
 from ragflow_lg.server.http.shared.request_keys import RequestKey
-from ragflow_lg.server.streaming.run_task import DisconnectPolicy, parse_policy
+from ragflow_lg.server.streaming.run_task import parse_policy
 from ragflow_lg.server.streaming.sse import HEARTBEAT, SSE_HEADERS, parse_event_position, queue_comment
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class StreamOptions(Struct, frozen=True):
     """What a request says about its stream."""
 
     position: StreamPosition = StreamPosition()
-    policy: DisconnectPolicy | None = None
+    policy: str | None = None
     """What happens when its client disconnects; None for the server's settings."""
 
 
@@ -125,12 +125,13 @@ def read_options(
 Options = Annotated[StreamOptions, Depends(read_options)]
 
 
-def read_policy(text: Any) -> DisconnectPolicy:
+def read_policy(text: Any) -> str:
     """Read what happens when a client disconnects."""
     try:
-        return parse_policy(str(text))
+        parse_policy(str(text))
     except SettingsError as error:
         raise RequestError(str(error), 101) from None
+    return str(text)
 
 
 async def await_while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:

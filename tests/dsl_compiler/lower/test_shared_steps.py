@@ -61,7 +61,7 @@ def _documents() -> list[dict[str, Any]]:
     rounds = {"t": text(["set"], "{lp@rows}x"), "set": assign("lp@rows", "t@result")}
     items = {"items": {"name": "items", "type": "array", "value": ["1", "2", "3"]}}
     return [
-        *(random_canvas(random.Random(seed)) for seed in range(12)),
+        *(random_canvas(random.Random(seed)) for seed in range(6)),
         canvas({**CHAIN, **out("{t79@result}")}, ["t0"]),
         canvas({**iteration(body, {"r": "b@result"}, items="env.items"), **out("{it@r}")}, ["it"], variables=items),
         canvas({**loop(rounds, count=70, variables={"rows": ""}), **out("{lp@rows}")}, ["lp"]),
@@ -80,7 +80,7 @@ async def test_a_session_that_stops_anywhere_continues_in_the_other_form(forms: 
         async with _opener(forms[0], opener)() as first, _opener(forms[1], opener)() as second:
             whole = [event.event async for event in runner_in(first).start("whole", {"query": "q"})]
             expected = _comparable(await runner_in(first).state("whole"))
-            for stop in range(1, len(whole), max(1, len(whole) // 4)):
+            for stop in range(1, len(whole), max(1, len(whole) // 3)):
                 run, session = runner_in(first).start(f"{stop}", {"query": "q"}), f"{stop}"
                 count = 0
                 async for _ in run:

@@ -166,19 +166,6 @@ def test_the_check_reports_outputs_that_no_value_fits(outputs: dict[str, Any], f
     assert all(fault in one.message and one.pointer == "/components/a/obj/params/outputs" for one in found)
 
 
-async def test_several_outputs_are_filled_by_name() -> None:
-    outputs = {"name": {"type": "String"}, "age": {"type": "Number"}}
-    result = CodeResult("", "", 0, True, {"name": "Anna", "age": "7"})
-    node = await run(ScriptedSandbox(result), params={"outputs": outputs})
-    assert (node.error, node.outputs["name"], node.outputs["age"]) == (None, "Anna", 7)
-
-
-async def test_print_in_place_of_return_is_reported() -> None:
-    sandbox = ScriptedSandbox(CodeResult("Anna\n", "", 0, True, None))
-    node = await run(sandbox, params={"outputs": {"r": {"type": "String"}}})
-    assert node.error == "main returned nothing, but it printed something. Use return for 'r'."
-
-
 def test_references_find_dotted_outputs() -> None:
     code = {"script": "def main(): return 1", "outputs": {"user.name": {"type": "String"}}}
     graph = canvas({"a": node("CodeExec", code), "m": node("Message", {"content": ["{a@user.name} {a@other}"]})})

@@ -20,9 +20,9 @@ from ragflow_lg.integrations.code.http_sandbox import HttpSandbox
 from ragflow_lg.integrations.code.programs import CodeRequest, CodeResult, CodeSandbox
 from ragflow_lg.integrations.code.sandbox_app import sandbox_app
 from ragflow_lg.integrations.code.sandbox_choice import ChosenSandbox
-from ragflow_lg.server.http.edge.uvicorn_server import open_socket, start_server
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.services import ScriptedHttp
+from tests.fakes.tool_stubs.stub import serving as serving_app
 from tests.harness.rows import each_row
 from tests.integrations.code.sandboxes import require_bubblewrap
 
@@ -36,15 +36,16 @@ class LimitedSection(CodeSection):
 
 
 @asynccontextmanager
-async def serving(sandbox: CodeSandbox, key: str = "", code_bytes: int = 100_000) -> AsyncGenerator[str]:
+async def serving(sandbox: CodeSandbox, key: str = "") -> AsyncGenerator[str]:
     """Serve a sandbox on a free port."""
+    async with serving_app(sandbox_app(sandbox, key=key, code_bytes=100_000)) as host:
+        yield f"http://{host}"
 
-    async def drain() -> None:
-        pass
 
-    with open_socket("127.0.0.1", 0) as listener:
-        async with start_server(sandbox_app(sandbox, key=key, code_bytes=code_bytes), listener, drain, 0.0) as url:
-            yield url
+def asking(sandbox: CodeSandbox) -> httpx.AsyncClient:
+    """Return a client that asks the service in this process."""
+    app = httpx.ASGITransport(sandbox_app(sandbox, key="", code_bytes=100_000))
+    return httpx.AsyncClient(transport=app, base_url="http://sandbox")
 
 
 @asynccontextmanager
@@ -101,7 +102,7 @@ async def test_a_key_is_required_if_one_is_set() -> None:
 
 async def test_web_pages_cannot_run_programs() -> None:
     """A page may send text to any address without asking; only the header ``Origin`` tells it from other clients."""
-    async with serving(ScriptedSandbox()) as url, httpx.AsyncClient(base_url=url) as client:
+    async with asking(ScriptedSandbox()) as client:
         for origin in ("https://evil.example", "null"):
             headers = {"Origin": origin, "Content-Type": "text/plain"}
             reply = await client.post("/run", content=json.dumps(body_of()), headers=headers)
@@ -139,16 +140,16 @@ def body_of(code: str = "def main(): return 1", **fields: Any) -> dict[str, Any]
     ],
 )
 async def test_the_status_of_requests(body: Any, status: int) -> None:
-    async with serving(ScriptedSandbox()) as url, httpx.AsyncClient(base_url=url) as client:
+    async with asking(ScriptedSandbox()) as client:
         text = body if isinstance(body, str) else json.dumps(body)
         assert (await client.post("/run", content=text)).status_code == status
         for path in ("/", "/healthz"):
             assert (await client.get(path)).json() == {"status": "ok"}
 
 
-@pytest.mark.parametrize("body", [{"language": "python"}, body_of(code_b64=None), body_of(code_b64=7)])
+@each_row("body", [{"language": "python"}, body_of(code_b64=None), body_of(code_b64=7)])
 async def test_a_missing_program_is_named(body: Any) -> None:
-    async with serving(ScriptedSandbox()) as url, httpx.AsyncClient(base_url=url) as client:
+    async with asking(ScriptedSandbox()) as client:
         reply = await client.post("/run", json=body)
     assert reply.json()["detail"].startswith("code_b64: ")
 
@@ -174,7 +175,7 @@ async def test_replies_have_ragflows_fields() -> None:
             "exit_code": -137,
         },
     }  # fmt: skip
-    async with serving(sandbox) as url, httpx.AsyncClient(base_url=url, timeout=20) as client:
+    async with asking(sandbox) as client:
         for program, expected in programs.items():
             reply = (await client.post("/run", json=body_of(program))).json()
             assert {key: reply.get(key) for key in expected} == expected, program
@@ -183,10 +184,7 @@ async def test_replies_have_ragflows_fields() -> None:
 async def test_a_full_queue_is_reported_as_ragflows_service_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox_choice, "QUEUE", 1)
     settings = LimitedSection(bubblewrap=require_bubblewrap(), concurrency=1)
-    async with (
-        serving(ChosenSandbox(settings, ScriptedHttp())) as url,
-        httpx.AsyncClient(base_url=url, timeout=20) as client,
-    ):
+    async with asking(ChosenSandbox(settings, ScriptedHttp())) as client:
         slow = body_of("import time\ndef main(): time.sleep(0.5)")
         replies = await asyncio.gather(*(client.post("/run", json=slow) for _ in range(4)))
         details = [reply.json().get("detail") for reply in replies]

@@ -122,11 +122,10 @@ async def test_the_server_survives_everything_that_is_typed(tmp_path: Path) -> N
     async with open_editor(tmp_path) as editor:
         editor.open(uri, TEXT)
         await editor.diagnostics()
-        for text in [*HOSTILE, *texts(TEXTS // 4, seed=7)]:
+        for text in [*HOSTILE, *texts(TEXTS // 8, seed=7)]:
             editor.type(uri, text.encode("utf-8", "replace").decode())
-            for _ in range(2):
-                line = chance.randint(0, text.count("\n") + 1)
-                await ask_everything(editor, uri, types.Position(line, chance.randint(0, 80)))
+            line = chance.randint(0, text.count("\n") + 1)
+            await ask_everything(editor, uri, types.Position(line, chance.randint(0, 80)))
             found = await editor.diagnostics()
             assert "error" not in [d.code for d in found], found  # our own exceptions
         editor.type(uri, TEXT)

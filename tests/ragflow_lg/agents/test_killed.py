@@ -232,24 +232,3 @@ def test_completed_steps_of_a_nested_canvas_are_not_repeated(killed: KilledAgent
     outcome = killed.play(tools, replies, [entry("Canvas", canvas="c")], deployment=Canvases({"c": inner}))
     assert killed.actions == ["one", "two", "dying", "dying"]
     assert outcome == {"results": ["First <one>.\n\nInner."], "status": "succeeded", "usage": 4}
-
-
-def test_completed_steps_of_concurrent_rounds_are_not_repeated(killed: KilledAgent) -> None:
-    def work(item: str) -> str:
-        if item == "c":
-            while len(killed.actions) < 2:
-                time.sleep(0.01)
-            time.sleep(0.3)  # the others are stored
-            killed.note("c")
-            killed.die_once()
-        else:
-            killed.note(item)
-        return item.upper()
-
-    body = {"w": node("Work", {"arguments": {"item": "{ii@item}"}})}
-    rounds = iteration(body, {"all": "w@result"}, items="t@result", max_concurrency=3)
-    inner = canvas({"t": SPLIT, **rounds, **out("{it@all}")})
-    replies = [first(("Canvas_0", {"query": "a,b,c"})), Reply("Outer.")]
-    outcome = killed.play({"Work": work}, replies, [entry("Canvas", canvas="c")], deployment=Canvases({"c": inner}))
-    assert outcome["results"] == ['["A", "B", "C"]']
-    assert sorted(killed.actions) == ["a", "b", "c", "c"]

@@ -1,6 +1,5 @@
 from typing import Any
 
-import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ragflow_lg.checkpoints import open_store
@@ -23,14 +22,6 @@ async def test_calls_and_the_answer_are_streamed() -> None:
     assert turn.outputs["content"] == "Well. <think>Running the wikipedia_search_0 tool...</think>Vientiane."
     assert turn.tool_results[0].endswith("Vientiane is the capital.")
     assert turn.run.usage.calls == 2
-
-
-@pytest.mark.parametrize("is_shown", [True, False])
-async def test_thinking_without_an_opening_tag_is_not_part_of_the_answer(*, is_shown: bool) -> None:
-    turn = await play_agent([LOOK, Reply(chunks=["Let me ", "ponder.</th", "ink>Vien", "tiane."])], is_shown=is_shown)
-    assert "ponder" not in str(turn.state["outputs"]) + str(turn.state["history"])
-    assert turn.outputs["content"].endswith("Vientiane.")
-    assert turn.run.answer == ("Vientiane." if is_shown else turn.run.answer)
 
 
 async def test_thinking_without_an_opening_tag_beside_a_call_is_not_part_of_the_answer() -> None:
@@ -105,12 +96,6 @@ async def test_files_of_another_visit_are_not_linked() -> None:
     async for _ in run:
         pass
     assert run.answer == "b"
-
-
-async def test_a_model_gets_citation_guidelines_once_there_is_something_to_cite() -> None:
-    turn = await play_agent([LOOK_UP, Reply("A.")], {"tools": [LOOKUP], "cite": True}, catalog=TOOLS, is_shown=False)
-    first, second = (request for _, request in turn.model.requests)
-    assert (first.system, second.system) == ("", GUIDELINES)
 
 
 def child_agent(**params: Any) -> dict[str, Any]:
@@ -231,14 +216,3 @@ async def test_a_budget_limits_nested_agents_and_the_calls_of_one_round() -> Non
     assert len(turn.model.requests) == 1 + 12 * 2 + 1
     assert ["was not made: the token budget" in result for result in turn.tool_results] == [False] * 12 + [True] * 6
     assert turn.run.usage.prompt_tokens == 26 * 30
-
-
-async def test_a_budget_counts_nested_agents() -> None:
-    child: dict[str, Any] = {"component_name": "Agent", "name": "Child", "params": {"tools": []}}
-    ask = tool_calls(("Child_0", {"user_prompt": "x"}))
-    params = {"tools": [child], "max_total_tokens": 10_000, "max_rounds": 9}
-    inner = Reply("B.", usage=Usage(9_000, 1_000, 1))
-    turn = await play_agent([ask, inner, Reply("A.")], params)
-    assert turn.run.answer == "A."
-    assert turn.model.requests[-1][1].tools == ()
-    assert "budget" in turn.model.requests[-1][1].messages[-1]["content"]

@@ -116,13 +116,6 @@ async def test_a_failure_with_a_default_leads_to_the_last_category() -> None:
     assert result.targets == ("misc",)
 
 
-async def test_a_failure_is_retried_and_can_lead_elsewhere() -> None:
-    model = ScriptedModel([Reply(error="busy"), Reply(error="quota")])
-    params = {"max_retries": 1, "delay_after_error": 0, "exception_method": "goto", "exception_goto": ["sorry"]}
-    result = await ask(model, params)
-    assert (result.error, result.targets) == ("quota", ("sorry",))
-
-
 @each_row(
     ("examples", "expected"),
     [

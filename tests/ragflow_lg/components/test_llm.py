@@ -235,8 +235,11 @@ async def test_the_model_gets_citation_guidelines_if_there_is_something_to_cite(
 
 async def test_required_evidence_is_requested_once_more() -> None:
     for second, error in (("Water [ID:61].", None), ("Water.", "requires evidence")):
-        model = ScriptedModel([Reply("Water."), Reply(second)])
+        model = ScriptedModel([Reply("<think>[ID:61]</think>Water [ID:62]."), Reply(second)])
         result = await ask(model, {"requires_evidence": True}, references=FOUND, streams_to=("out",))
         assert (error or "") in (result.error or "")
         assert deltas_of(result) == []
+        asked = model.requests[1][1].messages
+        assert asked[1] == {"role": "assistant", "content": "Water [ID:62]."}
+        assert "Rice needs water." in asked[2]["content"]
         assert result.outputs["content"] == (None if error else second)

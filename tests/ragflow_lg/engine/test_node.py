@@ -59,15 +59,6 @@ async def succeed(ctx: RunContext) -> dict[str, Any]:
     return {"y": (1, 2)}
 
 
-async def test_a_node_updates_its_outputs_and_gates() -> None:
-    update, goto, finished = await play(program(succeed))
-    assert update == {"outputs": {"n": {"x": None, "y": [1, 2]}}, "gate": {"n": None}}
-    assert goto == ["to_next"]
-    assert finished.error is None
-    update, goto, _ = await play(program(succeed, downstream=()))
-    assert (update["turn"], goto) == ({"last": [7, 4, "n"]}, [])
-
-
 @each_row(
     ("method", "default", "goto", "targets", "outputs", "fallback"),
     [
@@ -87,24 +78,6 @@ async def test_the_exception_policy_decides_targets_outputs_and_fallback(
     update, next_nodes, finished = await play(program(fail, policy=policy))
     assert (next_nodes, update["outputs"]["n"], finished.fallback) == (targets, outputs, fallback)
     assert ("turn" in update) == (not targets)
-
-
-async def test_what_was_shown_before_a_default_value_is_kept_until_the_model_runs_again() -> None:
-    async def break_off(ctx: RunContext) -> dict[str, Any]:
-        await ctx.delta("par")
-        raise ComponentError("cut")
-
-    async def say(ctx: RunContext) -> dict[str, Any]:
-        await ctx.delta("all")
-        return {"content": "all"}
-
-    policy = ExceptionPolicy("comment", "DEF")
-    model = program(break_off, kind="model", policy=policy, streams_to=("m",))
-    update, _, _ = await play(model)
-    assert (update["outputs"]["n"]["content"], update["turn"]["shown"]) == ("DEF", {"n": "parDEF"})
-    again = program(say, kind="model", policy=policy, streams_to=("m",))
-    assert (await play(again, state=update))[0]["turn"]["shown"] == {"n": None}
-    assert "shown" not in (await play(again))[0]["turn"]
 
 
 async def test_a_retry_waits_as_long_as_a_busy_service_asks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,9 +174,3 @@ async def test_an_undeclared_target_is_an_error_of_the_engine() -> None:
 
     with pytest.raises(errors.UndeclaredTargetError):
         await play(program(choose_unknown, kind="route", routes=(Route("Case 1", ("next",)),)))
-
-
-async def test_a_failed_router_with_a_default_takes_its_last_route() -> None:
-    routes = (Route("Case 1", ("a",)), Route("Else", ("b",)))
-    _, goto, _ = await play(program(fail, kind="route", routes=routes, policy=ExceptionPolicy("comment", "x")))
-    assert goto == ["to_b"]

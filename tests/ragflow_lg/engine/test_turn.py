@@ -9,17 +9,6 @@ from tests.fakes.services import fake_services
 PLAN = plan_of(canvas({"a": text()}, variables={"n": {"name": "n", "value": 1}}))
 
 
-async def test_a_turn_starts_with_its_request_in_the_globals() -> None:
-    update, event = await open_turn(
-        PLAN, {}, TurnContext(fake_services()), {"query": "hi", "user_id": "u", "files": ["f"]}
-    )
-    values = update["globals"]
-    assert [values[name] for name in ("sys.query", "sys.user_id", "sys.files", "env.n")] == ["hi", "u", ["f"], 1]
-    assert (values["sys.conversation_turns"], values["sys.history"]) == (1, ["user: hi"])
-    assert update["history"] == [["user", "hi"]]
-    assert event.globals is values
-
-
 async def test_the_first_turn_of_a_session_uses_prior_messages() -> None:
     earlier = [["user", "hi"], ["assistant", "hello"], ["user", "how?"], ["assistant", "so"]]
     turn = TurnContext(fake_services())

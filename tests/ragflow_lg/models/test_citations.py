@@ -1,6 +1,3 @@
-import pytest
-
-from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.plan import Plan, PlanNode
@@ -10,13 +7,12 @@ from ragflow_lg.models.citations import (
     CitationFilter,
     build_citation_prompt,
     find_known_citations,
-    require_citations,
     strip_unknown_citations,
 )
 from ragflow_lg.services.chat import ChatRequest
 from tests.fakes.prompts import head_of
 from tests.fakes.run import bind
-from tests.fakes.services import ScriptedModel, fake_services
+from tests.fakes.services import fake_services
 from tests.harness.rows import each_row
 
 REFERENCES = {"chunks": {"61": {"id": "c-rice", "content": "Rice needs water."}, "7": {"id": "x"}}, "doc_aggs": {}}
@@ -64,27 +60,3 @@ def test_the_prompt_for_adding_citations_contains_the_sources() -> None:
     system = build_citation_prompt(context(), "Cite so.")
     assert system.startswith(head_of("add_citations") + "Cite so.\n\nPassages:\n\nID: ")
     assert "Rice needs water." in system
-
-
-async def run_check(answer: str, *again: str) -> tuple[str, list[ChatRequest]]:
-    ctx = context()
-    requests: list[ChatRequest] = []
-    replies = list(again)
-
-    async def ask_again(request: ChatRequest) -> str:
-        requests.append(request)
-        return replies.pop(0)
-
-    return await require_citations(ctx, ScriptedModel(), REQUEST, answer, ask_again), requests
-
-
-async def test_an_answer_without_citations_is_requested_once_more() -> None:
-    answer, (request,) = await run_check("<think>[ID:61]</think>Water [ID:62].", "Water [ID:61].")
-    assert answer == "Water [ID:61]."
-    assert request.messages[1] == {"role": "assistant", "content": "Water [ID:62]."}
-    assert "Rice needs water." in request.messages[2]["content"]
-
-
-async def test_a_second_answer_without_citations_is_an_error() -> None:
-    with pytest.raises(ComponentError, match="does not cite any"):
-        await run_check("Water.", "Still water.")

@@ -1,5 +1,3 @@
-import json
-
 from ragflow_lg.services.agent_metrics import AgentMetrics, ToolMetrics
 from ragflow_lg.services.chat import Usage
 
@@ -19,9 +17,3 @@ def test_visits_add_up_by_tool() -> None:
     both = LOOK.plus(inner, is_nested=True)  # its caller already counts its time as that of a tool
     assert (both.visits, both.total_s, both.model_s, both.tool_s) == (2, 3.0, 2.0, 1.0)
     assert both.usage == Usage(11, 6, 3, 0.5)
-
-
-def test_metrics_are_json() -> None:
-    data = json.loads(json.dumps(LOOK.data()))
-    assert data["tools"] == {"look_0": {"calls": 3, "failures": 1, "seconds": 2.0, "success_rate": 2 / 3}}
-    assert data["usage"] == {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "calls": 2, "cost": 0.5}

@@ -8,7 +8,6 @@ from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels, ModelNam
 from ragflow_lg.adapters.chat.openai_chat import OpenAIChat
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatModel, ChatRequest
-from tests.fakes.mock_llm import MockLLM
 from tests.harness.rows import each_row
 
 HELLO = ChatRequest("", ({"role": "user", "content": "hello"},))
@@ -145,10 +144,3 @@ def test_the_error_names_the_missing_setting(
 
 def test_the_repr_of_settings_contains_no_keys() -> None:
     assert "secret" not in repr(ChatModelSettings(providers={"X": ProviderSettings(api_key="secret")}))
-
-
-async def test_a_configured_model_answers_and_can_be_closed() -> None:
-    async with MockLLM() as server:
-        configured = models(providers={"Local": ProviderSettings(server.base_url)})
-        assert (await configured.model("m@Local").complete(HELLO)).text == "ok"
-        await configured.aclose()

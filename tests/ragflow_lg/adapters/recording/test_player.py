@@ -37,25 +37,6 @@ def models(*replies: Reply) -> OneModel:
     return OneModel(ScriptedModel(list(replies)))
 
 
-async def test_an_agent_with_tools_is_replayed_with_the_same_events(tmp_path: Path) -> None:
-    file = tmp_path / "r.jsonl"
-    agent = node("Agent", {"llm_id": "m@Test", "prompts": "{sys.query} {sys.date}", "tools": [WIKI]}, ["out"])
-    components = {"a": agent, **out("{a@content}")}
-    search = tool_calls(("wikipedia_search_0", {"query": "Laos"}), ("wikipedia_search_0", {"query": "Laos"}))
-    services = fakes(
-        models=models(search, Reply(chunks=["It ", "is."], reasoning="hm")),
-        http=ScriptedHttp({"http://wiki.test": page("Laos", "Vientiane.")}),
-        tools=ToolSettings({"wikipedia": "http://wiki.test"}, {"tavily": "k"}),
-        ids=CountedIds(seed=5),
-    )
-    run, events = await record(file, components, services)
-    again, replayed, player = await replay(file, components)
-    assert run.status == "succeeded"
-    assert (again.status, again.answer, again.usage) == (run.status, run.answer, run.usage)
-    assert replayed == events
-    assert (player.unused, player.problems) == (0, [])
-
-
 class Racing:
     """A model whose first answers take longest."""
 
@@ -128,20 +109,6 @@ async def test_agents_in_parallel_rounds_get_their_own_answers(tmp_path: Path, i
     for _ in range(2):
         again, _, player = await replay(file, components, **more)
         assert (again.answer, player.problems, player.unused) == (run.answer, [], 0)
-
-
-async def test_http_responses_are_replayed(tmp_path: Path) -> None:
-    file = tmp_path / "r.jsonl"
-    invoke = node("Invoke", {"url": "http://x.test/{sys.query}", "method": "get"}, ["out"])
-    components = {"a": invoke, **out("{a@result}")}
-    http = ScriptedHttp({"http://x.test/q": HttpResponse(200, {"content-type": "text/plain"}, "hello", "u")})
-    run, events = await record(file, components, fakes(http=http))
-    again, replayed, _ = await replay(file, components)
-    assert (run.answer, again.answer) == ("hello", "hello")
-    assert replayed == events
-    failed, _, player = await replay(file, components, "other")
-    assert failed.status == "failed"
-    assert "http.send 'GET' 'http://x.test/other' was not recorded" in player.problems[0]
 
 
 async def test_a_request_that_was_not_recorded_is_an_error_with_the_differences(tmp_path: Path) -> None:

@@ -43,19 +43,6 @@ def lines(path: Path, call: str) -> list[Line]:
 SHOWN = {"a": llm(), "out": node("Message", {"content": ["{a@content}"]})}
 
 
-async def test_a_stream_is_recorded_with_its_pieces(tmp_path: Path) -> None:
-    file = tmp_path / "r.jsonl"
-    model = ScriptedModel([Reply(chunks=["ha", "ha"], reasoning="hm")])
-    await record(file, SHOWN, fake_services(models=OneModel(model)))
-    (line,) = lines(file, "models.stream")
-    assert (line.node, line.position, line.order) == ("a", "", 1)
-    assert line.request["messages"] == [{"role": "user", "content": "q"}]
-    assert line.answer == [["hm", True, [], None, ""], "ha", "ha", ["", False, [], [0, 0, 1, 0.0], ""]]
-    (about,) = lines(file, "models.model")
-    assert about.request == {"llm_id": "m@Test"}
-    assert about.answer == {"context_tokens": 8192, "has_schemas": False, "has_tools": True, "has_vision": False}
-
-
 class Slow(ScriptedModel):
     async def complete(self, request: ChatRequest) -> ChatAnswer:
         await asyncio.sleep(60)
