@@ -25,8 +25,7 @@ from ragflow_lg.checkpoints.sessions.session_lines import (
     line_error,
     read_lines,
 )
-from ragflow_lg.checkpoints.steps.channel_values import to_object, to_plain
-from ragflow_lg.checkpoints.steps.stored_texts import blob_digest, decode, encode
+from ragflow_lg.checkpoints.steps.stored_texts import blob_digest, decode, encode, to_object, to_plain
 from ragflow_lg.checkpoints.steps.thread_tables import CheckpointKey, checkpoint_key, key_config
 from ragflow_lg.services.sessions import RunRecord, Runs, hold_lease, with_lease_token
 

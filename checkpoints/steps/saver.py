@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError, SessionFormatError
 from ragflow_lg.base.langgraph_internals import NULL_TASK_ID, advance_ids_past
-from ragflow_lg.checkpoints.steps.channel_values import to_object, to_plain
+from ragflow_lg.checkpoints.steps.stored_texts import to_object, to_plain
 from ragflow_lg.checkpoints.steps.thread_tables import (
     CHECKPOINT_MISSING,
     NO_LEASE,

@@ -15,8 +15,7 @@ from langchain_core.runnables import RunnableConfig
 
 from ragflow_lg.base.errors import CheckpointError, DamagedSessionError
 from ragflow_lg.checkpoints.key_ring import is_encrypted, missing_key
-from ragflow_lg.checkpoints.steps.channel_values import to_object, to_plain
-from ragflow_lg.checkpoints.steps.stored_texts import blob_digest, decode, encode, find_digests
+from ragflow_lg.checkpoints.steps.stored_texts import blob_digest, decode, encode, find_digests, to_object, to_plain
 from ragflow_lg.checkpoints.steps.thread_tables import (
     BLOB_MISSING,
     NO_LEASE,

@@ -35,7 +35,7 @@ from ragflow_lg.dsl_compiler.langgraph_app.editing import validate_edit
 from ragflow_lg.engine.compiled_canvas import CompiledCanvas
 from ragflow_lg.engine.scope import Scope
 from ragflow_lg.engine.turn import resume_turn
-from ragflow_lg.runs.begin_check import check_begin
+from ragflow_lg.runs.graph_input import check_begin
 from ragflow_lg.runs.pauses import Pause, belong_to_conversation, open_pauses
 from ragflow_lg.runs.wire.message_order import MessageOrder
 from ragflow_lg.runs.wire.wire_events import Envelope, Message, WorkflowFinished

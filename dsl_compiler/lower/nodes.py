@@ -30,7 +30,7 @@ from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.forms import Form, form_problems, parse_answers, response_schema
 from ragflow_lg.dsl_compiler.langgraph_app.gate import RESET, SETTLE
 from ragflow_lg.dsl_compiler.names import CLOSING_NODE, ROUND_NODE
-from ragflow_lg.engine.graph_run import play
+from ragflow_lg.engine.compiled_canvas import play
 from ragflow_lg.engine.node import visit
 from ragflow_lg.engine.node_program import NodeProgram
 from ragflow_lg.engine.scope import RegionProgram, Scope, Step, visit_region

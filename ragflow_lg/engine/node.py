@@ -23,8 +23,7 @@ from ragflow_lg.component.turn_context import NestedVisits, TurnContext, step_ke
 from ragflow_lg.engine.interrupted_calls import Ask, ask_about_calls, begin_once
 from ragflow_lg.engine.message_preview import preview_messages
 from ragflow_lg.engine.node_attempts import apply_error_policy, attempt, plain_outputs
-from ragflow_lg.engine.node_program import NodeProgram
-from ragflow_lg.engine.node_result import emit_finished, next_nodes, state_update
+from ragflow_lg.engine.node_program import NodeProgram, emit_finished, next_nodes, state_update
 
 
 async def visit(

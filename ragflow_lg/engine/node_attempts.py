@@ -21,8 +21,14 @@ from ragflow_lg.component.plan import ERROR, STREAMED_OUTPUT, PlanNode
 from ragflow_lg.component.spec import ComponentOutputs
 from ragflow_lg.component.state_size import global_part, output_part, size_of
 from ragflow_lg.component.turn_context import TurnContext
-from ragflow_lg.engine.node_program import NodeProgram, Outcome, forward_targets, route_outputs, targets_after_default
-from ragflow_lg.engine.node_result import json_map
+from ragflow_lg.engine.node_program import (
+    NodeProgram,
+    Outcome,
+    forward_targets,
+    json_map,
+    route_outputs,
+    targets_after_default,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -24,8 +24,7 @@ from ragflow_lg.component.turn_context import TurnContext
 from ragflow_lg.dsl.variable_references import Reference
 from ragflow_lg.engine.node import may_start, visit_item
 from ragflow_lg.engine.node_attempts import apply_error_policy, attempt
-from ragflow_lg.engine.node_program import NodeProgram
-from ragflow_lg.engine.node_result import emit_finished, next_nodes, state_update
+from ragflow_lg.engine.node_program import NodeProgram, emit_finished, next_nodes, state_update
 
 _SHARED_NOTES = ("visits", "shown", "references", "ends", "usage", "files")
 """The parts of the engine's record that a region's body adds to the turn's."""

@@ -14,9 +14,15 @@ from ragflow_lg.component.events import TurnFinished, TurnStarted
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.component.state import SYS_FILES, TurnRecord, TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
-from ragflow_lg.dsl.chat_messages import answer_message, question_id, question_message
+from ragflow_lg.dsl.chat_messages import (
+    answer_message,
+    history_lines,
+    prior_history,
+    prior_messages,
+    question_id,
+    question_message,
+)
 from ragflow_lg.dsl.forms import stored_files
-from ragflow_lg.engine.prior_messages import history_lines, prior_history, prior_messages
 
 _UNREADABLE = "The files of the request cannot be read"
 

@@ -22,8 +22,7 @@ from ragflow_lg.component.context import RunContext
 from ragflow_lg.component.events import EngineEvent, NodeStarted
 from ragflow_lg.component.node_names import find_node, has_title
 from ragflow_lg.component.turn_context import TurnContext
-from ragflow_lg.engine.compiled_canvas import CompiledCanvas
-from ragflow_lg.engine.graph_run import play
+from ragflow_lg.engine.compiled_canvas import CompiledCanvas, play
 from ragflow_lg.runs.canvas_changes import Change, changed_channels, read_changes
 from ragflow_lg.runs.stored_steps import StoredSteps
 from ragflow_lg.runs.stored_turn import thread_config

@@ -27,7 +27,7 @@ from ragflow_lg.component.events import (
 )
 from ragflow_lg.component.state import TurnRequest
 from ragflow_lg.component.turn_context import TurnContext
-from ragflow_lg.engine.graph_run import GraphTask
+from ragflow_lg.engine.compiled_canvas import GraphTask, play
 from ragflow_lg.runs.callbacks import RunSummary
 from ragflow_lg.runs.graph_input import Intent, find_graph_input
 from ragflow_lg.runs.pauses import open_pauses
@@ -263,8 +263,6 @@ class Run:
 
     async def _start(self, message_order: MessageOrder) -> None:
         """Start the graph, unless the user must be asked again first."""
-        from ragflow_lg.engine.graph_run import play
-
         canvas, session = self._options.canvas, self._session
         is_continued = self._is_taken_over or self._intent == "continue"
         if canvas.has_saver and is_continued:  # with the inputs and the usage of the interrupted run

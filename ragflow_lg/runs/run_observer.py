@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from ragflow_lg.component.events import AgentRecord, EngineEvent
 from ragflow_lg.component.plan import Plan
 from ragflow_lg.runs.callbacks import CallbackDispatcher, CallbackSet, RunInfo, RunSummary
-from ragflow_lg.runs.node_log import NodeLog
-from ragflow_lg.runs.trace import Leased, TraceLog, TraceWriter
+from ragflow_lg.runs.trace import Leased, NodeLog, TraceLog, TraceWriter
 from ragflow_lg.services.agent_metrics import AgentMetrics
 
 if TYPE_CHECKING:

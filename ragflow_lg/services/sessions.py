@@ -245,7 +245,7 @@ class SessionStore(Protocol):
 
     @property
     def node_logs(self) -> Traces:
-        """What runs store about their nodes: see `ragflow_lg.runs.node_log.NodeLog`."""
+        """What runs store about their nodes: see `ragflow_lg.runs.trace.NodeLog`."""
         ...
 
     async def delete_session(self, session: str) -> None:

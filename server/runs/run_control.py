@@ -22,7 +22,7 @@ from ragflow_lg.base.errors import (
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
 from ragflow_lg.base.values import to_text
 from ragflow_lg.checkpoints.sessions.session_pruning import prune_session
-from ragflow_lg.runs.begin_check import check_begin
+from ragflow_lg.runs.graph_input import check_begin
 from ragflow_lg.runs.pauses import AnswerRequest, match_answers
 from ragflow_lg.runs.runner import abandon, newest_run
 from ragflow_lg.server.agents.retention import delete_session

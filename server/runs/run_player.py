@@ -20,7 +20,7 @@ from ragflow_lg.base.errors import (
     StreamUnknownError,
 )
 from ragflow_lg.base.request_notes import RequestNotes, use_notes
-from ragflow_lg.checkpoints.records.lease_owner import parse_owner
+from ragflow_lg.checkpoints.records.leases import parse_owner
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.progress import Progress
 from ragflow_lg.runs.runner import newest_run

@@ -20,7 +20,7 @@ from ragflow_lg.base.errors import (
     StreamUnknownError,
 )
 from ragflow_lg.base.tasks import SharedTask
-from ragflow_lg.checkpoints.records.lease_owner import this_process
+from ragflow_lg.checkpoints.records.leases import this_process
 from ragflow_lg.component.events import AgentRecord
 from ragflow_lg.runs.wire.wire_events import Envelope
 from ragflow_lg.server.streaming.event_codec import RunEnd, StreamEvent, revive_error

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import ConflictError, SessionBusyError
 from ragflow_lg.base.ids import session_of_thread, thread_of_session
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.records.lease_owner import this_process
+from ragflow_lg.checkpoints.records.leases import this_process
 from ragflow_lg.services.sessions import RunRecord, hold_lease, with_lease_token
 from tests.stores import (
     OpenStore,

@@ -24,7 +24,7 @@ from typing import Any, cast
 import redis.asyncio.connection
 from sqlalchemy.engine.default import DefaultDialect
 
-from ragflow_lg.checkpoints.records import lease_owner
+from ragflow_lg.checkpoints.records import leases
 from ragflow_lg.server.cli.entry import main
 from ragflow_lg.server.runs import due_tasks
 from ragflow_lg.server.runs.run_worker import QueueWorker
@@ -140,7 +140,7 @@ def _wait_for_work(death: Death) -> None:
 
 if __name__ == "__main__":
     _death = Death(Path(os.environ[VARIABLE]))
-    cast("Any", lease_owner)._machine = lambda: f"machine-{os.getpid()}"
+    cast("Any", leases)._machine = lambda: f"machine-{os.getpid()}"
     due_tasks.CLAIM_MS, due_tasks.LOOK_S = CLAIM_MS, LOOK_S
     _watch_redis(_death)
     _watch_database(_death)

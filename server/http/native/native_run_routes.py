@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.dsl.forms import form_schema
-from ragflow_lg.runs.begin_check import check_begin
+from ragflow_lg.runs.graph_input import check_begin
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.http.native.native_requests import ForkRequest, NoFields, RerunRequest, ResumeRequest, RunRequest
 from ragflow_lg.server.http.native.native_responses import RunAnswer, RunListAnswer, build_run_answer

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from ragflow_lg.base.errors import RequestError
-from ragflow_lg.runs.begin_check import check_begin
+from ragflow_lg.runs.graph_input import check_begin
 from ragflow_lg.server.agents.agent_schedules import NewSchedule, create_schedule, delete_schedule, find_next_times
 from ragflow_lg.server.agents.agent_versions import find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository

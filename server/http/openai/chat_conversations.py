@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from ragflow_lg.engine.prior_messages import merge_by_role
+from ragflow_lg.dsl.chat_messages import merge_by_role
 from ragflow_lg.server.http.shared.request_bodies import to_text
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 
 from ragflow_lg.base.errors import RequestError
 from ragflow_lg.base.lenient_values import as_map
-from ragflow_lg.runs.begin_check import unknown_inputs
+from ragflow_lg.runs.graph_input import unknown_inputs
 from ragflow_lg.server.agents.agent_versions import DRAFT, find_version
 from ragflow_lg.server.database.agent_repository import AgentRepository
 from ragflow_lg.server.database.session_repository import SessionRepository, TurnRows, read_turn_rows

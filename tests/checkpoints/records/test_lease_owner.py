@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ragflow_lg.checkpoints.records.lease_owner import Owner, parse_owner, this_process
+from ragflow_lg.checkpoints.records.leases import Owner, parse_owner, this_process
 from tests.harness.loaded_python import python_command
 from tests.harness.rows import each_row
 
@@ -25,7 +25,7 @@ def test_only_a_process_of_this_machine_counts_as_dead() -> None:
 
 
 def test_a_finished_process_is_dead() -> None:
-    code = "from ragflow_lg.checkpoints.records.lease_owner import this_process; print(this_process())"
+    code = "from ragflow_lg.checkpoints.records.leases import this_process; print(this_process())"
     text = subprocess.run(python_command("-c", code), capture_output=True, text=True, check=True).stdout.strip()
     owner = parse_owner(text)
     assert owner is not None

@@ -8,8 +8,7 @@ import pytest
 from ragflow_lg.base.errors import CheckpointError, ConflictError, SessionBusyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store, open_store
-from ragflow_lg.checkpoints.records.lease_owner import Owner, this_process
-from ragflow_lg.checkpoints.records.leases import StoredLeases
+from ragflow_lg.checkpoints.records.leases import Owner, StoredLeases, this_process
 from ragflow_lg.checkpoints.sql.sql_records import SqlLeaseTable
 from ragflow_lg.checkpoints.sql.sql_tables import SqlTables
 from ragflow_lg.services.sessions import with_lease_token

@@ -5,8 +5,7 @@ from redis.typing import EncodableT, FieldT
 
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.records.lease_owner import Owner, this_process
-from ragflow_lg.checkpoints.records.leases import LeaseHolder, StoredLeases
+from ragflow_lg.checkpoints.records.leases import LeaseHolder, Owner, StoredLeases, this_process
 from ragflow_lg.checkpoints.redis.redis_sessions import RedisSessions
 from ragflow_lg.checkpoints.redis.redis_store import RedisLeaseTable
 from tests.stores import checkpoint_config, fresh_prefix, put_checkpoint, redis_client, redis_keys

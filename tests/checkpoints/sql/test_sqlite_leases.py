@@ -6,8 +6,7 @@ import pytest
 from ragflow_lg.base.errors import CheckpointError, SessionBusyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.records.lease_owner import Owner
-from ragflow_lg.checkpoints.records.leases import StoredLeases
+from ragflow_lg.checkpoints.records.leases import Owner, StoredLeases
 from ragflow_lg.checkpoints.sql.sql_records import SqlLeaseTable
 from ragflow_lg.checkpoints.sql.sqlite_file import open_sqlite
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from langgraph.types import Interrupt, Send
 
-from ragflow_lg.checkpoints.steps.channel_values import to_object, to_plain
+from ragflow_lg.checkpoints.steps.stored_texts import to_object, to_plain
 from tests.harness.rows import each_row
 
 PAUSE = Interrupt(value={"tips": "Which?"}, id="0" * 32)

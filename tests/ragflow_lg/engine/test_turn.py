@@ -1,7 +1,7 @@
 from typing import Any
 
 from ragflow_lg.component.turn_context import TurnContext
-from ragflow_lg.engine.prior_messages import MAX_PRIOR_ENTRIES, merge_by_role
+from ragflow_lg.dsl.chat_messages import MAX_PRIOR_ENTRIES, merge_by_role
 from ragflow_lg.engine.turn import open_turn, resume_turn
 from tests.fakes.canvas import canvas, plan_of, text
 from tests.fakes.services import fake_services

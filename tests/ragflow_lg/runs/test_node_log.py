@@ -2,7 +2,7 @@ from typing import Any
 
 from ragflow_lg.base.ids import NodeId
 from ragflow_lg.component.events import ModelCalled, NodeFinished
-from ragflow_lg.runs.node_log import MAX_CALL_CHARS, MAX_CALLS, MAX_VISITS, NodeLog
+from ragflow_lg.runs.trace import MAX_CALL_CHARS, MAX_CALLS, MAX_VISITS, NodeLog
 from ragflow_lg.services.chat import Usage
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import open_store
-from ragflow_lg.checkpoints.records.lease_owner import this_process
+from ragflow_lg.checkpoints.records.leases import this_process
 from ragflow_lg.runs import run_session
 from ragflow_lg.runs.runner import newest_run
 from ragflow_lg.services.sessions import RunRecord, hold_lease
