@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -19,7 +18,6 @@ from ragflow_lg.server.runs.continuation import EndedRun
 from ragflow_lg.server.runs.run_end import Ending, do_not_release
 from ragflow_lg.server.streaming.journal import QUEUED
 from ragflow_lg.server.streaming.new_run import NewRun, Owner
-from ragflow_lg.server.streaming.run_manager import each_event
 from ragflow_lg.server.streaming.run_task import PlaySpec
 
 if TYPE_CHECKING:
@@ -27,12 +25,8 @@ if TYPE_CHECKING:
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.database.tables import RunRow
     from ragflow_lg.server.runs.continuation import Continuation
-    from ragflow_lg.server.streaming.event_codec import StreamEvent
     from ragflow_lg.server.streaming.journal import RunHead
-    from ragflow_lg.server.streaming.run_manager import EventPage
 
-LOOK_S = 0.05
-MAX_LOOK_S = 0.5
 HANDOVER_S = 0.1
 """How long, at shutdown, to wait for models if there is a queue. Others continue the runs and call them again."""
 
@@ -99,53 +93,9 @@ class Playing:
             raise StreamUnknownError(f"There is no run {run_id[:64]!r}, or its events have been deleted.")
         return head
 
-    def follow(self, run_id: str, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent]]:
-        """Yield a run's events after number ``after``, each with its number; see `RunManager.follow`.
-
-        An interrupted run that another process continues goes on without its followers noticing.
-        """
-        return each_event(self.pages(run_id, after))
-
-    def pages(self, run_id: str, after: int = 0, *, has_records: bool = True) -> AsyncGenerator[EventPage[StreamEvent]]:
-        """Yield a run's events like `follow`, those together that are there."""
-        wait = self._wait_for_player if self._queue is not None else None
-        return self._manager.pages(run_id, after, wait, has_records=has_records)
-
-    async def _wait_for_player(self, run_id: str) -> bool:
-        """Wait until a run that is quiet or interrupted is played. Return False if nobody will, or the server stops.
-
-        Raises:
-            StreamError: If Redis fails.
-        """
-        manager, look_s = self._manager, LOOK_S
-        try:
-            player = (await manager.head(run_id)).player
-            while not manager.is_draining:
-                is_open, now = await self.is_queued(run_id), (await manager.head(run_id)).player
-                if now != player or await manager.is_played(run_id):
-                    return True
-                if not is_open:  # it has ended, or Redis has lost it
-                    end = await manager.read_end(run_id)
-                    return end is not None and not end.is_interruption
-                if now == QUEUED:
-                    return True
-                await asyncio.sleep(look_s)
-                look_s = min(look_s * 1.5, MAX_LOOK_S)
-        except StreamUnknownError:
-            pass
-        return False
-
-    async def is_queued(self, run_id: str) -> bool:
-        """Return whether a run is in the queue: it waits there, or is played.
-
-        Raises:
-            StreamError: If Redis fails.
-        """
-        return self._queue is not None and await self._queue.has(run_id)
-
     async def is_played(self, run_id: str) -> bool:
         """Check whether a run is executed in any process, or waits for a worker."""
-        return await self.is_queued(run_id) or await self._manager.is_played(run_id)
+        return await self._manager.is_queued(run_id) or await self._manager.is_played(run_id)
 
     async def is_lost(self, row: RunRow) -> bool:
         """Return whether a run's process has died before the run began or waited for a worker."""
@@ -161,7 +111,7 @@ class Playing:
         if not await self.is_played(run_id):
             return False
         await self._app_state.store.cancels.request(run_id)
-        if not self._manager.cancel(run_id) and await self.is_queued(run_id):
+        if not self._manager.cancel(run_id) and await self._manager.is_queued(run_id):
             await self._end_queued(tenant, run_id)
         return True
 

@@ -46,9 +46,7 @@ if TYPE_CHECKING:
 class RunControl(AgentSessions):
     """Begins, answers, continues, repeats, forks and stops one agent's runs."""
 
-    def __init__(
-        self, app_state: AppState, turns: Turns, agent: AgentRow, policy: str | None = None
-    ) -> None:
+    def __init__(self, app_state: AppState, turns: Turns, agent: AgentRow, policy: str | None = None) -> None:
         """Initialize. ``policy`` is the disconnect policy for runs started here."""
         super().__init__(app_state, turns, agent)
         self._policy = policy

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.wire.wire_events import WireEvent
     from ragflow_lg.server.assembly.app_state import AppState
     from ragflow_lg.server.streaming.journal import RunHead
-    from ragflow_lg.server.streaming.run_manager import EventPage
     from ragflow_lg.server.streaming.run_queue import RunQueue
 
 LOST_MS = 10_000
@@ -82,10 +81,10 @@ class Turn:
         """
         return each_event(self.pages(after))
 
-    def pages(self, after: int = 0) -> AsyncGenerator[EventPage[WireEvent]]:
+    def pages(self, after: int = 0) -> AsyncGenerator[list[tuple[int, WireEvent]]]:
         """Yield the events like `events`, those together that are there."""
-        pages = self._turns.playing.pages(self.envelope.message_id, after, has_records=False)
-        return cast("AsyncGenerator[EventPage[WireEvent]]", pages)
+        pages = self._turns.run_manager.pages(self.envelope.message_id, after, has_records=False)
+        return cast("AsyncGenerator[list[tuple[int, WireEvent]]]", pages)
 
 
 class Turns:
@@ -98,6 +97,7 @@ class Turns:
         """
         self._app_state = app_state
         self._queue = app_state.queue
+        self.run_manager = app_state.run_manager
         self._slots = slots or RunSlots(sys.maxsize)
         self.canvases = AgentCanvases(app_state)
         self.quotas = quotas or Quotas(app_state)
@@ -145,12 +145,7 @@ class Turns:
         return new.row, messages
 
     async def begin(
-        self,
-        agent: AgentRow,
-        session: TurnSession,
-        request: TurnRequest,
-        policy: str | None = None,
-        page_key: str = "",
+        self, agent: AgentRow, session: TurnSession, request: TurnRequest, policy: str | None = None, page_key: str = ""
     ) -> Turn:
         """Begin a turn, or answer the form the session is waiting at.
 
@@ -340,9 +335,9 @@ class Turns:
             StreamError: If Redis fails, or the server is shutting down.
         """
         data, owners = encode_run(new, self._app_state.store.keys), self.playing.owners(new.tenant, new.page_key)
-        self._app_state.run_manager.require_open()
+        self.run_manager.require_open()
         await queue.put(new.envelope.message_id, data, owners, self._app_state.now_ms())
-        await self._app_state.run_manager.order(new.envelope, new.tenant, new.policy)
+        await self.run_manager.order(new.envelope, new.tenant, new.policy)
 
     async def acquire_slot(
         self, tenant: str, page_key: str = "", input_chars: int = 0, run_id: str = ""
@@ -380,7 +375,7 @@ class Turns:
 
     async def _unread_run(self, row: RunRow | None, hashes: Sequence[str]) -> RunHead | None:
         """Return the head of a session's last run if it answers this request. Nobody has stopped it or had its end."""
-        run_manager = self._app_state.run_manager
+        run_manager = self.run_manager
         if row is None or row.request_hash[_TEXT] not in hashes:
             return None
         try:
@@ -392,7 +387,7 @@ class Turns:
             return None
         # Anyone who asks again while the first server of a run plays it has asked twice: its session is busy.
         is_continued = head.player == LEFT or head.takeovers > 0
-        goes_on = await (self.playing.is_played if is_continued else self.playing.is_queued)(row.id)
+        goes_on = await (self.playing.is_played if is_continued else run_manager.is_queued)(row.id)
         return head if goes_on and not await self._app_state.store.cancels.is_requested(row.id) else None
 
 

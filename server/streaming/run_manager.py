@@ -7,10 +7,10 @@ import math
 import re
 import secrets
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ragflow_lg.base.errors import (
     StreamError,
@@ -43,17 +43,8 @@ MISSED_LOOKS = 2
 Event = TypeVar("Event")
 
 
-class EventPage(list[tuple[int, Event]]):
-    """Events of a run with their numbers."""
-
-    def __init__(self, events: Iterable[tuple[int, Event]] = (), *, is_last: bool = False) -> None:
-        """Initialize. ``is_last`` means that the run has ended with these events, and without an error."""
-        super().__init__(events)
-        self.is_last = is_last
-
-
-WaitForPlayer: TypeAlias = "Callable[[str], Awaitable[bool]]"
-"""Waits until an interrupted run is continued. Returns whether it is, in any process."""
+LOOK_S = 0.05
+MAX_LOOK_S = 0.5
 
 _RUN_ID = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
@@ -80,8 +71,7 @@ class RunManager:
             journal: Where events are stored.
             arrival_s: How long a run's first follower may take to arrive.
             heartbeat_s: Interval between reports to the journal; a sixth of the journal's `alive_s`.
-            queue: Decides which process plays a run, if there is one. ``wait`` of `pages` then asks it about runs that
-                have been quiet for long; it alone looks for dead processes.
+            queue: Decides which process plays a run, if there is one. It alone looks for dead processes.
             keys: Encrypt the runs in the queue.
         """
         self.journal = journal
@@ -254,13 +244,13 @@ class RunManager:
         return each_event(self.pages(run_id, after))
 
     async def pages(
-        self, run_id: str, after: int = 0, wait: WaitForPlayer | None = None, *, has_records: bool = True
-    ) -> AsyncGenerator[EventPage[StreamEvent]]:
+        self, run_id: str, after: int = 0, *, has_records: bool = True
+    ) -> AsyncGenerator[list[tuple[int, StreamEvent]]]:
         """Yield a run's events after number ``after``, those together that are there, until the run ends.
 
-        Use `contextlib.aclosing` so that the follower is unregistered immediately. If the run is interrupted,
-        ``wait`` can wait until it is continued, without its followers noticing. Agent records are numbered even if they
-        are left out because ``has_records`` is false.
+        Use `contextlib.aclosing` so that the follower is unregistered immediately. An interrupted run that another
+        process continues goes on without its followers noticing. Agent records are numbered even if they are left out
+        because ``has_records`` is false.
 
         Raises:
             StreamUnknownError: If the run is unknown, or its events have been deleted.
@@ -281,7 +271,7 @@ class RunManager:
                     missed = 0
                     async for page in pages:
                         missed = 0 if page else await self._look(run_id, task, missed)
-                        events = EventPage[StreamEvent]()
+                        events: list[tuple[int, StreamEvent]] = []
                         end: RunEnd | None = None
                         for entry in page:
                             event = entry.event
@@ -293,7 +283,6 @@ class RunManager:
                                 end, known_end = event, entry.id
                                 break
                         if events:
-                            events.is_last = end is not None and end.error is None
                             yield events
                         del events  # nothing needs them while the next ones are awaited
                         if end is not None and end.error is not None:
@@ -301,10 +290,42 @@ class RunManager:
                         if end is not None:
                             return
             except StreamInterruptedError:
-                if wait is None or not await wait(run_id):
+                if self._queue is None or not await self._wait_for_player(run_id):
                     raise
             finally:
                 self._leave(run_id, task)
+
+    async def _wait_for_player(self, run_id: str) -> bool:
+        """Wait until a run that is quiet or interrupted is played. Return False if nobody will, or the server stops.
+
+        Raises:
+            StreamError: If Redis fails.
+        """
+        look_s = LOOK_S
+        try:
+            player = (await self.head(run_id)).player
+            while not self.is_draining:
+                is_open, now = await self.is_queued(run_id), (await self.head(run_id)).player
+                if now != player or await self.is_played(run_id):
+                    return True
+                if not is_open:  # it has ended, or Redis has lost it
+                    end = await self.read_end(run_id)
+                    return end is not None and not end.is_interruption
+                if now == QUEUED:
+                    return True
+                await asyncio.sleep(look_s)
+                look_s = min(look_s * 1.5, MAX_LOOK_S)
+        except StreamUnknownError:
+            pass
+        return False
+
+    async def is_queued(self, run_id: str) -> bool:
+        """Return whether a run is in the queue: it waits there, or is played.
+
+        Raises:
+            StreamError: If Redis fails.
+        """
+        return self._queue is not None and await self._queue.has(run_id)
 
     async def _begin_to_follow(self, head: RunHead, task: RunTask | None, after: int) -> None:
         if task is None:
@@ -443,7 +464,7 @@ def _stopping_error(run_id: str) -> StreamInterruptedError:
     return StreamInterruptedError(f"This server is stopping. Run {run_id} goes on: send the request again.")
 
 
-async def each_event(pages: AsyncGenerator[EventPage[Event]]) -> AsyncGenerator[tuple[int, Event]]:
+async def each_event(pages: AsyncGenerator[list[tuple[int, Event]]]) -> AsyncGenerator[tuple[int, Event]]:
     """Yield the events of pages one by one."""
     async with aclosing(pages):
         async for page in pages:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ragflow_lg.server.database.tables import RunRow, VersionRow
     from ragflow_lg.server.runs.turns import Turn
     from ragflow_lg.server.streaming.event_codec import StreamEvent
-    from ragflow_lg.server.streaming.run_manager import EventPage
 
 
 RETRY_S = 1.0
@@ -72,8 +71,8 @@ def read_event_position(request: Request, run_id: str, from_: str | None) -> int
 async def write_event_frames(
     run_id: str,
     session_id: str,
-    page: EventPage[StreamEvent] | None,
-    pages: AsyncGenerator[EventPage[StreamEvent]],
+    page: list[tuple[int, StreamEvent]] | None,
+    pages: AsyncGenerator[list[tuple[int, StreamEvent]]],
     show: Callable[[], Awaitable[BaseModel]],
 ) -> AsyncGenerator[bytes]:
     """Write the events of a run, starting with the first ``page``, and finally the run as returned by ``show``.
@@ -107,7 +106,7 @@ def refuse_frames(error: RagflowLgError) -> list[bytes]:
     return [native_frame({"run": None, "error": to_problem(error).model_dump()}, "end")]
 
 
-def _write_page(run_id: str, session_id: str, page: EventPage[StreamEvent]) -> bytes:
+def _write_page(run_id: str, session_id: str, page: list[tuple[int, StreamEvent]]) -> bytes:
     frames: list[bytes] = []
     for number, event in page:
         data = {"run_id": run_id, "session_id": session_id, "event": event.event, "data": event.data()}
@@ -189,7 +188,7 @@ class EventResponder(Struct, frozen=True):
             headers = {"Location": f"{PREFIX}/agents/{self.agent.id}/runs/{run_id}"}
             return respond_json(await build_run_answer(control, run), 202, headers)
         with suppress(StreamUnknownError):  # the run of an earlier request may have ended long ago
-            await await_while_connected(request, _await_end(get_turns(request).playing.follow(run_id)))
+            await await_while_connected(request, _await_end(get_turns(request).run_manager.follow(run_id)))
         return respond_json(await load_run_answer(control, run_id))
 
     async def _begin(self, control: RunControl, start: Callable[[RunControl], Awaitable[Turn]]) -> Turn:
@@ -268,9 +267,9 @@ async def _begin_frames(
     request: Request, control: RunControl, run: RunRow, after: int, *, has_records: bool
 ) -> AsyncGenerator[bytes]:
     """Wait for the first event of a run after number ``after``, and return the frames from there on."""
-    pages = get_turns(request).playing.pages(run.id, after, has_records=has_records)
+    pages = get_turns(request).run_manager.pages(run.id, after, has_records=has_records)
     try:
-        first: EventPage[StreamEvent] | None = await anext(pages, None)
+        first: list[tuple[int, StreamEvent]] | None = await anext(pages, None)
     except BaseException:
         await pages.aclose()
         raise

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.wire.wire_events import Envelope, WireEvent
     from ragflow_lg.server.database.tables import AgentRow
     from ragflow_lg.server.runs.turns import Turn
-    from ragflow_lg.server.streaming.run_manager import EventPage
 
 
 def _check_messages(value: Any) -> Any:
@@ -274,8 +273,8 @@ async def _collect(turn: Turn, events: AsyncGenerator[tuple[int, WireEvent]], bu
 
 
 async def _stream_chunks(
-    page: EventPage[WireEvent] | None,
-    pages: AsyncGenerator[EventPage[WireEvent]],
+    page: list[tuple[int, WireEvent]] | None,
+    pages: AsyncGenerator[list[tuple[int, WireEvent]]],
     turn: Turn,
     builder: _ResponseBuilder,
 ) -> AsyncGenerator[bytes]:

@@ -54,7 +54,6 @@ from ragflow_lg.server.streaming.sse import RAGFLOW_DONE, event_id, ragflow_fram
 if TYPE_CHECKING:
     from ragflow_lg.runs.wire.wire_events import WireEvent
     from ragflow_lg.server.database.tables import SessionRow, VersionRow
-    from ragflow_lg.server.streaming.run_manager import EventPage
 
 
 Query = Annotated[
@@ -311,7 +310,7 @@ class CompletionResponder(Struct, frozen=True):
         return [frame, *([self.end] if self.end else ())]
 
     async def write(
-        self, turn: Turn, page: EventPage[WireEvent] | None, pages: AsyncGenerator[EventPage[WireEvent]]
+        self, turn: Turn, page: list[tuple[int, WireEvent]] | None, pages: AsyncGenerator[list[tuple[int, WireEvent]]]
     ) -> AsyncGenerator[bytes]:
         """Yield the frames of the first ``page`` of a turn's events and of the following ones.
 

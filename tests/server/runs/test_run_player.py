@@ -109,7 +109,7 @@ async def test_a_cancelled_run_has_ended_although_it_never_leaves_the_queue(queu
         await server.turns.playing.cancel("tenant", RUN)
     server.turns.playing._queue, line.data = cast("Any", line), data
     assert await stored(server) == ("cancelled", "")
-    assert [event async for event in server.turns.playing.follow(RUN)] == []
+    assert [event async for event in server.turns.run_manager.follow(RUN)] == []
     assert await player.play(RUN)
     assert (line.data, await stored(server)) == (None, ("cancelled", ""))
 
@@ -129,7 +129,7 @@ async def test_a_run_whose_server_died_before_it_created_the_stream_can_be_follo
     await journal._client.delete(journal._head_key(RUN))
     assert (await server.turns.playing.head("tenant", RUN)).player == QUEUED
     await journal._client.delete(journal._head_key(RUN))
-    follower = server.turns.playing.follow(RUN)
+    follower = server.turns.run_manager.follow(RUN)
     first = asyncio.create_task(anext(follower))
     await asyncio.sleep(0.1)
     assert not first.done()
@@ -150,7 +150,7 @@ async def test_an_unplayable_run_is_refused(queued: Queued, monkeypatch: pytest.
     status, error = await stored(server)
     assert (line.data, status, "cannot be played" in error) == (None, "refused", True)
     with pytest.raises(StreamAbandonedError, match="The run cannot be played"):
-        async for _ in server.turns.playing.follow(RUN):
+        async for _ in server.turns.run_manager.follow(RUN):
             pass
 
 
@@ -171,7 +171,7 @@ async def test_a_run_whose_client_was_refused_is_not_played(queued: Queued) -> N
     assert line.data is None
     assert await server.app_state.store.runs.get(RUN) is None
     with pytest.raises(StreamAbandonedError):
-        async for _ in server.turns.playing.follow(RUN):
+        async for _ in server.turns.run_manager.follow(RUN):
             pass
 
 
@@ -211,7 +211,7 @@ async def test_what_a_slow_process_sends_before_its_run_is_taken_over_is_not_sen
 
     monkeypatch.setattr(journal, "claim", claim_late)
     assert await player.play(RUN)
-    events = [event.event async for _, event in server.turns.playing.follow(RUN)]
+    events = [event.event async for _, event in server.turns.run_manager.follow(RUN)]
     assert (events.count("workflow_started"), events[-1]) == (1, "workflow_finished")
 
 
@@ -229,7 +229,7 @@ async def test_a_run_whose_end_was_lost_with_redis_goes_on(queued: Queued, monke
     journal, texts = server.app_state.run_manager.journal, list[str]()
 
     async def follow() -> None:
-        async for _, event in server.turns.playing.follow(RUN):
+        async for _, event in server.turns.run_manager.follow(RUN):
             texts.extend([event.content] if isinstance(event, Message) else [])
 
     with monkeypatch.context() as failing:
@@ -275,7 +275,7 @@ async def test_a_run_that_died_before_its_first_step_can_be_cancelled(queued: Qu
     await leave(server)
     assert await server.turns.playing.cancel("tenant", RUN)
     assert await player.play(RUN)
-    assert [event async for event in server.turns.playing.follow(RUN)] == []
+    assert [event async for event in server.turns.run_manager.follow(RUN)] == []
     assert (line.data, await stored(server)) == (None, ("cancelled", ""))
 
 

@@ -22,14 +22,14 @@ from ragflow_lg.server.streaming.memory_journal import MemoryJournal
 from ragflow_lg.server.streaming.new_run import NewRun, encode_run
 from ragflow_lg.server.streaming.run_manager import RunManager
 from ragflow_lg.server.streaming.run_queue import open_queue
-from ragflow_lg.server.streaming.run_task import CANCEL, CONTINUE, DisconnectPolicy, PlaySpec
+from ragflow_lg.server.streaming.run_task import CANCEL, CONTINUE, PlaySpec
 from tests.fakes.scripted_run import ScriptedRun, words
-from tests.server.streaming.journals import OpenJournal, follow_to_end, memory_journal, open_manager
+from tests.server.streaming.journals import OpenJournal, follow_to_end, open_manager
 from tests.server.waiting import wait_while
 from tests.stores import fresh_prefix
 
 
-async def start(run_manager: RunManager, run: Any, policy: DisconnectPolicy = CONTINUE) -> str:
+async def start(run_manager: RunManager, run: Any, policy: str = CONTINUE) -> str:
     return await run_manager.start(PlaySpec(run, policy))
 
 
@@ -129,11 +129,9 @@ async def follow_one_event(run_manager: RunManager, run_id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "status"), [(CANCEL, "cancelled"), (DisconnectPolicy(0.05), "cancelled"), (CONTINUE, "running")]
+    ("policy", "status"), [(CANCEL, "cancelled"), ("grace:0.05", "cancelled"), (CONTINUE, "running")]
 )
-async def test_the_policy_applies_without_followers(
-    open_journal: OpenJournal, policy: DisconnectPolicy, status: str
-) -> None:
+async def test_the_policy_applies_without_followers(open_journal: OpenJournal, policy: str, status: str) -> None:
     run = ScriptedRun([*words(1), asyncio.Event()])
     async with open_journal() as journal, open_manager(journal, heartbeat_s=0.02) as run_manager:
         run_id = await start(run_manager, run, policy)
@@ -153,7 +151,7 @@ async def test_a_run_continues_for_a_follower_that_returns_in_time() -> None:
     gate = asyncio.Event()
     run = ScriptedRun([*words(1), gate, *words(1, 2)])
     async with open_manager(MemoryJournal()) as run_manager:
-        run_id = await start(run_manager, run, DisconnectPolicy(5))
+        run_id = await start(run_manager, run, "grace:5")
         for _ in range(3):
             await follow_one_event(run_manager, run_id)
             await asyncio.sleep(0.02)
@@ -206,7 +204,7 @@ async def test_a_follower_continues_on_another_replica(open_replica: OpenJournal
     gate = asyncio.Event()
     run = ScriptedRun([*words(300), gate, *words(300, 301)])
     async with open_replica() as one, open_replica() as two, open_manager(one) as here, open_manager(two) as there:
-        run_id = await start(here, run, DisconnectPolicy(0.8))
+        run_id = await start(here, run, "grace:0.8")
         seen: list[tuple[int, Any]] = []
         async with aclosing(here.follow(run_id)) as events:
             async for number, event in events:
@@ -309,18 +307,6 @@ async def test_the_head_of_a_queued_run_is_created_unless_it_is_played_or_this_s
             await run_manager.head(run_id)
         await journal.append(run_id, [b"2"], is_last=True)
         await run_manager.aclose()
-
-
-async def test_the_last_page_says_that_the_run_has_ended() -> None:
-    async with memory_journal() as journal, open_manager(journal) as run_manager:
-        run_id = await start(run_manager, ScriptedRun(words(3)))
-        await run_manager.wait(run_id)
-        async with aclosing(run_manager.pages(run_id)) as pages:
-            assert [(len(page), page.is_last) async for page in pages] == [(3, True)]
-        failed = await start(run_manager, ScriptedRun([*words(2), RunError("broken")]))
-        await run_manager.wait(failed)
-        async with aclosing(run_manager.pages(failed)) as pages:
-            assert not (await anext(pages)).is_last
 
 
 def tasks_of(run_manager: RunManager) -> Any:

@@ -11,7 +11,6 @@ from ragflow_lg.runs.wire.wire_events import Message
 from ragflow_lg.server.http.native.run_responses import write_event_frames
 from ragflow_lg.server.runs.run_control import RunControl
 from ragflow_lg.server.streaming.event_codec import StreamEvent
-from ragflow_lg.server.streaming.run_manager import EventPage
 from tests.fakes.services import Reply
 from tests.server.http.app_server import FORM, MODEL, AppServer, canvas
 from tests.server.http.native.native_client import frames, native, problem
@@ -96,9 +95,11 @@ async def fail() -> BaseModel:
     raise DatabaseError("It is down.")
 
 
-async def pages(*items: StreamEvent, error: RagflowLgError | None = None) -> AsyncGenerator[EventPage[StreamEvent]]:
+async def pages(*items: StreamEvent, error: RagflowLgError | None = None) -> AsyncGenerator[list[Any]]:
+    *items: StreamEvent, error: RagflowLgError | None = None
+) -> AsyncGenerator[list[tuple[int, StreamEvent]]]:
     for number, event in enumerate(items, 1):
-        yield EventPage([(number, event)])
+        yield [(number, event)]
     if error is not None:
         raise error
 
