@@ -129,15 +129,11 @@ def decode_entry(data: bytes) -> StreamEvent | RunEnd:
         StreamError: If the data has a different form.
     """
     try:
-        return _decode(data)
+        try:
+            name, fields = _PAIR.decode(data)
+            return _DECODERS[name].decode(fields)
+        except msgspec.DecodeError:
+            pair: Any = json.loads(data)  # accepts unpaired surrogates
+            return msgspec.convert(pair[1], _TYPES[pair[0]])
     except (msgspec.MsgspecError, ValueError, RecursionError, LookupError, TypeError) as error:
         raise StreamError(f"A stored event cannot be read: {type(error).__name__}: {str(error)[:200]}.") from error
-
-
-def _decode(data: bytes) -> StreamEvent | RunEnd:
-    try:
-        name, fields = _PAIR.decode(data)
-        return _DECODERS[name].decode(fields)
-    except msgspec.DecodeError:
-        pair: Any = json.loads(data)  # accepts unpaired surrogates
-        return msgspec.convert(pair[1], _TYPES[pair[0]])

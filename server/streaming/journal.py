@@ -21,11 +21,6 @@ class Entry(NamedTuple):
     data: bytes
 
     @property
-    def size(self) -> int:
-        """How many bytes the entry counts for."""
-        return len(self.data)
-
-    @property
     def event(self) -> StreamEvent | RunEnd:
         """The event, or the end of the run.
 
@@ -98,7 +93,7 @@ class Window:
                 self.bytes = 0
             self._entries.append(entry)
             self.last = entry.id
-            self.bytes += entry.size
+            self.bytes += len(entry.data)
         while len(self._entries) > self._bounds.entries or self.bytes > self._bounds.bytes:
             if not self.drop():
                 return
@@ -107,7 +102,7 @@ class Window:
         """Drop the oldest entry unless it is the only one. Return its size, or 0."""
         if len(self._entries) < 2:
             return 0
-        size = self._entries.pop(0).size
+        size = len(self._entries.pop(0).data)
         self.bytes -= size
         return size
 
@@ -115,9 +110,9 @@ class Window:
         """Return up to one `PAGE` of entries after ``after``, or None if some of them have been dropped."""
         if after >= self.last:
             return []
-        if after + 1 < self.first:
-            return None
         start = after + 1 - self.first
+        if start < 0:
+            return None
         return first_page(self._entries[start : start + PAGE.entries])
 
 
@@ -126,7 +121,7 @@ def first_page(entries: Iterable[Entry]) -> list[Entry]:
     page: list[Entry] = []
     size = 0
     for entry in entries:
-        size += entry.size
+        size += len(entry.data)
         if page and (size > PAGE.bytes or len(page) == PAGE.entries):
             break
         page.append(entry)
@@ -149,10 +144,13 @@ class Feed:
         self._waiters: list[asyncio.Future[bool]] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def ring(self) -> None:
-        """Wake all waiting readers because there are new entries."""
-        self.additions += 1
-        self._ring(True)
+    def ring(self, *, is_news: bool = True) -> None:
+        """Wake all waiting readers because there are new entries, or although there are none."""
+        self.additions += is_news
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(is_news)
 
     async def wait(self, additions: int) -> bool:
         """Wait until there have been more additions. Return False after ``quiet_s`` without any."""
@@ -168,13 +166,7 @@ class Feed:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
-        self._ring(False)
-
-    def _ring(self, is_news: bool) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(is_news)
+        self.ring(is_news=False)
 
 
 MAX_RUN = Bounds(20_000, 16 * 1024 * 1024)

@@ -48,6 +48,8 @@ class MemoryJournal:
     to the runs of all owners.
     """
 
+    is_shared = False
+
     def __init__(
         self,
         max_run: Bounds = MAX_RUN,
@@ -71,11 +73,6 @@ class MemoryJournal:
         """The finished runs, in the order in which they ended."""
         self.bytes = 0
         """Total size of the stored data."""
-
-    @property
-    def is_shared(self) -> bool:
-        """Return False: the journal ends with this process."""
-        return False
 
     async def begin(self, head: RunHead, *, is_elsewhere: bool = False) -> None:
         """Create a run's stream."""

@@ -89,6 +89,8 @@ class RedisJournal:
     While it responds, they wait for their turn.
     """
 
+    is_shared = True
+
     def __init__(
         self,
         client: Redis,
@@ -133,11 +135,6 @@ class RedisJournal:
         """The run managers executing our own runs, by run."""
         self._keys = keys
         self._tail = RedisTail(client, self._stream_key, self._parse)
-
-    @property
-    def is_shared(self) -> bool:
-        """Return True: every process reads the same streams."""
-        return True
 
     async def begin(self, head: RunHead, *, is_elsewhere: bool = False) -> None:
         """Create a run's stream."""
@@ -187,7 +184,7 @@ class RedisJournal:
         extent, feed = self._writing[run_id], self._feeds[run_id]
         entries = [Entry(number, each) for number, each in enumerate(data, extent.last + 1)]
         for entry in entries:
-            extent.add(entry.size)
+            extent.add(len(entry.data))
         if not await self._ask(lambda: self._send(run_id, entries, extent.first), self._patience_s):
             raise StreamError(f"Another server has taken over run {run_id}; this one is no longer running it.")
         feed.window.add(entries)

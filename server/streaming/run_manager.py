@@ -77,6 +77,8 @@ class RunManager:
         self.journal = journal
         self._arrival_s = arrival_s
         self._heartbeat_s = heartbeat_s
+        self._silence_s = BEATS * heartbeat_s
+        """How long a run manager must not have reported before others take its runs over."""
         self._queue = queue
         self._keys = keys
         self.player = secrets.token_hex(8)
@@ -87,11 +89,6 @@ class RunManager:
         self._heartbeat = SharedTask(self._report_forever)
         self.is_draining = False
         """Whether the manager refuses new runs."""
-
-    @property
-    def silence_s(self) -> float:
-        """How long a run manager must not have reported before others take its runs over."""
-        return BEATS * self._heartbeat_s
 
     def has(self, run_id: str) -> bool:
         """Return whether a run is executed in this process."""
@@ -110,7 +107,7 @@ class RunManager:
         await self._live()
         identity = (str(this_process()), spec.takeovers, spec.policy)
         head = RunHead(spec.run.envelope, self.player, spec.owner, *identity)
-        task = RunTask(spec, head, self.journal, arrival_s=self._arrival_s, away_s=self.silence_s)
+        task = RunTask(spec, head, self.journal, arrival_s=self._arrival_s, away_s=self._silence_s)
         self._tasks[run_id] = task
         task.task.add_done_callback(partial(self._end, task))
         await task.start_result  # a caller that is cancelled does not stop the run

@@ -17,9 +17,7 @@ from tests.server.streaming.journals import GatedJournal
 
 
 class SharedJournal(GatedJournal):
-    @property
-    def is_shared(self) -> bool:
-        return True
+    is_shared = True
 
 
 def play(run: ScriptedRun, journal: MemoryJournal) -> RunTask:

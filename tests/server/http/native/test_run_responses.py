@@ -96,8 +96,6 @@ async def fail() -> BaseModel:
 
 
 async def pages(*items: StreamEvent, error: RagflowLgError | None = None) -> AsyncGenerator[list[Any]]:
-    *items: StreamEvent, error: RagflowLgError | None = None
-) -> AsyncGenerator[list[tuple[int, StreamEvent]]]:
     for number, event in enumerate(items, 1):
         yield [(number, event)]
     if error is not None:
