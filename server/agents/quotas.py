@@ -52,10 +52,6 @@ class Quotas:
         self._app_state = app_state
         self._on_refusal = on_refusal
 
-    def limits(self, tenant: str) -> Limits:
-        """Return a tenant's quotas, which do not change while the server runs."""
-        return find_limits(self._app_state.settings, tenant)
-
     async def begin_turn(self, tenant: str, page_key: str = "", *rows: Row) -> None:
         """Count a turn, and store the ``rows`` that begin with it: its run, and its session if it is new.
 
@@ -65,7 +61,7 @@ class Quotas:
             QuotaError: if the tokens of the day are used up. Nothing is stored in that case.
         """
         now_ms = self._app_state.now_ms()
-        limits = [DailyLimit(self.limits(tenant).tokens_day)]
+        limits = [DailyLimit(find_limits(self._app_state.settings, tenant).tokens_day)]
         if page_key:
             limits.append(DailyLimit(PAGE_TOKENS_DAY, page_key))
         used_up = await UsageRepository(self._app_state.database, tenant).begin_turn(limits, now_ms, *rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -166,30 +165,22 @@ def sketch_file(path: Path) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
 
 
 _cache: SizedCache[bytes, tuple[CompiledCanvas, Mapping[str, object]]] = SizedCache(MAX_CACHED_BYTES)
-"""Compiled canvases by a digest of their content, with the rules under which they were compiled."""
+"""Compiled canvases by their content, with the rules under which they were compiled."""
 
 
-def cached_canvas(content: bytes, settings: Settings) -> CompiledCanvas | None:
+def cached_canvas(content: bytes, files: CanvasFiles) -> CompiledCanvas | None:
     """Return a compiled canvas from the cache if `load_canvas` would now return the same one. Needs no thread."""
-    return _find_cached(content, CanvasFiles(lambda: settings))
-
-
-def _find_cached(content: bytes, files: CanvasFiles) -> CompiledCanvas | None:
-    entry = _cache.get(_digest(content))
+    entry = _cache.get(content)
     return entry[0] if entry is not None and files.matches(entry[1]) else None
 
 
 def _compile(content: bytes, files: CanvasFiles) -> CompiledCanvas:
-    if (canvas := _find_cached(content, files)) is not None:
+    if (canvas := cached_canvas(content, files)) is not None:
         return canvas
     canvas = compile_canvas(content, catalog(), files)
     if not files.has_loaded:  # the canvases that it runs may change at any time
-        _cache.put(_digest(content), (canvas, files.rules), CANVAS_BYTES + len(content))
+        _cache.put(content, (canvas, files.rules), CANVAS_BYTES + len(content))
     return canvas
-
-
-def _digest(content: bytes) -> bytes:
-    return blake2b(content, digest_size=16).digest()
 
 
 def default_settings() -> Settings:

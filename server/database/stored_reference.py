@@ -11,32 +11,26 @@ Reference: TypeAlias = dict[str, dict[str, Any]]
 """``{"chunks": {number: chunk}, "doc_aggs": {document name: document}}``, as in RAGFlow's sessions."""
 
 
-def empty_reference() -> Reference:
-    """Return the reference of an answer that cites nothing."""
-    return {"chunks": {}, "doc_aggs": {}}
-
-
-def add_sources(reference: Reference, more: Any) -> None:
-    """Add the ``reference`` of a ``message_end``. Anything in another shape is ignored."""
-    if not isinstance(more, dict):
-        return
-    for name, sources in reference.items():
-        added: Any = cast("Mapping[str, Any]", more).get(name)
+def to_reference(sources: Any) -> Reference:
+    """Return the reference with the ``reference`` of a ``message_end``. Anything in another shape is ignored."""
+    reference: Reference = {"chunks": {}, "doc_aggs": {}}
+    for name, rows in reference.items():
+        added: Any = cast("Mapping[str, Any]", sources).get(name) if isinstance(sources, dict) else None
         if isinstance(added, dict):
-            rows = cast("Mapping[Any, Any]", added)
-            sources |= {str(key): row for key, row in rows.items() if isinstance(row, dict)}
+            known = cast("Mapping[Any, Any]", added)
+            rows |= {str(key): row for key, row in known.items() if isinstance(row, dict)}
+    return reference
 
 
-def write_reference(reference: Reference) -> str:
+def write_reference(sources: Any) -> str:
     """Return the text that is stored: JSON, or ``""`` if nothing is cited."""
+    reference = to_reference(sources)
     return orjson.dumps(reference).decode() if any(reference.values()) else ""
 
 
 def read_reference(text: str) -> Reference:
     """Return a stored reference."""
-    reference = empty_reference()
-    add_sources(reference, orjson.loads(text) if text else {})
-    return reference
+    return to_reference(orjson.loads(text) if text else {})
 
 
 def read_chunks(text: str) -> list[dict[str, Any]]:

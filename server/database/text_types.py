@@ -74,7 +74,7 @@ class EncryptedText(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         """Return a text as it is stored."""
-        keys = keys_of(dialect)
+        keys = getattr(dialect, _KEYS, None)
         if not value or keys is None:
             return value
         return PREFIX + keys.encrypt_text(_DOMAIN, [self.column], storable_text(value))
@@ -83,7 +83,7 @@ class EncryptedText(TypeDecorator[str]):
         """Return a stored text."""
         if not value or not value.startswith(PREFIX):
             return value
-        text, keys = value.removeprefix(PREFIX), keys_of(dialect)
+        text, keys = value.removeprefix(PREFIX), getattr(dialect, _KEYS, None)
         try:
             if keys is not None:
                 return keys.decrypt_text(_DOMAIN, [self.column], text)
@@ -91,8 +91,3 @@ class EncryptedText(TypeDecorator[str]):
         except SessionKeyError as error:
             return f"({error})"
         return value  # the text itself begins so
-
-
-def keys_of(dialect: Dialect) -> KeyRing | None:
-    """Return the keys of an engine's dialect."""
-    return getattr(dialect, _KEYS, None)

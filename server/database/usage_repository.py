@@ -39,7 +39,9 @@ class UsageRepository(TenantRepository[UsageRow]):
 
     table = UsageRow
 
-    async def begin_turn(self, limits: Sequence[DailyLimit], now_ms: int, *rows: Row) -> DailyLimit | None:
+    async def begin_turn(
+        self, limits: Sequence[DailyLimit], now_ms: int, *rows: Row, is_repeated: bool = False
+    ) -> DailyLimit | None:
         """Count a turn within all limits, and store its run and what else begins with it, in one transaction.
 
         Return the limit that is used up, in which case nothing is stored.
@@ -47,26 +49,23 @@ class UsageRepository(TenantRepository[UsageRow]):
         for row in rows:
             row.tenant = self._tenant
         try:
-            return await self._begin_turn(limits, now_ms, rows)
+            async with self._database.writing() as db:
+                days = [await db.scalar(self._of_day(now_ms, each.page_key).with_for_update()) for each in limits]
+                for each, day in zip(limits, days, strict=True):
+                    if day is not None and 0 < each.tokens <= day.tokens:
+                        return each
+                for each, day in zip(limits, days, strict=True):
+                    if day is not None:
+                        day.turns += 1
+                    else:
+                        db.add(UsageRow(tenant=self._tenant, page_key=each.page_key, day=now_ms // DAY_MS, turns=1))
+                db.add_all(rows)
+                return None
         except DatabaseError as error:
-            if not isinstance(error.__cause__, IntegrityError):
+            if is_repeated or not isinstance(error.__cause__, IntegrityError):
                 raise
-            # Another replica has just counted the first turn of the day. If it has stored this run, this fails again.
-            return await self._begin_turn(limits, now_ms, rows)
-
-    async def _begin_turn(self, limits: Sequence[DailyLimit], now_ms: int, rows: Sequence[Row]) -> DailyLimit | None:
-        async with self._database.writing() as db:
-            days = [await db.scalar(self._of_day(now_ms, each.page_key).with_for_update()) for each in limits]
-            for each, day in zip(limits, days, strict=True):
-                if day is not None and 0 < each.tokens <= day.tokens:
-                    return each
-            for each, day in zip(limits, days, strict=True):
-                if day is not None:
-                    day.turns += 1
-                else:
-                    db.add(UsageRow(tenant=self._tenant, page_key=each.page_key, day=now_ms // DAY_MS, turns=1))
-            db.add_all(rows)
-            return None
+        # Another replica has just counted the first turn of the day. If it has stored this run, this fails again.
+        return await self.begin_turn(limits, now_ms, *rows, is_repeated=True)
 
     async def add_usage(self, tokens: int, cost: float, now_ms: int) -> None:
         """Add tokens and their cost to the current day of a tenant that has begun a turn in it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from msgspec import Struct
 
@@ -36,20 +37,6 @@ class Places(Struct, frozen=True):
         return (own, (f"{self.tenant}\0{self.page_key}", self.page_slots)) if self.page_key else (own,)
 
 
-class _Slot(Struct, eq=False):
-    """The slot of a run."""
-
-    slots: RunSlots
-    places: Places
-    is_taken: bool = True
-
-    def release(self) -> None:
-        """Return the slot. Repeated calls do nothing."""
-        if self.is_taken:
-            self.is_taken = False
-            self.slots.release(self.places)
-
-
 class _InputLengths:
     """How long the inputs of some runs may be together. A single one may have any length."""
 
@@ -64,15 +51,10 @@ class _InputLengths:
         is_first = own == 0
         return is_first or (self._total + chars <= self._limit and own + chars <= self._limit * 3 // 4)
 
-    def add(self, places: Places) -> None:
-        """Add the input of a run."""
-        self._total += places.input_chars
-        self._tenants[places.tenant] += places.input_chars
-
-    def remove(self, places: Places) -> None:
-        """Remove the input of a run."""
-        self._total -= places.input_chars
-        self._tenants[places.tenant] -= places.input_chars
+    def count(self, places: Places, sign: int = 1) -> None:
+        """Add the input of a run, or with the ``sign`` -1, remove it."""
+        self._total += sign * places.input_chars
+        self._tenants[places.tenant] += sign * places.input_chars
         if not self._tenants[places.tenant]:
             del self._tenants[places.tenant]
 
@@ -145,7 +127,9 @@ class RunSlots:
             if not self._wait_s or not self._may_wait(places):
                 raise self._busy(places)
             await self._wait(places)
-        return _Slot(self, places).release
+        slot = ExitStack()
+        slot.callback(self.release, places)
+        return slot.close
 
     def _may_wait(self, places: Places) -> bool:
         limit = self._max_waiting
@@ -159,7 +143,7 @@ class RunSlots:
         self._running += 1
         for name, _ in places.counters():
             self._in_use[name] += 1
-        self._inputs.add(places)
+        self._inputs.count(places)
 
     def _is_free(self, places: Places) -> bool:
         is_free = self._running < self._slots and self._used_up(places) is None
@@ -172,7 +156,7 @@ class RunSlots:
     async def _wait(self, places: Places) -> None:
         waiting = _Waiting(places, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
-        self._waiting_inputs.add(places)
+        self._waiting_inputs.count(places)
         try:
             async with asyncio.timeout(self._wait_s):
                 await waiting.slot
@@ -185,7 +169,7 @@ class RunSlots:
                 raise self._busy(places) from None
             raise
         finally:
-            self._waiting_inputs.remove(places)
+            self._waiting_inputs.count(places, -1)
 
     def release(self, places: Places) -> None:
         """Return the places of a run."""
@@ -194,16 +178,12 @@ class RunSlots:
             self._in_use[name] -= 1
             if not self._in_use[name]:
                 del self._in_use[name]
-        self._inputs.remove(places)
-        while self._running < self._slots and (waiting := self._next()) is not None:
+        self._inputs.count(places, -1)
+        while waiting := next((each for each in self._waiting if self._is_free(each.places)), None):
             self._waiting.remove(waiting)
             if not waiting.slot.done():
                 self._take(waiting.places)
                 waiting.slot.set_result(None)
-
-    def _next(self) -> _Waiting | None:
-        """Return the first waiting run that may start."""
-        return next((each for each in self._waiting if self._is_free(each.places)), None)
 
     def _busy(self, places: Places) -> BusyError:
         retry_s = max(1.0, self._wait_s / 2)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import CompileError, RequestError
 from ragflow_lg.server.agents.drafts import SMALL_BYTES, find_diagnostics, without_position
+from ragflow_lg.server.assembly.canvas_files import CanvasFiles
 from ragflow_lg.server.assembly.canvas_needs import describe_missing
 from ragflow_lg.server.assembly.library import cached_canvas, load_canvas
 from ragflow_lg.server.assembly.warm_up import load_turn_code
@@ -37,7 +38,7 @@ class AgentCanvases:
             RequestError: If checking it takes too much time or memory.
         """
         content, settings = version.dsl.encode(), self._app_state.settings_of(version.tenant)
-        if (canvas := cached_canvas(content, settings)) is not None:
+        if (canvas := cached_canvas(content, CanvasFiles(lambda: settings))) is not None:
             return canvas
         if len(content) > SMALL_BYTES:
             # Where it can be stopped, because compiling checks it again in a thread.

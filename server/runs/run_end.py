@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ragflow_lg.base.errors import DatabaseError, RagflowLgError
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.speaker import Speaker
-from ragflow_lg.server.database.stored_reference import add_sources, empty_reference, write_reference
+from ragflow_lg.server.database.stored_reference import write_reference
 from ragflow_lg.server.database.turn_writer import ClosedRow, write_turn
 
 if TYPE_CHECKING:
@@ -106,8 +106,6 @@ class Ending(Struct, eq=False):
         run, app_state = self.run, self.app_state
         stored_bytes = app_state.store.take_written_bytes(run.envelope.session_id)
         answer = self.replay.answer if self.replay is not None else run.collected.text
-        reference = empty_reference()
-        add_sources(reference, run.collected.reference)
         return ClosedRow(
             run.envelope.message_id,
             run.envelope.session_id,
@@ -118,7 +116,7 @@ class Ending(Struct, eq=False):
             app_state.now_ms(),
             question=self.new.question,
             answer=answer or run.collected.tips,
-            reference=write_reference(reference),
+            reference=write_reference(run.collected.reference),
             has_begun=has_begun,
             lease_token=run.lease_token,
             continued_run=run.continued_run,

@@ -22,7 +22,7 @@ from ragflow_lg.base.request_notes import current_notes
 from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.runner import Runner
 from ragflow_lg.runs.wire.wire_events import Envelope
-from ragflow_lg.server.agents.quotas import PAGE_RUNS, Quotas
+from ragflow_lg.server.agents.quotas import PAGE_RUNS, Quotas, find_limits
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.session_repository import RunRepository, SessionRepository
 from ragflow_lg.server.database.tables import OPEN, TITLE_CHARS, AgentRow, MessageRow, RunRow, SessionRow, VersionRow
@@ -349,7 +349,7 @@ class Turns:
         Raises:
             BusyError: If no slot becomes free.
         """
-        slots = self.quotas.limits(tenant).runs
+        slots = find_limits(self._app_state.settings, tenant).runs
         return await self._slots.acquire(Places(tenant, slots, page_key, PAGE_RUNS, input_chars, run_id))
 
     async def queue_position(self, run_id: str) -> int:
