@@ -9,8 +9,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from ragflow_lg.base.ids import thread_of_session
-
 TABLES = Path(__file__).with_name("tables.sql").read_text("utf-8")
 """The tables of a deployment.
 
@@ -64,10 +62,6 @@ class SqlDatabase(ABC):
             collected.statements.extend(statements)
         else:
             await self.commit(thread, statements)
-
-    async def write_session(self, session: str, *statements: Statement) -> None:
-        """Execute statements that concern a session in the open transaction, or in one of their own."""
-        await self.write(thread_of_session(session), *statements)
 
     @asynccontextmanager
     async def transaction(self, thread: str, checks: Sequence[Statement]) -> AsyncGenerator[None]:

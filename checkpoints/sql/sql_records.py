@@ -92,7 +92,7 @@ class SqlRecords:
 
     async def _write(self, session: str, *statements: Statement) -> None:
         with translate_errors(*self._database.errors):
-            await self._database.write_session(session, *statements)
+            await self._database.write(thread_of_session(session), *statements)
 
     async def _find(self, where: str, *values: Any) -> list[dict[str, Any]]:
         with translate_errors(*self._database.errors):
@@ -120,8 +120,8 @@ class SqlTraces:
         conflict = "ON CONFLICT (run_id, kind) DO UPDATE SET trace = excluded.trace"
         newest = f"SELECT run_id FROM traces {where} ORDER BY started_ms DESC, run_id DESC LIMIT {MAX_TRACES}"
         with translate_errors(*self._database.errors):
-            await self._database.write_session(
-                record.session,
+            await self._database.write(
+                thread_of_session(record.session),
                 Statement(f"INSERT INTO traces VALUES (?, ?, ?, ?, ?) {conflict}", (*row, text)),
                 Statement(f"DELETE FROM traces {where} AND run_id NOT IN ({newest})", (*place, *place)),
             )
@@ -137,7 +137,7 @@ class SqlTraces:
         """Delete a session's traces."""
         deletion = Statement("DELETE FROM traces WHERE session = ? AND kind = ?", (hex_session(session), self._kind))
         with translate_errors(*self._database.errors):
-            await self._database.write_session(session, deletion)
+            await self._database.write(thread_of_session(session), deletion)
 
 
 class SqlCancels(LocalCancels):
@@ -151,7 +151,7 @@ class SqlCancels(LocalCancels):
         """Set the flag; a runner in this process stops immediately."""
         flag = "INSERT INTO leases VALUES (?, 0, '', 0, 1) ON CONFLICT (thread_id) DO UPDATE SET is_cancelled = 1"
         with translate_errors(*self._database.errors):
-            await self._database.write_session(session, Statement(flag, (thread_of_session(session),)))
+            await self._database.write(thread_of_session(session), Statement(flag, (thread_of_session(session),)))
         self.cancel(session)
 
     async def is_requested(self, session: str) -> bool:
@@ -214,12 +214,12 @@ class SqlLeaseTable:
 
     async def free(self, session: str, token: int) -> None:
         """End a lease, in the open transaction if any. Its row keeps the token so that the next token is larger."""
-        await self._database.write_session(session, _update("SET owner = ?", session, token, ""))
+        await self._database.write(thread_of_session(session), _update("SET owner = ?", session, token, ""))
 
     async def forget(self, session: str) -> None:
         """Delete the row of a session that is not leased."""
         deletion = "DELETE FROM leases WHERE thread_id = ? AND owner = ''"
-        await self._database.write_session(session, Statement(deletion, (thread_of_session(session),)))
+        await self._database.write(thread_of_session(session), Statement(deletion, (thread_of_session(session),)))
 
 
 def _update(assignment: str, session: str, token: int, value: Any) -> Statement:

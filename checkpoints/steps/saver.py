@@ -41,7 +41,7 @@ from ragflow_lg.checkpoints.steps.thread_tables import (
     thread_of,
     translating,
 )
-from ragflow_lg.checkpoints.steps.thread_values import StepResults, Texts, ThreadValues
+from ragflow_lg.checkpoints.steps.thread_values import StepResults, ThreadValues
 from ragflow_lg.services.sessions import LEASE_TOKEN, StoreWork
 
 if TYPE_CHECKING:
@@ -109,15 +109,13 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         more = {_FORMAT: FORMAT, _METADATA: {**({"run_id": run} if run else {}), **metadata}}
         values = {channel: to_plain(channel, value) for channel, value in checkpoint["channel_values"].items()}
 
-        def pack(texts: Texts) -> tuple[bytes, bytes]:
-            text = texts.encode(CHECKPOINT + key.checkpoint, {**checkpoint, "channel_values": values})
-            return text, texts.encode(METADATA + key.checkpoint, more)
-
-        async def put(packed: tuple[bytes, bytes]) -> None:
-            await self.tables.put(key, parent.checkpoint, *packed)
+        async def put(texts: Sequence[bytes]) -> None:
+            await self.tables.put(key, parent.checkpoint, *texts)
             await self._do_attached(config)
 
-        await self.values.write(config, pack, put)
+        whole = {**checkpoint, "channel_values": values}
+        packed = [(CHECKPOINT + key.checkpoint, whole), (METADATA + key.checkpoint, more)]
+        await self.values.write(config, packed, put)
         self._attached.pop(_run_of(config), None)
         self._see(key)
         return key_config(key)
@@ -131,19 +129,16 @@ class CanvasSaver(BaseCheckpointSaver[Any]):
         """
         key = checkpoint_key(config)
 
-        def pack(texts: Texts) -> list[tuple[int, str, bytes]]:
-            return [
-                (WRITES_IDX_MAP.get(channel, number), channel, texts.encode(channel, value))
-                for number, (channel, value) in enumerate(writes)
-            ]
+        places = [(WRITES_IDX_MAP.get(channel, number), channel) for number, (channel, _) in enumerate(writes)]
 
-        async def put(packed: list[tuple[int, str, bytes]]) -> None:
-            await self.tables.put_writes(key, task_id, packed)
+        async def put(texts: Sequence[bytes]) -> None:
+            rows = [(*place, text) for place, text in zip(places, texts, strict=True)]
+            await self.tables.put_writes(key, task_id, rows)
             await self._do_attached(config)
 
         try:
             is_last = self._seen.get(key[:2]) == key.checkpoint
-            await self.values.write(config, pack, put, key if is_last else None)
+            await self.values.write(config, writes, put, key if is_last else None)
             self._attached.pop(_run_of(config), None)
         except CheckpointError as error:
             is_pause = any(channel == INTERRUPT for channel, _ in writes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableConfig
 
@@ -41,32 +41,6 @@ _STEP = "step:"
 """What stands before the key of a step in the name of its result, which is stored like a blob."""
 _TRIES = 3
 
-_T = TypeVar("_T")
-
-
-class Texts:
-    """The texts of one write, and their blobs."""
-
-    def __init__(self, values: ThreadValues, thread: str) -> None:
-        self._values = values
-        self._thread = thread
-        self.new: dict[str, bytes] = {}
-        """The blobs that the thread does not have yet, not encrypted."""
-        self.used: set[str] = set()
-        """The names of all blobs of the texts."""
-        self.size = 0
-
-    def encode(self, channel: str, value: Any) -> bytes:
-        """Return the stored text of a channel's value."""
-        text = encode(to_plain(channel, value), *self._values.blobs_for(self._thread, self.new))
-        self.used.update(find_digests(text))
-        self.size += len(text)
-        return self._values.seal(self._thread, channel, text)
-
-    def known(self) -> set[str]:
-        """Return the names of blobs that the write refers to but does not contain."""
-        return self.used.union(*map(find_digests, self.new.values())) - self.new.keys()
-
 
 class ThreadValues:
     """Reads and writes the values of all threads of a store."""
@@ -91,11 +65,6 @@ class ThreadValues:
         if len(self._known) > MAX_THREADS:
             self._known.popitem(last=False)
 
-    def blobs_for(self, thread: str, new: dict[str, bytes]) -> Any:
-        """Return the arguments with which `encode` adds the new blobs of a thread."""
-        digest = blob_digest if self._keys is None else partial(self._keys.digest, thread)
-        return self._known.get(thread, set()), new, digest
-
     def seal(self, thread: str, place: str, text: bytes) -> bytes:
         """Return a text as it is stored: encrypted if there are keys."""
         return text if self._keys is None else self._keys.encrypt(thread, [place], text)
@@ -115,33 +84,38 @@ class ThreadValues:
     async def write(
         self,
         config: RunnableConfig,
-        pack: Callable[[Texts], _T],
-        put: Callable[[_T], Awaitable[None]],
+        values: Sequence[tuple[str, Any]],
+        put: Callable[[Sequence[bytes]], Awaitable[None]],
         checkpoint: CheckpointKey | None = None,
     ) -> None:
-        """Store what ``pack`` returns, with its blobs. ``checkpoint`` must be stored already.
+        """Store values, each with its place, with their blobs: ``put`` gets the texts.
+
+        ``checkpoint`` must be stored already.
 
         Raises:
             SessionBusyError: if another runner holds the session.
             CheckpointError: if the store fails.
         """
         thread, token = thread_of(config), config.get("configurable", {}).get(LEASE_TOKEN, NO_LEASE)
+        digest = blob_digest if self._keys is None else partial(self._keys.digest, thread)
         for _ in range(_TRIES):
-            texts = Texts(self, thread)
-            packed = pack(texts)
-            new = {name: self.seal(thread, name, text) for name, text in texts.new.items()}
+            blobs: dict[str, bytes] = {}
+            texts = [encode(to_plain(*value), self._known.get(thread, ()), blobs, digest) for value in values]
+            used = {name for text in (*texts, *blobs.values()) for name in find_digests(text)}
+            sealed = [self.seal(thread, place, text) for (place, _), text in zip(values, texts, strict=True)]
+            new = {name: self.seal(thread, name, text) for name, text in blobs.items()}
             try:
-                async with self.tables.transaction(Precondition(thread, token, texts.known(), checkpoint)):
+                async with self.tables.transaction(Precondition(thread, token, used - new.keys(), checkpoint)):
                     if new:
                         await self.tables.put_blobs(thread, new)
-                    await put(packed)
+                    await put(sealed)
             except self.tables.errors as error:
                 if BLOB_MISSING not in str(error):
                     raise describe("written", error) from error
                 self.forget(thread)
                 continue
             self._remember(thread, new)
-            size = texts.size + sum(map(len, new.values()))
+            size = sum(map(len, (*texts, *new.values())))
             self._written[thread] = self._written.pop(thread, 0) + size
             if len(self._written) > MAX_COUNTED:  # nobody asks
                 self._written.popitem(last=False)
@@ -223,10 +197,10 @@ class StepResults:
         """Store a result. It is durable when this method returns."""
         name = _STEP + key
 
-        async def put(packed: bytes) -> None:
-            await self._values.tables.put_blobs(self._thread, {name: packed})
+        async def put(texts: Sequence[bytes]) -> None:
+            await self._values.tables.put_blobs(self._thread, {name: texts[0]})
 
-        await self._values.write(self._config, lambda texts: texts.encode(name, [value]), put)
+        await self._values.write(self._config, [(name, [value])], put)
 
     async def find(self, key: str) -> tuple[bool, Any]:
         """Return whether there is a result, and that result."""

@@ -43,8 +43,7 @@ from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.sessions import RunRecord, Trace
 
 if TYPE_CHECKING:
-    from ragflow_lg.component.plan import Plan
-    from ragflow_lg.services.services import Services
+    pass
 
 
 class Run:
@@ -71,8 +70,13 @@ class Run:
         canvas, services = options.canvas, options.services
         self._options = options
         self._progress = progress
-        self._intent: Intent = intent
-        self._request = request
+        self.plan = canvas.plan
+        """The canvas that runs."""
+        self.services = services
+        self.intent: Intent = intent
+        """What the run does with its session."""
+        self.request = request
+        """What the user sent."""
         self._ignores_unknown = ignores_unknown
         self._is_taken_over = progress is not None
         self._began_s = 0.0
@@ -127,21 +131,11 @@ class Run:
         return self._session.lease_token
 
     @property
-    def intent(self) -> Intent:
-        """What the run does with its session."""
-        return self._intent
-
-    @property
-    def request(self) -> TurnRequest:
-        """What the user sent."""
-        return self._request
-
-    @property
     def continued_run(self) -> str:
         """The id of the interrupted run whose usage is included, or ``""``."""
         if self._is_taken_over:
             return self.record.run_id
-        return self.record.parent_run if self._intent == "continue" else ""
+        return self.record.parent_run if self.intent == "continue" else ""
 
     @property
     def answer(self) -> str:
@@ -157,16 +151,6 @@ class Run:
     def trace(self) -> Trace:
         """The tool calls made by the run's agents so far, in RAGFlow's format."""
         return self._observer.trace.blocks
-
-    @property
-    def plan(self) -> Plan:
-        """The canvas that runs."""
-        return self._options.canvas.plan
-
-    @property
-    def services(self) -> Services:
-        """The services of the run."""
-        return self._options.services
 
     def cancel(self) -> None:
         """Cancel the turn: running nodes stop at once, and the iteration ends soon after."""
@@ -212,7 +196,7 @@ class Run:
     async def _play(self, with_records: bool) -> AsyncGenerator[list[WireEvent | AgentRecord]]:
         self._options.running.add(self._graph.control)
         self._began_s = self.services.clock.monotonic()
-        inputs = self._request.get("inputs")
+        inputs = self.request.get("inputs")
         message_order = MessageOrder(self.plan, created_at=float(self.envelope.created_at), inputs=inputs)
         try:
             async with self._session, self._graph:
@@ -235,7 +219,8 @@ class Run:
                         batch += self._collect(message_order.feed(event))
                     yield batch
                 yield self._collect(await self._finish(message_order, end))
-                self._raise_refusal()
+                if self.intent == "start" and self.status == "failed" and not self.failed_node:
+                    raise InputRefusedError(self.error or "")  # no event has reported it
         except RagflowLgError as error:
             self._session.fail(error)
             raise
@@ -254,28 +239,24 @@ class Run:
             batch.append(event)
         return batch
 
-    def _raise_refusal(self) -> None:
-        if self._intent == "start" and self.status == "failed" and not self.failed_node:
-            raise InputRefusedError(self.error or "")  # no event has reported it
-
     def _elapsed_s(self) -> float:
         return self.services.clock.monotonic() - self._began_s
 
     async def _start(self, message_order: MessageOrder) -> None:
         """Start the graph, unless the user must be asked again first."""
         canvas, session = self._options.canvas, self._session
-        is_continued = self._is_taken_over or self._intent == "continue"
+        is_continued = self._is_taken_over or self.intent == "continue"
         if canvas.has_saver and is_continued:  # with the inputs and the usage of the interrupted run
             progress = self._progress or await read_progress(canvas, session.config)
             self.usage = progress.run_usage
             message_order.recall(progress.values.get("turn", {}).get("inputs", {}), self.usage)
-        is_unrecorded = self._intent == "continue" and not self._is_taken_over and await session.is_unrecorded()
+        is_unrecorded = self.intent == "continue" and not self._is_taken_over and await session.is_unrecorded()
         found = await find_graph_input(
             canvas,
             session.config,
             self._turn,
-            self._intent,
-            self._request,
+            self.intent,
+            self.request,
             name=self.record.name,
             is_unrecorded=is_unrecorded,
             ignores_unknown=self._ignores_unknown,
@@ -284,7 +265,7 @@ class Run:
             message_order.wait(pause.node, pause.tips, pause.inputs)
         if found.unanswered:
             return
-        self._observer.begin(self.record, self._intent, self.services.clock.now())
+        self._observer.begin(self.record, self.intent, self.services.clock.now())
         await session.begin(self.record)
         await found.store_changes(canvas)
         self._graph.start(
@@ -345,7 +326,7 @@ class Run:
             end = await read_stored_end(canvas, session.config) if canvas.has_saver else None
             if end is None:
                 return []
-        is_silent = (is_closed or self._intent == "continue") and not (self._is_taken_over or self.collected.text)
+        is_silent = (is_closed or self.intent == "continue") and not (self._is_taken_over or self.collected.text)
         if is_silent and (text := to_text(end.outputs.get("content"))):  # an earlier run has shown it
             frames += [*message_frames(text), MessageEnd()]
         if end.status == "succeeded":
