@@ -13,7 +13,7 @@ from ragflow_lg.adapters.system_services import InlineFiles, inline_bytes, inlin
 from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.local_paths import local_file_id, local_path, suggest_file
 from ragflow_lg.services.services import FileContent
-from ragflow_lg.services.speech import NoSpeech, Speech
+from ragflow_lg.services.speech import Speech
 from ragflow_lg.services.workers import Workers
 
 MAX_BYTES = 10 * 1024 * 1024
@@ -31,7 +31,7 @@ class LocalFiles(InlineFiles):
     def __init__(self, workers: Workers, speech: Speech | None = None) -> None:
         """``speech`` transcribes audio files."""
         self._workers = workers
-        self._speech = speech or NoSpeech()
+        self.speech = speech
 
     async def read(self, files: Sequence[Any], layout_recognize: str) -> list[str]:
         """Return the text of each file, or an image as a ``data:`` URI.
@@ -56,8 +56,8 @@ class LocalFiles(InlineFiles):
             return await inline_document(self._workers, file, content)
         if (loaded := await self.load(file)) is None:
             return self._content(number, file)
-        if is_audio(loaded.name, "") and self._speech.can_transcribe:
-            return await self._speech.transcribe(loaded.name, "", loaded.content)
+        if self.speech and self.speech.can_transcribe and is_audio(loaded.name, ""):
+            return await self.speech.transcribe(loaded.name, "", loaded.content)
         return await file_text(self._workers, loaded.name, "", loaded.content)
 
 

@@ -38,10 +38,10 @@ CORE_NAMES = {
     "search_my_dateset",
     "section": "agents canvases checkpoint_durability checkpoint_prefix checkpoint_ttl_s checkpoints compat crawler "
     "datasets default_model embeddings encryption_keys http knowledge limits mcp memories models otel pauses prompts "
-    "providers queue rerankers retention run server speech tenants tools transcription "
+    "providers queue rerankers retention run server tenants tools "
     "chat_settings compatibility default_embedding embedding_settings http_settings known_embedding known_reranker "
     "mcp_settings permits restrict_models secrets section shared store_options tenant tool_settings",
-    "need": "address canvas dataset key mcp_server memory model package reranker search_option speech",
+    "need": "address canvas dataset key mcp_server memory model package reranker search_option",
     "command": "canvas chat check components continue doctor init kb keys memory models needs prompts resume run "
     "schedules serve sessions settings trust worker cancel completion diff draw eject fmt fork history rerun "
     "schema trace upgrade",
@@ -74,6 +74,8 @@ class NeedKind(NamedTuple):
     """A function that gets the settings and the name, and returns what is missing and what to do, or ``""``."""
     section: str = ""
     """The settings that supply it, with ``{key}`` for the quoted name and ``{variable}`` for a variable's beginning."""
+    usual_name: str = ""
+    """The name in these settings if the canvas names none."""
 
 
 class Command(NamedTuple):
@@ -93,7 +95,7 @@ class Integration(Struct, frozen=True):
     components: Mapping[str, str] = field(default_factory=dict[str, str])
     """The modules of components and tools, by the names of these."""
     sections: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The classes of sections, by their names in the settings."""
+    """The classes of sections, by their names in the settings, or ``dict[str, CLASS]`` for ``[SECTION.NAME]``."""
     services: tuple[Service, ...] = ()
     needs: Mapping[str, NeedKind] = field(default_factory=dict[str, NeedKind])
     probe: str = ""

@@ -195,7 +195,7 @@ def _open_http(*urls: str) -> GuardedHttpClient:
     """Return a client that may reach only these addresses in the private network."""
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.http.http_settings import HttpSettings
-    from ragflow_lg.server.assembly.knowledge_sources import endpoint_host
+    from ragflow_lg.adapters.model_endpoint import endpoint_host
 
     return GuardedHttpClient(HttpSettings(allow=tuple(endpoint_host(url) for url in urls)))
 

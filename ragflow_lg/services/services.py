@@ -18,7 +18,6 @@ from ragflow_lg.services.chat import ChatModels
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Knowledge
 from ragflow_lg.services.memories import Memories, NoMemories
-from ragflow_lg.services.speech import NoSpeech, Speech
 from ragflow_lg.services.tool_policies import ToolPolicies, ToolServer, ToolSettings
 from ragflow_lg.services.workers import NoWorkers, Workers
 
@@ -158,8 +157,6 @@ class Services(Struct, frozen=True):
     """Processes for work whose time and memory depend on hostile input."""
     artifacts: Artifacts = field(default_factory=NoArtifacts)
     """What keeps the files that programs of CodeExec and documents create."""
-    speech: Speech = field(default_factory=NoSpeech)
-    """What speaks the texts of Messages, and transcribes audio files."""
     memories: Memories = field(default_factory=NoMemories)
     """What outlives sessions, for Message and Retrieval."""
     state_limits: StateLimits = field(default_factory=StateLimits)
@@ -181,12 +178,20 @@ class Services(Struct, frozen=True):
         Raises:
             SettingsError: if there is none.
         """
-        if protocol not in self.integrations:
-            if protocol in self.unopened:
-                raise self.unopened[protocol]
+        if (service := self.find(protocol)) is None:
             name = protocol.__name__
             raise SettingsError(f"This program has no {name}. Pass Services(integrations={{{name}: …}}).")
-        return self.integrations[protocol]
+        return service
+
+    def find(self, protocol: type[T]) -> T | None:
+        """Return the service of an integration, or None if there is none.
+
+        Raises:
+            SettingsError: if it cannot be opened.
+        """
+        if protocol in self.unopened:
+            raise self.unopened[protocol]
+        return self.integrations.get(protocol)
 
     async def warm_up(self) -> None:
         """Prepare the services of integrations whose first call would take long."""

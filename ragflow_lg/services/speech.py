@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import Usage
 
 
@@ -45,18 +44,3 @@ class Speech(Protocol):
             SettingsError: if the settings lack the model or its key.
         """
         ...
-
-
-class NoSpeech:
-    """The `Speech` of programs without a model for it: every call raises SettingsError."""
-
-    can_speak = False
-    can_transcribe = False
-
-    async def speak(self, text: str, tts_id: str) -> SpokenText:
-        """Refuse the text."""
-        raise SettingsError("There is no model that speaks: add [speech.ID] to the settings.")
-
-    async def transcribe(self, name: str, mime_type: str, content: bytes) -> str:
-        """Refuse the file."""
-        raise SettingsError("There is no model that transcribes audio: add [transcription] to the settings.")

@@ -22,7 +22,7 @@ from ragflow_lg.checkpoints.key_ring import require_plain
 from ragflow_lg.server.database.file_repository import FileQuery, FileRepository
 from ragflow_lg.server.database.tables import ID_CHARS, TITLE_CHARS, FileRow
 from ragflow_lg.services.services import FileContent
-from ragflow_lg.services.speech import NoSpeech, Speech
+from ragflow_lg.services.speech import Speech
 from ragflow_lg.services.workers import Workers
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ class TenantFiles(Struct, frozen=True):
 
     store: FileStore
     workers: Workers
-    speech: Speech = NoSpeech()
+    speech: Speech | None = None
     """What transcribes audio files."""
     agent: str = ""
     """The agent whose files can be read, because a visitor of its page names them; ``""`` for all agents."""
@@ -301,13 +301,13 @@ class TenantFiles(Struct, frozen=True):
             problem = "has no `id`" if isinstance(file, Mapping) else f"is not a file but of type {type(file).__name__}"
             raise ServiceError(f"File {number} {problem}. Send the `data` of an upload unchanged.")
         row, content = await self._content(file_id)
-        if is_audio(row.name, row.mime_type) and self.speech.can_transcribe:
+        if self.speech and self.speech.can_transcribe and is_audio(row.name, row.mime_type):
             return await self.speech.transcribe(row.name, row.mime_type, content)
         return await file_text(self.workers, row.name, row.mime_type, content)
 
     async def _inline_text(self, file: Any, content: str) -> str:
         """Return the content of an object. Audio is transcribed."""
-        if content.startswith("data:audio/") and self.speech.can_transcribe:
+        if self.speech and self.speech.can_transcribe and content.startswith("data:audio/"):
             audio = inline_bytes(file)
             if audio is not None:
                 return await self.speech.transcribe(audio.name, content[5:100].partition(";")[0], audio.content)

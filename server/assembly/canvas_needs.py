@@ -34,13 +34,16 @@ LABELS = {
     "reranker": "rerank model",
     "search_option": "search option",
     "key": "API key of",
-    "speech": "speech model",
     "mcp_server": "MCP server",
     "canvas": "canvas",
     "package": "package",
     "address": "address",
 }
 """The kinds of the core, in the order in which they are listed. Those of integrations follow."""
+
+
+OWNERS = {"speech": ("speech", "model-unavailable")}
+"""The integrations that check what components of the core need, and the diagnostics if they are not installed."""
 
 
 class Need(NamedTuple):
@@ -171,11 +174,16 @@ class _Checks:
             "dataset": lambda name: ("dataset-unknown", self._check_dataset(name)),
             "memory": lambda name: ("memory-unknown", self._check_memory(name)),
             "reranker": lambda name: ("reranker-unavailable", self._check_reranker(name)),
-            "speech": lambda name: ("model-unavailable", self._check_speech(name)),
             "search_option": lambda name: ("params-unsupported", self._check_search_option(name)),
             "key": lambda name: ("key-missing", self._check_key(name)),
         }
-        for integration in find_integrations().integrations.values():
+        found = find_integrations()
+        for kind, (owner, code) in OWNERS.items():
+            self.by_kind[kind] = lambda _, code=code, owner=owner: (
+                code,
+                str(found.missing.get(owner, f"The integration {owner} is not installed.")),
+            )
+        for integration in found.integrations.values():
             for kind, need in integration.needs.items():
                 self.by_kind[kind] = partial(_check_with, integration, need, settings)
 
@@ -244,16 +252,6 @@ class _Checks:
             return ""
         label = name[:200] if name.isprintable() else repr(name[:200])
         return f"There is no memory {label!r}. Add [memories.{json.dumps(label, ensure_ascii=False)}] to the settings."
-
-    def _check_speech(self, tts_id: str) -> str:
-        from ragflow_lg.adapters.speech.endpoint_speech import find_voice
-        from ragflow_lg.server.assembly.accounts import speech_models
-
-        try:
-            voice = find_voice(tts_id, speech_models(self._settings)[0])
-        except SettingsError as error:
-            return f"The answer is not spoken. {error}"
-        return _missing_key(repr(voice.model), voice.key_problem)
 
     def _check_key(self, service: str) -> str:
         if self._tools.key(service):

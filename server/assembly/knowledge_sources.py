@@ -9,7 +9,6 @@ from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
@@ -231,6 +230,7 @@ class SettingsKnowledge:
         """Return the client for the models and servers in the settings."""
         from ragflow_lg.adapters.http.http_client import GuardedHttpClient
         from ragflow_lg.adapters.http.http_settings import HttpSettings
+        from ragflow_lg.adapters.model_endpoint import endpoint_host
 
         if self._http is None:
             settings = self._settings
@@ -291,19 +291,6 @@ def embedded_path(url: str) -> Path:
             f"[knowledge] url is {url!r}: use three slashes, sqlite:///{example}, or four before an absolute path."
         )
     return Path(rest[1:]).expanduser()
-
-
-def endpoint_host(base_url: str) -> str:
-    """Return an endpoint in the form used by the guarded client's allow-list."""
-    try:
-        parts = urlsplit(base_url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        raise SettingsError("The base_url of a model is not a web address.") from None
-    if not host:
-        raise SettingsError("The base_url of a model has no host.")
-    name = f"[{host}]" if ":" in host else host
-    return f"{name}:{port or (443 if parts.scheme.lower() == 'https' else 80)}"
 
 
 def check_plain_datasets(settings: Settings) -> list[CheckResult]:

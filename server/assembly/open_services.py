@@ -98,10 +98,10 @@ async def open_services(
     from ragflow_lg.adapters.local_files import LocalFiles
     from ragflow_lg.adapters.mcp.mcp_servers import McpServers
     from ragflow_lg.adapters.system_services import RandomIds, SystemClock
-    from ragflow_lg.server.assembly.accounts import open_speech
     from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
     from ragflow_lg.server.assembly.memories import open_memories
     from ragflow_lg.services.services import Services
+    from ragflow_lg.services.speech import Speech
 
     clock, stack = SystemClock(), AsyncExitStack()
     policies = tool_policies(settings, clock)
@@ -116,13 +116,13 @@ async def open_services(
     http, server_http = GuardedHttpClient(settings.http_settings), open_mcp_client(settings)
     servers = McpServers(settings.mcp_settings(), server_http)
     workers = _open_workers(settings)
+    files = LocalFiles(workers)
     knowledge = SettingsKnowledge(settings, workers)
     try:
-        speech = await stack.enter_async_context(open_speech(settings, workers))
         services = Services(
             models,
             http,
-            LocalFiles(workers, speech),
+            files,
             clock,
             RandomIds(),
             settings.tool_settings,
@@ -135,9 +135,9 @@ async def open_services(
             state_limits=settings.limits.state,
             secrets=settings.secrets,
             artifacts=_open_artifacts(settings),
-            speech=speech,
         )
         services = await stack.enter_async_context(open_integrations(settings, services))
+        files.speech = services.find(Speech)
         yield recording.wrap(services) if recording is not None else services
     finally:
         await stack.aclose()

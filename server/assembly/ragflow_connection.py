@@ -160,8 +160,8 @@ def open_http(settings: Settings, source: Source) -> GuardedHttpClient:
     """Return the client for requests to the server. Private addresses are refused unless they are allowed."""
     from ragflow_lg.adapters.http.http_client import GuardedHttpClient
     from ragflow_lg.adapters.http.http_settings import HttpSettings
+    from ragflow_lg.adapters.model_endpoint import endpoint_host
     from ragflow_lg.adapters.ragflow_api.api_client import MAX_BODY_BYTES
-    from ragflow_lg.server.assembly.knowledge_sources import endpoint_host
 
     http = settings.http_settings
     allow = (*http.allow, endpoint_host(source.url)) if source.is_private else http.allow

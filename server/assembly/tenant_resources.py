@@ -62,7 +62,6 @@ class TenantResources:
             return self._with_memories(tenant)
         from ragflow_lg.adapters.http.http_client import GuardedHttpClient
         from ragflow_lg.adapters.mcp.mcp_servers import McpServers
-        from ragflow_lg.server.assembly.accounts import restrict_speech
         from ragflow_lg.server.assembly.memories import restrict_memories
 
         base, settings = self._services, self.settings(tenant)
@@ -79,7 +78,6 @@ class TenantResources:
             tools=settings.tool_settings,
             policies=tool_policies(settings, base.clock),
             servers=servers,
-            speech=restrict_speech(base.speech, settings),
             memories=restrict_memories(base.memories, settings, tenant, models, base.workers),
             knowledge=None if base.knowledge is None else TenantKnowledge(base.knowledge, tenant, rights),
         )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
@@ -14,8 +13,6 @@ DEFAULT_TENANT = "default"
 
 OTHERS = "*"
 """Name of the section for tenants without a section."""
-
-_T = TypeVar("_T")
 
 
 class Rights(NamedTuple):
@@ -36,14 +33,25 @@ class Rights(NamedTuple):
         patterns = {part for pattern in self.models for part in (pattern.lower(), pattern.lower().rpartition("@")[2])}
         return any(fnmatchcase(each, pattern) for each in names for pattern in patterns)
 
-    def has_key(self, section: str, name: str) -> bool:
-        """Return whether the tenant may use an entry of a section."""
+    def has_key(self, section: str, name: str = "") -> bool:
+        """Return whether the tenant may use an entry of a section, or the whole section."""
         ignore = str.lower if section == "tools" else str  # the names of tools have no case
-        return any(fnmatchcase(ignore(f"{section}.{name}"), ignore(pattern)) for pattern in self.keys)
+        key = f"{section}.{name}" if name else section
+        return any(fnmatchcase(ignore(key), ignore(pattern)) for pattern in self.keys)
 
-    def select(self, section: str, entries: Mapping[str, _T]) -> dict[str, _T]:
-        """Return the entries of a section that the tenant may use."""
-        return {name: entry for name, entry in entries.items() if self.has_key(section, name)}
+    def restrict(self, section: str, value: Any) -> Any:
+        """Return a section, or a table of sections, with what the tenant may use."""
+        if isinstance(value, dict):
+            entries = cast("dict[str, Any]", value).items()
+            return {name: each for name, each in entries if self._has_entry(section, name, each)}
+        if value.shared == "*":
+            return value if self.has_key(section) else type(value)()
+        return value.model_copy(update={value.shared: self.restrict(section, getattr(value, value.shared))})
+
+    def _has_entry(self, section: str, name: str, entry: Any) -> bool:
+        from ragflow_lg.server.settings.sections import EndpointSection
+
+        return self.has_model(name) if isinstance(entry, EndpointSection) else self.has_key(section, name)
 
 
 def find_rights(settings: Settings, tenant: str, only_tenant: str) -> Rights | None:
@@ -68,23 +76,12 @@ def find_rights(settings: Settings, tenant: str, only_tenant: str) -> Rights | N
 def restrict_settings(settings: Settings, tenant: str, rights: Rights) -> Settings:
     """Return a copy of the settings without what a tenant may not use."""
     http = settings.http
-    shared = {
-        name: section.model_copy(update={section.shared: rights.select(name, getattr(section, section.shared))})
-        for name, section in settings.shared.items()
-    }
     copy = settings.model_copy(
         update={
-            **shared,
+            **{name: rights.restrict(name, value) for name, value in settings.shared.items()},
             "default_model": rights.default_model or settings.default_model,
             "providers": {name: each for name, each in settings.providers.items() if rights.has_provider(name)},
-            "tools": rights.select("tools", settings.tools),
             "embeddings": {},
-            "rerankers": {id_: each for id_, each in settings.rerankers.items() if rights.has_model(id_)},
-            "memories": rights.select("memories", settings.memories),
-            "speech": {id_: each for id_, each in settings.speech.items() if rights.has_model(id_)},
-            "transcription": settings.transcription if "transcription" in rights.keys or "*" in rights.keys else None,
-            "mcp": rights.select("mcp", settings.mcp),
-            "canvases": rights.select("canvases", settings.canvases),
             "http": http if rights.has_key("http", "allow") else http.model_copy(update={"allow": ()}),
         }
     )

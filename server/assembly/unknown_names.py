@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ragflow_lg.adapters.known_providers import PROVIDERS, provider_of_model
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.server.assembly.library import catalog
+from ragflow_lg.server.settings.sections import EndpointSection
 
 if TYPE_CHECKING:
     from ragflow_lg.server.settings import Settings
@@ -43,12 +44,16 @@ def _find_tools(settings: Settings) -> list[CheckResult]:
 
 def _find_unshared(settings: Settings) -> list[CheckResult]:
     """Return the names in ``[tenants.NAME]`` that the settings do not describe. Datasets are not in the settings."""
-    parts: dict[str, Mapping[str, Any]] = {"mcp": settings.mcp, "tools": settings.tools}
-    parts |= {"memories": settings.memories, "canvases": settings.canvases}
-    parts |= {name: getattr(section, section.shared) for name, section in settings.shared.items()}
-    keys = [f"{section}.{name}" for section, entries in parts.items() for name in entries]
-    known = {"models": [*settings.providers, *PROVIDERS, *settings.rerankers, *settings.speech]}
-    known["keys"] = [*keys, "http.allow", "transcription"]
+    known = {"models": [*settings.providers, *PROVIDERS], "keys": ["http.allow"]}
+    for section, value in settings.shared.items():
+        is_table = isinstance(value, dict)
+        entries = cast("dict[str, Any]", value) if is_table else getattr(value, value.shared, None)
+        known["keys"] += [section] if entries is None else []
+        for name, entry in (entries or {}).items():
+            if isinstance(entry, EndpointSection):
+                known["models"].append(name)
+            else:
+                known["keys"].append(f"{section}.{name}")
     results: list[CheckResult] = []
     for tenant, section in settings.tenants.items():
         for field, names in known.items():

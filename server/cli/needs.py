@@ -79,7 +79,7 @@ def _as_text(found: Sequence[Need]) -> str:
     labels = LABELS | {kind: need.label for kind, need in need_kinds().items()}
     for need in found:
         name = need.name or "the default model"
-        lines.append(f"{need.state:<11}  {labels[need.kind]} {name}  ({', '.join(need.users)})")
+        lines.append(f"{need.state:<11}  {labels.get(need.kind, need.kind)} {name}  ({', '.join(need.users)})")
         if need.problem:
             lines.append(f"{'':<11}  {need.problem}")
     missing = sum(need.state == "missing" for need in found)
@@ -126,13 +126,14 @@ def _section(need: Need) -> str:
         return _model_section(name, users, has_address="base_url" not in need.problem)
     if need.kind == "dataset":
         return f"# {users}: ragflow-lg kb create NAME --id {name}\n"
+    if (kind := need_kinds().get(need.kind)) is not None:
+        name = name or kind.usual_name
     key = json.dumps(name, ensure_ascii=False)
-    api_key = f'api_key = {{ env = "{_variable(name or "SPEECH")}_API_KEY" }}\n'
+    api_key = f'api_key = {{ env = "{_variable(name)}_API_KEY" }}\n'
     texts = {
         "reranker": f'[rerankers.{key}]\nbase_url = "https://…"\nmodel = {key}\n{api_key}',
         "memory": f"[memories.{key}]\n",
         "key": f"[tools.{key}]\n{api_key}",
-        "speech": f'[speech.{json.dumps(name or "tts-1@OpenAI")}]\nbase_url = "https://…/v1"\n{api_key}',
         **{kind: each.section.format(key=key, variable=_variable(name)) for kind, each in need_kinds().items()},
     }
     return f"# {users}\n{texts[need.kind]}" if need.kind in texts else ""

@@ -15,6 +15,7 @@ from ragflow_lg.runs.run import Run
 from ragflow_lg.runs.speaker import Speaker
 from ragflow_lg.server.database.stored_reference import write_reference
 from ragflow_lg.server.database.turn_writer import ClosedRow, write_turn
+from ragflow_lg.services.speech import Speech
 
 if TYPE_CHECKING:
     from ragflow_lg.component.plan import Plan
@@ -64,9 +65,9 @@ class Ending(Struct, eq=False):
 
     def open_voice(self, publish: Callable[[StreamEvent], Awaitable[None]]) -> Speaker | None:
         """Return the voice, or None."""
-        if isinstance(self.run, Run) and self.run.services.speech.can_speak:
-            models = spoken_messages(self.run.plan)
-            self.speaker = Speaker(self.run.services.speech, models, publish) if models else None
+        if isinstance(self.run, Run) and (models := spoken_messages(self.run.plan)):
+            speech = self.run.services.find(Speech)
+            self.speaker = Speaker(speech, models, publish) if speech and speech.can_speak else None
         return self.speaker
 
     async def store(self, has_begun: bool, is_interrupted: bool) -> None:

@@ -19,7 +19,8 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True)
 
     shared: ClassVar[str] = ""
-    """The field whose entries tenants may get as ``SECTION.NAME``; ``""`` if all tenants have the whole section."""
+    """The field whose entries tenants may get as ``SECTION.NAME``; ``*`` if they may get the whole as ``SECTION``, and
+    ``""`` if all of them have it."""
 
     def secrets(self) -> Iterable[str]:
         """Return all keys and passwords as plain text."""

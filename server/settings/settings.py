@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from pydantic import Field, PrivateAttr, create_model
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
@@ -13,13 +13,12 @@ from typing_extensions import TypedDict
 
 from ragflow_lg.adapters.chat.chat_settings import DEMO, ChatModelSettings, ModelSettings, ProviderSettings
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.knowledge.model_endpoint import EmbeddingSettings
 from ragflow_lg.adapters.known_providers import PROVIDERS, find_provider, provider_of_model
 from ragflow_lg.adapters.mcp.mcp_settings import McpServerSettings
+from ragflow_lg.adapters.model_endpoint import EmbeddingSettings
 from ragflow_lg.component.integration import find_integrations
 from ragflow_lg.dsl.compatibility import Compatibility
 from ragflow_lg.server.settings.compat_choices import CompatChoices
-from ragflow_lg.server.settings.component_sections import SpeechSection, TranscriptionSection
 from ragflow_lg.server.settings.encryption_section import EncryptionKeySection, to_keys
 from ragflow_lg.server.settings.knowledge_sections import DatasetSection, KnowledgeSection, MemorySection
 from ragflow_lg.server.settings.limits_section import LimitsSection, PausesSection, TenantSection
@@ -55,6 +54,9 @@ PREFIX = "RAGFLOW_LG_"
 _DEFAULT_MODELS = {"OpenAI": "gpt-4.1-mini@OpenAI", "Tongyi-Qianwen": "qwen-plus@Tongyi-Qianwen"}
 """The model for nodes that name none, by the known provider."""
 
+
+_UNSHARED = ("providers", "models", "embeddings", "datasets", "compat", "prompts", "tenants")
+"""Tables that all tenants have, or that have rules of their own."""
 
 T = TypeVar("T")
 
@@ -97,8 +99,6 @@ class CoreSettings(BaseSettings):
     datasets: dict[str, DatasetSection] = Field(default_factory=dict[str, DatasetSection])
     memories: dict[str, MemorySection] = Field(default_factory=dict[str, MemorySection])
     rerankers: dict[str, RerankerSection] = Field(default_factory=dict[str, RerankerSection])
-    speech: dict[str, SpeechSection] = Field(default_factory=dict[str, SpeechSection])
-    transcription: TranscriptionSection | None = None
     mcp: dict[str, McpSection] = Field(default_factory=dict[str, McpSection])
     http: HttpSection = HttpSection()
     crawler: CrawlerSection = CrawlerSection()
@@ -141,16 +141,20 @@ class CoreSettings(BaseSettings):
         return env_settings, init_settings
 
     @property
-    def shared(self) -> Mapping[str, Section]:
-        """The sections whose entries tenants may get, by name."""
-        return {name: value for name, value in self if isinstance(value, Section) and value.shared}
+    def shared(self) -> Mapping[str, Any]:
+        """The sections of which tenants may get the whole or entries, by name."""
+        return {
+            name: value
+            for name, value in self
+            if name not in _UNSHARED and (isinstance(value, dict) or getattr(value, "shared", ""))
+        }
 
     def section(self, kind: type[T]) -> T:
         """Return the section of an integration."""
-        found = next((value for _, value in self if type(value) is kind), None)
+        found = next((name for name, field in type(self).model_fields.items() if field.annotation == kind), None)
         if found is None:
-            raise LookupError(f"No integration has declared the section {kind.__name__}.")
-        return found
+            raise LookupError(f"No integration has declared the section {kind}.")
+        return getattr(self, found)
 
     def restrict_models(self, tenant: str, patterns: tuple[str, ...]) -> None:
         """Leave a tenant only the models whose provider or id matches, also of providers from the environment."""
@@ -200,14 +204,13 @@ class CoreSettings(BaseSettings):
     @property
     def secrets(self) -> tuple[str, ...]:
         """All keys and passwords, which are redacted from all output."""
-        models = (*self.providers.values(), *self.embeddings.values(), *self.rerankers.values(), *self.speech.values())
-        models = (*models, *([self.transcription] if self.transcription else []))
-        secrets = [section.api_key.read() for section in (*models, *self.tools.values(), self.knowledge)]
-        secrets += [provider.api_key for provider in _known_providers().values()]
+        secrets = [provider.api_key for provider in _known_providers().values()]
+        for _, value in self:
+            parts: Iterable[Any] = cast("dict[str, Any]", value).values() if isinstance(value, dict) else [value]
+            secrets += [secret for part in parts if isinstance(part, Section) for secret in part.secrets()]
         secrets += [self.knowledge.ragflow_api_key.read(), self.knowledge.password()]
         for dataset in self.knowledge.datasets.values():
             secrets += [dataset.api_key.read(), dataset.password()]
-        secrets += [secret for _, section in self if isinstance(section, Section) for secret in section.secrets()]
         secrets += [user.password.read() for user in self.server.users.values()]
         secrets += [section.key.read() for section in self.encryption_keys]
         for server in self.mcp_settings().values():

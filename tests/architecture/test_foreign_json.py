@@ -61,7 +61,7 @@ TASKS: Mapping[str, str] = {
     "ragflow_lg/integrations/code/http_sandbox.py": "a sandbox service",
     "ragflow_lg/integrations/code/sandbox_process.py": "a program of CodeExec: the value that `main` returns",
     "ragflow_lg/adapters/knowledge/rerankers.py": "a rerank model",
-    "ragflow_lg/adapters/speech/endpoint_speech.py": "a model that transcribes",
+    "ragflow_lg/integrations/speech/endpoint_speech.py": "a model that transcribes",
     "ragflow_lg/component/service_client.py": "search services and other tools: an answer",
     "ragflow_lg/integrations/code/sandbox_app.py": "clients of `ragflow-lg sandbox serve`",
     "ragflow_lg/adapters/ragflow_api/api_client.py": "RAGFlow's API, for pulled agents and remote datasets",

@@ -28,8 +28,8 @@ print(*Settings.model_fields)
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with the packages in a folder."""
-    variables = {**os.environ, "PYTHONPATH": str(folder), "XDG_CONFIG_HOME": str(folder)}
+    """Run Python with the packages in a folder, and with the entry points of this one."""
+    variables = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "XDG_CONFIG_HOME": str(folder)}
     command = [sys.executable, *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=variables, timeout=250, check=False)
 

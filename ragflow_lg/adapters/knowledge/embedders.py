@@ -11,8 +11,8 @@ from zlib import crc32
 from langchain_core.embeddings import Embeddings
 
 from ragflow_lg.adapters.http.answer_limits import LimitedClient
-from ragflow_lg.adapters.knowledge.model_endpoint import EmbeddingSettings, ModelEndpoint, find_model_id, list_models
 from ragflow_lg.adapters.knowledge.words import split_words
+from ragflow_lg.adapters.model_endpoint import EmbeddingSettings, ModelEndpoint, find_model_id, list_models
 from ragflow_lg.adapters.model_families.client_failures import describe_failure
 from ragflow_lg.adapters.model_families.families import FAMILIES, open_family
 from ragflow_lg.adapters.model_families.model_family import FamilyEndpoint, ModelFamily

@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, ModelEndpoint, find_model_id, list_models
 from ragflow_lg.adapters.known_providers import RerankStyle
+from ragflow_lg.adapters.model_endpoint import EndpointSettings, ModelEndpoint, find_model_id, list_models
 from ragflow_lg.adapters.model_families.bedrock import BedrockSigner
 from ragflow_lg.base.errors import ForeignJsonError, ServiceError, SettingsError, parse_retry_after
 from ragflow_lg.base.foreign_json import read_foreign_json

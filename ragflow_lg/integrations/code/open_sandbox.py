@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ragflow_lg.adapters.model_endpoint import endpoint_host
 from ragflow_lg.base.errors import RagflowLgError, SettingsError
 from ragflow_lg.checkpoints.check_result import CheckResult
 from ragflow_lg.integrations.code.code_settings import CodeSection
 from ragflow_lg.integrations.code.sandbox_choice import ChosenSandbox
-from ragflow_lg.server.assembly.knowledge_sources import endpoint_host
 from ragflow_lg.services.workers import NoWorkers
 
 if TYPE_CHECKING:

@@ -12,15 +12,17 @@ from ragflow_lg.base.errors import ServiceError
 from ragflow_lg.base.local_paths import local_file_id
 from ragflow_lg.services.artifacts import Artifact
 from ragflow_lg.services.services import FileContent
-from ragflow_lg.services.speech import NoSpeech
+from ragflow_lg.services.speech import SpokenText
 from ragflow_lg.services.workers import NoWorkers
 from tests.harness.rows import each_row
 
 
-class _Ears(NoSpeech):
-    @property
-    def can_transcribe(self) -> bool:
-        return True
+class _Ears:
+    can_speak = False
+    can_transcribe = True
+
+    async def speak(self, text: str, tts_id: str) -> SpokenText:
+        raise AssertionError
 
     async def transcribe(self, name: str, mime_type: str, content: bytes) -> str:
         return f"heard {name} of {len(content)} bytes"

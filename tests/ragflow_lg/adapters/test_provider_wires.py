@@ -10,9 +10,9 @@ from ragflow_lg.adapters.chat.model_resolution import ConfiguredModels
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.embedders import ConfiguredEmbedders
-from ragflow_lg.adapters.knowledge.model_endpoint import EmbeddingSettings
 from ragflow_lg.adapters.knowledge.rerankers import ConfiguredRerankers, RerankerSettings
 from ragflow_lg.adapters.known_providers import PROVIDERS, KnownProvider
+from ragflow_lg.adapters.model_endpoint import EmbeddingSettings
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.services.chat import ChatRequest, ToolSchema, Usage
 from tests.fakes.model_wires.anthropic_wire import AnthropicWire

@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Page, expect
 from ragflow_lg.integrations.code.programs import CodeResult, CodeSandbox
 from ragflow_lg.services.artifacts import Artifact
 from ragflow_lg.services.chat import NO_USAGE
-from ragflow_lg.services.speech import NoSpeech, SpokenText
+from ragflow_lg.services.speech import Speech, SpokenText
 from tests.fakes.browsers import needs_chromium
 from tests.fakes.code import ScriptedSandbox
 from tests.fakes.images import PNG
@@ -46,10 +46,11 @@ TRIP = canvas(
 )
 
 
-class Whistle(NoSpeech):
+class Whistle:
     """A voice that says everything as a tenth of a second of silence."""
 
     can_speak = True
+    can_transcribe = False
 
     async def speak(self, text: str, tts_id: str) -> SpokenText:
         """Return a WAV file."""
@@ -60,6 +61,10 @@ class Whistle(NoSpeech):
             file.setframerate(8000)
             file.writeframes(bytes(1600))
         return SpokenText(sound.getvalue(), NO_USAGE)
+
+    async def transcribe(self, name: str, mime_type: str, content: bytes) -> str:
+        """Refuse the file."""
+        raise AssertionError
 
 
 def replace_services(server: AppServer, **services: Any) -> None:
@@ -146,7 +151,7 @@ async def test_answers_are_spoken(browser: Browser, tmp_path: Path) -> None:
     )
     async with start_app(tmp_path) as server, visit(browser, server.url, server.key) as shown:
         page = shown.page
-        replace_services(server, speech=Whistle())
+        replace_services(server, integrations={Speech: Whistle()})
         await open_agent(server, page, dsl)
         await ask(page, "Speak")
         player = page.get_by_label("Spoken answer")

@@ -11,7 +11,7 @@ from ragflow_lg.adapters.knowledge.embedders import (
     EndpointEmbedder,
     HashingEmbedder,
 )
-from ragflow_lg.adapters.knowledge.model_endpoint import EmbeddingSettings
+from ragflow_lg.adapters.model_endpoint import EmbeddingSettings
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from tests.fakes.http_server import HttpServer, Route
 from tests.harness.rows import each_row

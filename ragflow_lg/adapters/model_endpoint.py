@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -56,6 +57,19 @@ def find_model_id(id_: str, known: Collection[str]) -> str | None:
 def list_models(known: Collection[str]) -> str:
     """Return a sentence that lists the known models, for error messages."""
     return f" Known models: {', '.join(map(repr, known))}." if known else ""
+
+
+def endpoint_host(base_url: str) -> str:
+    """Return an endpoint in the form used by the guarded client's allow-list."""
+    try:
+        parts = urlsplit(base_url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise SettingsError("The base_url of a model is not a web address.") from None
+    if not host:
+        raise SettingsError("The base_url of a model has no host.")
+    name = f"[{host}]" if ":" in host else host
+    return f"{name}:{port or (443 if parts.scheme.lower() == 'https' else 80)}"
 
 
 class ModelEndpoint:

@@ -8,10 +8,11 @@ import pytest
 
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
-from ragflow_lg.adapters.speech.endpoint_speech import EndpointSpeech, SpeechSettings, TranscriptionSettings, find_voice
 from ragflow_lg.base.errors import ServiceError, SettingsError
 from ragflow_lg.integrations.mock_model.audio import tone
 from ragflow_lg.integrations.mock_model.rules import AudioReply, AudioRules
+from ragflow_lg.integrations.speech.endpoint_speech import EndpointSpeech
+from ragflow_lg.integrations.speech.speech_settings import SpeechSettings, TranscriptionSettings, find_voice
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 from tests.fakes.mock_llm import MockLLM
 from tests.harness.rows import each_row

@@ -2,47 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any, Literal, TypeAlias
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
-from ragflow_lg.adapters.knowledge.model_endpoint import EndpointSettings, find_model_id, list_models
+from msgspec.structs import replace
+
+from ragflow_lg.adapters.http.http_client import GuardedHttpClient
+from ragflow_lg.adapters.model_endpoint import EndpointSettings, endpoint_host
 from ragflow_lg.base.errors import ForeignJsonError, ServiceError, SettingsError, foreign_line
 from ragflow_lg.base.foreign_json import read_foreign_json
 from ragflow_lg.base.json_scanner import JsonLimits
 from ragflow_lg.base.tokens import estimate_tokens
+from ragflow_lg.integrations.speech.speech_settings import (
+    SpeechSettings,
+    TranscriptionSettings,
+    find_voice,
+    speech_models,
+)
 from ragflow_lg.services.chat import Usage
 from ragflow_lg.services.http import HttpClient, HttpRequest, HttpResponse
 from ragflow_lg.services.speech import SpokenText
 from ragflow_lg.services.workers import NoWorkers, Workers
 
-AudioFormat: TypeAlias = Literal["mp3", "wav", "opus", "aac", "flac", "pcm"]
+if TYPE_CHECKING:
+    from ragflow_lg.server.settings import Settings
+    from ragflow_lg.services.services import Services
 
 MAX_TRANSCRIPT_CHARS = 1_000_000
 MAX_TRANSCRIPT_BYTES = 8 * 1024 * 1024
 """Maximum size of an answer with a transcript, whose characters JSON may escape."""
 _MAX_DETAIL_CHARS = 300
 _BYTES = "application/octet-stream"
-
-
-class SpeechSettings(EndpointSettings, frozen=True):
-    """A model that speaks."""
-
-    timeout_s: float = 15.0
-    voice: str = "alloy"
-    format: AudioFormat = "mp3"
-    speed: float = 1.0
-    max_audio_bytes: int = 1024 * 1024
-    price: float = 0.0
-    """Per million characters."""
-
-
-class TranscriptionSettings(EndpointSettings, frozen=True):
-    """The model that transcribes."""
-
-    timeout_s: float = 15.0
-    language: str = ""
-    max_audio_bytes: int = 10 * 1024 * 1024
 
 
 class EndpointSpeech:
@@ -61,11 +52,9 @@ class EndpointSpeech:
         self._transcription = transcription
         self._http = http
 
-    def restrict(
-        self, voices: Mapping[str, SpeechSettings], transcription: TranscriptionSettings | None
-    ) -> EndpointSpeech:
-        """Return some of these models, with the same client."""
-        return EndpointSpeech(voices, transcription, self._http, self._workers)
+    def for_tenant(self, settings: Settings, services: Services) -> EndpointSpeech:
+        """Return the models of a tenant, with the same client."""
+        return EndpointSpeech(*speech_models(settings), self._http, self._workers)
 
     @property
     def can_speak(self) -> bool:
@@ -143,19 +132,14 @@ class EndpointSpeech:
         return response
 
 
-def find_voice(tts_id: str, voices: Mapping[str, SpeechSettings]) -> SpeechSettings:
-    """Return the settings of a model by the id in a canvas; ``""`` is the first one.
-
-    Raises:
-        SettingsError: if there is no such model.
-    """
-    if not tts_id and voices:
-        return next(iter(voices.values()))
-    if (key := find_model_id(tts_id, voices)) is not None:
-        return voices[key]
-    wanted = f"no speech model {tts_id[:200]!r}" if tts_id else "no model that speaks"
-    section = f'[speech."{tts_id[:200]}"]' if tts_id else "[speech.ID]"
-    raise SettingsError(f"There is {wanted} in the settings: add {section} with base_url.{list_models(voices)}")
+@asynccontextmanager
+async def open_speech(settings: Settings, services: Services) -> AsyncGenerator[EndpointSpeech]:
+    """Open the models. Their endpoints may be in the private network, since they are set in the settings."""
+    voices, transcription = speech_models(settings)
+    hosts = [endpoint_host(each.base_url) for each in (*voices.values(), transcription) if each]
+    rules = replace(settings.http_settings, allow=(*settings.http_settings.allow, *hosts))
+    async with aclosing(GuardedHttpClient(rules)) as http:
+        yield EndpointSpeech(voices, transcription, http, services.workers)
 
 
 def _file_name(name: str) -> str:

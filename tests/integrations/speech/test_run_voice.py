@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.speech.endpoint_speech import EndpointSpeech
 from ragflow_lg.integrations.mock_model.audio import tone
 from ragflow_lg.integrations.mock_model.rules import AudioReply, AudioRules
+from ragflow_lg.integrations.speech.endpoint_speech import EndpointSpeech, open_speech
+from ragflow_lg.integrations.speech.speech_settings import speech_models
 from ragflow_lg.runs import speaker
-from ragflow_lg.server.assembly.accounts import open_speech, speech_models
 from ragflow_lg.server.settings import Settings
-from ragflow_lg.services.workers import NoWorkers
+from ragflow_lg.services.speech import Speech
 from tests.fakes.mock_llm import MockLLM, reply
 from tests.fakes.services import Reply
 from tests.server.http.app_server import AppServer, canvas, says, start_app
@@ -54,10 +54,10 @@ async def speaking(
         models, transcription = speech_models(settings)
         assert transcription is not None
         models = {name: replace(model, speed=1.5, **section) for name, model in models.items()}
-        async with start_app(folder, replies) as server, open_speech(settings, NoWorkers()) as opened:
-            assert isinstance(opened, EndpointSpeech)
-            voices = opened.restrict(models, replace(transcription, max_audio_bytes=1_000))
-            server.app_state = replace(server.app_state, services=replace(server.app_state.services, speech=voices))
+        async with start_app(folder, replies) as server, open_speech(settings, server.app_state.services) as opened:
+            voices = EndpointSpeech(models, replace(transcription, max_audio_bytes=1_000), opened._http)  # pyright: ignore[reportPrivateUsage]
+            services = replace(server.app_state.services, integrations={Speech: voices})
+            server.app_state = replace(server.app_state, services=services)
             server.app.state.app_state = server.app_state
             server.turns._app_state = server.app_state
             yield server, mock

@@ -1,1 +1,0 @@
-"""Speech by OpenAI-compatible endpoints: ``/audio/speech`` and ``/audio/transcriptions``."""
