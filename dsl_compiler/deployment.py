@@ -14,7 +14,7 @@ from ragflow_lg.services.tool_policies import ToolPermits
 
 
 class CanvasLimits(Struct, frozen=True):
-    """Limits on the size of a canvas. Two of them are settings."""
+    """Limits on the size of a canvas. The first one is a setting."""
 
     canvas_bytes: int = 4 * 1024 * 1024
     """Maximum number of characters in the document."""

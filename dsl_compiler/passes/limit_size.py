@@ -9,7 +9,7 @@ from ragflow_lg.base.values import MAPS
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
 from ragflow_lg.dsl_compiler.draft import Draft
 
-_HINT = "Split the canvas into several ones that run each other"
+_HINT = "Split the canvas into several ones that run each other."
 
 
 def limit_size(draft: Draft, reporter: Reporter) -> Draft:
@@ -26,9 +26,8 @@ def limit_size(draft: Draft, reporter: Reporter) -> Draft:
         (size.braces, limits.canvas_references, "references and braces in its parameters"),
     ):
         if actual > limit:
-            setting = ", or raise canvas_components under [limits] in the settings" if noun == "components" else ""
             message = f"The canvas has {actual:,} {noun}; the limit is {limit:,}."
-            reporter.report("document-too-large", "error", draft.base, message, f"{_HINT}{setting}.")
+            reporter.report("document-too-large", "error", draft.base, message, _HINT)
             break
     return draft
 

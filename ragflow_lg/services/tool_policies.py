@@ -171,7 +171,6 @@ class CrawlerRules(Struct, frozen=True):
     obeys_robots: bool = True
     """Whether pages that a site's ``robots.txt`` excludes are left alone."""
     max_page_bytes: int = 4 * 1024 * 1024
-    user_agent: str = "ragflow-lg"
 
 
 class ToolSettings(Struct, frozen=True):

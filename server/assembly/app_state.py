@@ -165,6 +165,6 @@ async def open_run_queue(settings: Settings) -> AsyncGenerator[RunQueue | None]:
         secrets.token_hex(8),
         prefix=settings.checkpoint_prefix,
         silence_s=section.silence_s,
-        max_waiting=section.max_waiting,
+        max_waiting=max(1, settings.server.max_waiting_runs),
     ) as queue:
         yield queue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 from collections.abc import AsyncGenerator, Sequence
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from ragflow_lg.runs.callbacks import RunCallbacks
     from ragflow_lg.server.settings import Settings
     from ragflow_lg.server.settings.server_section import OtelSection
+
+PROGRAM = "program"
+"""The exporter of the settings if the program has a provider."""
 
 FLUSH_S = 5.0
 """How long sending the last spans may take."""
@@ -31,12 +35,12 @@ async def open_callbacks(settings: Settings) -> AsyncGenerator[Sequence[RunCallb
         SettingsError: If OpenTelemetry is enabled but not installed, or its exporter does not exist.
     """
     otel = settings.otel
-    if not otel.enabled:
+    if not otel.exporter:
         yield ()
         return
     from ragflow_lg.adapters.telemetry.otel_spans import OtelSpans
 
-    if not otel.exporter:
+    if otel.exporter == PROGRAM:
         yield (OtelSpans(include_content=otel.include_content),)
         return
     provider = _provider(otel)
@@ -47,12 +51,13 @@ async def open_callbacks(settings: Settings) -> AsyncGenerator[Sequence[RunCallb
 
 
 def _provider(otel: OtelSection) -> Any:
-    require("otel", "[otel] enabled")
+    require("otel", "[otel] exporter")
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    provider = TracerProvider(resource=Resource.create({"service.name": otel.service_name}), shutdown_on_exit=False)
+    name = os.environ.get("OTEL_SERVICE_NAME", "ragflow-lg")
+    provider = TracerProvider(resource=Resource.create({"service.name": name}), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(_exporter(otel.exporter)))
     return provider
 

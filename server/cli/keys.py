@@ -39,7 +39,7 @@ def keys(
     beta: Annotated[bool, typer.Option("--beta", help="Create a key that is valid only for embedded pages.")] = False,
     compat: Annotated[
         Literal["current", "0.25.1", "0.24"] | None,
-        typer.Option("--compat", help="Response shapes that the key's clients expect. Default: [server] compat."),
+        typer.Option("--compat", help="Response shapes that the key's clients expect. Default: current."),
     ] = None,
     agent: Annotated[
         list[str] | None,

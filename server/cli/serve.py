@@ -76,8 +76,9 @@ async def looking_after(app_state: AppState, operations: Operations) -> AsyncGen
 
 @asynccontextmanager
 async def _serve_metrics(section: ServerSection, operations: Operations) -> AsyncGenerator[None]:
-    """Serve metrics inside the context if the settings specify a separate port for them."""
-    if section.metrics != "port":
+    """Serve metrics inside the context if the settings specify an address for them."""
+    host, _, port = section.metrics_address.rpartition(":")
+    if not port:
         yield
         return
     from ragflow_lg.server.http.edge.health_routes import build_metrics_app
@@ -86,7 +87,7 @@ async def _serve_metrics(section: ServerSection, operations: Operations) -> Asyn
     async def drain() -> None:
         pass
 
-    with open_socket(section.metrics_host, section.metrics_port, "metrics_port") as listener:
+    with open_socket(host.strip("[]"), int(port), "metrics_address") as listener:
         async with start_server(build_metrics_app(operations.metrics), listener, drain, 0.0) as url:
             logger.warning("metrics at %s/metrics", url)
             yield

@@ -213,8 +213,8 @@ class RateLimiter:
 
 
 def find_tenant_slots(section: ServerSection) -> int:
-    """Return how many runs of a tenant without a quota of its own may be in progress; 0 for all."""
-    return -(-section.max_runs * 3 // 4) if section.max_runs_tenant is None else section.max_runs_tenant
+    """Return how many runs of a tenant without a quota of its own may be in progress."""
+    return -(-section.max_runs * 3 // 4)
 
 
 class Operations:

@@ -31,7 +31,7 @@ class TenantSection(Section):
     ``email.office``, ``datasets.handbook``, ``memories.customers``, ``canvases.report``, ``http.allow``,
     ``transcription``."""
     runs: Count | None = None
-    """Concurrent runs in one process, instead of ``[server] max_runs_tenant``."""
+    """Concurrent runs in one process. Default: three quarters of ``[server] max_runs``."""
     tokens_day: Count | None = None
     """Tokens of the turns that begin on one day, which begins at 00:00 UTC. Default: 500 million."""
 
@@ -62,8 +62,6 @@ class LimitsSection(Section):
     """Maximum memory of a worker process."""
     canvas_bytes: Annotated[int, Field(gt=0, le=MAX_BYTES)] = _CANVAS.canvas_bytes
     """Maximum number of characters in a canvas."""
-    canvas_components: Annotated[int, Field(gt=0)] = _CANVAS.canvas_components
-    """Maximum number of components in a canvas."""
     state_chars: Annotated[int, Field(gt=0)] = _STATE.state_chars
     """Maximum number of characters in all values of a turn."""
     takeovers: Annotated[int, Field(ge=0, le=100)] = 2
@@ -72,7 +70,7 @@ class LimitsSection(Section):
     @property
     def canvas(self) -> CanvasLimits:
         """The limits on the size of a canvas."""
-        return CanvasLimits(canvas_bytes=self.canvas_bytes, canvas_components=self.canvas_components)
+        return CanvasLimits(canvas_bytes=self.canvas_bytes)
 
     @property
     def state(self) -> StateLimits:

@@ -141,7 +141,6 @@ class EmbeddingSection(EndpointSection):
     client: Literal["", "azure", "bedrock", "google", "ollama"] = ""
     """Its API. Default: the API of the known provider in ID, otherwise OpenAI's."""
 
-    max_retries: Annotated[int, Field(ge=0, le=20)] = 3
     batch: Annotated[int, Field(gt=0, le=2048)] = 64
     """Maximum number of texts per request."""
 
@@ -166,8 +165,6 @@ class RerankerSection(EndpointSection):
 
     style: RerankStyle | Literal[""] = ""
     """Default: the style of the known provider in ID at its own address, otherwise ``jina``."""
-    batch: Annotated[int, Field(gt=0, le=1000)] = 64
-    """Maximum number of texts per request."""
 
     def endpoint(self, id_: str) -> dict[str, Any]:
         """Return the fields of `RerankerSettings`.
@@ -209,7 +206,6 @@ class CrawlerSection(Section):
 
     obey_robots: bool = True
     """Whether pages that a site's ``robots.txt`` excludes are left alone."""
-    user_agent: Annotated[str, Field(min_length=1, max_length=200)] = "ragflow-lg"
 
 
 class McpSection(Section):

@@ -17,8 +17,6 @@ class QueueSection(Section):
     """A URL of Redis. Default: that of ``checkpoints``; if that is no Redis, each server plays its own runs."""
     silence_s: Annotated[float, Field(ge=0.5, le=3600)] = 1.0
     """A worker that has been silent for this long is considered dead, and others continue its runs."""
-    max_waiting: Annotated[int, Field(gt=0)] = 1000
-    """How many runs may wait for a worker. Further requests are refused with 429."""
 
 
 Days = Annotated[float, Field(ge=0, le=36_500)]
@@ -42,11 +40,10 @@ _FRAME_ORIGIN = r"^(\*|https?://(\*\.)?[A-Za-z0-9.-]{1,253}(:([0-9]{1,5}|\*))?)$
 class OtelSection(Section):
     """``[otel]``: OpenTelemetry spans for the command and ``open_runner``. Requires ``ragflow-lg[otel]``."""
 
-    enabled: bool = False
-    exporter: str = "otlp_proto_http"
-    """Name of an installed exporter, configured by its own variables ``OTEL_EXPORTER_…``; ``console`` writes to
-    standard error; ``""`` uses the provider that the program has set globally."""
-    service_name: str = "ragflow-lg"
+    exporter: str = ""
+    """Name of an installed exporter such as ``otlp_proto_http``, configured by its own variables ``OTEL_EXPORTER_…``;
+    ``console`` writes to standard error; ``program`` uses the provider that the program has set globally. Default: no
+    spans."""
     include_content: bool = False
     """Whether spans contain arguments, results, thoughts and errors."""
 
@@ -64,8 +61,6 @@ class UserSection(AccountSection):
 
     tenant: str = "default"
     """Tenant whose agents the person works with."""
-    name: str = ""
-    """Name to show. Default: the e-mail address."""
 
     @model_validator(mode="after")
     def _has_a_password(self) -> UserSection:
@@ -86,9 +81,6 @@ class ServerSection(Section):
     database: SecretStr = SecretStr("sqlite:///ragflow-lg-server.db")
     """URL of the database of agents, sessions and keys: ``sqlite:///PATH``, ``postgresql://…``, ``mysql://…`` or
     ``mariadb://…``."""
-    compat: Literal["current", "0.25.1", "0.24"] = "current"
-    """Response shapes: as in the current RAGFlow, or as in versions up to 0.25.0. A key or the header
-    ``X-RAGFlow-Compat`` can override this."""
     max_body_bytes: Annotated[int, Field(gt=0)] = 16 * 1024 * 1024
     """Largest request body. Turns, sign-ins and messages to ``/mcp`` have smaller limits, see ``docs/limits.md``."""
     allow_origins: tuple[str, ...] = ()
@@ -116,8 +108,6 @@ class ServerSection(Section):
     busy_s: Annotated[float, Field(ge=0, le=60)] = 2.0
     """How long a turn waits for the previous one in its session, since some clients send the next request too early.
     """
-    heartbeat_s: Annotated[float, Field(ge=0, le=3600)] = 15.0
-    """After this time without an event, a comment is sent so that proxies do not close the stream; 0 for never."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses of proxies whose ``X-Forwarded-For`` names the client; ``*`` for all."""
     requests_per_minute: Annotated[int, Field(ge=0)] = 0
@@ -125,21 +115,16 @@ class ServerSection(Section):
     requests_per_minute_address: Annotated[int, Field(ge=0)] = 0
     """The same limit for each IP address, regardless of keys."""
     max_runs: Annotated[int, Field(gt=0)] = 1000
-    """Maximum number of concurrent runs in this process."""
-    max_runs_tenant: Annotated[int, Field(ge=0)] | None = None
-    """How many of them may belong to the same tenant; 0 for all. Default: three quarters, so that no tenant can take
-    all places. The same part of ``max_waiting_runs`` may belong to one tenant."""
+    """Maximum number of concurrent runs in this process. Three quarters of them, and of those that wait, may belong to
+    the same tenant."""
     max_waiting_runs: Annotated[int, Field(ge=0)] = 1000
-    """How many more runs may wait for a slot."""
+    """How many more runs may wait for a slot, or for a worker of the queue."""
     run_wait_s: Annotated[float, Field(ge=0, le=3600)] = 30.0
     """How long a run waits for a slot before it is refused."""
-    metrics: Literal["off", "key", "port"] = "off"
-    """Who can read ``/metrics``: nobody, clients with ``metrics_key``, or clients that can reach ``metrics_port``."""
     metrics_key: SecretStr = SecretStr("")
-    """The collector's bearer token."""
-    metrics_host: str = "127.0.0.1"
-    metrics_port: Annotated[int, Field(ge=0, le=65535)] = 9390
-    """The port on which metrics can be read without a key; 0 uses a free port."""
+    """The bearer token with which a collector can read ``/metrics``. Default: nobody can."""
+    metrics_address: Annotated[str, Field(pattern=r"^(|.+:[0-9]{1,5})$")] = ""
+    """The address on which metrics can be read without a key, such as ``127.0.0.1:9390``; port 0 is a free one."""
     log_format: Literal["text", "json"] = "text"
     """Format of the log written to standard error."""
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
@@ -149,6 +134,6 @@ class ServerSection(Section):
 
     @model_validator(mode="after")
     def _has_a_key(self) -> ServerSection:
-        if self.metrics == "key" and len(self.metrics_key.get_secret_value()) < 16:
-            raise ValueError('metrics = "key" requires a metrics_key of at least 16 characters')
+        if 0 < len(self.metrics_key.get_secret_value()) < 16:
+            raise ValueError("metrics_key needs at least 16 characters")
         return self

@@ -188,7 +188,7 @@ class CoreSettings(BaseSettings):
         return ToolSettings(
             {name.lower(): section.endpoint for name, section in self.tools.items() if section.endpoint},
             {name: key for name, key in keys.items() if key},
-            CrawlerRules(self.crawler.obey_robots, user_agent=self.crawler.user_agent),
+            CrawlerRules(self.crawler.obey_robots),
         )
 
     @property

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
-
-from pydantic import Field
+from typing import ClassVar
 
 from ragflow_lg.server.settings.sections import Section
 
@@ -16,9 +14,9 @@ class BrowserSection(Section):
     """Path of Chromium. Default: the installed one."""
     sandbox: bool = True
     """Whether Chromium isolates pages from the system. It cannot do so as root; then Browser refuses to run."""
-    slots: Annotated[int, Field(gt=0, le=64)] = 4
-    """How many browsers are open at the same time. No tenant uses all of these slots."""
 
+    slots: ClassVar[int] = 4
+    """How many browsers are open at the same time. No tenant uses all of these slots."""
     headless: ClassVar[bool] = True
     queue: ClassVar[int] = 50
     step_s: ClassVar[float] = 30.0

@@ -18,6 +18,7 @@ from ragflow_lg.component.tool import Query, RunContext, TextOutputs, build_text
 from ragflow_lg.services.http import HttpRequest, HttpResponse
 
 PAGE = Service("The page")
+USER_AGENT = "ragflow-lg"
 REQUEST_S = 60.0
 ROBOTS_REDIRECTS = 5
 """How many redirects of a robots.txt are followed."""
@@ -59,7 +60,7 @@ class Params(ComponentParams):
     effects="reads",
     description="Read a web page by its URL. Returns its text as Markdown.",
     source="agent/tools/crawler.py",
-    example=ToolExample("[crawler] obey_robots and user_agent; no key is needed"),
+    example=ToolExample("[crawler] obey_robots; no key is needed"),
 )
 async def crawler(ctx: RunContext, params: Params, arguments: Query) -> ToolResult:
     """Read the page without running its scripts."""
@@ -151,7 +152,7 @@ async def _read(ctx: RunContext, params: Params, url: str) -> HttpResponse:
         if rules.obeys_robots:
             if origin not in allowed:
                 allowed[origin] = await _robots(ctx, params, origin)
-            if not allowed[origin].can_fetch(rules.user_agent, url):
+            if not allowed[origin].can_fetch(USER_AGENT, url):
                 raise ServiceError(
                     f"The robots.txt of {host[:200]!r} does not allow programs to read this page ([crawler] "
                     "obey_robots)."
@@ -167,10 +168,7 @@ async def _read(ctx: RunContext, params: Params, url: str) -> HttpResponse:
 
 
 async def _get(ctx: RunContext, params: Params, url: str, max_bytes: int) -> HttpResponse:
-    headers = {
-        "User-Agent": ctx.services.tools.crawler.user_agent,
-        "Accept": "text/html,application/xhtml+xml,*/*;q=0.5",
-    }
+    headers = {"User-Agent": USER_AGENT, "Accept": "text/html,application/xhtml+xml,*/*;q=0.5"}
     request = HttpRequest(
         "GET", url, headers, proxy=params.proxy or "", timeout_s=REQUEST_S, max_response_bytes=max_bytes
     )

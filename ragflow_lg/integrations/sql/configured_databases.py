@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ragflow_lg.services.services import Services
 
 MAX_ERROR_CHARS = 1_000
+MAX_CONNECTIONS = 5
+"""Maximum number of connections to one database with one account. Each query opens one."""
 _ADDED = re.compile(
     r'DECLARE "[^"]+" CURSOR FOR (SELECT \* FROM \()?|\) AS ragflow_lg_row WHERE .*?(= 1|\.\.\.)'
     r"|\.\.\.([^()]*\*)? ?F?R?O?M? ?\(|\) (A?|AS ?|AS r\w*)\.\.\."  # PostgreSQL shows a part of a long line
@@ -93,7 +95,7 @@ class ConfiguredDatabases:
             except ServiceError as error:
                 raise ServiceError(_failed_connection(connection, error), is_retryable=True) from None
             return [replace(each, error=_describe(connection, each.error)) for each in found]
-        slots = self._slots.setdefault(replace(account, password=""), asyncio.Semaphore(self._settings.max_connections))
+        slots = self._slots.setdefault(replace(account, password=""), asyncio.Semaphore(MAX_CONNECTIONS))
         async with slots:
             return await _Batch(connection, self._server(connection, address), limits).run(statements)
 

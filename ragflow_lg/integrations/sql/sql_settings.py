@@ -42,8 +42,6 @@ class SqlSettings(Struct, frozen=True):
     """Maximum number of rows for each statement, whatever the canvas asks for."""
     max_result_bytes: int = 4 * 1024 * 1024
     """About how large the result of one statement may be."""
-    max_connections: int = 5
-    """Maximum number of connections to one database with one account."""
 
 
 class ConnectionSection(AccountSection):
@@ -98,8 +96,6 @@ class SqlSection(Section):
     """Time limit for a statement, which the server then stops."""
     max_rows: Annotated[int, Field(gt=0)] = 10_000
     """Maximum number of rows for each statement, whatever ``max_records`` of the canvas says."""
-    max_connections: Annotated[int, Field(gt=0, le=1000)] = 5
-    """Maximum number of connections to a database with the same account. Each query opens one."""
 
     def settings(self) -> SqlSettings:
         """Return the settings for the databases."""

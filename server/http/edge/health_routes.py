@@ -77,11 +77,10 @@ async def ready(request: Request) -> Response:
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
     """Return metrics in the Prometheus text format. Requires the `metrics_key` from the settings as a bearer token."""
-    section = get_app_state(request).settings.server
-    if section.metrics != "key":
+    expected = get_app_state(request).settings.server.metrics_key.get_secret_value()
+    if not expected:
         raise HTTPException(404)
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    expected = section.metrics_key.get_secret_value()
     if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode(), expected.encode()):
         raise RequestError("Missing or invalid metrics key.", 401, status=401)
     return _metrics(get_operations(request).metrics)

@@ -219,7 +219,7 @@ async def list_people(tenant_id: str, request: Request, caller: Authenticated) -
         raise RequestError("no authorization", _NOT_AUTHORIZED, data=False, has_data=True)
     fixed = {"role": "normal", "status": "1", "is_active": "1", **_MEMBER}
     return [
-        {"id": email, "user_id": email, "email": email, "nickname": user.name or email, **fixed}
+        {"id": email, "user_id": email, "email": email, "nickname": email, **fixed}
         for email, user in get_app_state(request).settings.server.users.items()
         if user.tenant == tenant_id
     ]

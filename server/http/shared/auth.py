@@ -164,7 +164,7 @@ async def authenticate(request: Request, _: _ApiKey = None) -> ApiCaller:
     if requested not in ("", *_COMPAT_VERSIONS):
         versions = ", ".join(_COMPAT_VERSIONS)
         raise RequestError(f"X-RAGFlow-Compat must be one of {versions}, not {requested[:20]!r}.", 101)
-    return ApiCaller(owner.tenant, requested or owner.compat or app_state.settings.server.compat, owner)
+    return ApiCaller(owner.tenant, requested or owner.compat or "current", owner)
 
 
 @_once

@@ -16,7 +16,7 @@ from starlette.responses import StreamingResponse
 from ragflow_lg.base.errors import RagflowLgError, RequestError, SettingsError, StreamError
 from ragflow_lg.base.request_notes import RequestNotes, current_notes
 from ragflow_lg.base.tasks import end_task
-from ragflow_lg.server.http.shared.auth import get_app_state, get_turns
+from ragflow_lg.server.http.shared.auth import get_turns
 from ragflow_lg.server.http.shared.request_bodies import parse_flag
 from ragflow_lg.server.http.shared.request_keys import RequestKey
 from ragflow_lg.server.streaming.run_task import parse_policy
@@ -31,18 +31,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+HEARTBEAT_S = 15.0
+"""After this time without an event, a comment is sent so that proxies do not close the stream."""
+
 
 class EventStream(StreamingResponse):
     """A response that sends the frames of an event stream as they arrive, and stops if the client disconnects."""
 
-    def __init__(self, frames: AsyncGenerator[bytes], heartbeat_s: float) -> None:
-        """Create the response.
-
-        Args:
-            frames: The frames, one or more at a time; closed as soon as the response ends.
-            heartbeat_s: Seconds of silence after which a comment is sent; 0 for never.
-        """
-        self._frames = _with_heartbeats(frames, heartbeat_s)
+    def __init__(self, frames: AsyncGenerator[bytes]) -> None:
+        """Create the response. The frames come one or more at a time; they are closed as soon as the response ends."""
+        self._frames = _with_heartbeats(frames)
         super().__init__(self._frames, headers=SSE_HEADERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,13 +49,13 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def _with_heartbeats(frames: AsyncGenerator[bytes], heartbeat_s: float) -> AsyncGenerator[bytes]:
+async def _with_heartbeats(frames: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     """Yield frames, and a comment whenever none has arrived for a while."""
     async with aclosing(frames):
         while True:
             task = asyncio.ensure_future(anext(frames, None))
             try:
-                while not (await asyncio.wait([task], timeout=heartbeat_s or None))[0]:
+                while not (await asyncio.wait([task], timeout=HEARTBEAT_S))[0]:
                     yield HEARTBEAT
             finally:
                 with anyio.CancelScope(shield=True):  # Starlette cancels again at each await
@@ -175,14 +173,13 @@ async def begin_stream(
         RagflowLgError: If the turn is refused without having waited.
     """
     turns, notes = get_turns(request), current_notes()
-    heartbeat_s = get_app_state(request).settings.server.heartbeat_s
     task = asyncio.create_task(begin)
     try:
         while not task.done():
             await asyncio.wait([task], timeout=LOOK_S)
             if not task.done() and await _find_position(turns, notes.run):
-                return EventStream(_wait_and_write(turns, task, notes, refuse, notice), heartbeat_s)
-        return EventStream(task.result(), heartbeat_s)
+                return EventStream(_wait_and_write(turns, task, notes, refuse, notice))
+        return EventStream(task.result())
     except BaseException:
         await end_task(task)
         raise

@@ -134,7 +134,7 @@ def _find_user(app_state: AppState, email: str) -> tuple[KeyOwner, str] | None:
     wanted = email.strip().casefold()
     for address, user in app_state.settings.server.users.items():
         if address.casefold() == wanted and (password := user.password.read()):
-            return KeyOwner(user.tenant, f"user:{address}", email=address, name=user.name or address), password
+            return KeyOwner(user.tenant, f"user:{address}", email=address, name=address), password
     return None
 
 

@@ -113,8 +113,8 @@ async def test_the_settings_decide_about_robots_and_sizes() -> None:
     small = CrawlerRules(max_page_bytes=4000)
     assert "larger than the limit of 4,000 bytes." in await read("/large", crawler=small)
     stub = web_site.stub()
-    await run_tool("Crawler", stub, query="http://{host}/laos", crawler=CrawlerRules(user_agent="Acme/1"))
-    assert {call.headers["user-agent"] for call in stub.received} == {"Acme/1"}
+    await run_tool("Crawler", stub, query="http://{host}/laos")
+    assert {call.headers["user-agent"] for call in stub.received} == {"ragflow-lg"}
 
 
 @each_row(("status", "says"), [(404, "# Laos"), (503, "robots.txt of the site is unavailable")])

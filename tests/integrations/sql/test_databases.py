@@ -203,8 +203,9 @@ async def test_quotes_mean_what_the_check_takes_them_for(tmp_path: Path) -> None
             assert (result.error, result.rows) == ("", [{"a": 'x"; SELECT 2; -- '}]), mode
 
 
-async def test_connections_are_bounded_and_closed(shop: DatabaseAccount) -> None:
-    databases = open_databases(shop, max_connections=2)
+async def test_connections_are_bounded_and_closed(shop: DatabaseAccount, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragflow_lg.integrations.sql.configured_databases.MAX_CONNECTIONS", 2)
+    databases = open_databases(shop)
     counts: list[int] = []
 
     async def ask_and_count(number: int) -> None:

@@ -107,11 +107,11 @@ async def test_a_canvas_whose_check_takes_too_long_is_stopped(
 
 
 async def test_the_limits_of_the_settings_apply(pool: WorkerPool) -> None:
-    settings = Settings(limits=LimitsSection(canvas_components=3))
-    for notes in ("", "x" * 2 * SMALL_BYTES):
-        can_run, (problem,) = await find_diagnostics(pool, settings, encode({i: text() for i in "abc"}, notes=notes))
+    for limit, notes in ((100, ""), (SMALL_BYTES, "x" * 2 * SMALL_BYTES)):
+        settings = Settings(limits=LimitsSection(canvas_bytes=limit))
+        can_run, (problem,) = await find_diagnostics(pool, settings, encode({"a": text()}, notes=notes))
         assert not can_run
-        assert "4 components; the limit is 3." in problem.message
+        assert f"the limit canvas_bytes is {limit:,}" in problem.message
 
 
 @pytest.mark.parametrize("notes", ["", "x" * 2 * SMALL_BYTES])

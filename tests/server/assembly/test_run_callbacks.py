@@ -51,7 +51,7 @@ def test_opentelemetry_is_not_needed_if_disabled(tmp_path: Path) -> None:
 
 
 def test_the_spans_of_a_run_are_exported(tmp_path: Path) -> None:
-    done = play(tmp_path, RAGFLOW_LG_OTEL__ENABLED="true", RAGFLOW_LG_OTEL__EXPORTER="console")
+    done = play(tmp_path, RAGFLOW_LG_OTEL__EXPORTER="console")
     assert done.stdout == "True\n"
     assert '"name": "invoke_workflow"' in done.stderr
     assert '"service.name": "ragflow-lg"' in done.stderr
@@ -60,23 +60,23 @@ def test_the_spans_of_a_run_are_exported(tmp_path: Path) -> None:
 async def test_the_programs_own_provider_is_used() -> None:
     async with open_callbacks(Settings()) as callbacks:
         assert callbacks == ()
-    async with open_callbacks(Settings(otel=OtelSection(enabled=True, exporter=""))) as callbacks:
+    async with open_callbacks(Settings(otel=OtelSection(exporter="program"))) as callbacks:
         assert [type(callback) for callback in callbacks] == [OtelSpans]
 
 
 async def test_an_unknown_exporter_is_reported() -> None:
     with pytest.raises(SettingsError, match=r"unknown exporter 'otlp_proto_smoke' \(installed: console"):
-        async with open_callbacks(Settings(otel=OtelSection(enabled=True, exporter="otlp_proto_smoke"))):
+        async with open_callbacks(Settings(otel=OtelSection(exporter="otlp_proto_smoke"))):
             pass
 
 
-@each_row("exporter", ["", "console"])
+@each_row("exporter", ["program", "console"])
 async def test_the_error_without_the_extra_says_what_to_install(exporter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("opentelemetry")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with pytest.raises(SettingsError, match=r"pip install '[^']*\[otel\]'"):
-        async with open_callbacks(Settings(otel=OtelSection(enabled=True, exporter=exporter))):
+        async with open_callbacks(Settings(otel=OtelSection(exporter=exporter))):
             pass
 
 

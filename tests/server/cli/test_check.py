@@ -115,7 +115,7 @@ def test_a_canvas_is_checked_with_what_a_tenant_may_use() -> None:
         base_url = "http://127.0.0.1:1/v1"
         api_key = "sk-0123456789"
         [limits]
-        canvas_components = 3
+        canvas_bytes = 3000
         [tenants.shop]
         models = ["Own"]
         keys = ["datasets.prices"]
@@ -134,7 +134,7 @@ def test_a_canvas_is_checked_with_what_a_tenant_may_use() -> None:
     assert codes() == codes("--tenant", "default") == []
     assert codes("--tenant", "shop") == ["dataset-unknown"]
     assert codes("--tenant", "stranger") == ["dataset-unknown", "dataset-unknown", "model-unavailable"]
-    message = node("Message", {"content": ["{LLM:0@content}"]})
+    message = node("Message", {"content": ["{LLM:0@content}" + "x" * 3000]})
     save(path, {"r": knows, "LLM:0": node("LLM", {"llm_id": "m@Own"}, ["m"]), "m": message})
     assert codes() == []
     assert "document-too-large" in codes("--tenant", "shop")

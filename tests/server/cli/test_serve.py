@@ -74,7 +74,7 @@ async def test_under_load_every_answer_that_started_is_completed() -> None:
 
 @pytest.mark.slow
 def test_metrics_audit_and_log_go_where_the_settings_say(tmp_path: Path) -> None:
-    server = {"METRICS": "port", "METRICS_PORT": "0", "LOG_FORMAT": "json", "LOG_LEVEL": "info"}
+    server = {"METRICS_ADDRESS": "127.0.0.1:0", "LOG_FORMAT": "json", "LOG_LEVEL": "info"}
     server["AUDIT"] = str(tmp_path / "audit.jsonl")
     process = start(*SERVE, **{f"RAGFLOW_LG_SERVER__{name}": value for name, value in server.items()})
     url, key_line = read_lines(process, 2)

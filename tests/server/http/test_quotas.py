@@ -35,7 +35,7 @@ async def use_up(server: AppServer, tenant: str = "tenant") -> None:
 
 
 async def test_every_surface_refuses_a_turn_with_the_name_of_the_quota(tmp_path: Path) -> None:
-    async with start_app(tmp_path, sections=quotas(1), metrics="key", metrics_key="k" * 16) as server:
+    async with start_app(tmp_path, sections=quotas(1), metrics_key="k" * 16) as server:
         agent = await server.agent(HOOKED)
         assert (await server.ask(agent))["code"] == 0
         await use_up(server)

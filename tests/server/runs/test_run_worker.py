@@ -28,7 +28,6 @@ PATH = "/agents/chat/completions"
 QUEUE = """
 [queue]
 url = "{redis_url}"
-max_waiting = 2
 silence_s = 0.5
 """
 
@@ -65,7 +64,10 @@ async def list_runs(server: Replica, agent: str) -> list[dict[str, Any]]:
     return (await server.client.get(f"{_native(server)}/agents/{agent}/runs")).json()["runs"]
 
 
-async def test_a_queue_without_workers_keeps_runs_refuses_too_many_and_cancels(redis_url: str, tmp_path: Path) -> None:
+async def test_a_queue_without_workers_keeps_runs_refuses_too_many_and_cancels(
+    redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGFLOW_LG_SERVER__MAX_WAITING_RUNS", "2")
     async with MockLLM([reply("ab")]) as model, queueing(tmp_path, redis_url, model) as server:
         agent = await create_agent(server)
         body = {"agent_id": agent, "query": "x", "stream": True}

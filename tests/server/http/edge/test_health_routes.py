@@ -82,7 +82,7 @@ async def test_metrics_require_a_configured_key(tmp_path: Path) -> None:
     async with start_app(tmp_path) as server:
         assert (await server.client.get(f"{server.url}/metrics")).status_code == 404
     key = "collector-0123456789"
-    async with start_app(tmp_path, metrics="key", metrics_key=SecretStr(key)) as server:
+    async with start_app(tmp_path, metrics_key=SecretStr(key)) as server:
         agent = await server.agent(ECHO, title="Geheim")
         await server.ask(agent)
         await server.stream(agent)

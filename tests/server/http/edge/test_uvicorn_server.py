@@ -155,7 +155,7 @@ async def test_agents_of_others_and_injected_paths(server: AppServer, caplog: py
 async def test_an_address_that_is_unavailable_is_refused() -> None:
     with open_socket("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
-        for option in ("--port", "metrics_port"):
+        for option in ("--port", "metrics_address"):
             expected = f"127.0.0.1 port {port}: address already in use. Choose another {option}, or 0 for a free port."
             with pytest.raises(SettingsError, match=expected):
                 open_socket("127.0.0.1", port, option)

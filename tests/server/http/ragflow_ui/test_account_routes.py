@@ -11,7 +11,7 @@ from tests.server.http.app_server import ECHO, AppServer
 from tests.server.http.ragflow_ui.ui_server import start_ui
 
 USERS = {
-    "ada@example.org": UserSection.model_validate({"password": "correct horse", "tenant": "tenant", "name": "Ada"}),
+    "ada@example.org": UserSection.model_validate({"password": "correct horse", "tenant": "tenant"}),
     "eve@example.org": UserSection.model_validate({"password": "correct horse", "tenant": "other"}),
 }
 MODELS: dict[str, Any] = {
@@ -82,7 +82,10 @@ async def test_keys_and_users_sign_in(tmp_path: Path) -> None:
         assert await list_titles(server, token) == await list_titles(server, f"Bearer {token}") == ["Mine"]
         answer = await sign_in(server, email=" ADA@example.org ", password="correct horse")
         ada = {"Authorization": answer.headers["authorization"]}
-        assert (answer.json()["data"]["nickname"], await list_titles(server, ada["Authorization"])) == ("Ada", ["Mine"])
+        assert (answer.json()["data"]["nickname"], await list_titles(server, ada["Authorization"])) == (
+            "ada@example.org",
+            ["Mine"],
+        )
         assert (await server.get("/users/me", headers=ada))["data"]["email"] == "ada@example.org"
         assert (await server.post("/auth/logout", headers=ada))["data"] is True
         await KeyRepository(server.app_state.database).revoke(server.key, 5)

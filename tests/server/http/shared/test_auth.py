@@ -35,18 +35,18 @@ async def test_a_key_is_accepted_with_or_without_its_scheme(server: AppServer) -
         assert status == 200 or answer.json() == REFUSED
 
 
-async def test_key_header_and_setting_select_the_response_shapes(tmp_path: Path) -> None:
-    async with start_app(tmp_path, compat="0.24") as server:
-        assert (await server.client.post("/agents", json={"title": "A", "dsl": ECHO})).json()["data"] is True
-        current = await server.new_key(compat="current")
-        cases: list[tuple[dict[str, str], type]] = [
-            ({}, list),
-            ({"Authorization": current}, dict),
-            ({"X-RAGFlow-Compat": "current"}, dict),
-            ({"Authorization": current, "X-RAGFlow-Compat": "0.24"}, list),
-        ]
-        for headers, shape in cases:
-            assert isinstance((await server.get("/agents", headers=headers))["data"], shape)
+async def test_key_and_header_select_the_response_shapes(server: AppServer) -> None:
+    old = {"Authorization": await server.new_key(compat="0.24")}
+    created = await server.client.post("/agents", json={"title": "A", "dsl": ECHO}, headers=old)
+    assert created.json()["data"] is True
+    cases: list[tuple[dict[str, str], type]] = [
+        ({}, dict),
+        (old, list),
+        ({"X-RAGFlow-Compat": "0.24"}, list),
+        ({**old, "X-RAGFlow-Compat": "current"}, dict),
+    ]
+    for headers, shape in cases:
+        assert isinstance((await server.get("/agents", headers=headers))["data"], shape)
 
 
 def request(app: Any, header: str) -> Request:

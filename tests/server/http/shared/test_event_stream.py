@@ -114,10 +114,11 @@ async def test_the_default_disconnect_policy_applies_to_unstreamed_answers(tmp_p
         assert await status_of(server, run_id) == "cancelled"
 
 
-async def test_a_quiet_stream_has_heartbeats_except_for_the_oldest_clients(tmp_path: Path) -> None:
-    async with start_app(
-        tmp_path, [Reply(chunks=["a"], hangs=True)] * 2, heartbeat_s=0.02, on_disconnect="cancel"
-    ) as server:
+async def test_a_quiet_stream_has_heartbeats_except_for_the_oldest_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragflow_lg.server.http.shared.event_stream.HEARTBEAT_S", 0.02)
+    async with start_app(tmp_path, [Reply(chunks=["a"], hangs=True)] * 2, on_disconnect="cancel") as server:
         agent_id = await server.agent(MODEL)
         body = {"agent_id": agent_id, "query": "hi", "stream": True}
         for path, expected in ((PATH, True), (f"/agents/{agent_id}/completions", False)):
