@@ -16,7 +16,7 @@ PROGRAMS = {
     "corpus": "corpus tests/fixtures/canvas",
     "crash": "crash tests/fixtures/crash examples",
     "deaths": "deaths",
-    "elasticsearch": "elasticsearch_node .venv/bin/pytest -m elasticsearch tests/ragflow_lg/adapters/elasticsearch",
+    "elasticsearch": "elasticsearch_node .venv/bin/pytest -m elasticsearch tests/integrations/elasticsearch",
     "failover": "failover",
     "fuzz-api": "api_fuzz",
     "langgraph-versions": "langgraph_versions",

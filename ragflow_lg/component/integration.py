@@ -97,6 +97,8 @@ class Integration(Struct, frozen=True):
     sections: Mapping[str, str] = field(default_factory=dict[str, str])
     """The classes of sections, by their names in the settings, or ``dict[str, CLASS]`` for ``[SECTION.NAME]``."""
     services: tuple[Service, ...] = ()
+    stores: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Modules that open datasets, by the kind of server that ``[knowledge] url`` begins with."""
     needs: Mapping[str, NeedKind] = field(default_factory=dict[str, NeedKind])
     probe: str = ""
     """An async function for `ragflow-lg doctor`: it gets the settings and returns a list of results."""
@@ -132,6 +134,7 @@ class Integration(Struct, frozen=True):
     def names(self) -> Iterator[tuple[str, str]]:
         """Yield the names that only one integration can have, each with the kind of what it names."""
         kinds = {"component": self.components, "section": self.sections, "need": self.needs, "command": self.commands}
+        kinds |= {"store": self.stores}
         return ((kind, name.lower()) for kind, names in kinds.items() for name in names)
 
 
@@ -164,6 +167,19 @@ def find_services() -> Iterator[tuple[Any, Service, Integration]]:
             except SettingsError:
                 continue
             yield protocol, service, integration
+
+
+def load_store(kind: str) -> Any:
+    """Return the module that opens the datasets of a kind of server.
+
+    Raises:
+        SettingsError: if no integration has one, or it cannot be imported.
+    """
+    found = find_integrations()
+    for integration in found.integrations.values():
+        if kind in integration.stores:
+            return integration.load(integration.stores[kind])
+    raise found.missing.get(kind) or SettingsError(f"There is no integration for datasets of {kind}.")
 
 
 def missing_services() -> Mapping[Any, SettingsError]:

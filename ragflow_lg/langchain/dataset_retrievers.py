@@ -18,6 +18,7 @@ from ragflow_lg.base.blocking_calls import run_blocking
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import require
 from ragflow_lg.base.values import to_text
+from ragflow_lg.component.integration import load_store
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, Embedders, Knowledge
 from ragflow_lg.services.references import Chunk
 
@@ -174,21 +175,13 @@ class RagflowIndexRetriever(DatasetRetriever):
     timeout_s: Annotated[float, Field(gt=0)] = 30.0
 
     def _open(self) -> _Opened:
-        require("elasticsearch", "Elasticsearch")
-        from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings, SettingNames
-        from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
-
         if self.rerank_id:
             raise SettingsError("RagflowIndexRetriever has no rerank models: use DatasetRetriever with settings.")
-        http = _open_http(self.url)
-        names = SettingNames(
-            "url", "tenant", "embeddings, which must be the model that created the vectors in RAGFlow,"
-        )
-        server = ElasticsearchSettings(self.url, self.api_key.get_secret_value(), self.timeout_s)
-        connection = Connection(server, http, names)
+        key, http = self.api_key.get_secret_value(), _open_http(self.url)
         records = [Dataset(id_, id_, "embeddings", self.tenant) for id_ in self.datasets]
-        knowledge = ElasticsearchKnowledge(connection, records, _embedders(self.embeddings))
-        return _Opened(knowledge, (connection.aclose, http.aclose))
+        store = load_store("elasticsearch")
+        knowledge = store.open_tenant(self.url, key, self.timeout_s, records, http, _embedders(self.embeddings))
+        return _Opened(knowledge, (knowledge.aclose, http.aclose))
 
 
 def _open_http(*urls: str) -> GuardedHttpClient:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.base.extras import require
+from ragflow_lg.component.integration import load_store
 from ragflow_lg.services.knowledge import Dataset, Embedders, Knowledge, Rerankers
 
 if TYPE_CHECKING:
-    from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer
     from ragflow_lg.server.settings.knowledge_sections import KnowledgeSection
     from ragflow_lg.services.http import HttpClient
 
@@ -68,37 +67,15 @@ def open_knowledge_server(
         raise SettingsError(f"[knowledge] url is not a server URL: use {KINDS}.")
     if url.kind == "ragflow":
         return _ragflow(url.address, section.api_key.read(), http)
-    require("elasticsearch", "Elasticsearch ([knowledge] url)")
-    from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
-    from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
-    from ragflow_lg.adapters.elasticsearch.term_weights import Dictionaries, read_dictionaries
-
-    words = read_dictionaries(section.dictionaries) if section.dictionaries is not None else Dictionaries()
     api = read_server_url(section.ragflow_url, "[knowledge] ragflow_url")
     if section.ragflow_url and (api is None or api.kind != "ragflow"):
         raise SettingsError("[knowledge] ragflow_url is not a RAGFlow URL: use ragflow+https://HOST.")
     directory = _ragflow(api.address, section.ragflow_api_key.read(), http) if api is not None else None
-    return ElasticsearchKnowledge(
-        Connection(ElasticsearchSettings(url.address, section.api_key.read()), http),
-        datasets,
-        embedders,
-        rerankers=rerankers,
-        directory=directory,
-        tokenizer=_tokenizer(section.tokenizer),
-        names=words.names,
-        synonyms=words.synonyms,
-    )
+    store = load_store(url.kind)
+    return store.open_knowledge(section, url.address, datasets, http, embedders, rerankers, directory)
 
 
 def _ragflow(address: str, api_key: str, http: HttpClient) -> Knowledge:
     from ragflow_lg.adapters.knowledge.ragflow_knowledge import RagflowApiKnowledge
 
     return RagflowApiKnowledge(address, api_key, http)
-
-
-def _tokenizer(name: str) -> Tokenizer:
-    from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer, load_infinity_tokenizer
-
-    if name == "ragflow-ranking":
-        return load_infinity_tokenizer()
-    return Tokenizer()

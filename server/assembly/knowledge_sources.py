@@ -16,6 +16,7 @@ from ragflow_lg.adapters.knowledge.retriever_knowledge import RetrieverKnowledge
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.base.extras import load_named, require
 from ragflow_lg.checkpoints.check_result import CheckResult
+from ragflow_lg.component.integration import load_store
 from ragflow_lg.server.assembly.knowledge_servers import KINDS as SERVER_KINDS
 from ragflow_lg.server.assembly.knowledge_servers import ServerUrl, open_knowledge_server, read_server_url
 from ragflow_lg.services.knowledge import (
@@ -93,14 +94,8 @@ def _import(name: str, section: RetrieverSection) -> Any:
 def _index(
     name: str, section: RetrieverSection, http: Callable[[], HttpClient], embedders: Callable[[], Embedders]
 ) -> Any:
-    require("elasticsearch", f"The dataset {name!r} in Elasticsearch")
-    from ragflow_lg.adapters.elasticsearch.connection import ElasticsearchSettings
-    from ragflow_lg.adapters.elasticsearch.store_retriever import open_index
-
-    server = ElasticsearchSettings(_server(name, section).address, section.api_key.read())
-    embedder = None if section.strategy == "keywords" else embedders().embedder(section.embedding_model)
-    fields = section.model_dump(include={"text_field", "vector_field", "strategy"})
-    return open_index(server, section.index, http(), embedder, **fields)
+    address = _server(name, section).address
+    return load_store("elasticsearch").open_retriever(name, section, address, http(), embedders())
 
 
 def _server(name: str, section: RetrieverSection) -> ServerUrl:

@@ -3,7 +3,7 @@
 Other texts are split by the portable tokenizer.
 """
 
-from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer
+from ragflow_lg.integrations.elasticsearch.tokenizers import Tokenizer
 
 _TOKENS = {"使用检索组件": ["使用", "检索", "组件"], "请问 检索 的 word": ["请问", "检索", "的", "word"]}
 _WORDS = {"使用": (49787, "v"), "检索": (912, "vn"), "组件": (335, "n"), "ab": (6, "nr"), "的": (0, "uj")}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer
+from ragflow_lg.integrations.elasticsearch.tokenizers import Tokenizer
 from ragflow_lg.services.knowledge import Dataset
 from tests.fakes.knowledge_models import WordEmbedder
 

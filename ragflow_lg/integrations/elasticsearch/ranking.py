@@ -11,9 +11,9 @@ from typing import cast
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.elasticsearch.connection import SearchHit
-from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.integrations.elasticsearch.connection import SearchHit
+from ragflow_lg.integrations.elasticsearch.term_weights import TermWeights
 
 _TINY = 1e-9
 

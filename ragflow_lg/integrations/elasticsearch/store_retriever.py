@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from ragflow_lg.adapters.elasticsearch.connection import ElasticsearchSettings, SettingNames, open_client
 from ragflow_lg.adapters.knowledge.embedders import EmbedderEmbeddings
 from ragflow_lg.base.blocking_calls import run_blocking
 from ragflow_lg.base.lenient_values import as_map
+from ragflow_lg.integrations.elasticsearch.connection import ElasticsearchSettings, SettingNames, open_client
 from ragflow_lg.services.http import HttpClient
 from ragflow_lg.services.knowledge import Embedder
 

@@ -8,13 +8,13 @@ import pytest
 from elasticsearch import Elasticsearch
 from langchain_elasticsearch import ElasticsearchStore
 
-from ragflow_lg.adapters.elasticsearch.connection import ElasticsearchSettings
-from ragflow_lg.adapters.elasticsearch.store_retriever import StoreRetriever, StoreStrategy, open_index
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.adapters.knowledge.embedders import EmbedderEmbeddings
 from ragflow_lg.adapters.knowledge.retriever_knowledge import RetrieverKnowledge, RetrieverSettings
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.elasticsearch.connection import ElasticsearchSettings
+from ragflow_lg.integrations.elasticsearch.store_retriever import StoreRetriever, StoreStrategy, open_index
 from ragflow_lg.server.assembly.knowledge_sources import SettingsKnowledge
 from ragflow_lg.server.settings import load_settings
 from ragflow_lg.services.knowledge import Dataset, DatasetSearch, SearchResult
@@ -22,7 +22,7 @@ from tests.fakes.elasticsearch import HEADERS, FakeElasticsearch
 from tests.fakes.http_server import Route
 from tests.fakes.knowledge_models import WordEmbedders
 from tests.harness.rows import each_row
-from tests.ragflow_lg.adapters.elasticsearch.conftest import prefix
+from tests.integrations.elasticsearch.conftest import prefix
 
 ARTICLES = Dataset("articles", "articles")
 TEXTS = {

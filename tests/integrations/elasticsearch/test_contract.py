@@ -5,13 +5,13 @@ import random
 
 import pytest
 
-from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings, SearchHits
-from ragflow_lg.adapters.elasticsearch.search_requests import Scope, build_candidates_request
-from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
-from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, build_text_query
-from ragflow_lg.adapters.elasticsearch.tokenizers import VocabularyTokenizer
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
+from ragflow_lg.integrations.elasticsearch.connection import Connection, ElasticsearchSettings, SearchHits
+from ragflow_lg.integrations.elasticsearch.search_requests import Scope, build_candidates_request
+from ragflow_lg.integrations.elasticsearch.term_weights import TermWeights
+from ragflow_lg.integrations.elasticsearch.text_query import TextQuery, build_text_query
+from ragflow_lg.integrations.elasticsearch.tokenizers import VocabularyTokenizer
 from tests.fakes.elasticsearch import FakeElasticsearch
 from tests.fakes.knowledge_models import WordEmbedder
 from tests.harness.elasticsearch_node import VARIABLE

@@ -3,10 +3,10 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
-from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
+from ragflow_lg.integrations.elasticsearch.connection import Connection, ElasticsearchSettings
+from ragflow_lg.integrations.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
 from tests.fakes.elasticsearch import FakeElasticsearch
 from tests.fakes.knowledge_models import WordEmbedders, WordRerankers
 from tests.harness.elasticsearch_node import VARIABLE

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
-from ragflow_lg.adapters.elasticsearch.ranking import list_terms, score_terms
-from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
-from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer
 from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.integrations.elasticsearch.elasticsearch_knowledge import ElasticsearchKnowledge
+from ragflow_lg.integrations.elasticsearch.ranking import list_terms, score_terms
+from ragflow_lg.integrations.elasticsearch.term_weights import TermWeights
+from ragflow_lg.integrations.elasticsearch.tokenizers import Tokenizer
 from ragflow_lg.services.knowledge import DatasetSearch, SearchResult
 from tests.fakes.knowledge_models import WordEmbedder, WordEmbedders
 from tests.harness.rows import each_row

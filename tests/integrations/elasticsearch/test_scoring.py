@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.elasticsearch.connection import SearchHit
-from ragflow_lg.adapters.elasticsearch.ranking import ScoredChunk, list_rerank_terms, list_terms, rank, score_terms
-from ragflow_lg.adapters.elasticsearch.search_requests import (
+from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.base.values import JsonValue
+from ragflow_lg.integrations.elasticsearch.connection import SearchHit
+from ragflow_lg.integrations.elasticsearch.ranking import ScoredChunk, list_rerank_terms, list_terms, rank, score_terms
+from ragflow_lg.integrations.elasticsearch.search_requests import (
     Body,
     Scope,
     build_candidates_request,
@@ -19,17 +21,15 @@ from ragflow_lg.adapters.elasticsearch.search_requests import (
     build_search_result,
     build_vectors_request,
 )
-from ragflow_lg.adapters.elasticsearch.term_weights import Dictionaries, TermWeights, read_dictionaries
-from ragflow_lg.adapters.elasticsearch.text_query import (
+from ragflow_lg.integrations.elasticsearch.term_weights import Dictionaries, TermWeights, read_dictionaries
+from ragflow_lg.integrations.elasticsearch.text_query import (
     MAX_QUESTION_CHARS,
     TextQuery,
     build_text_query,
     extract_vocabulary_keywords,
     remove_question_words,
 )
-from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer, VocabularyTokenizer, load_infinity_tokenizer
-from ragflow_lg.base.errors import SettingsError
-from ragflow_lg.base.values import JsonValue
+from ragflow_lg.integrations.elasticsearch.tokenizers import Tokenizer, VocabularyTokenizer, load_infinity_tokenizer
 from tests.conftest import FIXTURES
 from tests.fakes import query_strings
 from tests.fakes.recorded_tokenizer import RecordedTokenizer

@@ -9,8 +9,12 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ragflow_lg.adapters.elasticsearch.connection import Connection, SearchHit
-from ragflow_lg.adapters.elasticsearch.ranking import (
+from ragflow_lg.adapters.knowledge.rerankers import compute_window_size, normalize_scores
+from ragflow_lg.base.errors import ServiceError, SettingsError
+from ragflow_lg.base.lenient_values import as_map
+from ragflow_lg.base.values import join_surrogates
+from ragflow_lg.integrations.elasticsearch.connection import Connection, SearchHit
+from ragflow_lg.integrations.elasticsearch.ranking import (
     ScoredChunk,
     join_terms,
     list_rerank_terms,
@@ -18,7 +22,7 @@ from ragflow_lg.adapters.elasticsearch.ranking import (
     rank,
     score_terms,
 )
-from ragflow_lg.adapters.elasticsearch.search_requests import (
+from ragflow_lg.integrations.elasticsearch.search_requests import (
     MAX_CANDIDATES,
     Scope,
     build_candidates_request,
@@ -30,13 +34,9 @@ from ragflow_lg.adapters.elasticsearch.search_requests import (
     list_parent_ids,
     replace_by_parents,
 )
-from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
-from ragflow_lg.adapters.elasticsearch.text_query import TextQuery, build_text_query, extract_vocabulary_keywords
-from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer
-from ragflow_lg.adapters.knowledge.rerankers import compute_window_size, normalize_scores
-from ragflow_lg.base.errors import ServiceError, SettingsError
-from ragflow_lg.base.lenient_values import as_map
-from ragflow_lg.base.values import join_surrogates
+from ragflow_lg.integrations.elasticsearch.term_weights import TermWeights
+from ragflow_lg.integrations.elasticsearch.text_query import TextQuery, build_text_query, extract_vocabulary_keywords
+from ragflow_lg.integrations.elasticsearch.tokenizers import Tokenizer
 from ragflow_lg.services.knowledge import (
     Dataset,
     DatasetDirectory,

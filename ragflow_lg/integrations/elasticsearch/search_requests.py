@@ -11,10 +11,10 @@ from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.elasticsearch.ranking import ScoredChunk
-from ragflow_lg.adapters.elasticsearch.text_query import TextQuery
 from ragflow_lg.base.lenient_values import as_text
 from ragflow_lg.base.values import JsonValue
+from ragflow_lg.integrations.elasticsearch.ranking import ScoredChunk
+from ragflow_lg.integrations.elasticsearch.text_query import TextQuery
 from ragflow_lg.services.knowledge import DocumentCount, SearchResult
 from ragflow_lg.services.references import Chunk
 

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.adapters.elasticsearch.connection import Connection, ElasticsearchSettings
-from ragflow_lg.adapters.elasticsearch.search_requests import Scope, build_filter_request
 from ragflow_lg.adapters.http.http_client import GuardedHttpClient
 from ragflow_lg.adapters.http.http_settings import HttpSettings
 from ragflow_lg.base.errors import ServiceError
+from ragflow_lg.integrations.elasticsearch.connection import Connection, ElasticsearchSettings
+from ragflow_lg.integrations.elasticsearch.search_requests import Scope, build_filter_request
 from tests.fakes.elasticsearch import HEADERS, FakeElasticsearch
 from tests.fakes.http_server import Route
 from tests.fakes.services import ScriptedHttp

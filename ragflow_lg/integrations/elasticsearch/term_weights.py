@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.elasticsearch.tokenizers import Tokenizer
 from ragflow_lg.base.errors import SettingsError
+from ragflow_lg.integrations.elasticsearch.tokenizers import Tokenizer
 
 _WORDS_OF_DICTIONARY = 10**7
 _DOCUMENTS = 10**9

@@ -12,8 +12,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from ragflow_lg.adapters.elasticsearch.term_weights import TermWeights
-from ragflow_lg.adapters.elasticsearch.tokenizers import VocabularyTokenizer, is_chinese, to_half_width
+from ragflow_lg.integrations.elasticsearch.term_weights import TermWeights
+from ragflow_lg.integrations.elasticsearch.tokenizers import VocabularyTokenizer, is_chinese, to_half_width
 
 MAX_QUESTION_CHARS = 20_000
 """The rest of a longer question is ignored in the text query."""
