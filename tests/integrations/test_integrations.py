@@ -32,10 +32,8 @@ def test_it_has_what_it_declares(integration: Integration) -> None:
         assert {spec.name for spec in find_specs(integration.load(place))} == named
     services = [place for service in integration.services for place in (service.protocol, service.open)]
     needs = [need.find_problem for need in integration.needs.values()]
-    for place in integration.stores.values():
-        assert callable(integration.load(place).open_knowledge)
-    probes = [integration.probe] if integration.probe else []
-    for place in [*integration.sections.values(), *services, *needs, *probes]:
+    stores = [f"{place}:open_knowledge" for place in integration.stores.values()]
+    for place in [*integration.sections.values(), *services, *needs, *stores, *filter(None, [integration.probe])]:
         assert callable(integration.load(place)), place
 
 
