@@ -1,25 +1,7 @@
 from pathlib import Path
 
-import pytest
-
-from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.backends import probe_store
 from tests.harness.rows import each_row
-from tests.stores import checkpoint_config, put_checkpoint
-
-
-async def test_an_unknown_scheme_is_rejected() -> None:
-    with pytest.raises(CheckpointError, match="Invalid session store URL 'file:///x': use memory://"):
-        async with open_store("file:///x"):
-            pass
-
-
-async def test_a_closed_store_in_memory_is_lost() -> None:
-    for _ in range(2):
-        async with open_store("memory://") as store:
-            assert await store.saver.aget_tuple(checkpoint_config("t")) is None
-            await put_checkpoint(store.saver, checkpoint_config("t"))
 
 
 @each_row(

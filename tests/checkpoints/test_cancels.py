@@ -9,18 +9,6 @@ from tests.fakes.python_process import python_process
 from tests.stores import OpenStore, fresh_prefix
 
 
-async def test_a_request_reaches_the_runner_of_the_session(reopen: OpenStore) -> None:
-    cancellations: list[str] = []
-    async with reopen() as runner, reopen() as other:
-        async with runner.cancels.watch("anna", lambda: cancellations.append("anna")):
-            await other.cancels.request("ben")
-            await other.cancels.request("anna")
-            async with asyncio.timeout(60):
-                while not cancellations:
-                    await asyncio.sleep(0.01)
-        assert cancellations == ["anna"]
-
-
 async def test_a_request_before_or_after_a_run_has_no_effect(reopen: OpenStore) -> None:
     cancellations: list[str] = []
     async with reopen() as store:

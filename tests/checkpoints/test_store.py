@@ -19,16 +19,6 @@ from tests.stores import (
 )
 
 
-async def test_a_session_is_deleted_with_its_records(tmp_path: Path) -> None:
-    async with open_store(f"sqlite:///{tmp_path}/s.db") as store:
-        config = checkpoint_config(thread_of_session("anna"))
-        await put_checkpoint(store.saver, config)
-        await store.runs.put(RunRecord("r", "anna"))
-        await store.delete_session("anna")
-        assert await store.saver.aget_tuple(config) is None
-        assert await store.runs.get("r") is None
-
-
 async def test_a_running_session_is_not_deleted(reopen: OpenStore) -> None:
     async with reopen() as store:
         await store.runs.put(RunRecord("r", session_of_thread(thread_of_session("anna"))))

@@ -205,26 +205,6 @@ async def test_a_session_whose_lease_could_not_be_ended_is_free_for_its_process(
         await (await other.leases.acquire("anna", nothing)).release()
 
 
-async def test_a_cancelled_runner_releases_its_session(reopen: OpenStore) -> None:
-    async with reopen() as store:
-        has_lease = asyncio.Event()
-
-        async def run() -> None:
-            lease = await store.leases.acquire("anna", nothing)
-            has_lease.set()
-            try:
-                await asyncio.sleep(60)
-            finally:
-                await lease.release()
-
-        runner = asyncio.create_task(run())
-        await has_lease.wait()
-        runner.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await runner
-        await (await store.leases.acquire("anna", nothing)).release()
-
-
 RACER = """
 import asyncio, sys
 from ragflow_lg.checkpoints import open_store

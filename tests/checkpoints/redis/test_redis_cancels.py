@@ -29,17 +29,6 @@ async def test_the_flag_of_ragflow_cancels_a_run_soon(redis_url: str, key: str, 
         assert cancelled_at[0] - start_s < 20
 
 
-async def test_a_request_arrives_before_the_next_poll(redis_url: str) -> None:
-    is_cancelled = asyncio.Event()
-    async with redis_client(redis_url) as client:
-        cancels = RedisCancels(RedisSessions(client, fresh_prefix(), 60))
-        async with aclosing(cancels), cancels.watch("anna", is_cancelled.set):
-            await asyncio.sleep(0.1)
-            await cancels.request("anna")
-            async with asyncio.timeout(0.45):
-                await is_cancelled.wait()
-
-
 async def test_a_client_that_suppresses_a_cancellation_does_not_block_the_end(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.base.errors import CheckpointError, ConflictError, SessionBusyError
+from ragflow_lg.base.errors import CheckpointError, SessionBusyError
 from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.sessions.session_pruning import Pruned, PruneLimits, prune_session
@@ -118,16 +118,6 @@ async def test_recent_turns_are_kept(reopen: OpenStore) -> None:
 async def test_a_session_without_turns_is_left_alone(reopen: OpenStore) -> None:
     async with reopen() as store:
         assert await prune_session(store, "nobody", PruneLimits(1)) == Pruned()
-
-
-async def test_a_session_that_is_held_is_refused(reopen: OpenStore) -> None:
-    async with reopen() as store:
-        await play(runner_on(store, ECHO), question(0), question(1))
-        before = await stored(store)
-        async with hold_lease(store.leases, "anna"):
-            with pytest.raises(ConflictError, match="already running"):
-                await prune_session(store, "anna", PruneLimits(1))
-        assert await stored(store) == before
 
 
 async def test_a_lost_lease_stops_the_deletion(reopen_shared: OpenStore) -> None:

@@ -1,13 +1,12 @@
 import os
+import sqlite3
 import stat
 from pathlib import Path
 
 import pytest
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.sql.sqlite_file import open_sqlite
-from tests.stores import checkpoint_config, put_checkpoint
 
 
 async def test_only_the_owner_can_read_a_new_file(tmp_path: Path) -> None:
@@ -19,9 +18,12 @@ async def test_only_the_owner_can_read_a_new_file(tmp_path: Path) -> None:
 
 async def test_other_files_and_folders_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("This is not a database." * 100)
+    with sqlite3.connect(tmp_path / "other.db") as other:
+        other.execute("CREATE TABLE runs (colour TEXT)")
     beneath = tmp_path / "text.db" / "s.db"
     for path, text in (
         (tmp_path / "text.db", "not a session store"),
+        (tmp_path / "other.db", "not a session store"),
         (tmp_path, "is a folder"),
         (beneath, f"'{beneath}' cannot be opened: (Not a directory|File exists). Choose another path."),
     ):
@@ -49,10 +51,3 @@ async def test_a_file_whose_header_is_overwritten_is_reported_with_advice(tmp_pa
     with pytest.raises(CheckpointError, match=r"not a session store: .*if it was a session store, restore a backup"):
         async with open_sqlite(path):
             pass
-
-
-async def test_a_relative_path_starts_at_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with open_store("sqlite:///sessions.db") as store:
-        await put_checkpoint(store.saver, checkpoint_config("t"))
-    assert (tmp_path / "sessions.db").is_file()

@@ -1,4 +1,3 @@
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -6,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from ragflow_lg.base.errors import CheckpointError
-from ragflow_lg.base.ids import thread_of_session
 from ragflow_lg.checkpoints import open_store
 from ragflow_lg.checkpoints.sql.sql_tables import SqlTables
 from ragflow_lg.checkpoints.sql.sqlite_file import open_sqlite
@@ -14,7 +12,6 @@ from ragflow_lg.checkpoints.steps.saver import CanvasSaver
 from tests.stores import checkpoint_config, checkpoint_id, put_checkpoint
 
 PLACE = checkpoint_config("t")
-THREAD = thread_of_session("0" * 32)
 
 
 async def test_a_full_disk_is_reported_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -48,16 +45,6 @@ async def test_another_program_does_not_delete_the_log_of_an_open_store(tmp_path
             assert log.stat().st_ino == before
 
 
-async def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
-    path = tmp_path / "s.db"
-    async with open_sqlite(path) as file:
-        saver = CanvasSaver(SqlTables(file))
-        await put_checkpoint(saver, PLACE)
-        await file.read("DROP TABLE session_checkpoints")
-        with pytest.raises(CheckpointError, match="cannot be read"):
-            await saver.aget_tuple(PLACE)
-
-
 async def test_a_damaged_page_is_reported_with_advice(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     async with open_sqlite(path) as file:
@@ -70,12 +57,3 @@ async def test_a_damaged_page_is_reported_with_advice(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"damaged .*\.recover|`ragflow-lg doctor` shows how"):
         async with open_sqlite(path) as file:
             await CanvasSaver(SqlTables(file)).aget_tuple(PLACE)
-
-
-async def test_a_file_of_another_program_is_rejected(tmp_path: Path) -> None:
-    path = tmp_path / "other.db"
-    with sqlite3.connect(path) as other:
-        other.execute("CREATE TABLE runs (colour TEXT)")
-    with pytest.raises(CheckpointError, match="not a session store"):
-        async with open_sqlite(path):
-            pass

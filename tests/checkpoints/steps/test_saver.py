@@ -20,7 +20,6 @@ from tests.harness.loaded_python import python_command
 from tests.stores import (
     OpenStore,
     checkpoint_config,
-    checkpoint_id,
     fresh_prefix,
     put_checkpoint,
     put_outputs,
@@ -120,31 +119,6 @@ async def test_pending_writes_are_data_and_interrupts_are_restored(reopen: OpenS
     assert by_task["task-5"] == ["ValueError: no"]
 
 
-async def test_listings_filter_by_namespace_before_and_metadata(reopen: OpenStore) -> None:
-    ids: dict[str, list[str]] = {"": [], "inner:1": []}
-    async with reopen() as store:
-        for step in range(6):
-            metadata: Any = {"source": "loop", "step": step, "who": {"n": step % 2}}
-            for namespace, written in ids.items():
-                place = checkpoint_config("t", namespace)
-                written.append(checkpoint_id(await put_checkpoint(store.saver, place, metadata=metadata)))
-
-        async def list_ids(namespace: str, **more: Any) -> list[str]:
-            checkpoints = store.saver.alist(checkpoint_config("t", namespace), **more)
-            return [checkpoint_id(checkpoint.config) async for checkpoint in checkpoints]
-
-        for namespace, written in ids.items():
-            newest_first = written[::-1]
-            assert await list_ids(namespace) == newest_first
-            assert await list_ids(namespace, limit=2) == newest_first[:2]
-            before = checkpoint_config("t", namespace, written[3])
-            assert await list_ids(namespace, before=before) == newest_first[3:]
-            assert await list_ids(namespace, before=before, limit=1) == newest_first[3:4]
-            assert await list_ids(namespace, filter={"step": 2}) == [written[2]]
-            assert await list_ids(namespace, filter={"who": {"n": 1}}, limit=2) == [written[5], written[3]]
-        assert await list_ids("other") == []
-
-
 async def test_keys_are_listed_newest_first_in_pages_without_reading_values(
     reopen: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,16 +142,6 @@ async def test_keys_are_listed_newest_first_in_pages_without_reading_values(
         assert await list_keys("t", "", before=bound, limit=1) == newest_first[2:3]
         assert len(await list_keys(None)) == 6
         assert await list_keys("none") == []
-
-
-async def test_a_deleted_thread_has_no_checkpoint_and_can_start_again(reopen: OpenStore) -> None:
-    values = {"t": {"outputs": {"n": "x" * 9000}}}
-    await write_and_read(reopen, values)
-    async with reopen() as store:
-        await store.saver.adelete_thread("t")
-        assert await store.saver.aget_tuple(THREAD) is None
-    (checkpoint,) = await write_and_read(reopen, values)
-    assert checkpoint.checkpoint["channel_values"]["outputs"] == {"n": "x" * 9000}
 
 
 async def test_acknowledged_checkpoints_are_readable_despite_other_failing_writers(reopen: OpenStore) -> None:
