@@ -17,7 +17,6 @@ PROGRAMS = {
     "crash": "crash tests/fixtures/crash examples",
     "deaths": "deaths",
     "elasticsearch": "elasticsearch_node .venv/bin/pytest -m elasticsearch tests/integrations/elasticsearch",
-    "failover": "failover",
     "fuzz-api": "api_fuzz",
     "langgraph-versions": "langgraph_versions",
     "noisy": "noisy",

@@ -87,7 +87,7 @@ async def test_all_keys_of_a_session_expire_together_and_reading_renews_them(red
         return {await untyped.pexpiretime(key) for key in keys}
 
     async with open_redis(redis_url) as client:
-        saver, sessions = saver_of(client, prefix, 3)
+        saver, sessions = saver_of(client, prefix, 2)
         runs = RedisRecords(sessions, RecordTexts())
         await runs.put(RunRecord("r1", session_of_thread(thread), started_ms=1))
         for namespace in ("", "inner"):
@@ -95,12 +95,12 @@ async def test_all_keys_of_a_session_expire_together_and_reading_renews_them(red
             await saver.aput_writes(place, [("__interrupt__", [])], "task")
         before = await expiry_times(client)
         assert len(before) <= 2  # the session, and the index of all sessions
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.5)
         await saver.aget_tuple(config)
         after = await expiry_times(client)
         assert len(after) <= 2
         assert min(after) > max(before)
-        await asyncio.sleep(3.2)
+        await asyncio.sleep(2.2)
         assert await redis_keys(client, f"{prefix}*") == []
 
 

@@ -4,38 +4,10 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.base.errors import RequestError
 from ragflow_lg.catalog import load_catalog
 from ragflow_lg.dsl_compiler import check_canvas
-from ragflow_lg.server.agents.agent_versions import delete_version, find_version, load_templates, publish, reset_canvas
-from ragflow_lg.server.database.agent_repository import AgentRepository
-from tests.server.http.app_server import ECHO, FORM, start_app
-
-
-async def test_a_version_is_found_by_id_or_role(tmp_path: Path) -> None:
-    async with start_app(tmp_path) as server:
-        agents = AgentRepository(server.app_state.database, "tenant")
-        agent = await agents.get(await server.agent(ECHO))
-        assert agent is not None
-        database = server.app_state.database
-        draft = await find_version(database, agent, "draft")
-        assert (await find_version(database, agent, "")).id == draft.id == agent.version_id
-        with pytest.raises(RequestError, match="no published version"):
-            await find_version(database, agent, "published")
-        with pytest.raises(RequestError, match="draft"):
-            await delete_version(server.app_state, agent, draft)
-        first = await publish(server.app_state, agent)
-        second = await publish(server.app_state, agent, title="Two", dsl=FORM)
-        assert {(await find_version(database, agent, name)).dsl for name in ("", "published", second.id)} == {
-            second.dsl
-        }
-        assert (await find_version(database, agent, first.id)).dsl == first.dsl != second.dsl
-        agent = await agents.get(agent.id)
-        assert agent is not None
-        assert (await find_version(database, agent, "draft")).dsl == second.dsl
-        await delete_version(server.app_state, agent, first)
-        with pytest.raises(RequestError, match="Version not found"):
-            await find_version(database, agent, first.id)
+from ragflow_lg.server.agents.agent_versions import load_templates, reset_canvas
+from tests.server.http.app_server import ECHO
 
 
 def test_a_reset_removes_the_data_of_turns_only() -> None:

@@ -40,18 +40,6 @@ async def test_a_file_is_visible_to_its_tenant_only_whatever_its_name(tmp_path: 
     assert await ours.find(FILE) is None
 
 
-async def test_a_tenant_cannot_exceed_its_limits(tmp_path: Path, database: Database) -> None:
-    ours = store(tmp_path, database, files=2, size=10)
-    await ours.save(FILE, "a", "", b"123456", 1, "a1")
-    with pytest.raises(RequestError, match=r"quota file_bytes of 10\. Delete files with"):
-        await ours.save(OTHER, "b", "", b"12345", 1, "a1")
-    assert [p.name for p in (tmp_path / "files").rglob("*") if p.is_file()] == [FILE]
-    await ours.save(OTHER, "b", "", b"1", 1, "a1")
-    with pytest.raises(RequestError, match=r"quota files of 2\. Delete files with"):
-        await ours.save("c" * 32, "c", "", b"", 1, "a1")
-    await store(tmp_path, database, "them").save("d" * 32, "d", "", b"1234", 1, "a2")
-
-
 async def test_an_unwritable_folder_and_missing_bytes_are_reported(tmp_path: Path, database_url: str) -> None:
     (tmp_path / "files").write_text("no folder")
     async with open_database(database_url) as database:

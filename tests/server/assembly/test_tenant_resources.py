@@ -84,16 +84,6 @@ async def test_a_tenant_may_use_the_models_whose_ids_its_section_has(
                 models.model(name)
 
 
-async def test_the_first_tenant_and_an_only_tenant_may_use_everything() -> None:
-    async with resources("acme", tenants={}) as tenants:
-        assert tenants.services("default") is tenants.services("acme")
-        assert sorted(tenants.services("acme").servers) == ["tickets", "wiki"]
-        other = tenants.services("other")
-        assert (list(other.servers), other.tools.keys) == ([], {})
-        with pytest.raises(SettingsError, match="has no provider 'Cloud'"):
-            other.models.model("")
-
-
 async def test_tenants_have_connections_sessions_and_addresses_of_their_own() -> None:
     async with resources() as tenants:
         shop, base = tenants.services("shop"), tenants.services("default")

@@ -1,6 +1,4 @@
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,7 @@ from ragflow_lg.models.prompt_texts import PROMPTS
 from ragflow_lg.server.cli.command_line import MOVED, find_commands
 from ragflow_lg.server.cli.terminal import paint, printable
 from tests.harness.rows import each_row
-from tests.server.cli.command import ROOT, SUPPORT, call, invoke, one_line, write_canvas
+from tests.server.cli.command import SUPPORT, call, invoke, one_line
 
 COMMANDS = {name: command for name, (command, _) in find_commands().items()}
 
@@ -35,27 +33,6 @@ def test_commands_are_listed_in_groups_each_on_one_line() -> None:
     for name, listed in COMMANDS.items():
         section = shown.split(f"\n{listed.heading}:\n")[1].split("\n\n")[0]
         assert re.search(rf"^  {re.escape(name)} +{re.escape(listed.summary)}$", section, re.MULTILINE), name
-
-
-@pytest.mark.parametrize(
-    ("component", "heavy"),
-    [
-        ("StringTransform", ("asyncio", "langgraph", "langchain_core", "httpx", "openai", "pydantic_settings", "rich")),
-        ("LLM", ("langgraph", "langchain_core", "openai")),  # its provider is looked up in the settings
-    ],
-)
-def test_check_and_help_stay_light(tmp_path: Path, component: str, heavy: tuple[str, ...]) -> None:
-    params = {"prompts": [{"role": "user", "content": "x"}], "method": "merge", "script": "x"}
-    canvas = write_canvas(tmp_path / "c.json", ("begin", "Begin", {}, ["a"]), ("a", component, params, []))
-    code = (
-        "import sys\nfrom ragflow_lg.server.cli.command_line import app\n"
-        f"app(['check', {str(canvas)!r}], standalone_mode=False)\n"
-        f"print([name for name in {heavy!r} if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=True
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
 
 
 @each_row("name", MOVED)

@@ -98,7 +98,7 @@ def test_a_second_signal_does_not_wait_for_a_model(cli: Cli, tmp_path: Path) -> 
         silent.accept()
         process.send_signal(signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1)
+            process.wait(0.3)
         _, errors = end(process)
     assert "ragflow-lg continue s" in errors
     assert cli("sessions").stdout.split()[:2] == ["s", "interrupted"]
@@ -109,7 +109,7 @@ def test_a_second_signal_does_not_wait_for_a_model(cli: Cli, tmp_path: Path) -> 
 def test_a_signal_stops_the_turn_where_it_can_be_continued(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, kind: signal.Signals
 ) -> None:
-    call = {"url": "http://127.0.0.1:9/", "method": "get", "timeout": 2, "max_retries": 2, "delay_after_error": 1}
+    call = {"url": "http://127.0.0.1:9/", "method": "get", "timeout": 2, "max_retries": 1, "delay_after_error": 1}
     call |= {"exception_method": "comment", "exception_default_value": "none"}
     save("c.json", {"call": node("Invoke", call, ["out"]), **out("after {call@result}")})
     monkeypatch.setenv("RAGFLOW_LG_HTTP__ALLOW", '["127.0.0.1"]')

@@ -145,15 +145,6 @@ def test_a_finished_turn_is_refused(cli: Cli) -> None:
     assert refused.stderr == "ragflow-lg: The session 'dora' has no unfinished turn. Start a new one.\n"
 
 
-def test_a_form_that_accepts_every_answer_accepts_it_from_the_command(cli: Cli) -> None:
-    size = {"name": "Size", "type": "integer", "optional": False}
-    components = {"Form:A": form(downstream=["out"], size=size), **out("{Form:A@size}")}
-    save("free.json", components, compat={"unchecked_forms": True})
-    cli("run", "free.json", "go", "--session", "anna")
-    answered = cli("resume", "anna", "--input", "size=huge")
-    assert (answered.returncode, "huge" in answered.stdout) == (0, True), answered.stderr
-
-
 def test_a_password_is_masked() -> None:
     command = next_command(PlayOptions(checkpoint="redis://me:secret@there:6379/0"), "resume", "anna")
     assert command == "ragflow-lg resume anna --checkpoint 'redis://me:***@there:6379/0'"
@@ -182,17 +173,6 @@ def test_a_fork_at_a_checkpoint_gets_a_free_name(cli: Cli) -> None:
     forks = [cli("sessions", "fork", "anna", "--at", step) for _ in range(2)]
     assert [fork.stdout for fork in forks] == ["anna-fork\n", "anna-fork-2\n"]
     assert forks[0].stderr == "Its turn is unfinished: ragflow-lg continue anna-fork\n"
-
-
-def test_a_turn_is_run_again_from_a_node_with_another_value(cli: Cli) -> None:
-    cli("run", "words.json", "go", "--session", "anna")
-    for word in "xy":
-        cli("resume", "anna", "--input", f"w={word}")
-    changed = ("--from", "t", "--round", "1", "--set", 'ask@w="Q"', "--as", "carl", "-e", "pretty")
-    assert cli("sessions", "rerun", "anna", *changed).stdout == "got xQ\n"
-    unnamed = cli("sessions", "rerun", "anna", "--from", "out", "--events", "pretty")
-    assert unnamed.stdout == "got xy\n"
-    assert "The new session is anna-rerun\n" in unnamed.stderr
 
 
 def test_nodes_are_named_by_their_titles(cli: Cli) -> None:

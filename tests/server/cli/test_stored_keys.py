@@ -73,15 +73,6 @@ def test_sessions_whose_key_is_lost_can_be_deleted(folder: Path) -> None:
     assert "There is no session" in call("sessions", "delete", "carl").stderr
 
 
-def test_doctor_says_that_datasets_are_plain(folder: Path) -> None:
-    write_settings(folder, "year")
-    assert "the datasets in" not in call("doctor").stdout
-    (folder / "notes").mkdir()
-    (folder / "notes" / "a.txt").write_text("A horse.")
-    assert call("kb", "add", "notes").returncode == 0
-    assert "the datasets in 'ragflow-lg-knowledge.db' are not encrypted" in call("doctor").stdout
-
-
 def test_a_lost_key_is_reported_and_other_sessions_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call("sessions", "delete", "anna").returncode == 0
     write_settings(folder, "year")

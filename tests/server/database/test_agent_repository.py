@@ -31,36 +31,6 @@ async def test_agents_are_filtered_and_ordered(database: Database) -> None:
     assert [row.id for row in (await agents.find(AgentQuery(keywords="tAG0")))[0]] == ["a0"]
 
 
-async def test_tenants_do_not_see_each_other(database: Database) -> None:
-    ours, theirs = AgentRepository(database, "us"), AgentRepository(database, "them")
-    await ours.add(agent(), version(is_released=True))
-    await theirs.add(agent("a2"), version("v2", "a2"))
-    assert await theirs.get("a1") is None
-    assert await theirs.version("a1", "v1") is None
-    assert list(await theirs.versions(["v1", "v2"])) == ["v2"]
-    assert await theirs.released("a1") is None
-    assert await theirs.release_times(["a1"]) == {}
-    assert await theirs.delete("a1") is None
-    await theirs.change("a1", {"title": "Theirs"}, version("v3", "a1"))
-    await theirs.release("a1", "v1", 9)
-    assert [row.id for row in (await theirs.find(AgentQuery()))[0]] == ["a2"]
-    unchanged = await ours.get("a1")
-    assert unchanged is not None
-    assert (unchanged.title, unchanged.version_id) == ("Helper", "v1")
-    assert await ours.version("a2", "v1") is None
-
-
-async def test_titles_are_unique(database: Database) -> None:
-    agents = AgentRepository(database, "t")
-    await agents.create(agent(), version())
-    with pytest.raises(RequestError, match="already exists"):
-        await agents.create(agent("a2", "HELPER"), version("v2", "a2"))
-    await agents.create(agent("a2", "Other"), version("v2", "a2"))
-    with pytest.raises(RequestError, match="already exists"):
-        await agents.change("a2", {"title": "helper", "title_key": "helper"}, None)
-    await agents.change("a2", {"description": "same title"}, None)
-
-
 async def test_versions_that_nobody_needs_are_dropped(database: Database) -> None:
     agents = AgentRepository(database, "t")
     await agents.create(agent(), version(is_released=True))
@@ -79,22 +49,6 @@ async def test_versions_that_nobody_needs_are_dropped(database: Database) -> Non
     assert await agents.release_times(["a1", "a2"]) == {"a1": released.update_ms}
 
 
-async def test_a_version_is_deleted_unless_a_session_uses_it(database: Database) -> None:
-    ours, theirs = AgentRepository(database, "us"), AgentRepository(database, "them")
-    await ours.add(agent(), version())
-    await ours.add(version("v2", update_ms=5, is_released=True))
-    await SessionRepository(database, "us").add(session("s1", version_id="v2"))
-    assert [row.id for row in await ours.all_versions("a1")] == ["v2", "v1"]
-    assert await theirs.all_versions("a1") == []
-    assert await ours.delete_version("a1", "v2") == 1
-    assert await theirs.delete_version("a1", "v2") == 0
-    await SessionRepository(database, "them").set("s1", version_id="v9")
-    assert await ours.delete_version("a1", "v2") == 1
-    await SessionRepository(database, "us").set("s1", version_id="v1")
-    assert await ours.delete_version("a1", "v2") == 0
-    assert [row.id for row in await ours.all_versions("a1")] == ["v1"]
-
-
 async def test_a_title_taken_by_a_concurrent_writer_is_refused(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,14 +62,3 @@ async def test_a_title_taken_by_a_concurrent_writer_is_refused(
     monkeypatch.setattr(agents, "_refuse_duplicate", find_no_duplicate)
     with pytest.raises(RequestError, match="'New' already exists"):
         await agents.change("a1", {"title": "New", "title_key": "new"}, None)
-
-
-async def test_tags_are_counted_for_their_tenant_only(database: Database) -> None:
-    await AgentRepository(database, "us").create(agent(), version())
-    await AgentRepository(database, "us").create(agent("a2", "B", "v2", canvas_category="other"), version("v2", "a2"))
-    ours, theirs = AgentRepository(database, "us"), AgentRepository(database, "them")
-    await ours.set("a1", tags="shop,mail")
-    await ours.set("a2", tags="shop")
-    await theirs.set("a1", tags="stolen")
-    counts = [await ours.count_tags(), await ours.count_tags("other"), await theirs.count_tags()]
-    assert counts == [{"shop": 2, "mail": 1}, {"shop": 1}, {}]

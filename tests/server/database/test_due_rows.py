@@ -64,20 +64,6 @@ async def test_deleted_sessions_and_agents_leave_nothing(database: Database, wha
     assert await find_due_rows(database, PauseTimeoutRow, 99_000, 9) == []
 
 
-async def test_schedules_belong_to_a_tenant_and_an_agent(database: Database) -> None:
-    ours, theirs = ScheduleRepository(database, "us"), ScheduleRepository(database, "them")
-    await AgentRepository(database, "us").create(agent(), version())
-    for row in (schedule("s1"), schedule("s2", create_ms=2), schedule("s3", "a2", create_ms=3)):
-        await ours.add(row)
-    assert [row.id for row in await ours.list("", 1, 9)] == ["s1", "s2", "s3"]
-    assert [row.id for row in await ours.list("a1", 2, 1)] == ["s2"]
-    assert (await theirs.list("", 1, 9), await theirs.delete("s1")) == ([], False)
-    assert [await ours.delete("s1", "a2"), await ours.delete("s3", "a2")] == [False, True]
-    assert [row.id for row in await ours.list("", 1, 9)] == ["s1", "s2"]
-    await AgentRepository(database, "us").delete("a1")
-    assert await ours.list("", 1, 9) == []
-
-
 async def test_only_one_of_many_claims_a_schedule_and_the_run_keeps_its_id(database_url: str) -> None:
     async with open_database(database_url) as one, open_database(database_url) as other:
         await ScheduleRepository(one, "us").add(schedule(due_ms=100))

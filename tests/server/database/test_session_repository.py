@@ -30,35 +30,6 @@ async def test_sessions_are_filtered_and_ordered(database: Database) -> None:
     assert await sessions.ids("a1") == ["s1", "s2"]
 
 
-async def test_tenants_do_not_see_each_other(database: Database) -> None:
-    ours, theirs = SessionRepository(database, "us"), SessionRepository(database, "them")
-    await ours.add(session(), message("s1", "secret"))
-    assert await theirs.get("s1") is None
-    assert await theirs.find("a1", SessionQuery(keywords="secret")) == ([], 0)
-    assert (await theirs.ids("a1"), await theirs.messages(["s1"])) == ([], {"s1": []})
-    assert await theirs.delete("a1", "s1") is False
-    assert await ours.delete("other", "s1") is False
-    assert len((await ours.messages(["s1"]))["s1"]) == 1
-    assert await ours.delete("a1", "s1") is True
-    assert await ours.get("s1") is None
-
-
-async def test_runs_are_listed_newest_first(database: Database) -> None:
-    ours = RunRepository(database, "us")
-    for number, (agent, session_id) in enumerate((("a1", "s1"), ("a1", "s2"), ("a1", "s1"), ("a2", "s1")), 1):
-        row = RunRow(id=f"r{number}", agent_id=agent, version_id="v", session_id=session_id, start_ms=number)
-        await ours.add(row)
-
-    async def find(repository: RunRepository, session: str, page: int, size: int) -> tuple[list[str], int]:
-        rows, total = await repository.find("a1", session, page, size)
-        return [row.id for row in rows], total
-
-    assert await find(ours, "", 1, 2) == (["r3", "r2"], 3)
-    assert await find(ours, "", 2, 2) == (["r1"], 3)
-    assert await find(ours, "s1", 1, 9) == (["r3", "r1"], 2)
-    assert await find(RunRepository(database, "them"), "", 1, 9) == ([], 0)
-
-
 def run(number: int) -> RunRow:
     return RunRow(id=f"{number:032x}", agent_id="a", version_id="v", session_id="s", start_ms=number)
 

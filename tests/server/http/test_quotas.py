@@ -112,7 +112,7 @@ async def test_counts_hold_after_a_restart_and_other_sections_do_not_limit(tmp_p
 
 
 async def test_no_tenant_can_take_all_places(tmp_path: Path) -> None:
-    section: dict[str, Any] = {"max_runs": 4, "max_waiting_runs": 0}
+    section: dict[str, Any] = {"max_runs": 4, "max_waiting_runs": 0, "on_disconnect": "cancel"}
     async with start_app(tmp_path, [Reply(hangs=True, repeat=True)], **section) as server:
         agent = await server.agent(MODEL)
         shop = await server.new_key("shop")

@@ -9,7 +9,6 @@ from pydantic import ValidationError
 from ragflow_lg.base.errors import SettingsError
 from ragflow_lg.server.settings.secret import MAX_CHARS, Secret, missing_secrets
 from ragflow_lg.server.settings.sections import ToolSection
-from ragflow_lg.server.settings.settings import Settings
 from ragflow_lg.server.settings.settings_file import load_settings
 
 
@@ -40,12 +39,6 @@ def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
 def test_other_forms_are_refused(value: Any) -> None:
     with pytest.raises(ValidationError, match="VARIABLE"):
         ToolSection.model_validate({"api_key": value})
-
-
-def test_a_variable_of_the_environment_overrides_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAGFLOW_LG_TOOLS__TAVILY__API_KEY", "1e5")
-    settings = Settings.model_validate({"tools": {"tavily": {"api_key": {"env": "NO_SUCH"}}}})
-    assert settings.tool_settings.keys == {"tavily": "1e5"}
 
 
 def test_files_are_beside_the_settings_and_missing_secrets_are_named(tmp_path: Path) -> None:

@@ -78,13 +78,6 @@ def test_endpoints_and_keys_of_tools(home: Path, monkeypatch: pytest.MonkeyPatch
     assert Settings().tool_settings == ToolSettings()
 
 
-def test_all_keys_are_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_KEY", "key-of-the-environment")
-    providers = {"A": {"api_key": "key-of-a-provider"}, "B": {"api_key": {"env": "SOME_KEY"}}, "C": {}}
-    settings = Settings.model_validate({"providers": providers, "tools": {"tavily": {"api_key": "key-of-a-tool"}}})
-    assert settings.secrets == ("key-of-a-provider", "key-of-the-environment", "key-of-a-tool")
-
-
 def test_the_key_of_a_known_provider_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DASHSCOPE_API_KEY", "geheim-6")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "geheim-9")

@@ -94,17 +94,6 @@ async def test_an_unknown_run_is_reported(open_journal: OpenJournal) -> None:
             assert not run_manager.cancel(run_id)
 
 
-async def test_events_so_far_can_be_read_while_the_run_goes_on(open_journal: OpenJournal) -> None:
-    gate = asyncio.Event()
-    async with open_journal(Bounds(102, 1 << 20)) as journal, open_manager(journal) as run_manager:
-        run_id = await start(run_manager, ScriptedRun([*words(100), gate, *words(3)]))
-        await wait_for_events(run_manager, run_id, 100)
-        assert await text_of(run_manager, run_id) == [f"w{n}" for n in range(1, 101)]
-        gate.set()
-        await wait_while(lambda: tasks_of(run_manager))
-        assert (await text_of(run_manager, run_id))[-4:-1] == ["w100", "w1", "w2"]
-
-
 async def test_a_follower_too_slow_for_the_journal_gets_a_gap_error(open_journal: OpenJournal) -> None:
     gate = asyncio.Event()
     run = ScriptedRun([*words(3), gate, *words(1000, 4)])
@@ -183,18 +172,6 @@ async def test_followers_see_the_end_of_cancelled_and_drained_runs() -> None:
         with pytest.raises(StreamError, match="shutting down"):
             await start(run_manager, ScriptedRun([]))
         assert not tasks_of(run_manager)
-
-
-async def test_a_run_that_does_not_drain_in_time_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = ScriptedRun([*words(1), asyncio.Event()])
-    monkeypatch.setattr(run, "drain", lambda: None)
-    async with open_manager(MemoryJournal()) as run_manager:
-        run_id = await start(run_manager, run)
-        async with asyncio.timeout(60):
-            await run_manager.drain(0.02)
-        assert run.is_closed
-        with pytest.raises(StreamInterruptedError):
-            await follow_to_end(run_manager, run_id)
 
 
 # Replicas
@@ -311,10 +288,6 @@ async def test_the_head_of_a_queued_run_is_created_unless_it_is_played_or_this_s
 
 def tasks_of(run_manager: RunManager) -> Any:
     return run_manager._tasks  # pyright: ignore[reportPrivateUsage]
-
-
-async def text_of(run_manager: RunManager, run_id: str) -> list[str]:
-    return [getattr(event, "content", "") for event in await run_manager.events_so_far(run_id)]
 
 
 async def wait_for_events(run_manager: RunManager, run_id: str, count: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragflow_lg.base.errors import RunError, SettingsError, StreamError
+from ragflow_lg.base.errors import RunError, SettingsError
 from ragflow_lg.server.streaming.event_codec import RunEnd
 from ragflow_lg.server.streaming.journal import RunHead
 from ragflow_lg.server.streaming.memory_journal import MemoryJournal
@@ -34,29 +34,6 @@ async def test_a_journal_that_fails_ends_the_run(kind: type[GatedJournal]) -> No
     async with asyncio.timeout(60):
         await task.task
     assert run.is_closed
-
-
-async def test_a_run_that_the_journal_refuses_does_not_begin() -> None:
-    journal, run = MemoryJournal(), ScriptedRun(words(3))
-    await journal.begin(RunHead(run.envelope, "run_manager"))
-    task = play(run, journal)
-    with pytest.raises(StreamError, match="already"):
-        await task.start_result
-    await task.task
-    assert run.event_count == 0
-
-
-async def test_a_run_stopped_before_its_first_event_ends_as_interrupted() -> None:
-    journal, run = MemoryJournal(), ScriptedRun([asyncio.Event()])
-    task = play(run, journal)
-    task.stop()
-    await task.task
-    tail = await journal.tail(run.envelope.message_id)
-    assert tail is not None
-    end = tail.event
-    assert isinstance(end, RunEnd)
-    assert end.error is not None
-    assert (end.status, end.error.code) == ("drained", "run-interrupted")
 
 
 @pytest.mark.parametrize(

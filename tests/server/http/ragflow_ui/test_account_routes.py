@@ -54,14 +54,6 @@ async def test_a_page_opens_with_the_token_of_a_key_until_it_is_revoked(ui: AppS
     assert (await ui.get(inputs, headers=headers))["code"] == 102
 
 
-async def test_every_route_needs_a_key(ui: AppServer) -> None:
-    for path in ("users/me", "tenants", "system/tokens", "models", "providers", "datasets", "mcp/servers", "files"):
-        answer = await ui.client.get(f"/{path}", headers={"Authorization": "Bearer ragflow-wrong"})
-        assert answer.status_code == 401, path
-    for path in ("/user/info", "/user/tenant_info", "/tenant/list"):
-        assert (await ui.stranger().get(f"/v1{path}")).status_code == 401
-
-
 async def sign_in(server: AppServer, **fields: Any) -> httpx.Response:
     return await server.client.post("/auth/login", json=fields, headers={"Authorization": ""})
 

@@ -4,7 +4,6 @@ import hmac
 import re
 import secrets
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
@@ -12,12 +11,9 @@ import pytest
 from msgspec import Struct
 from starlette.requests import Request
 
-from ragflow_lg.base.errors import RequestError
 from ragflow_lg.server.agents.file_store import FILE_LIMITS
 from ragflow_lg.server.agents.tenant_services import tenant_services
 from ragflow_lg.server.database.key_repository import KeyRepository
-from ragflow_lg.server.http.shared.auth import authenticate_any, authenticate_beta
-from ragflow_lg.server.observability.operations import Operations
 from tests.fakes.memories import FakeMemories
 from tests.server.agents.test_tenant_services import RUNS, with_files
 from tests.server.http.app_server import ECHO, FORM, AppServer, frames, says, start_app
@@ -54,25 +50,6 @@ def request(app: Any, header: str) -> Request:
     return Request(
         cast("Any", {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": headers, "app": app})
     )
-
-
-async def test_each_kind_of_route_accepts_its_kinds_of_keys(server: AppServer) -> None:
-    operations = Operations(server.app_state.settings.server, ())
-    app = SimpleNamespace(state=SimpleNamespace(app_state=server.app_state, operations=operations))
-    beta = await server.new_key("shop", kind="beta")
-    for header in (beta, f"bearer {beta}", f"Bearer  {beta} "):
-        assert (await authenticate_beta(request(app, header))).tenant.startswith("shop")
-    assert (await authenticate_any(request(app, beta))).tenant.startswith("shop")
-    assert (await authenticate_any(request(app, server.key))).tenant == server.tenant
-    for header, message in ((server.key, "Authentication error"), ("", "Authorization is not valid!")):
-        with pytest.raises(RequestError, match=message) as refused:
-            await authenticate_beta(request(app, header))
-        assert refused.value.number == 102
-    await KeyRepository(server.app_state.database).revoke(beta, 2)
-    for header in ("", "Bearer", beta, f"Basic {beta}"):
-        with pytest.raises(RequestError) as refused:
-            await authenticate_any(request(app, header))
-        assert refused.value.status == 401
 
 
 VISITOR = "X-RAGFlow-Visitor"

@@ -6,22 +6,21 @@ from typing import Any, cast
 
 import pytest
 
-from ragflow_lg.base.errors import CompileError, DatabaseError, RunError
+from ragflow_lg.base.errors import DatabaseError, RunError
 from ragflow_lg.runs.wire.wire_events import Message, MessageEnd
 from ragflow_lg.server.database.database import open_database
-from ragflow_lg.server.database.webhook_repository import WebhookTests, find_agent
+from ragflow_lg.server.database.webhook_repository import WebhookTests
 from ragflow_lg.server.http.webhooks import webhook_runs
 from ragflow_lg.server.http.webhooks.webhook_runs import (
     TRIM_INTERVAL,
     WebhookOutcome,
     WebhookTestRecorder,
-    begin_turn,
     follow_turn,
     trim_sessions,
 )
 from tests.fakes.services import FixedClock
 from tests.harness.rows import each_row
-from tests.server.http.app_server import AppServer, canvas, says, start_app
+from tests.server.http.app_server import AppServer, says, start_app
 from tests.server.waiting import wait_while
 
 HOOK = says("Hi", {"mode": "Webhook", "security": {"allow_anonymous": True}})
@@ -68,16 +67,6 @@ async def test_the_last_valid_status_of_a_message_is_used(status: Any, expected:
 async def test_a_turn_that_does_not_succeed_is_an_error(status: str) -> None:
     outcome = await run(Message("a"), status=status)
     assert (outcome.text, outcome.status, bool(outcome.error)) == ("a", 400, True)
-
-
-async def test_an_invalid_canvas_creates_no_session(server: AppServer) -> None:
-    lost = canvas(("begin", "Begin", {}, ["Loop:0"]), ("Loop:0", "Loop", {"loop_variables": []}, []))
-    agent_id = await server.agent(lost)
-    agent = await find_agent(server.app_state.database, agent_id)
-    assert agent is not None
-    with pytest.raises(CompileError):
-        await begin_turn(server.turns, agent, {})
-    assert (await server.get(f"/agents/{agent_id}/sessions"))["total"] == 0
 
 
 async def list_sessions(server: AppServer, agent_id: str) -> list[Any]:
