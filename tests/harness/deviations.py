@@ -1,4 +1,4 @@
-"""Deliberate differences from the recordings, in `fixtures/deviations.toml`, each with a row of the page of fidelity."""
+"""Deliberate differences from the recordings, each with a row of ``docs/fidelity.md``; the file is `_FILE`."""
 
 import tomllib
 from pathlib import Path

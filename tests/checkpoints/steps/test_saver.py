@@ -1,5 +1,4 @@
 import asyncio
-import subprocess
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
@@ -16,18 +15,7 @@ from ragflow_lg.base.errors import CheckpointError, ConflictError
 from ragflow_lg.checkpoints import Store, open_store
 from ragflow_lg.checkpoints.steps.thread_tables import CheckpointKey, checkpoint_key
 from ragflow_lg.services.sessions import hold_lease
-from tests.harness.loaded_python import python_command
-from tests.stores import (
-    OpenStore,
-    checkpoint_config,
-    fresh_prefix,
-    put_checkpoint,
-    put_outputs,
-    read_checkpoint,
-    sqlite_file,
-)
-
-ROOT = Path(__file__).parents[2]
+from tests.stores import OpenStore, checkpoint_config, put_checkpoint, put_outputs, read_checkpoint, sqlite_file
 
 HOSTILE: list[Any] = [
     {"lc": 2, "type": "constructor", "id": ["pathlib", "Path"], "kwargs": {"a": 1}},
@@ -172,56 +160,6 @@ async def test_acknowledged_checkpoints_are_readable_despite_other_failing_write
         for (thread, id_), values in acknowledged.items():
             checkpoint = await read_checkpoint(store, thread, id_)
             assert checkpoint.checkpoint["channel_values"]["outputs"] == values
-
-
-WRITER = """
-import asyncio, sys
-from langgraph.checkpoint.base import empty_checkpoint
-from ragflow_lg.checkpoints import open_store
-from ragflow_lg.adapters.system_services import SystemClock
-from ragflow_lg.base.errors import ConflictError
-from ragflow_lg.base.ids import thread_of_session
-from ragflow_lg.services.sessions import hold_lease, with_lease_token
-
-async def write(store, session):
-    place = {"configurable": {"thread_id": thread_of_session(session), "checkpoint_ns": ""}}
-    for number in range(4):
-        try:
-            async with hold_lease(store.leases, session) as token:
-                for step in range(3):
-                    values = {"outputs": {"a": f"{session} {number} {step} " * 200, "b": "same" * 500}}
-                    saver = store.saver
-                    versions = {"outputs": saver.get_next_version(None, None)}
-                    checkpoint = {**empty_checkpoint(), "channel_values": values, "channel_versions": versions}
-                    metadata = {"source": "loop", "step": step}
-                    await saver.aput(with_lease_token(place, token), checkpoint, metadata, versions)
-                    print(place["configurable"]["thread_id"], checkpoint["id"], values["outputs"]["a"][:-1], flush=True)
-        except ConflictError:
-            await asyncio.sleep(0.005)
-
-async def main():
-    async with open_store(sys.argv[1], prefix=sys.argv[2]) as store:
-        await asyncio.gather(*(write(store, session) for session in ("anna", "ben", sys.argv[3])))
-
-asyncio.run(main())
-"""
-
-
-async def test_processes_share_a_store(shared_url: str) -> None:
-    prefix = fresh_prefix()
-    async with open_store(shared_url, prefix=prefix):
-        pass  # create the store
-    commands = [python_command("-c", WRITER, shared_url, prefix, f"own {number}") for number in range(3)]
-    writers = [subprocess.Popen(c, cwd=ROOT, stdout=subprocess.PIPE, text=True) for c in commands]
-    texts = [writer.communicate(timeout=120)[0] for writer in writers]
-    assert [writer.returncode for writer in writers] == [0, 0, 0]
-    lines = [line for text in texts for line in text.splitlines()]
-    assert len(lines) >= 3 * 12
-    async with open_store(shared_url, prefix=prefix) as store:
-        for line in lines:
-            thread, id_, start = line.split(" ", 2)
-            checkpoint = await read_checkpoint(store, thread, id_)
-            assert checkpoint.checkpoint["channel_values"]["outputs"] == {"a": start + " ", "b": "same" * 500}
 
 
 async def test_the_saver_passes_the_conformance_suite_of_langgraph(reopen: OpenStore) -> None:

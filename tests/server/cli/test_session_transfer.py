@@ -57,19 +57,6 @@ def test_a_session_that_cannot_be_read_does_not_prevent_the_export_of_others(fol
     assert not (folder / "two.jsonl").exists()
 
 
-def test_a_cut_file_is_refused_with_its_line(folder: Path) -> None:
-    content = call("sessions", "export", "anna").stdout
-    (folder / "cut.jsonl").write_text(content[:-100])
-    refused = call("sessions", "import", "cut.jsonl", "--checkpoint", "sqlite:///there.db")
-    assert refused.returncode == 2
-    assert f"Line {content.count(chr(10))} cannot be imported: Input data was truncated." in refused.stderr
-    assert call("sessions", "--checkpoint", "sqlite:///there.db").stdout == ""
-    assert call("sessions", "import", "none.jsonl").returncode == 2
-    (folder / "canvas.json").write_text('{\n  "components": {}\n}\n')
-    other = call("sessions", "import", "canvas.json", "--checkpoint", "sqlite:///there.db")
-    assert "the file was not written by `ragflow-lg sessions export`." in other.stderr
-
-
 def test_deleting_says_what_was_deleted_and_leaves_nothing(folder: Path) -> None:
     assert call("sessions", "delete").returncode == 2
     assert (
