@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ragflow_lg.base.errors import ComponentError
 from ragflow_lg.base.values import JsonValue, join_texts, to_text
@@ -18,13 +19,16 @@ from ragflow_lg.base.worker_tasks import worker_task
 from ragflow_lg.dsl.variable_references import Reference, Template
 from ragflow_lg.services.workers import Workers
 
+if TYPE_CHECKING:
+    from jinja2 import nodes
+
 MAX_SOURCE_CHARS = 100_000
 MAX_OUTPUT_CHARS = 2_000_000
 
 _NOT_NAME = re.compile(r"\W")
 _POSITION = re.compile(r" at \d+$")
-_PREFIX = re.compile(r"ref\d+_")
-_NAME = re.compile(r"ref\d+_\d+_")
+_PREFIX = re.compile(r"key\d+_")
+_NAME = re.compile(r"key\d+_\d+_")
 
 
 def has_jinja(template: Template) -> bool:
@@ -45,7 +49,7 @@ def find_syntax_error(template: Template) -> str:
     if len(template.source) > MAX_SOURCE_CHARS:
         return f"it is longer than {MAX_SOURCE_CHARS:,} characters"
     try:
-        template_sandbox.check(build_source(template))
+        template_sandbox.check(parse(template))
     except (TemplateError, MemoryError, RecursionError, SyntaxError, ValueError) as error:
         names = {name: text for text, name in name_references(template).items()}
         problem = str(error.message if isinstance(error, TemplateError) else error.args[0] if error.args else "")
@@ -80,7 +84,7 @@ def render_jinja(template: Template, values: Mapping[str, JsonValue]) -> str:
     pieces: list[str] = []
     size = 0
     try:
-        for piece in template_sandbox.compile_template(build_source(template)).generate(context):
+        for piece in template_sandbox.compile_template(parse(template)).generate(context):
             size += len(piece)
             if size > MAX_OUTPUT_CHARS:
                 raise ComponentError(f"The template's output exceeds {MAX_OUTPUT_CHARS:,} characters.")
@@ -96,67 +100,25 @@ def _fill_references(template: Template, values: Mapping[str, JsonValue]) -> str
     return join_texts(s if isinstance(s, str) else to_text(values.get(s.text)) for s in template.segments)
 
 
-# The template's source
-
-
 def name_references(template: Template) -> dict[str, str]:
-    """Return, for each reference, a variable name that does not occur in the template."""
+    """Return, for each reference, a variable name that does not occur in the template.
+
+    In a string literal, no backslash before it makes an escape of it.
+    """
     taken = set(_PREFIX.findall(template.source))
-    prefix = next(prefix for number in itertools.count() if (prefix := f"ref{number}_") not in taken)
+    prefix = next(prefix for number in itertools.count() if (prefix := f"key{number}_") not in taken)
     texts = dict.fromkeys(reference.text for reference in template.references)
     return {text: f"{prefix}{index}_" for index, text in enumerate(texts)}
 
 
-def build_source(template: Template) -> str:
-    """Return the template with a variable for each reference.
+def parse(template: Template) -> nodes.Template:
+    """Return the syntax tree of a template, with a variable for each reference.
 
     Raises:
-        TemplateError: if it cannot be split into tokens.
+        TemplateError: if it has a syntax error.
     """
     from ragflow_lg.dsl.templates import sandbox as template_sandbox
 
     names = name_references(template)
-    if not names:
-        return template.source
     source = "".join(names[s.text] if isinstance(s, Reference) else s for s in template.segments)
-    known = frozenset(names.values())
-    pieces: list[str] = []
-    is_raw = False
-    for kind, text in template_sandbox.tokenize(source):
-        is_raw = kind == "raw_begin" or (is_raw and kind != "raw_end")
-        pieces.append(_in_raw(text, known) if is_raw and kind == "data" else _with_variables(kind, text, known))
-    return "".join(pieces)
-
-
-def _with_variables(kind: str, text: str, known: frozenset[str]) -> str:
-    """Return a token whose variables Jinja evaluates, even within string literals."""
-    if "ref" not in text or known.isdisjoint(_NAME.findall(text)):
-        return text
-    if kind == "data":
-        # A brace before the variable would become part of it.
-        literal = re.sub(r"\{(?=ref\d+_\d+_)", '{{ "{" }}', text)
-        return _NAME.sub(lambda m: "{{ " + m[0] + " }}" if m[0] in known else m[0], literal)
-    if kind == "string":
-        return _concatenate(text[0], text[1:-1], known)
-    return _NAME.sub(lambda m: f" {m[0]} ", text) if kind == "name" else text
-
-
-def _in_raw(text: str, known: frozenset[str]) -> str:
-    return _NAME.sub(lambda m: "{% endraw %}{{ " + m[0] + " }}{% raw %}" if m[0] in known else m[0], text)
-
-
-def _concatenate(quote: str, text: str, known: frozenset[str]) -> str:
-    """Convert a string literal with variables to a concatenation."""
-    parts: list[str] = []
-    place = 0
-    for match in _NAME.finditer(text):
-        if match[0] in known:
-            parts += [_quote(quote, text[place : match.start()]), match[0]]
-            place = match.end()
-    return "(" + " ~ ".join([*parts, _quote(quote, text[place:])]) + ")"
-
-
-def _quote(quote: str, text: str) -> str:
-    """Quote a piece so that a backslash before a variable does not escape the quote."""
-    is_open = (len(text) - len(text.rstrip("\\"))) % 2
-    return quote + text + "\\" * is_open + quote
+    return template_sandbox.parse(source, frozenset(names.values()))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any, cast
 
 from jinja2 import Environment, Template, TemplateError, Undefined, meta, nodes, pass_context, pass_environment
@@ -33,15 +35,14 @@ _FORBIDDEN_METHODS = frozenset(
 """Methods that would change a value."""
 
 
-def check(source: str) -> None:
+def check(tree: nodes.Template) -> None:
     """Check a template without running it.
 
     Raises:
-        TemplateError: if it has a syntax error, or calls an unknown function or method.
+        TemplateError: if it calls an unknown function or method.
         SyntaxError, ValueError, RecursionError, MemoryError: if it exceeds the limits of Python's parser.
     """
     environment = _environment()
-    tree = environment.parse(source)
     calls = [call.node for call in tree.find_all(nodes.Call)]
     for callee in calls:
         if isinstance(callee, nodes.Getattr) and callee.attr in _FORBIDDEN_METHODS:
@@ -55,29 +56,21 @@ def check(source: str) -> None:
     environment.compile(tree)
 
 
-def parse(source: str) -> nodes.Template:
-    """Return a template's syntax tree.
+def parse(source: str, variables: AbstractSet[str] = frozenset()) -> nodes.Template:
+    """Return a template's syntax tree. Jinja evaluates ``variables`` in plain text and in string literals as well.
 
     Raises:
         TemplateError: if it has a syntax error.
     """
-    return _environment().parse(source)
+    tree = _environment().parse(source)
+    if tree.find(nodes.EvalContextModifier) is not None:  # its options would be computed by the compiler
+        raise TemplateError("The tag autoescape is not supported")
+    return _Rewriter(variables).visit(tree)
 
 
-def compile_template(source: str) -> Template:
+def compile_template(tree: nodes.Template) -> Template:
     """Compile a template. Rendering it can raise Jinja's errors and any error from the template's own code."""
-    return _environment().from_string(source)
-
-
-def tokenize(source: str) -> list[tuple[str, str]]:
-    """Return the kind and text of every token. The concatenated texts form an equivalent template.
-
-    Raises:
-        TemplateError: if it cannot be split into tokens.
-    """
-    pairs = [(kind, text) for _, kind, text in _environment().lexer.tokeniter(source, None)]
-    # Jinja drops one trailing newline from a template, and would drop another one from the joined text.
-    return [*pairs, ("data", "\n")] if source.endswith(("\n", "\r")) else pairs
+    return _environment().from_string(tree)
 
 
 @pass_context
@@ -117,23 +110,43 @@ class _Join:
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        tree = _Concatenations().visit(super()._parse(source, name, filename))
-        if tree.find(nodes.EvalContextModifier) is not None:  # its options would be computed by the compiler
-            raise TemplateError("The tag autoescape is not supported")
-        return tree
-
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, str) and attribute == "join":
             return _Join(obj)
         return super().getattr(obj, attribute)
 
 
-class _Concatenations(NodeTransformer):
+class _Rewriter(NodeTransformer):
+    def __init__(self, variables: AbstractSet[str]) -> None:
+        self._pattern = re.compile(f"({'|'.join(map(re.escape, variables)) or '(?!)'})")
+
+    def visit_TemplateData(self, node: nodes.TemplateData) -> list[nodes.Expr]:
+        """Put variables into plain text."""
+        return self._split(node.data, nodes.TemplateData)
+
+    def visit_Const(self, node: nodes.Const) -> nodes.Expr:
+        """Put variables into a string literal."""
+        parts = self._split(node.value, nodes.Const) if isinstance(node.value, str) else []
+        return _add(parts) if len(parts) > 1 or (parts and isinstance(parts[0], nodes.Name)) else node
+
+    def visit_Name(self, node: nodes.Name) -> nodes.Expr:
+        """Refuse a variable that is a part of another name."""
+        if self._pattern.search(node.name) and not self._pattern.fullmatch(node.name):
+            raise TemplateError(f"There is no variable {node.name}")
+        return node
+
     def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:
         """Convert ``a ~ b`` to an addition of texts as elsewhere."""
-        parts: list[nodes.Expr] = [nodes.Filter(self.visit(part), "string", [], [], None, None) for part in node.nodes]
-        return functools.reduce(nodes.Add, parts[1:], parts[0])
+        return _add([self.visit(part) for part in node.nodes])
+
+    def _split(self, text: str, kind: type[nodes.TemplateData | nodes.Const]) -> list[nodes.Expr]:
+        parts = enumerate(self._pattern.split(text))
+        return [nodes.Name(part, "load") if number % 2 else kind(part) for number, part in parts if part]
+
+
+def _add(parts: Iterable[nodes.Expr]) -> nodes.Expr:
+    texts: list[nodes.Expr] = [nodes.Filter(part, "string", [], [], None, None) for part in parts]
+    return functools.reduce(nodes.Add, texts[1:], texts[0])
 
 
 def _of_text(function: Callable[..., Any]) -> Callable[..., Any]:

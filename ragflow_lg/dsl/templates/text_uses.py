@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from jinja2 import TemplateError, nodes
 
-from ragflow_lg.dsl.templates.render import build_source, name_references
-from ragflow_lg.dsl.templates.sandbox import parse
+from ragflow_lg.dsl.templates.render import name_references, parse
 from ragflow_lg.dsl.variable_references import Reference, Template
 
 _TEXT_METHODS = frozenset(name for name in dir(str) if not name.startswith("_"))
@@ -29,7 +28,7 @@ class TextUse(NamedTuple):
 def find_text_uses(template: Template) -> list[TextUse]:
     """Return these uses, in order; an empty list for an invalid template."""
     try:
-        tree = parse(build_source(template))
+        tree = parse(template)
     except (TemplateError, MemoryError, RecursionError, SyntaxError, ValueError):
         return []
     by_text = {reference.text: reference for reference in template.references}
