@@ -6,9 +6,9 @@ import bisect
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ragflow_lg.base.diagnostics import Diagnostic, Fix
 from ragflow_lg.base.values import JsonValue
@@ -26,7 +26,8 @@ class Span(Struct, eq=False):
     key_start: int = -1
     """Start of its key, if it is in an object."""
     parent: Span | None = None
-    children: list[Span] = field(default_factory=list["Span"])
+    children: Sequence[Span] = ()
+    """A list for an object or a list."""
     by_name: dict[str, Span] | None = None
     """The children by name, once one has been looked up. Of equal keys in an object, the last one counts."""
 
@@ -131,6 +132,7 @@ class JsonSpans:
                 span = self._open(stack, key, key_start, match.start())
                 if token in "{[":
                     expects_key = token == "{"
+                    span.children = []
                     stack.append((span, expects_key))
                 else:
                     span.end = match.end()
@@ -142,7 +144,7 @@ class JsonSpans:
         parent, is_object = stack[-1]
         name = key if is_object else str(len(parent.children))
         span = Span(name, start, key_start=key_start if is_object else -1, parent=parent)
-        parent.children.append(span)
+        cast("list[Span]", parent.children).append(span)
         return span
 
 

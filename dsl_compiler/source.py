@@ -1,12 +1,12 @@
 """Reads a canvas file: converts text to a JSON value, and JSON pointers to lines and columns.
 
-No positions are recorded while reading. If there are diagnostics, a single scan of the text locates their pointers.
+No positions are recorded while reading. If there are diagnostics, a scan of the text locates their pointers.
 """
 
 from __future__ import annotations
 
 import bisect
-import itertools
+import heapq
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 
 from ragflow_lg.base.values import MAPS
 from ragflow_lg.dsl_compiler.diagnostics import Reporter
+from ragflow_lg.dsl_compiler.json_spans import JsonSpans, Span
 
 MAX_BYTES = 16 * 1024 * 1024
 """How much of a file is read, in bytes. Real canvases are below 1 MB."""
@@ -24,7 +25,6 @@ MAX_DEPTH = 100
 MAX_REPEATED_KEYS = 10
 """Limit on how many repeated keys are reported."""
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _PYTHON_WORDS = re.compile(r"\b(True|False|None)\b")
 _LINE_END = re.compile(r"\r\n?|\n")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -66,45 +66,16 @@ def locate(text: str, pointers: Iterable[str]) -> dict[str, Position]:
     A pointer that does not exist gets the position of its nearest ancestor. A pointer into a string that contains JSON
     (``"dsl": "{…}"``) gets the position of that string.
     """
-    root = _Target(0)
-    targets = {pointer: root.descendant(pointer) for pointer in set(pointers)}
-    if root.children:
-        _walk(text, root)
+    wanted = set(pointers)
+    spans = JsonSpans(text) if any(wanted) else None
     breaks = _breaks(text)
-    return {pointer: _position(breaks, target.nearest_start) for pointer, target in targets.items()}
+    nearest = {pointer: spans and spans.find_nearest(pointer)[0] for pointer in wanted}
+    return {pointer: _position(breaks, span.start if span else 0) for pointer, span in nearest.items()}
 
 
 def split_lines(text: str) -> list[str]:
     """Split a text into lines in the way positions count them: only at JSON's line endings."""
     return _LINE_END.split(text)
-
-
-class _Target:
-    """A value to locate, or a value that contains others to locate."""
-
-    __slots__ = ("children", "parent", "start")
-
-    def __init__(self, start: int | None = None, parent: _Target | None = None) -> None:
-        self.start = start
-        self.parent = parent
-        self.children: dict[str, _Target] = {}
-        """By key, or by index in a list."""
-
-    def descendant(self, pointer: str) -> _Target:
-        """Return the target of a pointer, creating it if it is new."""
-        target = self
-        for segment in pointer.split("/")[1:]:
-            key = segment.replace("~1", "/").replace("~0", "~")
-            target = target.children.setdefault(key, _Target(None, target))
-        return target
-
-    @property
-    def nearest_start(self) -> int:
-        """Offset of the value, or of the nearest enclosing value that exists."""
-        target = self
-        while target.start is None and target.parent is not None:
-            target = target.parent
-        return target.start or 0
 
 
 def _breaks(text: str) -> list[int]:
@@ -115,30 +86,6 @@ def _breaks(text: str) -> list[int]:
 def _position(breaks: list[int], start: int) -> Position:
     line = bisect.bisect_left(breaks, start)
     return Position(line, start - breaks[line - 1])
-
-
-def _walk(text: str, root: _Target) -> None:
-    """Set the start of every target that occurs in a valid JSON text."""
-    stack: list[list[Any]] = []  # [target or None, is object, key or index, expects a key]
-    for match in _TOKEN.finditer(text):
-        token, start = match[0], match.start()
-        if token in "}]":
-            stack.pop()
-        elif token == ",":
-            top = stack[-1]
-            top[2] = None if top[1] else top[2] + 1
-            top[3] = top[1]
-        elif token == ":":
-            stack[-1][3] = False
-        elif stack and stack[-1][3]:
-            stack[-1][2] = json.loads(token)
-        else:
-            top = stack[-1] if stack else None
-            target = root if top is None else top[0] and top[0].children.get(str(top[2]))
-            if target is not None and target.start is None:
-                target.start = start
-            if token in "{[":
-                stack.append([target, token == "{", None if token == "{" else 0, token == "{"])
 
 
 def _decode(source: str | bytes, reporter: Reporter) -> str | None:
@@ -192,34 +139,21 @@ def _parse(text: str, reporter: Reporter) -> Any:
 
 def _report_repeated_keys(text: str, reporter: Reporter) -> None:
     breaks = _breaks(text)
-    for key, start in itertools.islice(_repeated_keys(text), MAX_REPEATED_KEYS):
-        position = _position(breaks, start)
-        message = f"An object has the key {key!r} more than once."
+    for span in heapq.nsmallest(MAX_REPEATED_KEYS, _repeated_keys(text), key=lambda span: span.key_start):
+        position = _position(breaks, span.key_start)
+        message = f"An object has the key {span.name!r} more than once."
         hint = "Only its last value is used; remove the others."
         reporter.report("json-duplicate-key", "warning", "", message, hint, line=position.line, column=position.column)
 
 
-def _repeated_keys(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the keys of a valid JSON text that their object already has, each with its offset."""
-    stack: list[set[str] | None] = []  # the keys of each open object; None for a list
-    expects_key = False
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if token in "{[":
-            stack.append(set() if token == "{" else None)
-            expects_key = token == "{"
-        elif token in "}]":
-            stack.pop()
-            expects_key = False
-        elif token == ",":
-            expects_key = stack[-1] is not None
-        elif token == ":":
-            expects_key = False
-        elif expects_key and (keys := stack[-1]) is not None:
-            key = json.loads(token)
-            if key in keys:
-                yield key, match.start()
-            keys.add(key)
+def _repeated_keys(text: str) -> Iterator[Span]:
+    """Yield the entries of a valid JSON text whose object has an entry with their key before."""
+    for span in JsonSpans(text).walk():
+        keys: set[str] = set()
+        for child in span.children:
+            if child.key_start >= 0 and child.name in keys:
+                yield child
+            keys.add(child.name)
 
 
 def _is_bounded(value: Any, reporter: Reporter) -> bool:
